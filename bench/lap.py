@@ -1,0 +1,179 @@
+"""How fast are assignments in the sequences that Frank-Wolfe makes?
+
+The cost matrices are recorded from real runs on QAPLIB, normalised as in the published protocol: plain
+Frank-Wolfe with exact line search, and DC-FW variant 1 (``f = 1/4 ||A'X + XB||^2``,
+``g = 1/4 ||A'X - XB||^2``) with its adaptive tolerance.  Only consecutive matrices are close, so a sequence is a stretch of consecutive
+ones, from the beginning or from the middle of a run.  Each solver goes through a sequence from a fresh
+state; passes alternate between the solvers and the fastest pass of each counts.
+
+    python bench/lap.py [--full]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from dcfw.data import find
+from dcfw.sets.auction import Auction
+from dcfw.sets.lap import Assignment
+
+# instance: length of a sequence, first step of the middle one
+INSTANCES = {
+    "nug12": (500, 2000),
+    "bur26a": (500, 2000),
+    "tai30a": (500, 2000),
+    "tai50a": (500, 1000),
+    "sko100a": (300, 600),
+    "tho150": (200, 400),
+    "tai256c": (60, 120),
+}
+PASSES = 3
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and B, each divided by its Frobenius norm."""
+    numbers = np.array(find(f"qaplib/{name}.dat").read_text().split(), dtype=float)
+    n = int(numbers[0])
+    A, B = numbers[1 : 1 + 2 * n * n].reshape(2, n, n)
+    return A / np.linalg.norm(A), B / np.linalg.norm(B)
+
+
+def start(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return 1/n + 0.001 N(0,1) after 1000 alternating projections (unit sums, non-negative)."""
+    X = 1 / n + 0.001 * rng.standard_normal((n, n))
+    for _ in range(1000):
+        X = X - (X.sum(1, keepdims=True) - 1) / n - (X.sum(0, keepdims=True) - 1) / n + (X.sum() - n) / n**2
+        X = np.maximum(X, 0)
+    return X
+
+
+def frank_wolfe(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the costs of Frank-Wolfe with exact line search on <A X, X B> until the gap fell to 1e-3."""
+    n = len(A)
+    solver, rows = Assignment(n), np.arange(n)
+
+    def gradient(Y: np.ndarray) -> np.ndarray:
+        return A @ Y @ B.T + A.T @ Y @ B
+
+    G, first = gradient(X), None
+    while True:
+        yield G
+        D = -X
+        D[rows, solver(G)] += 1
+        gap = -float(np.vdot(G, D))
+        first = gap if first is None else first
+        if gap <= 1e-3 * first:
+            return
+        H = gradient(D)
+        curvature = float(np.vdot(H, D))
+        step = min(1.0, gap / curvature) if curvature > 0 else 1.0
+        X, G = X + step * D, G + step * H
+
+
+def dc_frank_wolfe(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the costs of DC-FW, variant 1, published protocol."""
+    n = len(A)
+    solver, rows = Assignment(n), np.arange(n)
+
+    def half_gradient(Y: np.ndarray, sign: float) -> np.ndarray:  # A here is the A' of the paper
+        M = A @ Y + sign * (Y @ B)
+        return 0.5 * (A.T @ M + sign * (M @ B.T))
+
+    first = tolerance = None
+    while True:
+        U, F, outer = half_gradient(X, -1.0), half_gradient(X, 1.0), True
+        while True:
+            G = F - U
+            yield G
+            D = -X
+            D[rows, solver(G)] += 1
+            gap = -float(np.vdot(G, D))
+            if outer:
+                if first is None:
+                    first = tolerance = gap
+                if gap < 1e-3 * first:
+                    return
+                if gap < tolerance:
+                    tolerance = 0.8 * gap
+                outer = False
+            if gap <= tolerance / 2:
+                break
+            H = half_gradient(D, 1.0)
+            step = min(1.0, gap / float(np.vdot(H, D)))
+            X, F = X + step * D, F + step * H
+
+
+def sequences(full: bool) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """Yield named sequences of consecutive cost matrices."""
+    for name, (length, middle) in INSTANCES.items():
+        if full:
+            length, middle = min(2 * length, 1000), 2 * middle
+        A, B = load(name)
+        X0 = start(len(A), np.random.default_rng(0))
+        for label, method in (("fw", frank_wolfe), ("dcfw", dc_frank_wolfe)):
+            early, late = [], []
+            for k, C in enumerate(method(A, B, X0)):
+                if k < length:
+                    early.append(C.copy())
+                elif k >= middle:
+                    late.append(C.copy())
+                if len(late) == length:
+                    break
+            yield f"{name} {label} early", early
+            if len(late) == length:
+                yield f"{name} {label} middle", late
+
+
+def _seconds(solve, costs: list[np.ndarray]) -> float:
+    begin = perf_counter()
+    for C in costs:
+        solve(C)
+    return (perf_counter() - begin) / len(costs)
+
+
+def run(full: bool = False) -> Iterator[tuple[str, float, float]]:
+    """Yield (name, our seconds a solve, SciPy's seconds a solve) for each sequence."""
+    Assignment(2)(np.eye(2))  # compiled before the clock starts
+    for name, costs in sequences(full):
+        n = len(costs[0])
+        ours = scipy = np.inf
+        for _ in range(PASSES):
+            ours = min(ours, _seconds(Assignment(n), costs))
+            scipy = min(scipy, _seconds(linear_sum_assignment, costs))
+        yield name, ours, scipy
+
+
+def run_auction(full: bool = False) -> Iterator[tuple[str, float, list[tuple[float, float]]]]:
+    """Yield (name, exact seconds a solve, [(tolerance as a part of the cost, auction seconds), ...])."""
+    Assignment(2)(np.eye(2))
+    Auction(2)(np.eye(2), 1.0)
+    for name, costs in sequences(full):
+        n = len(costs[0])
+        cost = np.mean([abs(C[np.arange(n), Assignment(n)(C)].sum()) for C in costs[:10]])
+        exact = min(_seconds(Assignment(n), costs) for _ in range(PASSES))
+        results = []
+        for part in (1e-1, 1e-2, 1e-3, 1e-6):
+            solver = Auction(n)
+            results.append((part, _seconds(lambda C, s=solver, t=part * cost: s(C, t), costs)))
+        yield name, exact, results
+
+
+def main(full: bool) -> None:
+    ratios = []
+    print(f"{'sequence':24s} {'ours, us':>10s} {'SciPy, us':>10s} {'ratio':>7s}")
+    for name, ours, scipy in run(full):
+        ratios.append(scipy / ours)
+        print(f"{name:24s} {1e6 * ours:10.2f} {1e6 * scipy:10.2f} {ratios[-1]:7.2f}")
+    print(f"geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, least {min(ratios):.2f}")
+    print(f"\n{'sequence':24s} {'exact, us':>10s}   auction, us, to a part of the cost")
+    for name, exact, results in run_auction(full):
+        print(f"{name:24s} {1e6 * exact:10.2f}   " + ", ".join(f"{t:g}: {1e6 * s:.1f}" for t, s in results))
+
+
+if __name__ == "__main__":
+    main("--full" in sys.argv[1:])

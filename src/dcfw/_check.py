@@ -1,0 +1,219 @@
+"""``dcfw.check``: are these functions and this set what a solver believes them to be?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, inner, like, norm
+from dcfw.functions.base import DC, Function, as_function
+
+
+class Report:
+    """What :func:`check` found; false in a boolean context if anything is wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.passed: list[str] = []
+
+    def note(self, ok: bool, passed: str, problem: str) -> None:
+        if ok:
+            self.passed.append(passed)
+        elif problem not in self.problems:
+            self.problems.append(problem)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.problems)} problem(s) found, {len(self.passed)} checks passed."]
+        lines += [f"  wrong: {text}" for text in self.problems]
+        lines += [f"  fine:  {text}" for text in self.passed]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng: Any = 0) -> Report:
+    """Test a function (or a difference f - g) and a set by sampling, and say in plain words what is wrong.
+
+    Checked are: shapes and finiteness of what the oracles return; gradients against central differences;
+    convexity of f and g along random segments (subgradients of a nonsmooth g by the subgradient
+    inequality); that a stated Lipschitz constant is not exceeded; that the LMO returns feasible points
+    which are no worse than any other sampled point; that the start is feasible.
+
+    Parameters
+    ----------
+    objective : function or DC
+    domain : set
+    x0 : array, optional
+        A feasible point (its backend and dtype are used); default ``domain.start()``.
+    samples : int
+        How many random points and directions to try.
+    rng : None, int or numpy.random.Generator
+
+    Returns
+    -------
+    Report
+        ``report.ok``, ``report.problems``, and a text for ``print``.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> wrong = functions.Smooth(lambda x: (x**2).sum(), lambda x: x)     # the gradient is 2x
+    >>> report = dcfw.check(wrong, sets.L2Ball(3))
+    >>> report.ok
+    False
+    >>> print(report.problems[0])
+    phi.grad disagrees with finite differences of phi.value by a relative 0.5
+    """
+    phi = as_function(objective, "objective")
+    samples = _validate.integer(samples, "samples", low=2)
+    generator = _validate.generator(rng)
+    report = Report()
+    x0 = domain.start() if x0 is None else _validate.array(x0, "x0")
+    points = _check_set(report, domain, x0, samples, generator)
+    parts: list[tuple[str, Function, bool]] = []
+    if isinstance(phi, DC):
+        parts = [("f", phi.f, True), ("g", phi.g, True)]
+    else:
+        parts = [("phi", phi, bool(phi.convex))]
+    for name, function, convex in parts:
+        _check_function(report, name, function, convex, points, generator)
+    return report
+
+
+def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -> list[Array]:
+    """Check the set's oracles and return random feasible points."""
+    name = type(domain).__name__
+    shape = tuple(x0.shape)
+    tol = max(1e-9, 1e3 * eps_of(x0))
+
+    def inside(x: Array) -> bool:
+        if domain.contains(x):
+            return True
+        return hasattr(domain, "violation") and float(domain.violation(x)) <= tol * max(1.0, norm(x))
+
+    report.note(inside(x0), f"{name}.start() lies in the set", f"{name}.start() does not lie in the set")
+    directions = [like(rng.standard_normal(shape), x0) for _ in range(samples)]
+    vertices = []
+    for G in directions:
+        s = domain.lmo(G)
+        if tuple(getattr(s, "shape", ())) != shape:
+            got = getattr(s, "shape", type(s).__name__)
+            report.note(False, "", f"{name}.lmo returns shape {got}, expected {shape}")
+            return [x0]
+        if not math.isfinite(inner(s, s)):
+            report.note(False, "", f"{name}.lmo returns NaN or Inf")
+            return [x0]
+        vertices.append(s)
+    report.note(
+        all(inside(s) for s in vertices),
+        f"{name}.lmo returns points of the set",
+        f"{name}.lmo returns points outside the set (or contains is too strict)",
+    )
+    worst = 0.0
+    for G, s in zip(directions, vertices, strict=True):
+        best = min(inner(G, other) for other in [*vertices, x0])
+        scale = norm(G) * max(norm(s), 1e-300)
+        worst = max(worst, (inner(G, s) - best) / max(scale, 1e-300))
+    report.note(
+        worst <= 1e-7 + 1e3 * eps_of(x0),
+        f"{name}.lmo minimises over the sampled points",
+        f"{name}.lmo is not minimising: another sampled point is better by a relative {worst:.2g} "
+        "(does it maximise?)",
+    )
+    zero = domain.lmo(0.0 * x0)
+    report.note(
+        math.isfinite(inner(zero, zero)) and inside(zero),
+        f"{name}.lmo answers a zero gradient",
+        f"{name}.lmo fails for a zero gradient",
+    )
+    points = []
+    for _ in range(samples):
+        weights = rng.dirichlet(np.ones(3))
+        chosen = [vertices[int(i)] for i in rng.integers(len(vertices), size=2)]
+        points.append(float(weights[0]) * x0 + float(weights[1]) * chosen[0] + float(weights[2]) * chosen[1])
+    return points
+
+
+def _check_function(
+    report: Report, name: str, function: Function, convex: bool, points: list[Array], rng: Any
+) -> None:
+    shape = tuple(points[0].shape)
+    values, grads = [], []
+    for x in points:
+        grad = function.grad(x)
+        if tuple(getattr(grad, "shape", ())) != shape:
+            got = getattr(grad, "shape", type(grad).__name__)
+            report.note(False, "", f"{name}.grad returns shape {got}, expected {shape}")
+            return
+        value = function.value(x)
+        if not (math.isfinite(value) and math.isfinite(inner(grad, grad))):
+            report.note(False, "", f"{name} returns NaN or Inf inside the set")
+            return
+        values.append(value)
+        grads.append(grad)
+    scale = max(max(abs(v) for v in values), 1e-12)
+    eps = eps_of(points[0])
+    if function.differentiable:
+        _check_gradient(report, name, function, points, grads, eps, rng)
+    if convex:
+        worst = 0.0
+        for i, (x, value, grad) in enumerate(zip(points, values, grads, strict=True)):
+            y, other = points[i - 1], values[i - 1]
+            worst = max(worst, value + inner(grad, y - x) - other)
+        report.note(
+            worst <= 1e-7 * scale + 1e4 * eps * scale,
+            f"{name} lies above its tangents at the sampled points (convex)",
+            f"{name} is not convex: a tangent lies above the function by {worst:.3g} (values up to {scale:.3g})",
+        )
+    stated = function.lipschitz
+    if stated is not None and function.differentiable:
+        measured = 0.0
+        for i, x in enumerate(points):
+            distance = norm(x - points[i - 1])
+            if distance > 1e-6:
+                measured = max(measured, norm(grads[i] - grads[i - 1]) / distance)
+        report.note(
+            measured <= stated * (1.0 + 1e-6) + 1e3 * eps * max(measured, 1.0),
+            f"{name}'s Lipschitz constant {stated:.4g} holds at the sampled points (measured {measured:.4g})",
+            f"{name}.lipschitz is stated as {stated:.4g}, but {measured:.4g} was measured",
+        )
+
+
+def _check_gradient(
+    report: Report,
+    name: str,
+    function: Function,
+    points: list[Array],
+    grads: list[Array],
+    eps: float,
+    rng: Any,
+) -> None:
+    """Compare directional derivatives with central differences along segments between feasible points."""
+    step = eps ** (1.0 / 3.0)
+    errors = []
+    for i, (x, grad) in enumerate(zip(points, grads, strict=True)):
+        d = points[i - 1] - x
+        # Both ends stay inside the set: the middle of the segment is where the derivative is compared.
+        middle = x + 0.5 * d
+        slope = inner(function.grad(middle), d)
+        difference = (function.value(middle + step * d) - function.value(middle - step * d)) / (2.0 * step)
+        size = max(abs(slope), abs(difference), 1e-4 * norm(grad) * norm(d), 1e-12)
+        errors.append(abs(slope - difference) / size)
+    error = float(np.median(errors))
+    allowed = 1e-4 if eps < 1e-10 else 5e-2
+    report.note(
+        error <= allowed,
+        f"{name}.grad agrees with finite differences",
+        f"{name}.grad disagrees with finite differences of {name}.value by a relative {error:.2g}",
+    )

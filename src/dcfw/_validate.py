@@ -1,0 +1,172 @@
+"""The one place where input is checked.
+
+Every function here either returns a clean value or raises ``TypeError``/``ValueError`` with the name
+of the argument, what was wrong with it, and what is accepted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, eps_of, namespace, norm, to_numpy
+
+
+def scalar(
+    value: Any,
+    name: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+    allow_inf: bool = False,
+) -> float:
+    """Return ``value`` as a float inside the given bounds."""
+    zero_dimensional = getattr(value, "shape", None) == () and not isinstance(value, np.generic)
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or zero_dimensional):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    number = float(value)
+    left, right = ("(" if open_low else "["), (")" if open_high else "]")
+    ok = not math.isnan(number) and (allow_inf or math.isfinite(number))
+    ok = ok and (number > low if open_low else number >= low)
+    ok = ok and (number < high if open_high else number <= high)
+    if not ok:
+        raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {number!r}")
+    return number
+
+
+def integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> int:
+    """Return ``value`` as an int inside the given bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} ({value!r})")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        upper = "" if high is None else f" and at most {high}"
+        raise ValueError(f"{name} must be at least {low}{upper}, got {number}")
+    return number
+
+
+def shape(value: Any, name: str = "shape", *, ndim: int | None = None) -> tuple[int, ...]:
+    """Return ``value`` (an int means a vector) as a tuple of positive ints."""
+    sizes = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
+    if not isinstance(sizes, tuple | list):
+        raise TypeError(f"{name} must be an int or a tuple of ints, got {type(value).__name__}")
+    result = tuple(integer(size, f"each entry of {name}", low=1) for size in sizes)
+    if not result:
+        raise ValueError(f"{name} must not be empty")
+    if ndim is not None and len(result) != ndim:
+        raise ValueError(f"{name} must have {ndim} entries, got {len(result)}: {result}")
+    return result
+
+
+def array(
+    value: Any,
+    name: str,
+    *,
+    shape: tuple[int, ...] | None = None,
+    ndim: int | None = None,
+    allow_inf: bool = False,
+    floating: bool = True,
+) -> Array:
+    """Return ``value`` as a real array (of its own backend; lists become NumPy) without NaN or Inf."""
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.is_masked(value):
+            raise ValueError(f"{name} has masked entries; fill them first, for example {name}.filled(0)")
+        value = value.data
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    if isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value)
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        if floating and (value.dtype.kind != "f" or value.dtype.itemsize < 4):
+            value = value.astype(np.float64)
+        if not value.dtype.isnative:
+            value = value.astype(value.dtype.newbyteorder("="))
+        finite = np.isfinite(value) if not allow_inf else ~np.isnan(value)
+        all_finite = bool(finite.all())
+    else:
+        try:
+            xp = namespace(value)
+        except TypeError:
+            raise TypeError(
+                f"{name} must be an array (NumPy, PyTorch, JAX, CuPy), got {type(value).__name__}"
+            ) from None
+        if xp.isdtype(value.dtype, "complex floating"):
+            raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        if floating and not xp.isdtype(value.dtype, "real floating"):
+            value = xp.astype(value, xp.float64)
+        all_finite = True
+        if xp.isdtype(value.dtype, "real floating"):
+            all_finite = bool(xp.all(~xp.isnan(value) if allow_inf else xp.isfinite(value)))
+    if ndim is not None and value.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {tuple(value.shape)}")
+    if shape is not None and tuple(value.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
+    if not all_finite:
+        bad = to_numpy(value)
+        first = tuple(int(i) for i in np.argwhere(np.isnan(bad) if allow_inf else ~np.isfinite(bad))[0])
+        kind = "NaN" if allow_inf else "NaN or Inf"
+        raise ValueError(f"{name} has {kind} entries (the first at {first}); all must be finite numbers")
+    return value
+
+
+def sparse(value: Any, name: str, form: str = "csr") -> Any:
+    """Return the SciPy sparse matrix ``value`` in the format ``form``, with real and finite entries."""
+    if len(value.shape) != 2:
+        raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(value.shape)}")
+    matrix = getattr(value, f"to{form}")()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix.__class__((array(matrix.data, name), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def point(x: Any, name: str, domain: Any) -> Array:
+    """Return ``x`` as an array that is a point of the set ``domain``."""
+    size = getattr(domain, "shape", None)
+    x = array(x, name, shape=None if size is None else tuple(size))
+    if domain.contains(x):
+        return x
+    how = ""
+    if hasattr(domain, "violation"):
+        violation = float(domain.violation(x))
+        # What single precision cannot represent better is no error of the user's.
+        if violation <= 64.0 * eps_of(x) * max(1.0, norm(x)):
+            return x
+        how = f" (it breaks the constraints by {violation:.3g})"
+    hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""
+    raise ValueError(f"{name} must lie in the set {domain!r}{how}{hint}")
+
+
+def choice(value: Any, name: str, options: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``options``; otherwise name them and the nearest one."""
+    options = list(options)
+    if isinstance(value, str) and value in options:
+        return value
+    listed = ", ".join(repr(option) for option in options)
+    near = difflib.get_close_matches(str(value), options, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    error = ValueError if isinstance(value, str) else TypeError
+    raise error(f"{name} must be one of {listed}, got {value!r}{hint}")
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """Return a NumPy generator from what SPEC 7 accepts: None, a seed, a SeedSequence, a generator."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"rng must be None, a non-negative int, a SeedSequence or a numpy.random.Generator, got {rng!r}"
+        ) from None

@@ -1,0 +1,59 @@
+"""Ready-made callbacks for long solves.
+
+>>> import dcfw
+>>> show = dcfw.callbacks.progress()          # dcfw.minimize(..., callback=show)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+
+class progress:
+    """A one-line progress report on a terminal: outer step, value, gap, LMO calls, seconds.
+
+    Parameters
+    ----------
+    every : float
+        Seconds between two updates.
+    file : text stream, optional
+        Where to write (default: standard error).
+    """
+
+    def __init__(self, every: float = 0.2, file: TextIO | None = None) -> None:
+        self.every = every
+        self.file = file
+        self._next = 0.0
+
+    def __call__(self, intermediate_result: Any) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self.every
+        state = intermediate_result
+        stream = self.file or sys.stderr
+        end = "\r" if stream.isatty() else "\n"
+        stream.write(
+            f"step {state.nit:6d}  phi {state.fun:+.8e}  gap {state.gap:.2e}  "
+            f"lmo {state.n_lmo:8d}  {state.time:8.1f} s{end}"
+        )
+        stream.flush()
+
+
+class target:
+    """End the run once phi has come down to ``value``.
+
+    Examples
+    --------
+    >>> import dcfw
+    >>> stop = dcfw.callbacks.target(-1.0)
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self, intermediate_result: Any) -> None:
+        if intermediate_result.fun <= self.value:
+            raise StopIteration(f"phi reached {intermediate_result.fun:g}.")

@@ -1,0 +1,109 @@
+"""``dcfw study``: look into a store of rows and take them out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+StorePath = Annotated[
+    Path, typer.Argument(metavar="STORE", help="The file of the store.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    app.add_typer(group, name="study")
+
+
+@group.callback()
+def study() -> None:
+    """Look into the store of a study, and export its rows.
+
+    A store is safe to read while a study is running.
+
+    \b
+    Examples:
+      dcfw study status results.db
+      dcfw study export results.db qaplib -o qaplib.csv
+    """
+
+
+@group.command("status")
+def status(
+    store: StorePath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Show the errors of rows that failed.")
+    ] = False,
+) -> None:
+    """Count the rows of each study and method: done, failed, running now.
+
+    \b
+    Examples:
+      dcfw study status results.db
+      dcfw study status results.db --failures
+      dcfw study status results.db --json
+    """
+    from dcfw.experiments.store import Store
+
+    with Store(store, readonly=True) as opened:
+        counts, errors = opened.status(), opened.failures()
+        versions = {name: opened.versions(name) for name in opened.studies()}
+    if as_json:
+        typer.echo(json.dumps({"studies": counts, "versions": versions, "failures": errors}, indent=2))
+        return
+    if not counts:
+        typer.echo("no rows yet")
+        return
+    typer.echo(_table(counts))
+    for name, found in versions.items():
+        if len(found) > 1:
+            typer.echo(
+                f"note: the rows of {name} come from {len(found)} sets of software versions (see --json)"
+            )
+    if failures:
+        for failure in errors:
+            place = "/".join(str(failure[name]) for name in ("study", "dataset", "method", "seed"))
+            typer.echo(f"\n{place}: {failure['error']}\n{failure['traceback']}".rstrip())
+
+
+@group.command("export")
+def export(
+    store: StorePath,
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write.", show_default=False),
+    ],
+) -> None:
+    """Write the finished rows of a study as a CSV file.
+
+    \b
+    Example:
+      dcfw study export results.db qaplib -o qaplib.csv
+    """
+    from dcfw.experiments.store import Store
+
+    with Store(store, readonly=True) as opened:
+        count = opened.export_csv(output, name)
+    typer.echo(f"{count} rows written to {output}", err=True)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return rows with the same names as aligned text; numbers to the right."""
+    names = list(rows[0])
+    cells = [[f"{v:.1f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
+    right = [not isinstance(value, str) for value in rows[0].values()]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, *cells]
+    )

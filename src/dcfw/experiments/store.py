@@ -1,0 +1,544 @@
+"""The store of a study: one SQLite file that survives whatever happens to the runner.
+
+The promise: **a row that was reported as finished is in the store**, after a crash or a SIGKILL of any
+process, and after a power cut as far as SQLite promises.  Each row is one transaction in write-ahead
+mode with ``synchronous=FULL``, so it is on the disk before :meth:`Store.finish` returns.  A row is there
+once and whole, or not at all.
+
+Three tables, each with the key of a task as its primary key:
+
+=========  =====================================================================================
+rows       what is finished: the task, its result, versions of the software, start, seconds
+failures   what raised an error or killed its worker, with the traceback; gone when the row succeeds
+claims     what some runner computes right now (see :mod:`dcfw.experiments.claims`)
+=========  =====================================================================================
+
+No host or user name is stored, so a store can be published as it is.  (A claim names a process by its
+number and a hash, and is deleted with the end of the row.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dcfw import _validate
+from dcfw.experiments.claims import Owner
+from dcfw.experiments.study import RESERVED, Study, Task, canonical
+
+APPLICATION_ID = 0x64634657  # "dcFW" in the file's header: tells a store from other SQLite files
+SCHEMA = 1
+
+_TASK = (
+    "key TEXT PRIMARY KEY, study TEXT, version INTEGER,"
+    " dataset TEXT, method TEXT, seed INTEGER, settings TEXT"
+)
+_TABLES = (
+    f"CREATE TABLE rows ({_TASK}, result TEXT, versions TEXT, started TEXT, seconds REAL) WITHOUT ROWID",
+    f"CREATE TABLE failures ({_TASK}, error TEXT, traceback TEXT, attempts INTEGER, failed TEXT)"
+    " WITHOUT ROWID",
+    "CREATE TABLE claims (key TEXT PRIMARY KEY, study TEXT, version INTEGER, method TEXT,"
+    " owner TEXT, machine TEXT, pid INTEGER, birth TEXT, expires REAL) WITHOUT ROWID",
+    "CREATE INDEX rows_by_study ON rows (study, version)",
+)
+
+
+class StoreError(RuntimeError):
+    """A store cannot be opened, read or written; the message says what to do and what is kept."""
+
+
+def _primary(error: sqlite3.Error) -> int:
+    # The low byte is the primary code; SQLite puts details (which call failed) above it.
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _explain(error: sqlite3.Error, path: str) -> StoreError:
+    """Say what an SQLite error means for the rows of the study."""
+    code = _primary(error)
+    kept = "every row reported as finished is kept; run the study again to go on from there"
+    if code == sqlite3.SQLITE_FULL:
+        text = f"the disk is full: the row at hand could not be stored. Free some space; {kept}"
+    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        text = "the store or its folder is read-only: make both writable, or copy the store elsewhere"
+    elif code == sqlite3.SQLITE_CANTOPEN:
+        text = "the file cannot be opened: check that its folder exists and is writable"
+    elif code == sqlite3.SQLITE_NOTADB:
+        text = "this file is not a store of dcfw (nor any SQLite file): give another path"
+    elif code == sqlite3.SQLITE_CORRUPT:
+        text = "the file is damaged: save what can be read with `sqlite3 STORE .recover`, or use a new path"
+    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        text = f"another process kept the store locked for too long; {kept}"
+    elif code == sqlite3.SQLITE_IOERR:
+        text = f"reading or writing failed (a full quota, or a disk that went away?); {kept}"
+    else:
+        text = str(error)
+    return StoreError(f"store {path}: {text} [SQLite: {error}]")
+
+
+@cache
+def software_versions() -> dict[str, str]:
+    """Return the versions of Python, NumPy, SciPy, Numba and dcfw, without importing the heavy ones."""
+    import dcfw
+
+    found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
+    for name in ("numpy", "scipy", "numba"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+class Store:
+    """Finished rows, failures and claims in one SQLite file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; it and its folder are created if they do not exist.  ``":memory:"`` keeps the rows in
+        memory only.
+    readonly : bool
+        Open an existing store to read it, also from a read-only folder.
+    lease : float
+        Seconds for which a claim holds without a sign of life, for owners on other machines.
+
+    Notes
+    -----
+    A store may be used by several threads and, through one object each, by several processes.  It must
+    lie on a local disk: SQLite's write-ahead mode does not work over a network.
+
+    Examples
+    --------
+    >>> task = Task("bur26a", "fw", 0, study="demo")
+    >>> with Store(":memory:") as store:
+    ...     stored = store.finish(task, {"error": 0.25}, seconds=1.5)
+    ...     store.rows("demo")[0]["error"]
+    0.25
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False, lease: float = 120.0) -> None:
+        self.path = os.fspath(path)
+        self.lease = _validate.scalar(lease, "lease", low=0.0, open_low=True)
+        self._lock = threading.RLock()
+        if readonly and not Path(self.path).is_file():
+            raise FileNotFoundError(f"there is no store at {self.path}")
+        if not readonly and self.path != ":memory:":
+            try:
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"store {self.path}: its folder cannot be made ({error.strerror}); give another path"
+                ) from error
+        self._db = self._open_readonly() if readonly else self._open()
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        # Autocommit (isolation_level=None): every transaction here says itself when it begins and ends.
+        return sqlite3.connect(uri, uri=True, timeout=60.0, isolation_level=None, check_same_thread=False)
+
+    def _open(self) -> sqlite3.Connection:
+        memory = self.path == ":memory:"
+        try:
+            db = self._connect(
+                "file::memory:" if memory else f"{Path(self.path).absolute().as_uri()}?mode=rwc"
+            )
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+        try:
+            # Look before writing anything: the file may be somebody else's.
+            self._check_schema(db)
+            self._enter_wal(db)
+            db.execute("PRAGMA synchronous=FULL")
+            db.execute("PRAGMA fullfsync=ON")  # on macOS fsync alone does not reach the disk
+            db.execute("BEGIN IMMEDIATE")
+            if not self._check_schema(db):  # asked again: another runner may have been faster
+                for statement in _TABLES:
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version={SCHEMA}")
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            db.close()
+            raise _explain(error, self.path) from error
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _open_readonly(self) -> sqlite3.Connection:
+        uri = f"{Path(self.path).absolute().as_uri()}?mode=ro"
+        try:
+            try:
+                return self._checked(uri)
+            except sqlite3.OperationalError as error:
+                # A read-only folder has no place for the files of write-ahead mode, and no writer either:
+                # the file can be read as it stands, unless such a file with finished rows lies beside it.
+                beside = Path(self.path + "-wal")
+                left = beside.exists() and beside.stat().st_size > 0
+                if left or _primary(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                    raise
+            return self._checked(uri + "&immutable=1")
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+
+    def _checked(self, uri: str) -> sqlite3.Connection:
+        db = self._connect(uri)
+        try:
+            if not self._check_schema(db):
+                raise StoreError(f"store {self.path}: the file is empty, nothing was ever stored in it")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _enter_wal(self, db: sqlite3.Connection) -> None:
+        # Two runners that make the same new store at once: SQLite does not wait for the other one here.
+        for attempt in range(200):
+            try:
+                db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if _primary(error) != sqlite3.SQLITE_BUSY or attempt == 199:
+                    raise
+                time.sleep(0.05)
+
+    def _check_schema(self, db: sqlite3.Connection) -> bool:
+        """Tell whether the tables are there; raise if the file is something else."""
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        if application == APPLICATION_ID:
+            schema = db.execute("PRAGMA user_version").fetchone()[0]
+            if schema > SCHEMA:
+                raise StoreError(
+                    f"store {self.path} has schema {schema}, this dcfw knows up to {SCHEMA}: "
+                    "update dcfw, or give another path"
+                )
+            return True
+        if application or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise StoreError(
+                f"store {self.path}: this SQLite file belongs to another program: give another path"
+            )
+        return False
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise _explain(error, self.path) from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold one transaction: all of it is stored when the block ends, or nothing."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors (a full disk is one of them).
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file.  Rows need no closing to be safe."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Store({self.path!r})"
+
+    # ------------------------------------------------------------------------------------- claims
+
+    def claim(self, task: Task, owner: Owner) -> str:
+        """Try to take ``task`` for ``owner``.
+
+        Returns
+        -------
+        str
+            ``"claimed"``: it is yours; ``"finished"``: its row is there; ``"held"``: another runner, one
+            that lives as far as can be seen, is computing it.
+        """
+        now = time.time()
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM rows WHERE key = ?", (task.key,)).fetchone():
+                return "finished"
+            found = db.execute(
+                "SELECT owner, machine, pid, birth, expires FROM claims WHERE key = ?", (task.key,)
+            ).fetchone()
+            if found is not None and found[0] != owner.id and not Owner(*found[:4]).is_gone(found[4], now):
+                return "held"
+            db.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(task.key, task.study, task.version, task.method),
+                    *(owner.id, owner.machine, owner.pid, owner.birth, now + self.lease),
+                ),
+            )
+        return "claimed"
+
+    def renew(self, owner: Owner) -> None:
+        """Extend the leases of all claims of ``owner``: a sign of life to other machines."""
+        with self._writing() as db:
+            db.execute("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + self.lease, owner.id))
+
+    def release(self, owner: Owner) -> None:
+        """Give back all claims of ``owner``."""
+        with self._writing() as db:
+            db.execute("DELETE FROM claims WHERE owner = ?", (owner.id,))
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def finish(
+        self, task: Task, result: Mapping[str, Any], *, seconds: float, started: str | None = None
+    ) -> bool:
+        """Store the row of ``task``; when this returns, the row is on the disk.
+
+        Parameters
+        ----------
+        task : Task
+        result : mapping
+            JSON values.  NaN and infinities are kept.
+        seconds : float
+            Time of the row, unless the result has an entry ``seconds`` itself.
+        started : str, optional
+            When the row was started (ISO 8601); now, by default.
+
+        Returns
+        -------
+        bool
+            False if the row was there already (the store keeps the first one).
+        """
+        text = encode_result(task, result)
+        seconds = _validate.scalar(result.get("seconds", seconds), "seconds", low=0.0)
+        versions = canonical(software_versions())
+        with self._writing() as db:
+            stored = db.execute(
+                "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*_columns(task), text, versions, started or utc_now(), seconds),
+            ).rowcount
+            db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
+            db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
+        return stored == 1
+
+    def fail(self, task: Task, error: str, traceback: str = "") -> None:
+        """Store that ``task`` failed: one line, and the whole traceback."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)"
+                " ON CONFLICT (key) DO UPDATE SET error = excluded.error, traceback = excluded.traceback,"
+                " failed = excluded.failed, attempts = attempts + 1",
+                (*_columns(task), error, traceback, utc_now()),
+            )
+            db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
+
+    # ------------------------------------------------------------------------------------ reading
+
+    def studies(self) -> list[str]:
+        """Return the names of the studies that have a row or a failure here."""
+        with self._reading() as db:
+            found = db.execute("SELECT study FROM rows UNION SELECT study FROM failures ORDER BY 1")
+            return [name for (name,) in found]
+
+    def finished_keys(self, study: Study) -> set[str]:
+        """Return the keys of the tasks of ``study`` whose rows are here."""
+        return {key for (key,) in self._select("key", "rows", study)}
+
+    def rows(self, study: Study | str | None = None) -> list[dict[str, Any]]:
+        """Return finished rows as flat dicts: the task, its settings, its result, seconds, start.
+
+        Parameters
+        ----------
+        study : Study or str, optional
+            A :class:`Study` selects the rows of its tasks, a name all rows of that study in its newest
+            version, None those of all studies.
+
+        Returns
+        -------
+        list of dict
+            In the order of the tasks for a :class:`Study`, otherwise by dataset, method and seed: never
+            in the order in which rows happened to finish.
+        """
+        columns = "key, study, dataset, method, seed, settings, result, seconds, started"
+        return [
+            {
+                **{"study": name, "dataset": dataset, "method": method, "seed": seed},
+                **json.loads(settings),
+                **json.loads(result),
+                **{"seconds": seconds, "started": started},
+            }
+            for _, name, dataset, method, seed, settings, result, seconds, started in self._select(
+                columns, "rows", study
+            )
+        ]
+
+    def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
+        """Return what failed and has not succeeded since, with ``error``, ``traceback`` and ``attempts``."""
+        columns = "key, study, dataset, method, seed, settings, error, traceback, attempts, failed"
+        found = [
+            dict(zip(columns.split(", "), record, strict=True))
+            for record in self._select(columns, "failures", study)
+        ]
+        for failure in found:
+            failure["settings"] = json.loads(failure["settings"])
+        return found
+
+    def _select(self, columns: str, table: str, study: Study | str | None) -> list[tuple[Any, ...]]:
+        """Return the records of a study (the first column must be the key) in a stable order."""
+        newest = f"version = (SELECT max(version) FROM {table} AS other WHERE other.study = {table}.study)"
+        order = "ORDER BY study, dataset, method, seed, settings"
+        with self._reading() as db:
+            if study is None:
+                return db.execute(f"SELECT {columns} FROM {table} WHERE {newest} {order}").fetchall()
+            if isinstance(study, str):
+                condition = f"{newest} AND study = ?"
+                return db.execute(
+                    f"SELECT {columns} FROM {table} WHERE {condition} {order}", (study,)
+                ).fetchall()
+            records = db.execute(
+                f"SELECT {columns} FROM {table} WHERE study = ? AND version = ?", (study.name, study.version)
+            ).fetchall()
+        by_key = {record[0]: record for record in records}
+        return [by_key[task.key] for task in study.tasks if task.key in by_key]
+
+    def versions(self, study: str | None = None) -> list[dict[str, str]]:
+        """Return the different sets of software versions that computed the rows; one, if all is well."""
+        condition, values = ("1", ()) if study is None else ("study = ?", (study,))
+        with self._reading() as db:
+            found = db.execute(f"SELECT DISTINCT versions FROM rows WHERE {condition} ORDER BY 1", values)
+            return [json.loads(text) for (text,) in found]
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return one dict per study, version and method: rows done, failed, running, seconds in all.
+
+        Examples
+        --------
+        >>> with Store(":memory:") as store:
+        ...     stored = store.finish(Task("a", "fw", 0, study="demo"), {}, seconds=2.0)
+        ...     store.status()[0]["done"], store.status()[0]["seconds"]
+        (1, 2.0)
+        """
+        now = time.time()
+        table: dict[tuple[str, int, str], dict[str, Any]] = {}
+
+        def entry(study: str, version: int, method: str) -> dict[str, Any]:
+            fresh = {"study": study, "version": version, "method": method}
+            return table.setdefault(
+                (study, version, method), {**fresh, "done": 0, "failed": 0, "running": 0, "seconds": 0.0}
+            )
+
+        group = "GROUP BY study, version, method"
+        with self._reading() as db:
+            done = db.execute(
+                f"SELECT study, version, method, count(*), sum(seconds) FROM rows {group}"
+            ).fetchall()
+            failed = db.execute(f"SELECT study, version, method, count(*) FROM failures {group}").fetchall()
+            claims = db.execute(
+                "SELECT study, version, method, owner, machine, pid, birth, expires FROM claims"
+            ).fetchall()
+        for *point, count, seconds in done:
+            entry(*point).update(done=count, seconds=seconds)
+        for *point, count in failed:
+            entry(*point)["failed"] = count
+        for study, version, method, *owner, expires in claims:
+            if not Owner(*owner).is_gone(expires, now):
+                entry(study, version, method)["running"] += 1
+        return [table[point] for point in sorted(table)]
+
+    def export_csv(self, path: str | os.PathLike[str], study: Study | str) -> int:
+        """Write the rows of ``study`` as a CSV file, whole or not at all, and return their number.
+
+        The columns are those of :meth:`rows`; a list or dict in a column is written as JSON.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.  An older one is replaced.
+        study : Study or str
+            As in :meth:`rows`.
+        """
+        rows, target = self.rows(study), Path(path)
+        if not rows:
+            name = study.name if isinstance(study, Study) else study
+            known = ", ".join(self.studies()) or "none"
+            raise ValueError(f"study {name!r} has no finished row in {self.path}; studies there: {known}")
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            draft.write_text(csv_text(rows), encoding="utf-8", newline="")
+            os.replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+        return len(rows)
+
+
+def _columns(task: Task) -> tuple[Any, ...]:
+    settings = canonical(task.settings)
+    return task.key, task.study, task.version, task.dataset, task.method, task.seed, settings
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 text in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def encode_result(task: Task, result: Any) -> str:
+    """Return the JSON text of a row's result; raise if it is no dict of JSON values with free names."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"the row function must return a dict, got {type(result).__name__}")
+    text = canonical(dict(result), "the result", allow_nan=True)
+    clean = json.loads(text)
+    if "seconds" in clean:
+        _validate.scalar(clean["seconds"], "the result's seconds", low=0.0)
+    taken = [name for name in clean if name in RESERVED]
+    taken += [name for name, value in task.settings.items() if name in clean and clean[name] != value]
+    if taken:
+        raise ValueError(
+            f"the result must not change the column(s) {', '.join(taken)} of the task: use other names"
+        )
+    return text
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return flat rows as CSV text, with a column for every name that occurs.
+
+    Examples
+    --------
+    >>> print(csv_text([{"a": 1}, {"a": 2, "b": [3, 4]}]).replace("\\r", ""), end="")
+    a,b
+    1,
+    2,"[3,4]"
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, names, restval="")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {
+                name: canonical(value, allow_nan=True) if isinstance(value, list | dict) else value
+                for name, value in row.items()
+            }
+        )
+    return buffer.getvalue()

@@ -1,0 +1,286 @@
+"""Bringing public data sets to the data folder.
+
+Data come over HTTPS only and are trusted with nothing: archives are limited in size before and after
+unpacking, only plain files with expected names are taken out of them (whatever folders they claim to be
+in), each instance must have the known content, and files appear under their names only when complete.
+The content is compared by the SHA-256 of its numbers written with single spaces, because copies of QAPLIB
+differ in white space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from dcfw import _validate, data
+
+QAPLIB_MIRRORS = (
+    (
+        "https://qaplib.mgi.polymtl.ca/data.d/qapdata.tar.gz",
+        "https://qaplib.mgi.polymtl.ca/soln.d/qapsoln.tar.gz",
+    ),
+    (
+        "https://www.opt.math.tugraz.at/qaplib/data.d/qapdata.tar.gz",
+        "https://www.opt.math.tugraz.at/qaplib/soln.d/qapsoln.tar.gz",
+    ),
+    (
+        "https://coral.ise.lehigh.edu/wp-content/uploads/2014/07/qapdata.tar.gz",
+        "https://coral.ise.lehigh.edu/wp-content/uploads/2014/07/qapsoln.tar.gz",
+    ),
+)
+"""Addresses of the archives of instances and of solutions, in the order in which they are tried."""
+
+MAX_ARCHIVE = 16 * 2**20
+"""Bytes that an archive may have (QAPLIB's has about half a million)."""
+MAX_UNPACKED = 128 * 2**20
+"""Bytes that an archive may have when unpacked."""
+MAX_FILE = 4 * 2**20
+"""Bytes that one file may have (the largest, tai256c.dat, has 0.7 million)."""
+
+Progress = Callable[[str, int, "int | None"], None]
+"""Called as ``progress(address, bytes_so_far, bytes_in_all_or_None)``."""
+
+
+class FetchError(OSError):
+    """A data set could not be fetched; the message says why, and how to fetch it by hand."""
+
+
+def fetch_qaplib(
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    url: str | None = None,
+    progress: Progress | None = None,
+    timeout: float = 30.0,
+    allow_local: bool = False,
+) -> Path:
+    """Download QAPLIB's instances and solutions and return the folder they are in.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where to put the files; by default ``qaplib`` in the data folder (``DCFW_DATA``, or else the
+        cache folder), where :func:`dcfw.qap.load` looks for them.
+    url : str, optional
+        A copy of QAPLIB to use instead of the public ones: the address that ``data.d/qapdata.tar.gz``
+        and ``soln.d/qapsoln.tar.gz`` are relative to.
+    progress : callable, optional
+        Called as ``progress(address, bytes_so_far, bytes_in_all_or_None)`` during downloads.
+    timeout : float
+        Seconds to wait for a server that sends nothing; a download may take ten times that in all.
+    allow_local : bool
+        Accept ``http://localhost`` and ``http://127.0.0.1`` as well (for tests); otherwise only HTTPS.
+
+    Raises
+    ------
+    FetchError
+        When no mirror answers or an instance's content is not the known one.  Files that were in order
+        are kept.
+
+    Examples
+    --------
+    >>> fetch_qaplib()  # doctest: +SKIP
+    PosixPath('/home/me/.cache/dcfw/qaplib')
+    """
+    target = data.data_folder() / "qaplib" if folder is None else Path(folder).expanduser()
+    timeout = _validate.scalar(timeout, "timeout", low=0.0, open_low=True)
+    if url is None:
+        mirrors: tuple[tuple[str, str], ...] = QAPLIB_MIRRORS
+    else:
+        base = url.rstrip("/") + "/"
+        mirrors = ((base + "data.d/qapdata.tar.gz", base + "soln.d/qapsoln.tar.gz"),)
+    for addresses in mirrors:
+        for address in addresses:
+            _check_address(address, allow_local)
+
+    failures = []
+    for instances_at, solutions_at in mirrors:
+        try:
+            instances = _unpack(_download(instances_at, timeout, progress, allow_local), ".dat")
+            solutions = _unpack(_download(solutions_at, timeout, progress, allow_local), ".sln")
+            break
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            failures.append(f"{instances_at}: {error}")
+    else:
+        raise FetchError(_by_hand("no copy of QAPLIB could be downloaded", failures, target))
+
+    known = checksums()
+    wrong = sorted(
+        name for name, text in instances.items() if name in known and checksum(text) != known[name]
+    )
+    missing = sorted(known.keys() - instances.keys())
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in instances.items():
+            if name in known and name not in wrong:
+                _write(target / f"{name}.dat", text)
+        for name, text in solutions.items():
+            if name in known and _is_solution(text):
+                _write(target / f"{name}.sln", text)
+    except OSError as error:
+        raise FetchError(f"{target} could not be written to ({error}); name another folder") from error
+    if wrong or missing:
+        problems = [f"{name}.dat: its content is not the known one" for name in wrong]
+        problems += [f"{name}.dat: not in the archive" for name in missing]
+        raise FetchError(_by_hand(f"the archive at {instances_at} is not in order", problems, target))
+    return target
+
+
+def checksums() -> dict[str, str]:
+    """Return the known checksum of each QAPLIB instance.
+
+    Examples
+    --------
+    >>> len(checksums())
+    136
+    """
+    text = resources.files("dcfw.qap").joinpath("checksums.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def checksum(text: bytes) -> str | None:
+    """Return the SHA-256 of the integers in ``text`` joined by single spaces; None if there are others.
+
+    Examples
+    --------
+    >>> checksum(b"2\\n 0 1") == checksum(b" 2 0 01 ")
+    True
+    """
+    try:
+        numbers = [int(token) for token in text.split()]
+    except ValueError:
+        return None
+    return hashlib.sha256(" ".join(map(str, numbers)).encode()).hexdigest()
+
+
+def _by_hand(what: str, details: list[str], target: Path) -> str:
+    """Return an error message that ends with the manual way."""
+    shown = details[:5] + ([f"and {len(details) - 5} more"] if len(details) > 5 else [])
+    instances_at, solutions_at = QAPLIB_MIRRORS[0]
+    return (
+        f"{what} ({'; '.join(shown)}). By hand: download {instances_at} and {solutions_at} with a browser "
+        f"and unpack their .dat and .sln files into {target}"
+    )
+
+
+def _check_address(address: str, allow_local: bool) -> None:
+    """Refuse all but HTTPS, and plain HTTP to this machine if that is allowed."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme == "https" and parts.hostname:
+        return
+    if allow_local and parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1"):
+        return
+    raise ValueError(f"url must be an https:// address, got {address!r}")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirections only to addresses that would have been accepted in the first place."""
+
+    def __init__(self, allow_local: bool) -> None:
+        self.allow_local = allow_local
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        _check_address(newurl, self.allow_local)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _download(address: str, timeout: float, progress: Progress | None, allow_local: bool) -> bytes:
+    """Return what is at ``address``, within the limits of size and time."""
+    handlers: list[urllib.request.BaseHandler] = [_Redirects(allow_local)]
+    if allow_local:
+        handlers.append(urllib.request.ProxyHandler({}))  # this machine is not behind a proxy
+    opener = urllib.request.build_opener(*handlers)
+    request = urllib.request.Request(address, headers={"User-Agent": "dcfw", "Accept-Encoding": "identity"})
+    deadline = time.monotonic() + 10 * timeout
+    received = bytearray()
+    with opener.open(request, timeout=timeout) as answer:
+        length = answer.headers.get("Content-Length", "")
+        total = int(length) if length.isascii() and length.isdigit() else None
+        if total is not None and total > MAX_ARCHIVE:
+            raise ValueError(f"the file is too large: {total} bytes, at most {MAX_ARCHIVE} are accepted")
+        while part := answer.read1(65536):
+            received += part
+            if len(received) > MAX_ARCHIVE:
+                raise ValueError(f"the file is too large: more than {MAX_ARCHIVE} bytes")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the download took more than {10 * timeout:g} s")
+            if progress is not None:
+                progress(address, len(received), total)
+    if total is not None and len(received) != total:
+        raise ValueError(f"the download broke off after {len(received)} of {total} bytes")
+    return bytes(received)
+
+
+def _unpack(archive: bytes, suffix: str) -> dict[str, bytes]:
+    """Return {name: content} of the plain files with ``suffix`` in a .tar.gz; nothing is written."""
+    unzip = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unzip.decompress(archive, MAX_UNPACKED + 1)
+    except zlib.error as error:
+        raise ValueError(f"the archive is damaged: {error}") from None
+    if len(unpacked) > MAX_UNPACKED:
+        raise ValueError(f"the archive is too large: more than {MAX_UNPACKED} bytes unpacked")
+    if not unzip.eof:
+        raise ValueError("the archive is cut short")
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as members:
+            for member in members:
+                path = PurePosixPath(member.name)
+                # Only the last part of the path is used, so that no member can leave the folder.
+                if not member.isreg() or path.suffix != suffix or not re.fullmatch(r"[a-z0-9]+", path.stem):
+                    continue
+                if path.is_absolute() or ".." in path.parts:
+                    raise ValueError(f"the archive has a member outside its folder: {member.name!r}")
+                if member.size > MAX_FILE:
+                    raise ValueError(
+                        f"{path.name} is too large: {member.size} bytes, at most {MAX_FILE} are accepted"
+                    )
+                content = members.extractfile(member)
+                assert content is not None  # it is a regular file
+                files[path.stem] = content.read()
+    except tarfile.TarError as error:
+        raise ValueError(f"the archive is damaged: {error}") from None
+    if not files:
+        raise ValueError(f"the archive has no {suffix} files")
+    return files
+
+
+def _is_solution(text: bytes) -> bool:
+    """Tell whether ``text`` looks like a .sln file: numbers, one permutation of the size it states."""
+    try:
+        numbers = [int(token) for token in text.split()]
+    except ValueError:
+        return False
+    entries = sorted(numbers[2:])
+    return (
+        len(numbers) > 2
+        and len(entries) == numbers[0]
+        and entries == list(range(entries[0], entries[-1] + 1))
+    )
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write ``content`` to ``file`` so that the file is never seen half written."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner can read
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,75 @@
+"""Gradients from the framework: write the value in torch or JAX, and the gradient comes along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.functions.base import Function, Linearisation
+
+
+class Autodiff(Function):
+    """See :func:`autodiff`."""
+
+    def __init__(self, value: Callable[[Array], Any], lipschitz: float | None, convex: bool | None) -> None:
+        if not callable(value):
+            raise TypeError(f"value must be a callable of one argument x, got {type(value).__name__}")
+        self._function = value
+        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
+        self.convex = convex
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self._lipschitz
+
+    def value(self, x: Array) -> float:
+        return float(self._function(x))
+
+    def grad(self, x: Array) -> Array:
+        return self.linearise(x).slope
+
+    def linearise(self, x: Array) -> Linearisation:
+        import array_api_compat
+
+        if array_api_compat.is_torch_array(x):
+            import torch
+
+            with torch.enable_grad():
+                leaf = x.detach().requires_grad_(True)
+                value = self._function(leaf)
+                (slope,) = torch.autograd.grad(value, leaf)
+            return Linearisation(float(value), slope, True)
+        if array_api_compat.is_jax_array(x):
+            import jax
+
+            value, slope = jax.value_and_grad(self._function)(x)
+            return Linearisation(float(value), slope, True)
+        raise TypeError(
+            f"autodiff needs torch or JAX arrays, got {type(x).__name__}: pass x0 as a torch tensor or JAX "
+            "array, or give the gradient yourself with functions.Smooth(value, grad)"
+        )
+
+
+def autodiff(
+    value: Callable[[Array], Any], lipschitz: float | None = None, convex: bool | None = None
+) -> Autodiff:
+    """Return the smooth function whose gradient torch or JAX derives from ``value``.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(x)`` returns a scalar tensor, written with the framework's own operations.
+    lipschitz, convex : optional
+        Facts about the function, as in :class:`dcfw.functions.Smooth`.
+
+    Examples
+    --------
+    >>> import torch                                                          # doctest: +SKIP
+    >>> from dcfw import functions
+    >>> phi = functions.autodiff(lambda x: (x**2).sum())
+    >>> phi.grad(torch.ones(2))                                               # doctest: +SKIP
+    tensor([2., 2.])
+    """
+    return Autodiff(value, lipschitz, convex)

@@ -1,0 +1,555 @@
+"""What can be minimised: a value, a gradient (or a subgradient), and a few facts.
+
+A :class:`Function` has ``value(x)`` and ``grad(x)``.  Everything else is a fact that makes a solver
+faster or its answer stronger, and has a safe default:
+
+``convex``          True, False, or None for "not known"
+``differentiable``  False when ``grad`` returns just one of several subgradients somewhere
+``affine_grad``     the function is a quadratic: ``grad((1-eta) x + eta s)`` is the same combination of
+                    ``grad(x)`` and ``grad(s)``, so a step costs one gradient, at a vertex
+``lipschitz``       a Lipschitz constant of the gradient, or None
+``weak_convexity``  a number rho such that ``phi + rho/2 ||x||^2`` is convex, or None
+
+``f - g`` makes a :class:`DC`; sums and multiples work as on paper:
+
+>>> import numpy as np
+>>> from dcfw import functions
+>>> f = functions.SquaredNorm(2.0) + 3 * functions.L1Norm()
+>>> float(f.value(np.array([1.0, -1.0])))
+8.0
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from dcfw import _validate
+from dcfw._arrays import Array, inner, like, to_numpy
+from dcfw.sets.atoms import Atom
+
+
+class Linearisation(NamedTuple):
+    """The value and a subgradient of a convex function at a point, from one evaluation."""
+
+    value: float
+    slope: Array
+    unique: bool
+    """Whether the subdifferential is known to hold this subgradient alone."""
+
+
+class Function:
+    """Base class of all functions; see the module's text for the meaning of the attributes."""
+
+    convex: bool | None = None
+    differentiable: bool = True
+    affine_grad: bool = False
+
+    @property
+    def lipschitz(self) -> float | None:
+        return None
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return 0.0 if self.convex else self.lipschitz
+
+    def value(self, x: Array) -> float:
+        raise NotImplementedError
+
+    def grad(self, x: Array) -> Array:
+        raise NotImplementedError
+
+    def linearise(self, x: Array) -> Linearisation:
+        """Return value and (sub)gradient at ``x`` together, for functions that share work between them."""
+        return Linearisation(self.value(x), self.grad(x), self.differentiable)
+
+    def grad_at(self, atom: Atom) -> Array:
+        """Return the gradient at a vertex, from its compact form where that is cheaper."""
+        return self.grad(atom.dense())
+
+    def value_from_grad(self, x: Array, grad: Array) -> float | None:
+        """Return the value where it follows from the gradient at ``x`` in O(n), else None."""
+        return None
+
+    def origin(self, like: Array) -> tuple[float, Array]:
+        """Return value and gradient at zero (of an affine-gradient function)."""
+        zero = 0.0 * like
+        return self.value(zero), self.grad(zero)
+
+    @property
+    def size(self) -> int | None:
+        """The number of entries that x must have, where the function's data fix it."""
+        return None
+
+    def template(self) -> Array | None:
+        """Return an array of the backend that this function's data live on, if it has data."""
+        data = getattr(self, "A", None)
+        array = hasattr(data, "dtype") and not (hasattr(data, "nnz") or hasattr(data, "matvec"))
+        return data if array else None
+
+    def __add__(self, other: Any) -> Function:
+        other = as_function(other, "the right side of +")
+        return other + self if isinstance(other, DC) and other.whole is None else Sum([self, other])
+
+    def __radd__(self, other: Any) -> Function:
+        if isinstance(other, numbers.Real) and other == 0:  # so that sum([...]) works
+            return self
+        return as_function(other, "the left side of +") + self
+
+    def __mul__(self, scale: Any) -> Function:
+        if not isinstance(scale, numbers.Real):
+            return NotImplemented
+        return Scaled(self, scale)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Function:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> DC:
+        other = as_function(other, "the right side of -")
+        if isinstance(other, DC) and other.whole is None:  # f - (p - q) = (f + q) - p
+            return DC(self + other.g, other.f)
+        return DC(self, other)
+
+    def __rsub__(self, other: Any) -> DC:
+        return as_function(other, "the left side of -") - self
+
+
+class Smooth(Function):
+    """A differentiable function given by two callables.
+
+    Parameters
+    ----------
+    value, grad : callable
+        ``value(x)`` returns a number, ``grad(x)`` an array of x's shape.
+    lipschitz : float, optional
+        A Lipschitz constant of the gradient.
+    convex : bool, optional
+        Whether the function is convex, if known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> phi.value(np.zeros(2))
+    2.0
+    """
+
+    def __init__(
+        self,
+        value: Callable[[Array], Any],
+        grad: Callable[[Array], Array],
+        lipschitz: float | None = None,
+        convex: bool | None = None,
+    ) -> None:
+        self._value = _callable(value, "value")
+        self._grad = _callable(grad, "grad")
+        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
+        self.convex = convex
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self._lipschitz
+
+    def value(self, x: Array) -> float:
+        return float(self._value(x))
+
+    def grad(self, x: Array) -> Array:
+        return self._grad(x)
+
+
+class Convex(Function):
+    """A convex function given by its value and one subgradient at each point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> g = functions.Convex(lambda x: np.abs(x).max(), lambda x: np.sign(x) * (np.abs(x) == np.abs(x).max()))
+    >>> g.value(np.array([1.0, -3.0]))
+    3.0
+    """
+
+    convex = True
+
+    def __init__(
+        self,
+        value: Callable[[Array], Any],
+        subgrad: Callable[[Array], Array],
+        differentiable: bool = False,
+    ) -> None:
+        self._value = _callable(value, "value")
+        self._subgrad = _callable(subgrad, "subgrad")
+        self.differentiable = bool(differentiable)
+
+    def value(self, x: Array) -> float:
+        return float(self._value(x))
+
+    def grad(self, x: Array) -> Array:
+        return self._subgrad(x)
+
+
+class WeaklyConcave(Function):
+    """A function whose negative is weakly convex, given by its value and one supergradient.
+
+    ``supergrad(x)`` is minus a subgradient of ``-phi``; where phi is a minimum of smooth functions, it is
+    the gradient of any one that attains the minimum.  Such a phi can be minimised through
+    :func:`dcfw.splits.sliding` (the paper's conditional subgradient sliding).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> phi = functions.WeaklyConcave(lambda x: min(x @ x, 1.0), lambda x: 2 * x * (x @ x < 1), modulus=2.0)
+    >>> phi.value(np.array([2.0]))
+    1.0
+    """
+
+    differentiable = False
+    convex = False
+
+    def __init__(
+        self,
+        value: Callable[[Array], Any],
+        supergrad: Callable[[Array], Array],
+        modulus: float | None = None,
+    ) -> None:
+        self._value = _callable(value, "value")
+        self._supergrad = _callable(supergrad, "supergrad")
+        self.modulus = None if modulus is None else _validate.scalar(modulus, "modulus", low=0.0)
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return None
+
+    def value(self, x: Array) -> float:
+        return float(self._value(x))
+
+    def grad(self, x: Array) -> Array:
+        return self._supergrad(x)
+
+
+class Zero(Function):
+    """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f."""
+
+    convex = True
+    affine_grad = True
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.0
+
+    def value(self, x: Array) -> float:
+        return 0.0
+
+    def grad(self, x: Array) -> Array:
+        return 0.0 * x
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return 0.0
+
+
+class Sum(Function):
+    """The sum of functions (made by ``+``)."""
+
+    def __init__(self, terms: list[Function]) -> None:
+        flat: list[Function] = []
+        for term in terms:
+            flat.extend(term.terms if isinstance(term, Sum) else [term])
+        self.terms: tuple[Function, ...] = tuple(flat)
+        self.convex = True if all(t.convex for t in flat) else None
+        self.differentiable = all(t.differentiable for t in flat)
+        self.affine_grad = all(t.affine_grad for t in flat)
+        self._origin: tuple[Any, float, Array] | None = None
+
+    @property
+    def lipschitz(self) -> float | None:
+        return _total(t.lipschitz for t in self.terms)
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return _total(t.weak_convexity for t in self.terms)
+
+    def value(self, x: Array) -> float:
+        return sum(t.value(x) for t in self.terms)
+
+    def grad(self, x: Array) -> Array:
+        first, *rest = self.terms
+        total = first.grad(x)
+        for term in rest:
+            total = total + term.grad(x)
+        return total
+
+    def grad_at(self, atom: Atom) -> Array:
+        first, *rest = self.terms
+        total = first.grad_at(atom)
+        for term in rest:
+            total = total + term.grad_at(atom)
+        return total
+
+    def linearise(self, x: Array) -> Linearisation:
+        parts = [t.linearise(x) for t in self.terms]
+        slope = parts[0].slope
+        for part in parts[1:]:
+            slope = slope + part.slope
+        return Linearisation(sum(p.value for p in parts), slope, all(p.unique for p in parts))
+
+    def value_from_grad(self, x: Array, grad: Array) -> float | None:
+        if not self.affine_grad:
+            return None
+        kind = (type(x), x.shape, x.dtype, getattr(x, "device", None))
+        if self._origin is None or self._origin[0] != kind:
+            self._origin = (kind, *self.origin(x))
+        _, constant, slope = self._origin
+        return constant + 0.5 * inner(grad + slope, x)
+
+    @property
+    def size(self) -> int | None:
+        return _common_size(self.terms)
+
+    def template(self) -> Array | None:
+        return next((t for t in (term.template() for term in self.terms) if t is not None), None)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+
+class Scaled(Function):
+    """A multiple of a function (made by ``*``)."""
+
+    def __init__(self, function: Function, scale: Any) -> None:
+        self.function = function
+        self.scale = _validate.scalar(scale, "scale")
+        self.convex = function.convex if self.scale >= 0 else (True if self.scale == 0 else None)
+        self.differentiable = function.differentiable
+        self.affine_grad = function.affine_grad
+
+    @property
+    def lipschitz(self) -> float | None:
+        base = self.function.lipschitz
+        return None if base is None else abs(self.scale) * base
+
+    @property
+    def weak_convexity(self) -> float | None:
+        base = self.function.weak_convexity if self.scale >= 0 else self.function.lipschitz
+        return None if base is None else abs(self.scale) * base
+
+    def value(self, x: Array) -> float:
+        return self.scale * self.function.value(x)
+
+    def grad(self, x: Array) -> Array:
+        return self.scale * self.function.grad(x)
+
+    def grad_at(self, atom: Atom) -> Array:
+        return self.scale * self.function.grad_at(atom)
+
+    def linearise(self, x: Array) -> Linearisation:
+        value, slope, unique = self.function.linearise(x)
+        return Linearisation(self.scale * value, self.scale * slope, unique)
+
+    def value_from_grad(self, x: Array, grad: Array) -> float | None:
+        if self.scale == 0:
+            return 0.0
+        value = self.function.value_from_grad(x, grad / self.scale)
+        return None if value is None else self.scale * value
+
+    @property
+    def size(self) -> int | None:
+        return self.function.size
+
+    def template(self) -> Array | None:
+        return self.function.template()
+
+    def __repr__(self) -> str:
+        return f"{self.scale:g} * {self.function!r}"
+
+
+class DC(Function):
+    """A difference f - g of convex functions (made by ``-`` or by :mod:`dcfw.splits`).
+
+    Attributes
+    ----------
+    f, g : Function
+        The convex parts; f must be differentiable, g need not be.
+    name : str
+        How the decomposition came about: ``"given"``, ``"sliding(L=2)"``, ...
+    conditional : str
+        Empty, or the assumption under which f and g are convex (an estimated constant).
+    whole : Function or None
+        The objective itself, where the parts were made from it: then values and gradients of phi come
+        from there and not from a difference of two large numbers.
+    """
+
+    def __init__(
+        self, f: Any, g: Any, name: str = "given", conditional: str = "", whole: Function | None = None
+    ) -> None:
+        self.f = as_function(f, "f")
+        self.g = as_function(g, "g")
+        self.whole = whole
+        if not self.f.differentiable:
+            raise ValueError(
+                "f must be differentiable in f - g (only g may be nonsmooth); "
+                f"got {type(self.f).__name__}, whose gradient is not unique everywhere"
+            )
+        for part, label in ((self.f, "f"), (self.g, "g")):
+            if part.convex is False:
+                raise ValueError(
+                    f"{label} must be convex in f - g; {part!r} is declared not convex: "
+                    "write the objective with splits.sliding or splits.proximal instead"
+                )
+        self.name = name
+        self.conditional = conditional
+        self.differentiable = self.g.differentiable if whole is None else whole.differentiable
+        self.affine_grad = (self.f.affine_grad and self.g.affine_grad) if whole is None else whole.affine_grad
+
+    @property
+    def lipschitz(self) -> float | None:
+        if self.whole is not None:
+            return self.whole.lipschitz
+        upper, lower = self.f.lipschitz, self.g.lipschitz
+        # The Hessian of phi lies between -L_g and L_f, for convex f and g.
+        return None if upper is None or lower is None else max(upper, lower)
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return self.g.lipschitz if self.whole is None else self.whole.weak_convexity
+
+    def value(self, x: Array) -> float:
+        return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
+
+    def grad(self, x: Array) -> Array:
+        return self.f.grad(x) - self.g.grad(x) if self.whole is None else self.whole.grad(x)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if self.whole is not None:
+            return self.whole.grad_at(atom)
+        return self.f.grad_at(atom) - self.g.grad_at(atom)
+
+    @property
+    def size(self) -> int | None:
+        return _common_size((self.f, self.g))
+
+    # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h), unless phi is known as a whole.
+
+    def __add__(self, other: Any) -> Function:
+        other = as_function(other, "the right side of +")
+        if self.whole is not None:
+            return super().__add__(other)
+        if isinstance(other, DC) and other.whole is None:
+            return DC(self.f + other.f, self.g + other.g)
+        return DC(self.f + other, self.g)
+
+    def __sub__(self, other: Any) -> DC:
+        other = as_function(other, "the right side of -")
+        if self.whole is not None:
+            return super().__sub__(other)
+        if isinstance(other, DC) and other.whole is None:
+            return DC(self.f + other.g, self.g + other.f)
+        return DC(self.f, self.g + other)
+
+    def __mul__(self, scale: Any) -> Function:
+        if self.whole is not None or not isinstance(scale, numbers.Real):
+            return super().__mul__(scale)
+        if scale < 0:
+            return DC(-scale * self.g, -scale * self.f)
+        return DC(scale * self.f, scale * self.g)
+
+    __rmul__ = __mul__
+
+    def template(self) -> Array | None:
+        first = self.f.template()
+        return first if first is not None else self.g.template()
+
+    def __repr__(self) -> str:
+        return f"({self.f!r}) - ({self.g!r})"
+
+
+def as_function(candidate: Any, name: str = "function") -> Function:
+    """Return ``candidate`` as a :class:`Function`; any object with ``value`` and ``grad`` will do."""
+    if isinstance(candidate, Function):
+        return candidate
+    gradient = getattr(candidate, "grad", None) or getattr(candidate, "subgrad", None)
+    if callable(getattr(candidate, "value", None)) and callable(gradient):
+        return Wrapped(candidate, gradient)
+    missing = [verb for verb in ("value", "grad") if not callable(getattr(candidate, verb, None))]
+    hint = "; wrap plain callables in functions.Smooth(value, grad)" if callable(candidate) else ""
+    raise TypeError(
+        f"{name} must be a function object with the methods value(x) and grad(x); "
+        f"{type(candidate).__name__} lacks {' and '.join(missing)}{hint}"
+    )
+
+
+class Wrapped(Function):
+    """A user's own object with ``value`` and ``grad`` (and whichever facts it states)."""
+
+    def __init__(self, wrapped: Any, gradient: Callable[[Array], Array]) -> None:
+        self.wrapped = wrapped
+        self._gradient = gradient
+        self.convex = getattr(wrapped, "convex", None)
+        self.differentiable = bool(getattr(wrapped, "differentiable", hasattr(wrapped, "grad")))
+        self.affine_grad = bool(getattr(wrapped, "affine_grad", False))
+
+    @property
+    def lipschitz(self) -> float | None:
+        return getattr(self.wrapped, "lipschitz", None)
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return getattr(self.wrapped, "weak_convexity", super().weak_convexity)
+
+    def value(self, x: Array) -> float:
+        return float(self.wrapped.value(x))
+
+    def grad(self, x: Array) -> Array:
+        return self._gradient(x)
+
+    def value_from_grad(self, x: Array, grad: Array) -> float | None:
+        own = getattr(self.wrapped, "value_from_grad", None)
+        return own(x, grad) if own is not None else None
+
+    def grad_at(self, atom: Atom) -> Array:
+        own = getattr(self.wrapped, "grad_at", None)
+        return own(atom) if own is not None else self._gradient(atom.dense())
+
+    def linearise(self, x: Array) -> Linearisation:
+        own = getattr(self.wrapped, "linearise", None)
+        return own(x) if own is not None else super().linearise(x)
+
+    def __repr__(self) -> str:
+        return repr(self.wrapped)
+
+
+def vector(values: Any, name: str, size: int, A: Any) -> Array:
+    """Return data that go with the matrix A: a vector of its backend, dtype and device."""
+    values = _validate.array(values, name, shape=(size,))
+    if hasattr(A, "nnz") or hasattr(A, "matvec"):
+        return values
+    return like(to_numpy(values), A)
+
+
+def _callable(candidate: Any, name: str) -> Callable[[Array], Any]:
+    if not callable(candidate):
+        raise TypeError(f"{name} must be a callable of one argument x, got {type(candidate).__name__}")
+    return candidate  # type: ignore[no-any-return]
+
+
+def _common_size(functions: Iterable[Function]) -> int | None:
+    """Return the size that the functions agree on, None where none of them has one."""
+    sizes = {function.size for function in functions} - {None}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"objective has parts for different numbers of variables: {', '.join(map(str, sorted(sizes)))}"  # type: ignore[type-var]
+        )
+    return sizes.pop() if sizes else None
+
+
+def _total(numbers_: Any) -> float | None:
+    total = 0.0
+    for number in numbers_:
+        if number is None:
+            return None
+        total += number
+    return total

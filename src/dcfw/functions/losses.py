@@ -1,0 +1,133 @@
+"""Smooth convex losses that are not quadratic."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, namespace, to_numpy
+from dcfw.functions.base import Function, vector
+
+
+class LogSumExp(Function):
+    """The function t * log(sum_i exp((Ax + b)_i / t)), a smooth maximum of affine functions.
+
+    ``A=None`` means the identity (x itself, of any shape).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> round(functions.LogSumExp().value(np.zeros(2)), 6)
+    0.693147
+    """
+
+    convex = True
+
+    def __init__(self, A: Any = None, b: Any = None, temperature: float = 1.0) -> None:
+        self.A = None if A is None else _validate.array(A, "A", ndim=2)
+        if b is None or self.A is None:
+            self.b = None if b is None else _validate.array(b, "b")
+        else:
+            self.b = vector(b, "b", int(self.A.shape[0]), self.A)
+        self.temperature = _validate.scalar(temperature, "temperature", low=0.0, open_low=True)
+
+    @property
+    def size(self) -> int | None:
+        if self.A is not None:
+            return int(self.A.shape[1])
+        return None if self.b is None else math.prod(self.b.shape)
+
+    def _scores(self, x: Array) -> Array:
+        scores = x if self.A is None else self.A @ x
+        return scores if self.b is None else scores + self.b
+
+    def value(self, x: Array) -> float:
+        xp = namespace(x)
+        z = self._scores(x) / self.temperature
+        top = float(xp.max(z))
+        return self.temperature * (top + float(xp.log(xp.sum(xp.exp(z - top)))))
+
+    def grad(self, x: Array) -> Array:
+        xp = namespace(x)
+        z = self._scores(x) / self.temperature
+        weights = xp.exp(z - xp.max(z))
+        weights = weights / xp.sum(weights)
+        return weights if self.A is None else self.A.T @ weights
+
+    @cached_property
+    def _lipschitz(self) -> float:
+        # The Hessian of log-sum-exp is at most diag(w) <= I in the scores.
+        spectral = 1.0 if self.A is None else float(np.linalg.norm(to_numpy(self.A), 2)) ** 2
+        return spectral / self.temperature
+
+    @property
+    def lipschitz(self) -> float:
+        return self._lipschitz
+
+    def __repr__(self) -> str:
+        return "LogSumExp()" if self.A is None else f"LogSumExp(A of shape {tuple(self.A.shape)})"
+
+
+class LogisticLoss(Function):
+    """The mean logistic loss 1/m sum_i log(1 + exp(-y_i a_i'x)), with labels y_i = -1 or +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> round(functions.LogisticLoss(np.eye(2), np.array([1, -1])).value(np.zeros(2)), 6)
+    0.693147
+    """
+
+    convex = True
+
+    def __init__(self, A: Any, y: Any) -> None:
+        self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
+        self.A = _validate.sparse(A, "A") if self._sparse else _validate.array(A, "A", ndim=2)
+        self.m = int(self.A.shape[0])
+        self.y = vector(y, "y", self.m, self.A)
+        labels = to_numpy(self.y)
+        if not np.isin(labels, (-1.0, 1.0)).all():
+            raise ValueError("y must hold the labels -1 and +1 only")
+
+    @property
+    def size(self) -> int:
+        return int(self.A.shape[1])
+
+    def value(self, x: Array) -> float:
+        xp = namespace(x)
+        margin = self.y * (self.A @ x)
+        # log(1 + e^-m) = max(-m, 0) + log(1 + e^-|m|) does not overflow.
+        loss = xp.log1p(xp.exp(-xp.abs(margin))) + xp.where(margin < 0, -margin, 0.0 * margin)
+        return float(xp.mean(loss))
+
+    def grad(self, x: Array) -> Array:
+        xp = namespace(x)
+        margin = self.y * (self.A @ x)
+        small = xp.exp(-xp.abs(margin))
+        sigma = xp.where(margin >= 0, small, 1.0 + 0.0 * small) / (1.0 + small)
+        return self.A.T @ (-(self.y * sigma) / self.m)
+
+    @cached_property
+    def _lipschitz(self) -> float:
+        if self._sparse and min(self.A.shape) > 100:
+            from scipy.sparse.linalg import svds
+
+            start = np.random.default_rng(0).standard_normal(min(self.A.shape))
+            top = float(svds(self.A, k=1, v0=start, tol=1e-8, return_singular_vectors=False)[0]) * (1 + 1e-7)
+        else:
+            dense = self.A.toarray() if self._sparse else to_numpy(self.A)
+            top = float(np.linalg.norm(dense, 2))
+        return top * top / (4.0 * self.m)
+
+    @property
+    def lipschitz(self) -> float:
+        return self._lipschitz
+
+    def __repr__(self) -> str:
+        return f"LogisticLoss(m={self.m})"

@@ -1,0 +1,293 @@
+"""Quadratics: the functions whose gradient is affine, for which a step costs one gradient at a vertex.
+
+>>> import numpy as np
+>>> from dcfw import functions
+>>> f = functions.Quadratic(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 0.0]))
+>>> f.value(np.array([1.0, 1.0])), f.grad(np.array([1.0, 1.0]))
+(4.0, array([3., 4.]))
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm2, to_numpy
+from dcfw.functions.base import Function, vector
+from dcfw.sets.atoms import Atom, OneHot
+
+DENSE_EIGENVALUES = 1200
+"""Up to this size the extreme eigenvalues come from a dense factorisation, beyond it from Lanczos."""
+
+DENSE_OPERATOR = 100
+"""The same for operators, which have to be applied to every unit vector first."""
+
+CACHE_BYTES = 256 * 2**20
+"""How much memory the gradient images of visited vertices may take in :class:`LeastSquares`."""
+
+
+class Quadratic(Function):
+    """The quadratic 1/2 x'Ax + b'x + c.
+
+    Parameters
+    ----------
+    A : array, SciPy sparse array or matrix, or LinearOperator of shape (n, n)
+        Need not be symmetric: only its symmetric part enters.  Need not be definite.
+    b : array of shape (n,), optional
+    c : float
+    convex : bool, optional
+        State that A is positive semidefinite, or that it is not, to save its eigenvalues.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.Quadratic(np.diag([1.0, -1.0])).weak_convexity
+    1.0
+    """
+
+    affine_grad = True
+
+    def __init__(self, A: Any, b: Any = None, c: float = 0.0, *, convex: bool | None = None) -> None:
+        self._sparse = _is_sparse(A)
+        self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
+        if self._sparse:
+            A = _validate.sparse(A, "A")
+        elif not self._operator:
+            A = _validate.array(A, "A", ndim=2)
+        if A.shape[0] != A.shape[1]:
+            raise ValueError(f"A must be square, got shape {tuple(A.shape)}")
+        if not self._operator:
+            transpose = A.T
+            if self._sparse:
+                symmetric = (transpose != A).nnz == 0
+                A = A if symmetric else _validate.sparse((A + transpose) * 0.5, "A")
+            else:
+                symmetric = bool(namespace(A).all(transpose == A))
+                A = A if symmetric else 0.5 * (A + transpose)
+                if is_numpy(A):
+                    A = np.ascontiguousarray(A)
+        self.A = A
+        self.n = int(A.shape[0])
+        self.b = None if b is None else vector(b, "b", self.n, A)
+        self.c = _validate.scalar(c, "c")
+        if convex is not None:
+            self.convex = bool(convex)
+
+    def _product(self, x: Array) -> Array:
+        flat = _reshaped(x, (-1,))
+        if self._operator:
+            product = 0.5 * (self.A.matvec(flat) + self.A.rmatvec(flat))
+        else:
+            product = self.A @ flat
+        return _reshaped(product, x.shape)
+
+    def _linear(self, x: Array) -> Array:
+        return _reshaped(self.b, x.shape)
+
+    @property
+    def size(self) -> int:
+        return self.n
+
+    def value(self, x: Array) -> float:
+        value = 0.5 * inner(x, self._product(x)) + self.c
+        return value if self.b is None else value + inner(self._linear(x), x)
+
+    def grad(self, x: Array) -> Array:
+        product = self._product(x)
+        return product if self.b is None else product + self._linear(x)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if not isinstance(atom, OneHot) or self._operator:
+            return self.grad(atom.dense())
+        if self._sparse:
+            low, high = self.A.indptr[atom.index], self.A.indptr[atom.index + 1]
+            column = np.zeros(self.n, dtype=self.A.dtype) if self.b is None else self.b.copy()
+            column[self.A.indices[low:high]] += atom.value * self.A.data[low:high]
+        else:
+            # A is symmetric, so its row is its column, and contiguous.
+            column = atom.value * self.A[atom.index]
+            if self.b is not None:
+                column += self.b
+        return _reshaped(column, atom.shape)
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        twice = inner(grad, x) if self.b is None else inner(grad + self._linear(x), x)
+        return 0.5 * twice + self.c
+
+    def _dense(self) -> np.ndarray:
+        if self._operator:
+            return np.stack([self._product(row) for row in np.eye(self.n)])
+        return np.asarray(self.A.toarray() if self._sparse else to_numpy(self.A), dtype=np.float64)
+
+    @cached_property
+    def _extremes(self) -> tuple[float, float]:
+        """The smallest and largest eigenvalue of the symmetric part of A."""
+        if self.n <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
+            values = np.linalg.eigvalsh(self._dense())
+            # A zero eigenvalue comes out at rounding level, of either sign; it is no nonconvexity.
+            rounding = 4.0 * self.n * eps_of(values) * float(abs(values).max())
+            return (0.0 if abs(values[0]) <= rounding else float(values[0])), float(values[-1])
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        matrix = LinearOperator((self.n, self.n), matvec=lambda v: to_numpy(self._product(v.ravel())))
+        start = np.random.default_rng(0).standard_normal(self.n)
+        low = float(eigsh(matrix, k=1, which="SA", v0=start, tol=1e-8, return_eigenvectors=False)[0])
+        high = float(eigsh(matrix, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0])
+        # Ritz values lie inside the spectrum; widen by the accuracy asked for.
+        slack = 1e-7 * max(abs(low), abs(high))
+        return low - slack, high + slack
+
+    @property
+    def lipschitz(self) -> float:
+        low, high = self._extremes
+        return max(abs(low), abs(high))
+
+    @property
+    def weak_convexity(self) -> float:
+        return 0.0 if self.convex else max(-self._extremes[0], 0.0)
+
+    def __repr__(self) -> str:
+        return f"Quadratic(n={self.n})"
+
+
+class LeastSquares(Function):
+    """The least-squares loss 1/2 ||Ax - b||^2.
+
+    The gradient at a vertex with one nonzero is a column of A'A; the columns met so far are kept (up to
+    ``CACHE_BYTES``), since Frank-Wolfe comes back to the same few vertices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.LeastSquares(np.eye(2), np.array([1.0, 2.0])).value(np.zeros(2))
+    2.5
+    """
+
+    affine_grad = True
+    convex = True
+
+    def __init__(self, A: Any, b: Any) -> None:
+        self._sparse = _is_sparse(A)
+        if self._sparse:
+            A = _validate.sparse(A, "A", "csc")
+        self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
+        if not (self._sparse or self._operator):
+            A = _validate.array(A, "A", ndim=2)
+        self.A = A
+        self.m, self.n = (int(size) for size in A.shape)
+        self.b = vector(b, "b", self.m, A)
+        self._columns: OrderedDict[int, Array] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        return self.n
+
+    def _forward(self, x: Array) -> Array:
+        x = _reshaped(x, (-1,))
+        return self.A.matvec(x) if self._operator else self.A @ x
+
+    def _backward(self, r: Array) -> Array:
+        return self.A.rmatvec(r) if self._operator else self.A.T @ r
+
+    @cached_property
+    def _slope0(self) -> Array:
+        """The gradient at zero, -A'b."""
+        return -self._backward(self.b)
+
+    def value(self, x: Array) -> float:
+        return 0.5 * norm2(self._forward(x) - self.b)
+
+    def grad(self, x: Array) -> Array:
+        return _reshaped(self._backward(self._forward(x) - self.b), x.shape)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if not isinstance(atom, OneHot) or self._operator:
+            return self.grad(atom.dense())
+        column = self._columns.get(atom.index)
+        if column is None:
+            if self._sparse:
+                column = self._backward(self.A[:, [atom.index]].toarray().ravel())
+            else:
+                column = self._backward(self.A[:, atom.index])
+            self._columns[atom.index] = column
+            if len(self._columns) * column.nbytes > CACHE_BYTES:
+                self._columns.popitem(last=False)
+        return _reshaped(atom.value * column + self._slope0, atom.shape)
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return 0.5 * (inner(grad + _reshaped(self._slope0, x.shape), x) + norm2(self.b))
+
+    @cached_property
+    def _norm(self) -> float:
+        if min(self.m, self.n) <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
+            if self._operator:
+                wide = self.m < self.n
+                rows = [self.A.rmatvec(e) if wide else self.A.matvec(e) for e in np.eye(min(self.m, self.n))]
+                gram = np.stack(rows) @ np.stack(rows).T
+            else:
+                gram = self.A @ self.A.T if self.m < self.n else self.A.T @ self.A
+                gram = gram.toarray() if self._sparse else to_numpy(gram)
+            return max(float(np.linalg.eigvalsh(gram.astype(np.float64))[-1]), 0.0)
+        from scipy.sparse.linalg import svds
+
+        start = np.random.default_rng(0).standard_normal(min(self.m, self.n))
+        top = float(svds(self.A, k=1, v0=start, tol=1e-8, return_singular_vectors=False)[0])
+        return top * top * (1.0 + 1e-7)
+
+    @property
+    def lipschitz(self) -> float:
+        return self._norm
+
+    def __repr__(self) -> str:
+        return f"LeastSquares(m={self.m}, n={self.n})"
+
+
+class SquaredNorm(Function):
+    """The function scale/2 ||x||^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.SquaredNorm(2.0).value(np.array([1.0, 2.0]))
+    5.0
+    """
+
+    affine_grad = True
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = _validate.scalar(scale, "scale", low=0.0)
+        self.convex = True
+
+    @property
+    def lipschitz(self) -> float:
+        return self.scale
+
+    def value(self, x: Array) -> float:
+        return 0.5 * self.scale * norm2(x)
+
+    def grad(self, x: Array) -> Array:
+        return self.scale * x
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return 0.5 * inner(grad, x)
+
+    def __repr__(self) -> str:
+        return f"SquaredNorm({self.scale:g})"
+
+
+def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:
+    if len(x.shape) == len(shape):  # the usual case: x is a vector, as the data are
+        return x
+    return x.reshape(shape) if is_numpy(x) else namespace(x).reshape(x, tuple(shape))
+
+
+def _is_sparse(A: Any) -> bool:
+    # Asked by name, so that scipy.sparse is not loaded for dense problems.
+    return hasattr(A, "tocsr") and hasattr(A, "nnz")

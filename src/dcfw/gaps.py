@@ -1,0 +1,192 @@
+"""How far a point is from being stationary, in the paper's four measures.
+
+``fw_gap``   <grad f(x) - u, x - s> at the best vertex s: the largest of them, and the cheapest
+``dc_gap``   max_y f(x) - f(y) - <u, x - y>: the decrease that one exact DCA step could make
+``pgm_gap``  L/2 ||x - proj(x - grad phi(x)/L)||^2: the projected gradient measure (sliding split)
+``ppm_gap``  L/2 ||x - prox(x)||^2: the proximal point measure (proximal split)
+
+For every decomposition fw_gap >= dc_gap.  For the sliding split dc_gap >= pgm_gap; for the proximal split
+dc_gap >= (1 - rho/L) ppm_gap, with rho the weak convexity modulus of phi.
+
+>>> import numpy as np
+>>> from dcfw import functions, gaps, sets
+>>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 1.0]))
+>>> x = np.array([0.5, 0.5])
+>>> low, high = gaps.dc_gap(dc, sets.Simplex(2), x)
+>>> gaps.fw_gap(dc, sets.Simplex(2), x), round(low, 6), round(high, 6)
+(0.25, 0.0625, 0.0625)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from dcfw import _validate, splits
+from dcfw._arrays import Array, norm2
+from dcfw.functions.base import Function, as_function
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.sets.base import Oracle
+from dcfw.solvers.dcfw import certificate
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.run import Run, Stop
+from dcfw.steps import Exact
+
+
+class Interval(NamedTuple):
+    """Certified bounds: the true value lies in [low, high]."""
+
+    low: float
+    high: float
+
+
+def fw_gap(objective: Any, domain: Any, x: Array) -> float:
+    """Return the Frank-Wolfe gap <grad f(x) - u, x - s>, with u the subgradient of g that g gives.
+
+    Parameters
+    ----------
+    objective : DC or function
+    domain : set
+    x : array
+        A point of the set.
+    """
+    phi = as_function(objective, "objective")
+    x = _validate.array(x, "x")
+    run = _run(phi, domain, x)
+    _, gap = run.lmo(phi.grad(x), x)
+    return gap
+
+
+def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lmo: int = 100_000) -> Interval:
+    """Return an interval that contains gap_DC(x).
+
+    The convex subproblem is solved by Frank-Wolfe until the interval is ``accuracy`` wide, relative to its
+    upper end, or ``max_lmo`` calls are spent.  Where g has several subgradients at x, gap_DC is the least
+    over all of them, and only the upper end is known: the lower end is then 0.
+
+    Parameters
+    ----------
+    objective : DC or function
+        A single function is split by the rule of :func:`dcfw.splits.choose`.
+    domain : set
+    x : array
+        A point of the set.
+    accuracy : float
+    max_lmo : int
+    """
+    dc = splits.choose(as_function(objective, "objective"))
+    x = _validate.array(x, "x")
+    accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
+    run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))
+    u = dc.g.linearise(x)
+    grad = dc.f.grad(x)
+    low, high = 0.0, math.inf
+    step = Exact().bind(dc.f, domain)
+    try:
+        for X in frank_wolfe(run, dc.f, x, grad, step, linear=u.slope, value=dc.f.value(x)):
+            low, high = certificate(X, u)
+            if X.gap <= accuracy * max(high, 0.0) or run.n_lmo >= max_lmo:
+                break
+    except Stop:
+        pass  # steps have become smaller than rounding: the interval is as narrow as it gets
+    return Interval(max(min(low, high), 0.0), high)
+
+
+def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> float:
+    """Return the projected gradient measure L/2 ||x - proj(x - grad phi(x)/L)||^2.
+
+    The set's own projection is used where it has one, Frank-Wolfe to high accuracy otherwise.
+    """
+    phi = as_function(objective, "objective")
+    x = _validate.array(x, "x")
+    L = _lipschitz(phi, L)
+    target = x - phi.grad(x) / L
+    if hasattr(domain, "project"):
+        nearest = domain.project(target)
+    else:
+        nearest = _nearest(domain, target, x)
+    return 0.5 * L * norm2(x - nearest)
+
+
+def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accuracy: float = 1e-10) -> float:
+    """Return the proximal point measure L/2 ||x - prox(x)||^2, prox(x) = argmin phi(y) + L/2 ||y - x||^2.
+
+    ``L`` must be at least phi's weak convexity modulus, so that the subproblem is convex.  It is solved by
+    accelerated projected gradients where the set has a projection, by Frank-Wolfe otherwise, until the
+    objective is within ``accuracy`` of the minimum (relative to its range so far).
+    """
+    phi = as_function(objective, "objective")
+    x = _validate.array(x, "x")
+    L = _lipschitz(phi, L)
+    smooth = phi.lipschitz
+    if hasattr(domain, "project") and smooth is not None:
+        y = _proximal_point(phi, domain, x, L, smooth + L, accuracy)
+    else:
+        f = splits.proximal(phi, L).f
+        run = _run(phi, domain, x, max_lmo=200_000)
+        y = x
+        try:
+            for X in frank_wolfe(run, f, x, f.grad(x), Exact().bind(f, domain), linear=L * x):
+                y = X.x
+                if X.gap <= accuracy * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
+                    break
+        except Stop:
+            pass
+    return 0.5 * L * norm2(x - y)
+
+
+def _proximal_point(phi: Function, domain: Any, x: Array, L: float, smooth: float, accuracy: float) -> Array:
+    """Minimise phi(y) + L/2 ||y - x||^2 by FISTA with restarts on the set."""
+    y = z = x
+    momentum, first = 1.0, None
+    for _ in range(20_000):
+        grad = phi.grad(z) + L * (z - x)
+        new = domain.project(z - grad / smooth)
+        move = norm2(new - z)
+        first = move if first is None else max(first, move)
+        if move <= accuracy**2 * first or move == 0.0:
+            return new
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+        ahead = new + ((momentum - 1.0) / following) * (new - y)
+        # Restart when the momentum points uphill.
+        if float(((z - new) * (new - y)).sum()) > 0.0:
+            ahead, following = new, 1.0
+        y, z, momentum = new, ahead, following
+    return y
+
+
+def _nearest(domain: Any, target: Array, x: Array) -> Array:
+    f = SquaredNorm(1.0)
+    run = _run(f, domain, x, max_lmo=200_000)
+    nearest = x
+    try:
+        for X in frank_wolfe(run, f, x, x, Exact().bind(f, domain), linear=target):
+            nearest = X.x
+            if X.gap <= 1e-12 * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
+                break
+    except Stop:
+        pass
+    return nearest
+
+
+def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None) -> Run:
+    oracle = domain.oracle() if hasattr(domain, "oracle") else Oracle(domain)
+    shape = getattr(domain, "shape", tuple(x.shape))
+    if tuple(shape) != tuple(x.shape):
+        raise ValueError(f"x must have the set's shape {tuple(shape)}, got {tuple(x.shape)}")
+    # The LMO budget is watched by the loops here, which want the gap of the very last point.
+    limit = None if max_lmo is None else max_lmo + 2
+    return Run(
+        objective, oracle, x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=limit, time_limit=None
+    )
+
+
+def _lipschitz(phi: Function, L: float | None) -> float:
+    if L is None:
+        if phi.lipschitz is None:
+            raise ValueError("L must be given: phi does not know a Lipschitz constant of its gradient")
+        L = phi.lipschitz
+    return _validate.scalar(L, "L", low=0.0, open_low=True)
+
+
+__all__ = ["Interval", "dc_gap", "fw_gap", "pgm_gap", "ppm_gap"]

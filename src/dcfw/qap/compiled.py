@@ -1,0 +1,367 @@
+"""The Frank-Wolfe loop over the Birkhoff polytope, compiled.
+
+On small matrices Python's own overhead would cost as much as the mathematics, so the loop of
+:mod:`dcfw.solvers.loop` exists here once more, for :class:`~dcfw.qap.quadratics.MatrixQuadratic` functions
+with exact line search, in one kernel from the assignment problem to the update.  The solvers around it are
+the same: :class:`Loop` is an inner loop for them, with the same states, counts and certificates, and is
+tested to give the same iterates as the generic one.
+
+The kernel runs in slices of some milliseconds, so that a time limit, a callback or Ctrl-C is honoured.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dcfw._arrays import Array
+from dcfw.qap.quadratics import MatrixQuadratic
+from dcfw.result import Status
+from dcfw.sets import lap
+from dcfw.sets.atoms import Permutation
+from dcfw.solvers.loop import State
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run, Stop
+from dcfw.tolerances import Adaptive, Fixed, Progress
+
+# Why the kernel returned.
+GAP_MET, STEPS_DONE, NEGATIVE, TINY, BAD = 0, 1, 2, 3, 4
+
+# Entries of the kernel's array of scalars.
+_GAP, _GAINED, _BOUND, _CURVATURE, _SCALARS = range(5)
+
+_SLICE = 0.02  # seconds
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _vertex_gradient(P, Q, left, right, weight, C, p, gathered, product, out):  # type: ignore[no-untyped-def]
+    """Write the gradient at the permutation matrix of p to out."""
+    n = p.shape[0]
+    if P.shape[0] == 0:
+        out[:] = 0.0
+    for k in range(P.shape[0]):
+        Qk = Q[k]
+        for i in range(n):
+            gathered[i] = Qk[p[i]]
+        if k == 0:
+            np.dot(P[k], gathered, out)
+        else:
+            np.dot(P[k], gathered, product)
+            for i in range(n):
+                for j in range(n):
+                    out[i, j] += product[i, j]
+    if right.shape[0] > 0:
+        for i in range(n):
+            row = right[p[i]]
+            for j in range(n):
+                out[i, j] += row[j]
+    if left.shape[0] > 0:
+        for i in range(n):
+            for j in range(n):
+                out[i, p[j]] += left[i, j]
+    if C.shape[0] > 0:
+        for i in range(n):
+            for j in range(n):
+                out[i, j] += C[i, j]
+    for i in range(n):
+        out[i, p[i]] += weight
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _steps(  # type: ignore[no-untyped-def]
+    P, Q, left, right, weight, C, linear,
+    X, grad, G, change, gathered, product,
+    real, index, scalars, gaps, gains,
+    threshold, progress, convex, started, steps, measured,
+):  # fmt: skip
+    """Take Frank-Wolfe steps until the gap meets the threshold (or, with progress, what was gained).
+
+    ``started`` says that the vertex at X is in ``index[0]`` and the gap is up to date, so that the step comes
+    first; ``measured`` that the gap after the last step is wanted.  Returns the reason, the number of steps and of assignment problems solved.
+    """
+    n = X.shape[0]
+    p = index[0]
+    solved = 0
+    Xf, Gf, changef = X.reshape(n * n), G.reshape(n * n), change.reshape(n * n)
+    for k in range(steps + 1):
+        if k == steps and not measured:
+            scalars[_GAP] = np.inf
+            break
+        if not (started and k == 0):
+            if linear.shape[0] > 0:
+                for i in range(n):
+                    for j in range(n):
+                        G[i, j] = grad[i, j] - linear[i, j]
+            else:
+                G[:] = grad
+            status = lap.solve(G, real, index)
+            solved += 1
+            if status != 0:
+                return BAD, k, solved
+            gap = np.dot(Gf, Xf)
+            for i in range(n):
+                gap -= G[i, p[i]]
+            gap = max(gap, 0.0)
+            scalars[_GAP] = gap
+            scalars[_BOUND] = min(scalars[_BOUND], scalars[_GAINED] + gap)
+            gaps[k] = gap
+            gains[k] = scalars[_GAINED]
+            if gap <= (scalars[_GAINED] if progress else threshold):
+                return GAP_MET, k, solved
+        if k == steps:
+            break
+        gap = scalars[_GAP]
+        _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, change)
+        for i in range(n):
+            for j in range(n):
+                change[i, j] -= grad[i, j]
+        curvature = -np.dot(Xf, changef)
+        for i in range(n):
+            curvature += change[i, p[i]]
+        if curvature < 0.0 and convex:
+            size = np.sqrt(np.dot(changef, changef)) * (np.sqrt(np.dot(Xf, Xf)) + np.sqrt(n))
+            if curvature < -64.0 * 2.2e-16 * size:
+                scalars[_CURVATURE] = curvature
+                return NEGATIVE, k, solved
+            curvature = 0.0
+        if curvature <= 0.0 or gap >= curvature:
+            eta = 1.0
+        else:
+            eta = gap / curvature
+        if eta < 0.5e-16:
+            return TINY, k, solved
+        for i in range(n):
+            for j in range(n):
+                X[i, j] *= 1.0 - eta
+                grad[i, j] += eta * change[i, j]
+        for i in range(n):
+            X[i, p[i]] += eta
+        scalars[_GAINED] += eta * (gap - 0.5 * eta * curvature)
+    return STEPS_DONE, steps, solved
+
+
+class Kernel:
+    """The arrays of one solve, and the calls of the compiled loop on them."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.real, self.index = lap.workspace(n)
+        self.G, self.change = np.empty((n, n)), np.empty((n, n))
+        self.gathered, self.product = np.empty((n, n)), np.empty((n, n))
+        self.scalars = np.zeros(_SCALARS)
+        self.gaps, self.gains = np.empty(1), np.empty(1)
+        self.seconds_per_step = 0.0
+        self._packed: dict[int, tuple[Any, ...]] = {}
+
+    def pack(self, f: MatrixQuadratic) -> tuple[Any, ...]:
+        """Return f's matrices as the kernel takes them."""
+        if id(f) not in self._packed:
+            n, none = self.n, np.empty((0, 0))
+            stack = [np.ascontiguousarray(M, dtype=np.float64) for pair in f.pairs for M in pair]
+            shape = (len(f.pairs), n, n)
+            P = np.array(stack[0::2]).reshape(shape)
+            Q = np.array(stack[1::2]).reshape(shape)
+            sides = [none if M is None else np.ascontiguousarray(M) for M in (f.left, f.right)]
+            C = none if f.C is None else np.ascontiguousarray(f.C)
+            self._packed[id(f)] = (f, (P, Q, *sides, f.weight, C))
+        return self._packed[id(f)][1]  # type: ignore[no-any-return]
+
+    def slice_length(self) -> int:
+        """How many steps fit in a slice of time."""
+        if self.seconds_per_step == 0.0:
+            return 4
+        return int(min(max(_SLICE / self.seconds_per_step, 1.0), 100_000.0))
+
+    def __call__(
+        self,
+        f: MatrixQuadratic,
+        X: np.ndarray,
+        grad: np.ndarray,
+        linear: np.ndarray | None,
+        *,
+        threshold: float,
+        progress: bool,
+        convex: bool,
+        started: bool,
+        steps: int,
+        measured: bool = True,
+    ) -> tuple[int, int, int]:
+        if len(self.gaps) < steps + 1:
+            self.gaps, self.gains = np.empty(steps + 1), np.empty(steps + 1)
+        begun = time.perf_counter()
+        answer = _steps(
+            *self.pack(f), np.empty((0, 0)) if linear is None else linear,
+            X, grad, self.G, self.change, self.gathered, self.product,
+            self.real, self.index, self.scalars, self.gaps, self.gains,
+            threshold, progress, convex, started, steps, measured,
+        )  # fmt: skip
+        if answer[1] > 0:
+            self.seconds_per_step = (time.perf_counter() - begun) / answer[1]
+        return answer  # type: ignore[no-any-return]
+
+    @property
+    def gap(self) -> float:
+        return float(self.scalars[_GAP])
+
+    @property
+    def columns(self) -> np.ndarray:
+        return self.index[0, : self.n].copy()
+
+    def end(self, code: int, run: Run, k: int) -> None:
+        """End the run for one of the kernel's abnormal reasons."""
+        if code == NEGATIVE:
+            raise Stop(
+                Status.NOT_CONVEX,
+                f"In outer step {run.nit + 1}, after {run.n_inner} steps, the curvature along the step is "
+                f"{self.scalars[_CURVATURE]:.3g}; use a larger L.",
+            )
+        if code == TINY:
+            raise Stop(
+                Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {self.gap:.3g}."
+            )
+        if code == BAD:
+            raise Stop(Status.BAD_ORACLE, f"the gradient is not finite after {run.n_inner} steps.")
+
+
+class Loop:
+    """The compiled loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve.
+
+    ``trust`` says that f is convex only under an assumption (the published constant L): negative curvature
+    along a step then means a full step, as in the authors' code, and does not end the run.
+    """
+
+    def __init__(self, n: int, trust: bool = False) -> None:
+        self.kernel = Kernel(n)
+        self.trust = trust
+
+    def __call__(
+        self,
+        run: Run,
+        f: Any,
+        x: Array,
+        grad: Array,
+        step: Any,
+        *,
+        linear: Any = None,
+        value: float | None = None,
+        convex: bool = True,
+        merit: Any = None,
+        max_steps: float = math.inf,
+    ) -> Iterator[State]:
+        kernel = self.kernel
+        if not isinstance(f, MatrixQuadratic):
+            f = MatrixQuadratic([], n=kernel.n, weight=f.scale, convex=True)  # a SquaredNorm, from CGS
+        X = State(run, f, x.copy(), grad.copy(), value)
+        X.linear = linear
+        kernel.scalars[:] = (math.inf, 0.0, math.inf, 0.0)
+        done = 0
+        started = False
+        while True:
+            steps, last = 0, False
+            if started:
+                run.before_step(X)
+                steps, last = self._slice(run, done, max_steps)
+            code, taken, solved = kernel(
+                f, X.x, X.grad, linear, threshold=0.5 * run.eps if started else -1.0,
+                progress=started and isinstance(run.rule, Progress), convex=convex and not self.trust,
+                started=started, steps=steps, measured=not last,
+            )  # fmt: skip
+            started = True
+            done += taken
+            run.n_lmo += solved
+            run.n_inner += taken
+            run.n_grad_f += taken
+            X.k += taken
+            X.gap, X.gained, X.bound = (float(v) for v in kernel.scalars[:3])
+            X.value = None
+            kernel.end(code, run, X.k)
+            self._resync(run, f, X, taken)
+            if not last and (done == 0 or code == GAP_MET or self._stepwise(run)):
+                X.S = Permutation(kernel.columns)
+                yield X
+            if last:
+                return
+
+    def _slice(self, run: Run, done: int, max_steps: float) -> tuple[int, bool]:
+        """Return how many steps to take now, and whether they are the last ones of this loop.
+
+        As in the generic loop, the last call of the LMO budget is left for the point that is returned.
+        """
+        left = int(min(max_steps - done, max(run.max_lmo - 1 - run.n_lmo, 1), 2**31))
+        steps = 1 if self._stepwise(run) else self.kernel.slice_length()
+        last = steps >= left and (max_steps - done <= left or run.max_lmo - 1 - run.n_lmo <= 0)
+        return min(steps, left), last
+
+    def _stepwise(self, run: Run) -> bool:
+        """Whether somebody wants to see every step (a tolerance rule of the user's own)."""
+        return not isinstance(run.rule, Adaptive | Fixed | Progress)
+
+    @staticmethod
+    def _resync(run: Run, f: MatrixQuadratic, X: State, taken: int) -> None:
+        run.since_resync += taken
+        if run.since_resync >= run.resync_period:
+            X.grad[:] = f.grad(X.x)
+            run.n_resync += 1
+            run.since_resync = 0
+
+
+@dataclass(frozen=True)
+class CompiledFW:
+    """Frank-Wolfe on phi, compiled: :class:`dcfw.solvers.fw.FW` with the rows of a slice written at once."""
+
+    name = "fw"
+    needs_split = False
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        phi = problem.phi
+        assert isinstance(phi, MatrixQuadratic)
+        kernel = Kernel(phi.n)
+        x = problem.x0.copy()
+        grad = run.grad_f(phi, x)
+        first = run.value_of(phi, x, grad)
+        kernel.scalars[:] = (math.inf, 0.0, math.inf, 0.0)
+        started = False
+        while True:
+            steps = 0
+            if started:
+                run.current = None
+                steps = 1 if run.callback is not None else kernel.slice_length()
+                steps = int(min(steps, run.maxiter - run.nit, run.max_lmo - run.n_lmo))
+            begun = time.perf_counter()
+            code, taken, solved = kernel(
+                phi, x, grad, None, threshold=-1.0 if run.threshold is None else run.threshold,
+                progress=False, convex=False, started=started, steps=steps,
+            )  # fmt: skip
+            kernel.end(code, run, taken + 1)
+            self._record(run, kernel, first, taken, begun)
+            run.n_lmo += solved
+            run.n_inner += taken
+            run.n_grad_f += taken
+            run.nit = run.n_inner
+            run.since_resync += taken
+            started = True
+            if run.since_resync >= run.resync_period:
+                grad = phi.grad(x)
+                run.n_resync += 1
+                run.since_resync = 0
+            run.visit(x.copy(), first - float(kernel.scalars[_GAINED]), kernel.gap)
+
+    @staticmethod
+    def _record(run: Run, kernel: Kernel, first: float, taken: int, begun: float) -> None:
+        """Write the rows of the steps between two visits (the last one is written by the visit)."""
+        pace = (time.perf_counter() - begun) / max(taken, 1)
+        for k in range(1, taken):
+            gap = float(kernel.gaps[k])
+            run.history.append(
+                [
+                    run.nit + k, first - float(kernel.gains[k]), gap, 0.0, gap, math.nan,
+                    run.n_inner + k, run.n_lmo + k, run.n_grad_f + k, run.n_grad_g, run.n_fun,
+                    begun - run.started + k * pace,
+                ]
+            )  # fmt: skip

@@ -1,0 +1,203 @@
+"""The objective of the quadratic assignment problem, its gradient, and the way back to permutations.
+
+QAPLIB's value of a permutation p is ``sum_ij A[i, j] B[p(i), p(j)]``.  With the permutation matrix
+``X[i, p(i)] = 1`` this is the quadratic function ``phi(X) = <A X, X B>``, whose gradient is
+``A X B^T + A^T X B``.  (The form ``<A^T X, X B>`` seen in papers equals it only when A or B is
+symmetric.)  A linear term ``<C, X> = sum_i C[i, p(i)]`` may be added everywhere.
+
+Values of integer data are exact: comparing two permutations, or one with the best known value, must not
+depend on rounding.
+
+Examples
+--------
+>>> A, B = [[0, 3], [1, 0]], [[0, 5], [2, 0]]
+>>> evaluate(A, B, [0, 1]), evaluate(A, B, [1, 0])
+(17, 11)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, is_numpy, namespace, to_numpy
+
+INT64_MAX = 2**63 - 1
+
+
+def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> int | float:
+    """Return ``sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)]``.
+
+    Parameters
+    ----------
+    A, B : array or SciPy sparse array of shape (n, n)
+        The two matrices.
+    permutation : array of shape (n,)
+        p, counted from 0.
+    C : array of shape (n, n), optional
+        The linear term.
+
+    Returns
+    -------
+    int or float
+        An exact Python int when all data have an integer (or Boolean) dtype, whatever their size; a
+        float otherwise.
+
+    Examples
+    --------
+    >>> evaluate([[0, 10**18], [0, 0]], [[0, 100], [0, 0]], [0, 1])
+    100000000000000000000
+    >>> evaluate([[0.0, 0.5], [0, 0]], [[0, 3], [0, 0]], [0, 1], C=[[1, 0], [0, 1]])
+    3.5
+    """
+    A, B, C = matrices(A, B, C)
+    n = A.shape[0]
+    p = as_permutation(permutation, n)
+    parts = [A, B] if C is None else [A, B, C]
+    if not all(part.dtype.kind == "i" for part in parts):
+        value = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
+        return value if C is None else value + float(np.sum(C[np.arange(n), p]))
+    if largest(A) * largest(B) * _count(A, B) + (0 if C is None else n * largest(C)) <= INT64_MAX:
+        a, b = _pairs(A, B, p)
+        return int(np.dot(a, b)) + (0 if C is None else int(np.sum(C[np.arange(n), p])))
+    a, b = (part.astype(object) for part in _pairs(A, B, p))
+    linear = 0 if C is None else sum(C[np.arange(n), p].tolist())
+    return int(np.dot(a, b)) + linear
+
+
+def gradient(A: Array, B: Array, X: Array, C: Array | None = None) -> Array:
+    """Return the gradient ``A X B^T + A^T X B + C`` of ``phi(X) = <A X, X B> + <C, X>``.
+
+    Parameters
+    ----------
+    A, B : array or SciPy sparse array of shape (n, n)
+        The two matrices; of the backend of X when that is not NumPy.
+    X : array of shape (n, n)
+        Any point, usually a doubly stochastic matrix.
+    C : array of shape (n, n), optional
+        The linear term.
+
+    Examples
+    --------
+    >>> gradient([[0, 3], [1, 0]], [[0, 5], [2, 0]], [[1, 0], [0, 1]])
+    array([[17.,  0.],
+           [ 0., 17.]])
+    """
+    X = _validate.array(X, "X", ndim=2)
+    if is_numpy(X):
+        A, B, C = matrices(A, B, C)
+    _same_shape(X, A, "X")
+    transposed = (lambda M: M.T) if is_numpy(X) else namespace(X).matrix_transpose
+    G = A @ (X @ transposed(B)) + transposed(A) @ (X @ B)
+    return G if C is None else G + C
+
+
+def round_to_permutation(X: Array) -> np.ndarray:
+    """Return the permutation whose matrix is nearest to ``X`` in the Frobenius norm.
+
+    All permutation matrices have the same norm, so the nearest one maximises ``<X, P>``: a linear
+    assignment problem.
+
+    Examples
+    --------
+    >>> round_to_permutation([[0.1, 0.7, 0.2], [0.6, 0.2, 0.2], [0.3, 0.1, 0.6]])
+    array([1, 0, 2])
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    X = to_numpy(_validate.array(X, "X", ndim=2))
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(f"X must be square, got shape {X.shape}")
+    return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
+
+
+def matrices(A: Array, B: Array, C: Array | None = None) -> tuple[Array, Array, Array | None]:
+    """Return A, B and C checked: square, of one size, int64 when they hold integers, else float64.
+
+    SciPy sparse arrays stay sparse (CSR).
+    """
+    A, B = _matrix(A, "A"), _matrix(B, "B")
+    C = None if C is None else dense(_matrix(C, "C"))
+    _same_shape(B, A, "B")
+    if C is not None:
+        _same_shape(C, A, "C")
+    return A, B, C
+
+
+def as_permutation(permutation: Array, n: int, name: str = "permutation") -> np.ndarray:
+    """Return ``permutation`` as a fresh int64 array after checking that it permutes 0, ..., n - 1."""
+    p = np.asarray(permutation)
+    if p.dtype.kind not in "iu" or p.shape != (n,):
+        raise ValueError(f"{name} must be {n} integers, got shape {p.shape} and dtype {p.dtype}")
+    if not np.array_equal(np.sort(p), np.arange(n)):
+        hint = "; it counts from 1: subtract 1" if np.array_equal(np.sort(p), np.arange(1, n + 1)) else ""
+        raise ValueError(f"{name} must hold each of 0, ..., {n - 1} once{hint}")
+    return p.astype(np.int64)
+
+
+def largest(M: Array) -> int:
+    """Return the largest absolute entry of an integer matrix, as a Python int (which cannot overflow)."""
+    entries = M.data if is_sparse(M) else M
+    return max(abs(int(entries.min())), abs(int(entries.max()))) if entries.size else 0
+
+
+def is_sparse(M: Array) -> bool:
+    """Tell whether ``M`` is a SciPy sparse matrix or array, without importing SciPy."""
+    return hasattr(M, "tocsr")
+
+
+def dense(M: Array) -> Array:
+    """Return ``M`` as an ordinary array."""
+    return M.toarray() if is_sparse(M) else M
+
+
+def _matrix(M: Array, name: str) -> Array:
+    """Return one square matrix, int64 or float64, dense or CSR without duplicate entries."""
+    if is_sparse(M):
+        M = M.tocsr(copy=True)  # a CSR matrix would otherwise be the caller's own
+        M.sum_duplicates()
+        M.data = _native(_validate.array(M.data, f"{name}.data", floating=False), name)
+    else:
+        M = _native(to_numpy(_validate.array(M, name, ndim=2, floating=False)), name)
+    if M.shape[0] != M.shape[1] or M.shape[0] == 0:
+        raise ValueError(f"{name} must be a square matrix, got shape {tuple(M.shape)}")
+    return M
+
+
+def _native(entries: Any, name: str) -> np.ndarray:
+    """Return integers (of any width) as int64 and anything else as float64."""
+    if entries.dtype.kind in "biu":
+        if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
+            raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")
+        return np.asarray(entries, dtype=np.int64)
+    return np.asarray(entries, dtype=np.float64)
+
+
+def _same_shape(M: Array, A: Array, name: str) -> None:
+    if tuple(M.shape) != tuple(A.shape):
+        raise ValueError(f"{name} must have the shape of A, {tuple(A.shape)}, got {tuple(M.shape)}")
+
+
+def _count(A: Array, B: Array) -> int:
+    """Return how many products the value is a sum of, at most."""
+    return min(int(M.data.size if is_sparse(M) else M.size) for M in (A, B))
+
+
+def _pairs(A: Array, B: Array, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors A[i, j] and B[p(i), p(j)] of the sum, without pairs that a sparse matrix lacks."""
+    if is_sparse(A) and is_sparse(B):
+        n = A.shape[0]
+        a, b, q = A.tocoo(), B.tocoo(), np.argsort(p)
+        at_a = a.row.astype(np.int64) * n + a.col
+        at_b = q[b.row] * n + q[b.col]
+        _, in_a, in_b = np.intersect1d(at_a, at_b, assume_unique=True, return_indices=True)
+        return a.data[in_a], b.data[in_b]
+    if is_sparse(A):
+        a = A.tocoo()
+        return a.data, B[p[a.row], p[a.col]]
+    if is_sparse(B):
+        b, q = B.tocoo(), np.argsort(p)
+        return A[q[b.row], q[b.col]], b.data
+    return A.ravel(), B[np.ix_(p, p)].ravel()

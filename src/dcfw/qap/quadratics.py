@@ -1,0 +1,313 @@
+"""Quadratic functions of a matrix, and the ways to split the QAP's objective into two convex ones.
+
+The relaxed objective is phi(X) = <A X, X B> + <C, X>, with gradient A X B^T + A^T X B + C.  Every split below
+has parts of one form, :class:`MatrixQuadratic`: the gradient is ::
+
+    sum_k P_k X Q_k + left X + X right + weight X + C
+
+At a permutation matrix all of it but the products P_k Q_k[p] is a gather, so that is where the gradient is
+taken (one matrix product per pair and step).
+
+==============  ====================================================================================
+``"paper"``     variant 1: f, g = 1/4 ||A X +- X B||^2
+``"sliding"``   variant 2: f = L/2 ||X||^2
+``"proximal"``  variant 3: f = phi + L/2 ||X||^2
+``"balanced"``  variant 1 with A and B scaled to equal norms
+``"centered"``  variant 1 after subtracting the mean of all entries from A and from B, then balanced
+``"spectral"``  the Hessian on the tangent space (row and column sums zero), divided by the sign of
+                its eigenvalues: the tightest split of all
+==============  ====================================================================================
+
+All of them satisfy f - g = phi on the Birkhoff polytope.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, inner
+from dcfw.functions.base import DC, Function
+from dcfw.qap.objective import is_sparse
+from dcfw.sets.atoms import Atom, Permutation
+
+SPLITS = ("paper", "sliding", "proximal", "balanced", "centered", "spectral")
+
+
+class MatrixQuadratic(Function):
+    """1/2 <X, H(X)> + <C, X> + constant with H(X) = sum_k P_k X Q_k + left X + X right + weight X.
+
+    H must be symmetric as an operator: either each pair is (symmetric, symmetric) or (skew, skew), or pairs
+    come with their transposes.  P_k and Q_k may be SciPy sparse.
+    """
+
+    affine_grad = True
+
+    def __init__(
+        self,
+        pairs: list[tuple[Any, Any]],
+        *,
+        n: int,
+        left: np.ndarray | None = None,
+        right: np.ndarray | None = None,
+        weight: float = 0.0,
+        C: np.ndarray | None = None,
+        constant: float = 0.0,
+        convex: bool | None = None,
+    ) -> None:
+        self.pairs = pairs
+        self.n = n
+        self.left = left
+        self.right = right
+        self.weight = float(weight)
+        self.C = C
+        self.constant = float(constant)
+        self.convex = convex
+
+    @property
+    def dense(self) -> bool:
+        return not any(is_sparse(P) or is_sparse(Q) for P, Q in self.pairs)
+
+    def _gathered(self, gradient: np.ndarray, X: Array) -> np.ndarray:
+        if self.left is not None:
+            gradient += self.left @ X
+        if self.right is not None:
+            gradient += X @ self.right
+        if self.weight:
+            gradient += self.weight * X
+        if self.C is not None:
+            gradient += self.C
+        return gradient
+
+    def grad(self, X: Array) -> Array:
+        gradient = np.zeros((self.n, self.n))
+        for P, Q in self.pairs:
+            gradient += P @ (Q.T @ X.T).T if is_sparse(Q) else P @ (X @ Q)
+        return self._gathered(gradient, X)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if not isinstance(atom, Permutation):
+            return self.grad(atom.dense())
+        p = atom.columns
+        gradient = np.zeros((self.n, self.n))
+        for P, Q in self.pairs:
+            rows = Q[p]
+            gradient += (P @ rows).toarray() if is_sparse(P) and is_sparse(rows) else _plain(P @ rows)
+        if self.left is not None:
+            gradient[:, p] += self.left
+        if self.right is not None:
+            gradient += self.right[p]
+        if self.weight:
+            gradient[atom.rows, p] += self.weight
+        if self.C is not None:
+            gradient += self.C
+        return gradient
+
+    def value(self, X: Array) -> float:
+        return self.value_from_grad(X, self.grad(X))
+
+    def value_from_grad(self, X: Array, grad: Array) -> float:
+        twice = inner(grad, X) if self.C is None else inner(grad, X) + inner(self.C, X)
+        return 0.5 * twice + self.constant
+
+    @property
+    def lipschitz(self) -> float:
+        bound = sum(spectral_norm(P) * spectral_norm(Q) for P, Q in self.pairs) + abs(self.weight)
+        for side in (self.left, self.right):
+            bound += 0.0 if side is None else spectral_norm(side)
+        return float(bound)
+
+    def __repr__(self) -> str:
+        return f"MatrixQuadratic(n={self.n})"
+
+
+def relaxation(A: Any, B: Any, C: np.ndarray | None = None) -> MatrixQuadratic:
+    """Return phi(X) = <A X, X B> + <C, X> as one function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> phi = relaxation(np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 5.0], [2.0, 0.0]]))
+    >>> phi.value(np.eye(2)), phi.value(np.eye(2)[::-1])
+    (17.0, 11.0)
+    """
+    return MatrixQuadratic(_hessian(A, B), n=A.shape[0], C=C, convex=False)
+
+
+def decompose(
+    A: Any, B: Any, C: np.ndarray | None = None, split: str = "paper", L: float | None = None
+) -> DC:
+    """Return phi(X) = <A X, X B> + <C, X> as f - g, equal to it on the Birkhoff polytope.
+
+    Parameters
+    ----------
+    A, B : (n, n) float arrays or SciPy sparse arrays
+    C : (n, n) array, optional
+    split : str
+        One of the names in the module's table.
+    L : float, optional
+        The constant of ``"sliding"`` and ``"proximal"``; default 2 ||A||_2 ||B||_2, which makes both parts
+        convex.  The published experiments use half of that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A, B = np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 5.0], [2.0, 0.0]])
+    >>> dc = decompose(A, B, split="spectral")
+    >>> round(dc.f.value(np.eye(2)) - dc.g.value(np.eye(2)), 9)
+    17.0
+    """
+    split = _validate.choice(split, "split", SPLITS)
+    phi = relaxation(A, B, C)
+    if split in ("sliding", "proximal"):
+        return _quadratic_split(phi, A, B, C, split, L)
+    if split == "spectral":
+        return _spectral(phi, _dense(A), _dense(B), C)
+    constant = 0.0
+    if split == "centered":
+        n = A.shape[0]
+        A, B = _dense(A), _dense(B)
+        a, b = float(A.mean()), float(B.mean())
+        # J X = X J = J on the polytope, so that a J and b J only add a constant to phi.
+        constant = a * float(B.sum()) + b * float(A.sum()) - a * b * n * n
+        A, B = A - a, B - b
+    if split != "paper":
+        A, B = _balance(A, B)
+    return _variant1(phi, A, B, C, constant, split)
+
+
+def _hessian(A: Any, B: Any, scale: float = 1.0) -> list[tuple[Any, Any]]:
+    """Return pairs with sum P X Q = scale (A X B^T + A^T X B), one where A or B is symmetric."""
+    if _symmetric(A):
+        return [(scale * A, _half_sum(B) * 2.0)]
+    if _symmetric(B):
+        return [(scale * (A + A.T), B)]
+    return [(scale * A, B.T), (scale * A.T, B)]
+
+
+def _variant1(phi: MatrixQuadratic, A: Any, B: Any, C: np.ndarray | None, constant: float, name: str) -> DC:
+    n = A.shape[0]
+    left, right = 0.5 * _dense(A.T @ A), 0.5 * _dense(B @ B.T)
+    f = MatrixQuadratic(_hessian(A, B, 0.5), n=n, left=left, right=right, C=C, constant=constant, convex=True)
+    g = MatrixQuadratic(_hessian(A, B, -0.5), n=n, left=left, right=right, convex=True)
+    return DC(f, g, name=name, whole=phi)
+
+
+def _quadratic_split(
+    phi: MatrixQuadratic, A: Any, B: Any, C: np.ndarray | None, split: str, L: float | None
+) -> DC:
+    n = A.shape[0]
+    safe = 2.0 * spectral_norm(A) * spectral_norm(B)
+    L = safe if L is None else _validate.scalar(L, "L", low=0.0)
+    condition = "" if L >= safe * (1.0 - 1e-12) else f"L = {L:.6g} makes both parts convex on the polytope"
+    square = MatrixQuadratic([], n=n, weight=L, convex=True)
+    if split == "sliding":
+        rest = MatrixQuadratic(_hessian(A, B, -1.0), n=n, weight=L, C=None if C is None else -C, convex=True)
+        return DC(square, rest, f"sliding(L={L:g})", condition, whole=phi)
+    f = MatrixQuadratic(_hessian(A, B), n=n, weight=L, C=C, convex=True)
+    return DC(f, square, f"proximal(L={L:g})", condition, whole=phi)
+
+
+def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> DC:
+    """Split the Hessian on the tangent space by the sign of its eigenvalues.
+
+    With A = A_s + A_k and B = B_s + B_k (symmetric + skew) the Hessian is X -> 2 A_s X B_s - 2 A_k X B_k.  Its
+    eigenvalues are products of those of the factors, so its positive part pairs positive with positive and
+    negative with negative eigenspaces.  i A_k is Hermitian with spectrum symmetric about 0, which turns its
+    parts into real matrices again: with M = i A_k = M+ - conj(M+), N likewise, -2 A_k X B_k = 2 M X N.
+    """
+    n = A.shape[0]
+    centre = np.full((n, n), 1.0 / n)
+    slope = A @ centre @ B.T + A.T @ centre @ B
+    # phi(X) = <slope, X> - <A J/n, J/n B> + <A^ X, X B^> for X in the polytope, A^ and B^ doubly centred.
+    constant = -0.5 * inner(slope, centre)
+    linear = slope if C is None else slope + C
+    A, B = _doubly_centred(A), _doubly_centred(B)
+    positive: list[tuple[Any, Any]] = []
+    negative: list[tuple[Any, Any]] = []
+    (A_up, A_down), (B_up, B_down) = _parts(0.5 * (A + A.T)), _parts(0.5 * (B + B.T))
+    _add(positive, 2.0 * A_up, B_up)
+    _add(positive, 2.0 * A_down, B_down)
+    _add(negative, 2.0 * A_up, B_down)
+    _add(negative, 2.0 * A_down, B_up)
+    M, _ = _parts(0.5j * (A - A.T))
+    N, _ = _parts(0.5j * (B - B.T))
+    if _large(M, A) and _large(N, B):
+        _add(positive, 4.0 * M.real, N.real)
+        _add(positive, -4.0 * M.imag, N.imag)
+        _add(negative, 4.0 * M.real, N.real)
+        _add(negative, 4.0 * M.imag, N.imag)
+    f = MatrixQuadratic(positive, n=n, C=linear, constant=constant, convex=True)
+    g = MatrixQuadratic(negative, n=n, convex=True)
+    return DC(f, g, name="spectral", whole=phi)
+
+
+def _parts(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positive and the negative part of a Hermitian matrix, both positive semidefinite."""
+    values, vectors = np.linalg.eigh(H)
+    up = (vectors * np.maximum(values, 0.0)) @ vectors.conj().T
+    down = (vectors * np.maximum(-values, 0.0)) @ vectors.conj().T
+    return up, down
+
+
+def _add(pairs: list[tuple[Any, Any]], P: np.ndarray, Q: np.ndarray) -> None:
+    if P.any() and Q.any():
+        pairs.append((np.ascontiguousarray(P), np.ascontiguousarray(Q)))
+
+
+def _large(part: np.ndarray, whole: np.ndarray) -> bool:
+    """Tell a skew part from the rounding of a symmetric matrix."""
+    return bool(np.abs(part).max(initial=0.0) > 1e-13 * np.abs(whole).max(initial=0.0))
+
+
+def _doubly_centred(A: np.ndarray) -> np.ndarray:
+    return A - A.mean(axis=0) - A.mean(axis=1)[:, None] + A.mean()
+
+
+def _balance(A: Any, B: Any) -> tuple[Any, Any]:
+    """Scale A and B to equal Frobenius norms, keeping their product."""
+    a, b = frobenius(A), frobenius(B)
+    if a == 0.0 or b == 0.0:
+        return A, B
+    factor = math.sqrt(b / a)
+    return A * factor, B / factor
+
+
+def spectral_norm(M: Any) -> float:
+    """Return ||M||_2, exactly for dense matrices, to 1e-6 from above for sparse ones."""
+    if not is_sparse(M):
+        return float(np.linalg.norm(M, 2))
+    if M.nnz == 0:
+        return 0.0
+    if M.shape[0] <= 200:
+        return float(np.linalg.norm(M.toarray(), 2))
+    from scipy.sparse.linalg import svds
+
+    start = np.random.default_rng(0).standard_normal(M.shape[0])
+    top = svds(M.astype(np.float64), k=1, v0=start, return_singular_vectors=False)[0]
+    return float(top) * (1.0 + 1e-6)
+
+
+def frobenius(M: Any) -> float:
+    """Return ||M||_F."""
+    return float(np.sqrt((M.data**2).sum())) if is_sparse(M) else float(np.linalg.norm(M))
+
+
+def _symmetric(M: Any) -> bool:
+    difference = M != M.T
+    return difference.nnz == 0 if is_sparse(M) else not difference.any()
+
+
+def _half_sum(M: Any) -> Any:
+    return M if _symmetric(M) else 0.5 * (M + M.T)
+
+
+def _dense(M: Any) -> np.ndarray:
+    return M.toarray() if is_sparse(M) else np.asarray(M)
+
+
+def _plain(product: Any) -> np.ndarray:
+    return product.toarray() if is_sparse(product) else np.asarray(product)

@@ -1,0 +1,156 @@
+"""What a solve returns: the point, why it stopped, what is certified about it, and what it cost."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+
+class Status(enum.IntEnum):
+    """Why a run ended; ``status.sentence`` says it in words."""
+
+    CONVERGED = 0
+    MAXITER = 1
+    MAX_LMO = 2
+    TIME_LIMIT = 3
+    CALLBACK = 4
+    NO_PROGRESS = 5
+    INTERRUPTED = 6
+    BAD_ORACLE = 7
+    NOT_CONVEX = 8
+    LINE_SEARCH = 9
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The Frank-Wolfe gap met the tolerance.",
+    Status.MAXITER: "The iteration limit was reached before the tolerance.",
+    Status.MAX_LMO: "The budget of linear minimisation calls was used up.",
+    Status.TIME_LIMIT: "The time limit was reached.",
+    Status.CALLBACK: "The callback asked to stop.",
+    Status.NO_PROGRESS: "No further progress is possible.",
+    Status.INTERRUPTED: "The run was interrupted from the keyboard.",
+    Status.BAD_ORACLE: "An oracle returned something unusable.",
+    Status.NOT_CONVEX: "f turned out not to be convex, so DC-FW and its certificates do not apply.",
+    Status.LINE_SEARCH: "The line search found no acceptable step.",
+}
+
+
+class History:
+    """The run as columns, one row per outer step (per step for the one-loop methods).
+
+    ``history["gap"]`` is a NumPy array; ``history.columns`` names them all:
+
+    ======================  ==================================================================
+    nit                     outer steps completed before this row
+    fun, gap                phi and the FW gap at the iterate
+    dc_low, dc_high         the certified interval for its DC gap (once its inner loop is done)
+    eps                     the inner tolerance used from this iterate on
+    n_inner, n_lmo, ...     the counters when the row was written
+    time                    seconds since the start
+    ======================  ==================================================================
+
+    A run longer than ``limit`` rows is thinned: every second row is dropped, and from then on only every
+    second, fourth, ... step is recorded.  First and last rows are kept.
+    """
+
+    columns = (
+        "nit",
+        "fun",
+        "gap",
+        "dc_low",
+        "dc_high",
+        "eps",
+        "n_inner",
+        "n_lmo",
+        "n_grad_f",
+        "n_grad_g",
+        "n_fun",
+        "time",
+    )
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.limit = limit
+        self.rows: list[list[float]] = []
+        self._stride = 1
+        self._seen = 0
+
+    def append(self, row: list[float]) -> None:
+        # Between two kept rows the newest replaces the last one, so that the end is always there.
+        if self._stride > 1 and self._seen % self._stride and len(self.rows) > 1:
+            self.rows[-1] = row
+        else:
+            self.rows.append(row)
+            if len(self.rows) > self.limit:
+                last = self.rows[-1]
+                self.rows = self.rows[::2]
+                if self.rows[-1] is not last:
+                    self.rows.append(last)
+                self._stride *= 2
+        self._seen += 1
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
+        index = self.columns.index(name)
+        return np.array([row[index] for row in self.rows], dtype=float)
+
+    def keys(self) -> tuple[str, ...]:
+        return self.columns
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rows: {', '.join(self.columns)})"
+
+
+class Result(OptimizeResult):  # type: ignore[misc]
+    """A :class:`scipy.optimize.OptimizeResult` with the fields that every solve fills in.
+
+    ``x``        the iterate of lowest phi
+    ``fun``      phi(x)
+    ``gap``      the FW gap at x (nan where the run ended before it was measured)
+    ``dc_gap``   (low, high), an interval that contains the DC gap of the best certified iterate, the one
+                 after ``dc_gap_nit`` outer steps
+    ``success, status, message, nit, n_inner, n_fun, n_grad_f, n_grad_g, n_lmo, n_resync, time, history``
+    ``method, split``     what was run
+    ``conditional``       the assumption under which the certificate holds, if it is not unconditional
+    """
+
+    def __str__(self) -> str:
+        low, high = self.dc_gap
+        lines = [
+            f" message: {self.message}",
+            f" success: {self.success} ({self.status.name})",
+            f"     fun: {self.fun!r}",
+            f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x)",
+            f"  dc_gap: [{low:.6g}, {high:.6g}]  (certified, after {self.dc_gap_nit} outer steps)",
+        ]
+        if self.get("conditional"):
+            lines.append(f"          provided that {self.conditional}")
+        lines += [
+            f"  method: {self.method}, split: {self.split}",
+            f"     nit: {self.nit}  n_inner: {self.n_inner}  n_lmo: {self.n_lmo}  time: {self.time:.3g} s",
+            f"   calls: n_fun: {self.n_fun}  n_grad_f: {self.n_grad_f}  n_grad_g: {self.n_grad_g}",
+        ]
+        if self.get("restart_values") is not None and len(self.restart_values) > 1:
+            values = self.restart_values
+            lines.append(f"restarts: {len(values)}, values from {min(values):.6g} to {max(values):.6g}")
+        shape = tuple(self.x.shape)
+        body = np.array2string(np.asarray(self.x), threshold=8, precision=4) if len(shape) == 1 else ""
+        lines.append(f"       x: {type(self.x).__name__}{shape} {body}".rstrip())
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def _fields(self) -> Any:  # pragma: no cover - for interactive completion
+        return list(self.keys())

@@ -1,0 +1,61 @@
+"""Feasible sets: compact, convex, with a linear minimisation oracle.
+
+==================  =====================================================  ==================
+set                 points                                                 one oracle call
+==================  =====================================================  ==================
+``Simplex``         x >= 0, sum x = radius                                 argmin
+``L1Ball``          sum |x_i| <= radius                                    argmax
+``L2Ball``          ||x||_2 <= radius                                      a norm
+``LInfBall``        max |x_i| <= radius                                    signs
+``LpBall``          ||x||_p <= radius                                      powers
+``Box``             lower <= x <= upper                                    signs
+``KSparse``         ||x||_1 <= k radius, ||x||_inf <= radius               k largest entries
+``Birkhoff``        doubly stochastic matrices                             an assignment
+``SpectralBall``    largest singular value <= radius                       a polar factor
+``NuclearBall``     sum of the singular values <= radius                   a singular pair
+``SchattenBall``    ||sigma(X)||_p <= radius                               an SVD
+``Spectraplex``     X positive semidefinite, trace X = radius              an eigenvector
+``Polytope``        A_ub x <= b_ub, A_eq x = b_eq, bounds                  a linear programme
+``ConvexHull``      convex combinations of given points                    a product
+``Product``         one block from each of several sets                    the blocks' own
+==================  =====================================================  ==================
+
+>>> import numpy as np
+>>> from dcfw import sets
+>>> sets.L1Ball(3).lmo(np.array([0.5, -2.0, 1.0]))
+array([0., 1., 0.])
+
+Your own set is any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``; deriving it from
+:class:`Set` adds the rest.
+"""
+
+from __future__ import annotations
+
+from dcfw.sets.base import FeasibleSet, Oracle, Set
+from dcfw.sets.birkhoff import Birkhoff
+from dcfw.sets.norms import Box, KSparse, L1Ball, L2Ball, LInfBall, LpBall
+from dcfw.sets.polytope import ConvexHull, Polytope
+from dcfw.sets.product import Product
+from dcfw.sets.simplex import Simplex
+from dcfw.sets.spectral import NuclearBall, SchattenBall, SpectralBall, Spectraplex
+
+__all__ = [
+    "Birkhoff",
+    "Box",
+    "ConvexHull",
+    "FeasibleSet",
+    "KSparse",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "LpBall",
+    "NuclearBall",
+    "Oracle",
+    "Polytope",
+    "Product",
+    "SchattenBall",
+    "Set",
+    "Simplex",
+    "SpectralBall",
+    "Spectraplex",
+]

@@ -1,0 +1,160 @@
+"""Vertices in compact form.
+
+A linear minimisation oracle answers with a vertex, and most vertices are far smaller than the point
+they stand for: one signed coordinate, a permutation, a rank-one matrix.  An :class:`Atom` keeps that
+form, so that a step costs what the vertex costs, and a quadratic can take its gradient at a vertex
+from one column.  NumPy solves use compact atoms; other backends use :class:`Dense` ones.
+
+Every atom has the same few verbs:
+
+``dense()``        the vertex as an array of the set's shape
+``inner(G)``       <G, s>
+``mix(x, eta)``    a new array (1 - eta) x + eta s
+``distance2(x)``   ||s - x||^2
+``key``            a hashable identity (equal vertices of one set have equal keys)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import numpy as np
+
+from dcfw._arrays import Array, inner, norm2, to_numpy
+
+
+class Atom(Protocol):
+    """What a solver may ask of a vertex."""
+
+    def dense(self) -> Array: ...
+    def inner(self, G: Array) -> float: ...
+    def mix(self, x: Array, eta: float) -> Array: ...
+    def distance2(self, x: Array) -> float: ...
+    @property
+    def key(self) -> Hashable: ...
+
+
+class Dense:
+    """A vertex kept as the array it is, of any backend."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def dense(self) -> Array:
+        return self.array
+
+    def inner(self, G: Array) -> float:
+        return inner(G, self.array)
+
+    def mix(self, x: Array, eta: float) -> Array:
+        return x + eta * (self.array - x)
+
+    def distance2(self, x: Array) -> float:
+        return norm2(self.array - x)
+
+    @property
+    def key(self) -> Hashable:
+        # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
+        return (to_numpy(self.array) + 0.0).tobytes()
+
+
+class OneHot:
+    """``value`` at one (flat) ``index``, zero elsewhere: vertices of the simplex and the l1 ball."""
+
+    __slots__ = ("dtype", "index", "shape", "value")
+
+    def __init__(self, index: int, value: float, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
+        self.index = index
+        self.value = value
+        self.shape = shape
+        self.dtype = dtype
+
+    def dense(self) -> Array:
+        s = np.zeros(self.shape, dtype=self.dtype)
+        s.reshape(-1)[self.index] = self.value
+        return s
+
+    def inner(self, G: Array) -> float:
+        return self.value * float(G.item(self.index))
+
+    def mix(self, x: Array, eta: float) -> Array:
+        y = (1.0 - eta) * x
+        if x.ndim == 1:
+            y[self.index] += eta * self.value
+        else:
+            y.flat[self.index] += eta * self.value  # not reshape(-1): a copy, if x is in Fortran order
+        return y
+
+    def distance2(self, x: Array) -> float:
+        at = float(x.item(self.index))
+        return max(norm2(x) - at * at, 0.0) + (self.value - at) ** 2
+
+    @property
+    def key(self) -> Hashable:
+        return (self.index, self.value)
+
+
+class Permutation:
+    """The permutation matrix with ones at ``(i, columns[i])``: vertices of the Birkhoff polytope."""
+
+    __slots__ = ("columns", "dtype", "rows")
+
+    def __init__(self, columns: np.ndarray, rows: np.ndarray | None = None, dtype: Any = np.float64) -> None:
+        self.columns = columns
+        self.rows = np.arange(len(columns)) if rows is None else rows
+        self.dtype = dtype
+
+    def dense(self) -> Array:
+        n = len(self.columns)
+        s = np.zeros((n, n), dtype=self.dtype)
+        s[self.rows, self.columns] = 1.0
+        return s
+
+    def inner(self, G: Array) -> float:
+        return float(G[self.rows, self.columns].sum())
+
+    def mix(self, x: Array, eta: float) -> Array:
+        y = (1.0 - eta) * x
+        y[self.rows, self.columns] += eta
+        return y
+
+    def distance2(self, x: Array) -> float:
+        return max(norm2(x) + len(self.columns) - 2.0 * self.inner(x), 0.0)
+
+    @property
+    def key(self) -> Hashable:
+        return self.columns.tobytes()
+
+
+class RankOne:
+    """The matrix ``scale * u v^T`` with unit vectors u, v: vertices of the nuclear-norm ball and, with
+    u = v, of the spectraplex."""
+
+    __slots__ = ("scale", "u", "v")
+
+    def __init__(self, u: np.ndarray, v: np.ndarray, scale: float) -> None:
+        self.u = u
+        self.v = v
+        self.scale = scale
+
+    def dense(self) -> Array:
+        return np.outer(self.scale * self.u, self.v)
+
+    def inner(self, G: Array) -> float:
+        return self.scale * float(self.u @ (G @ self.v))
+
+    def mix(self, x: Array, eta: float) -> Array:
+        return (1.0 - eta) * x + np.outer((eta * self.scale) * self.u, self.v)
+
+    def distance2(self, x: Array) -> float:
+        return max(norm2(x) + self.scale**2 - 2.0 * self.inner(x), 0.0)
+
+    @property
+    def key(self) -> Hashable:
+        # u v^T = (-u)(-v)^T: of the two, the key takes the one whose largest entry of u is positive.
+        sign = math.copysign(1.0, float(self.u[np.abs(self.u).argmax()]))
+        return ((sign * self.u + 0.0).tobytes(), (sign * self.v + 0.0).tobytes(), self.scale)

@@ -1,0 +1,190 @@
+"""What a feasible set is, and the oracle that a solve asks it for.
+
+A set is compact and convex and knows how to minimise a linear function over itself.  That one verb,
+``lmo(G)``, is what Frank-Wolfe lives on, and it is often far cheaper than a projection: the largest
+entry of G for the l1 ball, one assignment problem for the Birkhoff polytope, one singular pair for
+the nuclear-norm ball.
+
+Users' own sets need only ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``: any object with
+those methods is accepted by the solvers.  A subclass of :class:`Set` gives ``shape``, ``diameter``,
+``violation`` and either ``lmo`` or, to have its input checked for it, ``_vertex``; ``project`` and
+``strong_convexity`` where they exist.
+
+Only the linear oracle runs in the caller's array library.  ``violation`` and ``project`` are asked
+for once in a while and work in NumPy with double precision, whatever they are given.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
+from dcfw.sets.atoms import Atom, Dense
+
+
+@runtime_checkable
+class FeasibleSet(Protocol):
+    """The least that a solver asks of a set (a user's own class need not inherit anything)."""
+
+    def lmo(self, G: Array) -> Array: ...
+    def contains(self, x: Array) -> bool: ...
+    def start(self) -> Array: ...
+
+
+class Oracle:
+    """A set's linear minimisation oracle during one solve: ``oracle(G)`` returns an atom.
+
+    Subclasses may keep state between calls (dual variables, Lanczos vectors).  ``error`` bounds
+    ``<G, s> - min_{x in D} <G, x>`` for the last answer; it is 0 for an exact oracle, and certificates
+    add it otherwise.
+    """
+
+    error: float = 0.0
+
+    def __init__(self, domain: FeasibleSet) -> None:
+        self.domain = domain
+        # A set of ours whose lmo is the checked wrapper around _vertex: inside a solve G has been checked.
+        checked = isinstance(domain, Set) and type(domain).lmo is Set.lmo
+        self._vertex = domain._vertex if checked else domain.lmo  # type: ignore[attr-defined]
+
+    def __call__(self, G: Array) -> Atom:
+        return Dense(self._vertex(G))
+
+
+class Set:
+    """Base class of the feasible sets."""
+
+    shape: tuple[int, ...]
+    diameter: float
+    strong_convexity: float = 0.0
+    scale: float = 1.0
+    """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
+
+    def lmo(self, G: Array) -> Array:
+        """Return a vertex that minimises <G, s> over the set, as an array like ``G``.
+
+        Ties are broken towards some vertex; G = 0 gives one too.
+        """
+        return self._vertex(_validate.array(G, "G", shape=self.shape))
+
+    def _vertex(self, G: Array) -> Array:
+        """Answer ``lmo`` for a floating-point ``G`` that is known to be of the right shape."""
+        raise NotImplementedError(f"{type(self).__name__} must define lmo(G)")
+
+    def oracle(self) -> Oracle:
+        """Return a fresh oracle for one solve."""
+        return Oracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return how far ``x`` breaks the constraints, 0 inside (constraint units, not a distance)."""
+        raise NotImplementedError(f"{type(self).__name__} must define violation(x)")
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Tell whether ``x`` satisfies the constraints to within ``tol``.
+
+        ``tol`` is relative to the size of the set (its radius, for instance), and is not taken finer
+        than the rounding errors of ``x``'s own precision allow.
+        """
+        x = x if hasattr(x, "shape") else np.asarray(x)
+        if tuple(x.shape) != self.shape:
+            return False
+        # The factor covers the rounding of a sum of as many terms as x has entries.
+        rounding = 8.0 * _rounding(x) * math.sqrt(math.prod(self.shape))
+        return self.violation(x) <= max(tol, rounding) * self.scale
+
+    def start(self, xp: Any = None) -> Array:
+        """Return the canonical feasible point (the centre, where there is one).
+
+        ``xp`` is the array namespace of the answer, NumPy unless given.
+        """
+        centre = self._centre()
+        return centre if xp is None or xp is np else xp.asarray(centre)
+
+    def _centre(self) -> np.ndarray:
+        """Return ``start()`` as a new NumPy array, by default the vertex in direction of all ones."""
+        return np.asarray(self.lmo(np.ones(self.shape)))
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random feasible point: a random convex combination of random vertices."""
+        rng = _validate.generator(rng)
+        count = min(math.prod(self.shape) + 1, 8)
+        weights = rng.dirichlet(np.ones(count))
+        return np.asarray(sum(w * self.lmo(rng.standard_normal(self.shape)) for w in weights))
+
+    def _values(self, x: Array, name: str = "x") -> np.ndarray:
+        """Return ``x`` of this set's shape as a NumPy array in double precision."""
+        x = x if hasattr(x, "shape") else np.asarray(x)
+        self._check(x, name)
+        return np.asarray(to_numpy(x), dtype=np.float64)
+
+    def _check(self, G: Array, name: str = "G") -> None:
+        """Refuse an array that is not of this set's shape."""
+        if not hasattr(G, "shape") or tuple(G.shape) != self.shape:
+            got = tuple(G.shape) if hasattr(G, "shape") else type(G).__name__
+            raise ValueError(f"{name} must have shape {self.shape} for {type(self).__name__}, got {got}")
+
+    def __repr__(self) -> str:
+        shape = self.shape[0] if len(self.shape) == 1 else self.shape
+        return f"{type(self).__name__}({shape}{self._parameters()})"
+
+    def _parameters(self) -> str:
+        """Return what the repr shows after the shape, such as ``, radius=2.0``."""
+        radius = getattr(self, "radius", 1.0)
+        return "" if radius == 1.0 else f", radius={radius:g}"
+
+
+def excess(amount: float) -> float:
+    """Return ``amount`` if positive, else 0; a NaN stays NaN, so that no comparison takes it for inside."""
+    amount = float(amount)
+    return 0.0 if amount <= 0.0 else amount
+
+
+def apply(rule: Any, x: Array, shape: tuple[int, ...], name: str = "x") -> Array:
+    """Return ``rule(x)``, a function of a NumPy array in double precision, for an ``x`` of any backend.
+
+    The answer is a new array of x's backend and dtype.
+    """
+    x = _validate.array(x, name, shape=shape)
+    return like(rule(np.array(to_numpy(x), dtype=np.float64)), x)
+
+
+def one_hot(index: int, value: float, template: Array) -> Array:
+    """Return ``value`` at flat ``index`` and zero elsewhere, like ``template``, without in-place writes
+    on backends that have none."""
+    if is_numpy(template):
+        s = np.zeros(template.shape, dtype=template.dtype)
+        s.reshape(-1)[index] = value
+        return s
+    xp = namespace(template)
+    size = math.prod(template.shape)
+    flat = xp.arange(size, device=template.device) == index
+    s = xp.where(
+        flat,
+        xp.asarray(value, dtype=template.dtype, device=template.device),
+        xp.zeros(size, dtype=template.dtype, device=template.device),
+    )
+    return xp.reshape(s, template.shape)
+
+
+def select(condition: Array, yes: float, no: float, template: Array) -> Array:
+    """Return ``yes`` where ``condition`` holds and ``no`` elsewhere, in the dtype of ``template``."""
+    if is_numpy(template):
+        return np.where(condition, template.dtype.type(yes), template.dtype.type(no))
+    xp = namespace(template)
+    return xp.where(
+        condition,
+        xp.asarray(yes, dtype=template.dtype, device=template.device),
+        xp.asarray(no, dtype=template.dtype, device=template.device),
+    )
+
+
+def _rounding(x: Array) -> float:
+    """Return the machine epsilon of ``x``, that of double precision for integers."""
+    try:
+        return eps_of(x)
+    except (TypeError, ValueError):
+        return float(np.finfo(np.float64).eps)

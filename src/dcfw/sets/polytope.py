@@ -1,0 +1,352 @@
+"""Polytopes: given by linear constraints, or as the convex hull of points.
+
+A polytope that has no oracle of its own still has a linear programme: :class:`Polytope` asks HiGHS
+(through :func:`scipy.optimize.linprog`), whose simplex method ends at a vertex.  :class:`ConvexHull`
+needs no solver: a linear function is minimal at one of the points.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, like, norm, to_numpy
+from dcfw.sets.base import Set, excess
+
+_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+class Polytope(Set):
+    """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
+
+    It must be bounded and not empty; both are checked at construction, by one to three linear
+    programmes.  The oracle is exact to the tolerance of HiGHS, 1e-10.
+
+    Parameters
+    ----------
+    A_ub, A_eq : array_like or sparse matrix, optional
+        The matrices of the inequalities and equations.
+    b_ub, b_eq : array_like, optional
+        Their right-hand sides.
+    bounds : pair or sequence of pairs, optional
+        (lower, upper) for all variables or for each, with None or infinities for "none"; or a
+        :class:`scipy.optimize.Bounds`.  By default there are none: unlike in
+        :func:`scipy.optimize.linprog`, x >= 0 has to be asked for.
+
+    Attributes
+    ----------
+    diameter : float
+        An upper bound of the Euclidean diameter: the diagonal of the smallest box around the polytope,
+        found by 2n linear programmes when first asked for.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Polytope
+    >>> domain = Polytope(A_ub=[[1.0, 2.0]], b_ub=[2.0], bounds=(0.0, None))
+    >>> domain.lmo(np.array([-1.0, -1.0]))
+    array([2., 0.])
+    """
+
+    def __init__(
+        self,
+        A_ub: Any = None,
+        b_ub: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        bounds: Any = None,
+    ) -> None:
+        self.A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
+        self.A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
+        widths = {A.shape[1] for A in (self.A_ub, self.A_eq) if A is not None}
+        if len(widths) > 1:
+            raise ValueError(
+                f"A_ub and A_eq must have as many columns, got shapes {self.A_ub.shape} and {self.A_eq.shape}"
+            )
+        self.lower, self.upper = _bounds(bounds, widths.pop() if widths else None)
+        self.shape = (len(self.lower),)
+        self._ub_norms = _row_norms(self.A_ub)
+        self._eq_norms = _row_norms(self.A_eq)
+        sides = (self.b_ub / self._ub_norms, self.b_eq / self._eq_norms)
+        sizes = np.concatenate([self.lower, self.upper, *sides])
+        self.scale = max(1.0, float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0)))
+        self._check_compact()
+
+    def _vertex(self, G: Array) -> Array:
+        c = np.asarray(to_numpy(G), dtype=np.float64)
+        largest = float(np.abs(c).max())
+        # Scaled, because HiGHS takes reduced costs below its tolerance for zero; and never zero, because
+        # then any feasible point would do, not only a vertex.
+        c = c / largest if largest > 0.0 else _generic(len(c))
+        return like(self._solve(c, self._pinned_lower), G)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest violation of a constraint, its row scaled to norm 1."""
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        worst = [0.0, float((self.lower - x).max()), float((x - self.upper).max())]
+        if self.A_ub is not None:
+            worst.append(float(((self.A_ub @ x - self.b_ub) / self._ub_norms).max()))
+        if self.A_eq is not None:
+            worst.append(float((np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms).max()))
+        return excess(max(worst))
+
+    def _centre(self) -> np.ndarray:
+        """The Chebyshev centre: the point farthest from the nearest inequality, by one linear programme."""
+        from scipy import sparse
+        from scipy.optimize import linprog
+
+        n = self.shape[0]
+        eye = sparse.identity(n, format="csr")
+        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
+        A_ub = eye[:0] if self.A_ub is None else sparse.csr_matrix(self.A_ub)
+        A_eq = eye[:0] if self.A_eq is None else sparse.csr_matrix(self.A_eq)
+        inequalities = sparse.vstack([-eye[below], eye[above], A_ub])
+        # The last variable is the distance to keep from every inequality; no ball inside is larger than
+        # the farthest of them is from the origin.
+        margins = np.concatenate([np.ones(int(below.sum() + above.sum())), self._ub_norms])
+        answer = linprog(
+            np.append(np.zeros(n), -1.0),
+            A_ub=sparse.hstack([inequalities, margins[:, None]], format="csr"),
+            b_ub=np.concatenate([-self.lower[below], self.upper[above], self.b_ub]),
+            A_eq=sparse.hstack([A_eq, np.zeros((A_eq.shape[0], 1))], format="csr"),
+            b_eq=self.b_eq,
+            bounds=[(None, None)] * n + [(0.0, self.scale)],
+            method="highs",
+            options=_TOLERANCES,
+        )
+        # A polytope so thin that HiGHS sees no room in it still has vertices.
+        return np.asarray(answer.x[:n]) if answer.status == 0 else self._solve(_generic(n), self.lower)
+
+    @functools.cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        """An upper bound of the Euclidean diameter (see the class)."""
+        lower, upper = self._box
+        return norm(upper - lower)
+
+    @functools.cached_property
+    def _box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest box around the polytope."""
+        n = self.shape[0]
+        lower = np.array([self._solve(row, self.lower) @ row for row in np.eye(n)])
+        upper = np.array([-(self._solve(-row, self.lower) @ -row) for row in np.eye(n)])
+        return lower, np.maximum(lower, upper)
+
+    @functools.cached_property
+    def _pinned_lower(self) -> np.ndarray:
+        """The lower bounds, with one also for variables that have no bound at all.
+
+        The simplex method may leave such a variable nonbasic at 0, which need not be a vertex.  A bound
+        just outside the polytope changes nothing but rules that out.
+        """
+        lower = self.lower.copy()
+        for i in np.flatnonzero(np.isinf(self.lower) & np.isinf(self.upper)):
+            row = np.zeros(len(lower))
+            row[i] = 1.0
+            least = float(self._solve(row, self.lower)[i])
+            lower[i] = least - 1e-6 * (1.0 + abs(least))
+        return lower
+
+    def _solve(self, c: np.ndarray, lower: np.ndarray) -> np.ndarray:
+        answer = self._linprog(c, lower)
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS could not minimise a linear function over {self!r}: {answer.message}")
+        return np.asarray(answer.x)
+
+    def _linprog(self, c: np.ndarray, lower: np.ndarray) -> Any:
+        from scipy.optimize import linprog
+
+        return linprog(
+            c,
+            A_ub=self.A_ub,
+            b_ub=self.b_ub if self.A_ub is not None else None,
+            A_eq=self.A_eq,
+            b_eq=self.b_eq if self.A_eq is not None else None,
+            bounds=np.column_stack((lower, self.upper)),
+            method="highs-ds",
+            options=_TOLERANCES,
+        )
+
+    def _check_compact(self) -> None:
+        """Refuse an empty or an unbounded set.
+
+        A linear function in general position is bounded on a set in both directions only if the set has
+        no direction to infinity, so two linear programmes decide.
+        """
+        n = self.shape[0]
+        if self._linprog(np.zeros(n), self.lower).status == 2:
+            raise ValueError(
+                "A_ub, b_ub, A_eq, b_eq and bounds are infeasible together: the polytope is empty; "
+                "relax or remove a constraint"
+            )
+        if np.isfinite(self.lower).all() and np.isfinite(self.upper).all():
+            return
+        for c in (_generic(n), -_generic(n)):
+            answer = self._linprog(c, self.lower)
+            if answer.status != 0:  # feasible, hence unbounded (HiGHS need not tell the two apart)
+                raise ValueError(
+                    "A_ub, b_ub, A_eq, b_eq and bounds describe an unbounded set, but a compact one is "
+                    "needed; add bounds (there are none by default, not even x >= 0)"
+                )
+
+    def _parameters(self) -> str:
+        return f", inequalities={len(self.b_ub)}, equations={len(self.b_eq)}"
+
+
+class ConvexHull(Set):
+    """The convex hull of finitely many points.
+
+    Parameters
+    ----------
+    points : array_like
+        One point a row.  Points that are no vertices of the hull do no harm.
+
+    Examples
+    --------
+    >>> from dcfw.sets import ConvexHull
+    >>> triangle = ConvexHull([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> triangle.lmo(np.array([-1.0, -1.0]))
+    array([2., 0.])
+    """
+
+    def __init__(self, points: Any) -> None:
+        self.points = np.array(to_numpy(_validate.array(points, "points", ndim=2)), dtype=np.float64)
+        if 0 in self.points.shape:
+            raise ValueError(f"points must not be empty, got shape {self.points.shape}")
+        self.shape = (self.points.shape[1],)
+        self.scale = float(np.abs(self.points).max()) or 1.0
+        # In lexicographic order the first of several minimisers is a vertex of the face they span.
+        self._ordered = self.points[np.lexsort(self.points.T[::-1])]
+
+    def _vertex(self, G: Array) -> Array:
+        g = np.asarray(to_numpy(G), dtype=np.float64)
+        values = self._ordered @ g
+        # Equal up to rounding counts as equal, or a point inside a face could win over its corners.
+        slack = 4.0 * np.finfo(np.float64).eps * self.scale * float(np.abs(g).sum())
+        return like(self._ordered[int((values <= values.min() + slack).argmax())].copy(), G)
+
+    @functools.cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        """The largest distance between two of the points."""
+        return max(
+            math.sqrt(float(((self.points[i:] - point) ** 2).sum(axis=1).max()))
+            for i, point in enumerate(self.points)
+        )
+
+    def violation(self, x: Array) -> float:
+        """Return the distance to the hull in the largest entry, by a linear programme."""
+        from scipy.optimize import linprog
+
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        # min t over weights w >= 0 with sum 1 and |points^T w - x| <= t, everything scaled to size 1.
+        P, y = self.points.T / self.scale, x / self.scale
+        n, count = P.shape
+        answer = linprog(
+            np.append(np.zeros(count), 1.0),
+            A_ub=np.block([[P, -np.ones((n, 1))], [-P, -np.ones((n, 1))]]),
+            b_ub=np.concatenate((y, -y)),
+            A_eq=np.append(np.ones(count), 0.0)[None, :],
+            b_eq=[1.0],
+            bounds=(0.0, None),
+            method="highs",
+            options=_TOLERANCES,
+        )
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS could not measure the distance to {self!r}: {answer.message}")
+        # The weights, made nonnegative with sum 1 exactly, give a point of the hull: what is returned is
+        # its true distance from x and not the solver's own figure.
+        weights = np.maximum(answer.x[:count], 0.0)
+        return self.scale * float(np.abs(P @ (weights / weights.sum()) - y).max())
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self.points.mean(axis=0))
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random convex combination of the points."""
+        weights = _validate.generator(rng).dirichlet(np.ones(len(self.points)))
+        return np.asarray(weights @ self.points)
+
+    def _parameters(self) -> str:
+        return f", points={len(self.points)}"
+
+
+@functools.lru_cache(maxsize=16)
+def _generic(n: int) -> np.ndarray:
+    """Return a fixed direction in general position."""
+    return np.random.default_rng(n).standard_normal(n)
+
+
+def _constraints(A: Any, b: Any, A_name: str, b_name: str) -> tuple[Any, np.ndarray]:
+    """Return a matrix (or None) and its right-hand side, checked."""
+    if (A is None) != (b is None):
+        missing, given = (A_name, b_name) if A is None else (b_name, A_name)
+        raise ValueError(f"{missing} is missing: {given} was given without it")
+    if A is None:
+        return None, np.zeros(0)
+    if hasattr(A, "tocsr"):
+        A = A.tocsr()
+        _validate.array(A.data, A_name)
+        A = A.astype(np.float64)
+    else:
+        A = np.asarray(to_numpy(_validate.array(A, A_name, ndim=2)), dtype=np.float64)
+    if A.shape[1] == 0:
+        raise ValueError(f"{A_name} must have at least one column, got shape {A.shape}")
+    b = np.asarray(to_numpy(_validate.array(b, b_name, shape=(A.shape[0],))), dtype=np.float64)
+    return (A, b) if len(b) else (None, b)
+
+
+def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and the upper bounds of ``n`` variables (None: as many as there are pairs)."""
+    if bounds is None:
+        if n is None:
+            raise ValueError("Polytope needs A_ub and b_ub, A_eq and b_eq, or bounds: all are missing")
+        return np.full(n, -math.inf), np.full(n, math.inf)
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        pairs = np.column_stack(np.broadcast_arrays(np.atleast_1d(bounds.lb), bounds.ub))
+    else:
+        try:
+            pairs = np.array([_pair(entry) for entry in bounds], dtype=np.float64)
+        except TypeError:  # entries that are no pairs: one pair for all
+            try:
+                pairs = np.array([_pair(bounds)], dtype=np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    "bounds must be a pair (lower, upper), a sequence of such pairs, or scipy.optimize.Bounds"
+                ) from None
+        except ValueError:
+            raise ValueError("bounds must have two entries, lower and upper, for each variable") from None
+    if len(pairs) == 1 and n is not None:
+        pairs = np.repeat(pairs, n, axis=0)
+    if n is not None and len(pairs) != n:
+        raise ValueError(f"bounds must have one pair or {n} (the columns of A), got {len(pairs)}")
+    if not len(pairs):
+        raise ValueError("bounds must not be empty")
+    lower, upper = pairs[:, 0].copy(), pairs[:, 1].copy()
+    if bool(np.isnan(pairs).any()) or bool((lower > upper).any()):
+        raise ValueError("bounds must have lower <= upper in each pair, and no NaN")
+    if bool((lower == math.inf).any()) or bool((upper == -math.inf).any()):
+        raise ValueError("bounds must not have a lower bound of inf or an upper bound of -inf")
+    return lower, upper
+
+
+def _pair(entry: Sequence[Any]) -> tuple[float, float]:
+    """Return a pair of bounds with infinities for None."""
+    low, high = entry
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+
+def _row_norms(A: Any) -> np.ndarray:
+    """Return the Euclidean norms of the rows of a dense or sparse matrix, 1 for a row of zeros."""
+    if A is None:
+        return np.ones(0)
+    squares = A.multiply(A) if hasattr(A, "multiply") else A * A
+    norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+    norms[norms == 0.0] = 1.0
+    return norms

@@ -1,0 +1,156 @@
+"""The Cartesian product of sets.
+
+A linear function on a product is a sum of linear functions on its blocks, so the oracle is the blocks'
+oracles side by side.  A point is one flat vector, the blocks raveled one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, namespace
+from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.base import Oracle, Set
+
+
+class Product(Set):
+    """The product of sets; x is the concatenation of the raveled blocks.
+
+    ``project`` exists if every block has one.
+
+    Parameters
+    ----------
+    sets : sequence of sets
+        The blocks, in order.
+
+    Examples
+    --------
+    >>> from dcfw.sets import L1Ball, Product, Simplex
+    >>> domain = Product([Simplex(2), L1Ball((2, 2))])
+    >>> domain.lmo(np.array([1.0, 0.0, 0.0, 0.0, 3.0, 0.0]))
+    array([ 0.,  1.,  0.,  0., -1.,  0.])
+    >>> [block.shape for block in domain.split(domain.start())]
+    [(2,), (2, 2)]
+    """
+
+    def __init__(self, sets: Sequence[Any]) -> None:
+        if isinstance(sets, Set) or not isinstance(sets, Iterable):
+            raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
+        self.sets = tuple(sets)
+        if not self.sets:
+            raise ValueError("sets must not be empty")
+        for i, block in enumerate(self.sets):
+            missing = [name for name in ("lmo", "contains", "start") if not hasattr(block, name)]
+            if missing:
+                raise TypeError(f"sets[{i}] is no set: {type(block).__name__} has no {', '.join(missing)}")
+        self.shapes = tuple(
+            tuple(block.shape if hasattr(block, "shape") else block.start().shape) for block in self.sets
+        )
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
+        self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+        self.shape = (int(ends[-1]),)
+        # No other product is strongly convex: it contains segments of its boundary.
+        self.strong_convexity = self.sets[0].strong_convexity if len(self.sets) == 1 else 0.0
+        if all(hasattr(block, "project") for block in self.sets):
+            self.project = self._project
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """The root of the sum of the blocks' squared diameters."""
+        return math.hypot(*(block.diameter for block in self.sets))
+
+    def split(self, x: Array) -> list[Array]:
+        """Return the blocks of ``x`` in their own shapes."""
+        self._check(x, "x")
+        xp = namespace(x)
+        return [xp.reshape(x[s], shape) for s, shape in zip(self._slices, self.shapes, strict=True)]
+
+    def join(self, blocks: Sequence[Array]) -> Array:
+        """Return the flat vector of ``blocks``, the inverse of :meth:`split`."""
+        blocks = list(blocks)
+        shapes = tuple(tuple(block.shape) for block in blocks)
+        if shapes != self.shapes:
+            raise ValueError(f"blocks must have the shapes {self.shapes}, got {shapes}")
+        xp = namespace(*blocks)
+        concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
+        return concatenate([xp.reshape(block, (-1,)) for block in blocks])
+
+    def _vertex(self, G: Array) -> Array:
+        return self.join([block.lmo(g) for block, g in zip(self.sets, self.split(G), strict=True)])
+
+    def oracle(self) -> Oracle:
+        """Return an oracle made of the blocks' own, so that each keeps its state."""
+        return ProductOracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest violation of a block."""
+        parts = zip(self.sets, self.split(self._values(x)), strict=True)
+        values = [_violation(block, part) for block, part in parts]
+        return math.inf if any(math.isnan(value) for value in values) else max(values)
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Tell whether every block contains its part of ``x`` to within ``tol``."""
+        x = x if hasattr(x, "shape") else np.asarray(x)
+        if tuple(x.shape) != self.shape:
+            return False
+        parts = zip(self.sets, self.split(x), strict=True)
+        return all(
+            block.contains(part, tol) if isinstance(block, Set) else block.contains(part)
+            for block, part in parts
+        )
+
+    def _centre(self) -> np.ndarray:
+        return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random point of each block."""
+        rng = _validate.generator(rng)
+        return np.concatenate(
+            [_random(*block, rng).reshape(-1) for block in zip(self.sets, self.shapes, strict=True)]
+        )
+
+    def _project(self, x: Array) -> Array:
+        """Return the nearest point: each block projected."""
+        x = _validate.array(x, "x", shape=self.shape)
+        return self.join([block.project(part) for block, part in zip(self.sets, self.split(x), strict=True)])
+
+    def __repr__(self) -> str:
+        return f"Product([{', '.join(repr(block) for block in self.sets)}])"
+
+
+class ProductOracle(Oracle):
+    """The blocks' oracles side by side; the errors add up."""
+
+    def __init__(self, domain: Product) -> None:
+        super().__init__(domain)
+        self.product = domain
+        self.oracles = [
+            block.oracle() if hasattr(block, "oracle") else Oracle(block) for block in domain.sets
+        ]
+
+    def __call__(self, G: Array) -> Atom:
+        parts = zip(self.oracles, self.product.split(G), strict=True)
+        s = self.product.join([oracle(part).dense() for oracle, part in parts])
+        self.error = sum(oracle.error for oracle in self.oracles)
+        return Dense(s)
+
+
+def _violation(block: Any, x: np.ndarray) -> float:
+    """Return a block's violation; for a user's set that only tells inside from outside, 0 or inf."""
+    if hasattr(block, "violation"):
+        return float(block.violation(x))
+    return 0.0 if block.contains(x) else math.inf
+
+
+def _random(block: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Return a random point of a block, for a user's set between two vertices."""
+    if hasattr(block, "random"):
+        return np.asarray(block.random(rng))
+    weight = rng.random()
+    first, second = (np.asarray(block.lmo(rng.standard_normal(shape))) for _ in range(2))
+    return np.asarray((1.0 - weight) * first + weight * second)

@@ -1,0 +1,100 @@
+"""The simplex {x >= 0, sum x = radius}.
+
+Its vertices are ``radius * e_i``, so the linear oracle is one argmin, and a vertex is one number: a
+quadratic takes its gradient there from one column of its Hessian.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, namespace
+from dcfw.sets.atoms import Atom, Dense, OneHot
+from dcfw.sets.base import Oracle, Set, apply, excess, one_hot
+
+
+class Simplex(Set):
+    """The simplex {x >= 0, sum of all entries = radius}.
+
+    Parameters
+    ----------
+    n : int or tuple of int
+        The number of entries (or the shape, if x is not a vector).
+    radius : float, default 1.0
+        The sum of the entries.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Simplex
+    >>> Simplex(3).lmo(np.array([2.0, -1.0, 0.0]))
+    array([0., 1., 0.])
+    >>> Simplex(3).project(np.array([0.5, 1.5, -4.0]))
+    array([0., 1., 0.])
+    """
+
+    def __init__(self, n: int | tuple[int, ...], radius: float = 1.0) -> None:
+        self.shape = _validate.shape(n, "n")
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.scale = self.radius
+        self.diameter = self.radius * math.sqrt(2.0) if math.prod(self.shape) > 1 else 0.0
+
+    def _vertex(self, G: Array) -> Array:
+        if isinstance(G, np.ndarray):
+            return one_hot(int(G.argmin()), self.radius, G)
+        xp = namespace(G)
+        return one_hot(int(xp.argmin(xp.reshape(G, (-1,)))), self.radius, G)
+
+    def oracle(self) -> Oracle:
+        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.OneHot`."""
+        return SimplexOracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return the larger of |sum x - radius| and the most negative entry's size."""
+        x = self._values(x)
+        return excess(max(abs(float(x.sum()) - self.radius), -float(x.min())))
+
+    def _centre(self) -> np.ndarray:
+        return np.full(self.shape, self.radius / math.prod(self.shape))
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a point drawn uniformly from the simplex."""
+        rng = _validate.generator(rng)
+        weights = rng.dirichlet(np.ones(math.prod(self.shape)))
+        return np.asarray(self.radius * weights.reshape(self.shape))
+
+    def project(self, x: Array) -> Array:
+        """Return the point of the simplex nearest to ``x``."""
+        return apply(lambda values: project_simplex(values, self.radius), x, self.shape)
+
+
+class SimplexOracle(Oracle):
+    """The argmin, kept as an index: nothing of size n is written."""
+
+    def __init__(self, domain: Simplex) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+        self.shape = domain.shape
+
+    def __call__(self, G: Array) -> Atom:
+        if isinstance(G, np.ndarray):
+            return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
+        return Dense(self._vertex(G))
+
+
+def project_simplex(x: np.ndarray, radius: float) -> np.ndarray:
+    """Return the projection max(x - theta, 0), theta such that the entries sum to ``radius``.
+
+    theta comes from the sorted entries in O(n log n): the support is the largest set of leading
+    entries that stay positive when each gives up the same amount.
+    """
+    # Shifting x by a constant does not move its projection, and avoids cancellation for large x.
+    x = x - x.max()
+    ordered = np.sort(x, axis=None)[::-1]
+    sums = np.cumsum(ordered) - radius
+    counts = np.arange(1, ordered.size + 1)
+    last = int(np.flatnonzero(ordered * counts > sums)[-1])
+    return np.asarray(np.maximum(x - sums[last] / counts[last], 0.0))

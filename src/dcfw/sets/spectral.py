@@ -1,0 +1,303 @@
+"""Sets of matrices that are defined through singular values or eigenvalues.
+
+The Schatten-p ball is the l_p ball of the singular values.  Everything about it follows from the
+vector ball by one singular value decomposition G = U diag(sigma) V^T: its linear oracle is
+U diag(s) V^T with s the l_p oracle's answer to sigma, its projection projects sigma.  The two ends have
+better oracles: the spectral-norm ball (p = inf) needs only the polar factor U V^T, the nuclear-norm
+ball (p = 1) only the leading singular pair, found by a Lanczos method that is warm-started from one
+Frank-Wolfe step to the next.  The spectraplex stands to the simplex as the Schatten ball to the l_p
+ball, with eigenvalues of symmetric matrices in place of singular values.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, namespace
+from dcfw.sets.atoms import Atom, Dense, RankOne
+from dcfw.sets.base import Oracle, Set, apply, excess
+from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
+from dcfw.sets.norms import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
+from dcfw.sets.simplex import project_simplex
+
+DENSE = 16
+"""Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
+
+AFFORDABLE = 1000
+"""Up to this size a full decomposition is the way out when Lanczos has not converged."""
+
+
+class SchattenBall(Set):
+    """The ball {||X||_Sp <= radius} of the Schatten norm, the l_p norm of the singular values.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape (m, n) of the matrices.
+    p : float
+        The exponent, at least 1; ``math.inf`` is allowed.
+    radius : float, default 1.0
+        The radius.
+
+    Attributes
+    ----------
+    strong_convexity : float
+        (p-1) k^(1/2-1/p) / radius with k = min(m, n) for 1 < p <= 2 (with respect to the Frobenius
+        norm), 0 otherwise.
+
+    Examples
+    --------
+    >>> from dcfw.sets import SchattenBall
+    >>> SchattenBall((2, 2), p=2).lmo(np.array([[3.0, 0.0], [0.0, 4.0]])).round(12) + 0.0
+    array([[-0.6,  0. ],
+           [ 0. , -0.8]])
+    """
+
+    def __init__(self, shape: tuple[int, int], p: float, radius: float = 1.0) -> None:
+        self.shape = _validate.shape(shape, ndim=2)
+        self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.scale = self.radius
+        self.diameter = lp_diameter(min(self.shape), self.p, self.radius)
+        self.strong_convexity = lp_strong_convexity(min(self.shape), self.p, self.radius)
+
+    def _vertex(self, G: Array) -> Array:
+        if self.p == math.inf:
+            return -self.radius * polar(G)
+        if self.p == 1.0 and isinstance(G, np.ndarray):
+            return NuclearOracle(self)(G).dense()
+        xp = namespace(G)
+        U, sigma, Vt = xp.linalg.svd(G, full_matrices=False)
+        return (U * lp_vertex(sigma, self.p, self.radius)) @ Vt
+
+    def oracle(self) -> Oracle:
+        """Return an oracle (for p = 1, one that answers with a :class:`~dcfw.sets.atoms.RankOne`)."""
+        return NuclearOracle(self) if self.p == 1.0 else Oracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return ||X||_Sp - radius where that is positive."""
+        x = self._values(x)
+        if not np.isfinite(x).all():  # LAPACK refuses them
+            return math.inf
+        return excess(lp_norm(np.linalg.svd(x, compute_uv=False), self.p) - self.radius)
+
+    def _centre(self) -> np.ndarray:
+        return np.zeros(self.shape)
+
+    def project(self, x: Array) -> Array:
+        """Return the matrix of the ball nearest to ``x``: the singular values projected."""
+
+        def rule(values: np.ndarray) -> np.ndarray:
+            U, sigma, Vt = np.linalg.svd(values, full_matrices=False)
+            if lp_norm(sigma, self.p) <= self.radius:
+                return values
+            return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
+
+        return apply(rule, x, self.shape)
+
+    def _parameters(self) -> str:
+        return f", p={self.p:g}" + super()._parameters()
+
+
+class SpectralBall(SchattenBall):
+    """The ball {||X||_2 <= radius} of the spectral norm, the largest singular value.
+
+    Its extreme points are ``radius`` times the matrices with orthonormal rows or columns.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape (m, n) of the matrices.
+    radius : float, default 1.0
+        The radius.
+
+    Examples
+    --------
+    >>> from dcfw.sets import SpectralBall
+    >>> SpectralBall((2, 2)).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    array([[ 0., -1.],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
+        super().__init__(shape, math.inf, radius)
+
+    def _parameters(self) -> str:
+        return Set._parameters(self)
+
+
+class NuclearBall(SchattenBall):
+    """The ball {||X||_* <= radius} of the nuclear norm, the sum of the singular values.
+
+    Its extreme points are the matrices ``radius * u v^T`` with unit vectors u and v.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape (m, n) of the matrices.
+    radius : float, default 1.0
+        The radius.
+
+    Examples
+    --------
+    >>> from dcfw.sets import NuclearBall
+    >>> NuclearBall((2, 2), radius=2.0).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    array([[ 0., -2.],
+           [ 0.,  0.]])
+    """
+
+    def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
+        super().__init__(shape, 1.0, radius)
+
+    def _parameters(self) -> str:
+        return Set._parameters(self)
+
+
+class Spectraplex(Set):
+    """The spectraplex {X symmetric positive semidefinite, trace X = radius}.
+
+    Its extreme points are ``radius * v v^T`` with unit vectors v.
+
+    Parameters
+    ----------
+    n : int
+        The order of the matrices.
+    radius : float, default 1.0
+        The trace.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Spectraplex
+    >>> Spectraplex(2).lmo(np.array([[1.0, 0.0], [0.0, -1.0]])).round(12) + 0.0
+    array([[0., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, n: int, radius: float = 1.0) -> None:
+        n = _validate.integer(n, "n", low=1)
+        self.shape = (n, n)
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.scale = self.radius
+        self.diameter = self.radius * math.sqrt(2.0) if n > 1 else 0.0
+
+    def _vertex(self, G: Array) -> Array:
+        if isinstance(G, np.ndarray):
+            return SpectraplexOracle(self)(G).dense()
+        xp = namespace(G)
+        _, vectors = xp.linalg.eigh(0.5 * (G + G.T))
+        v = vectors[:, :1]
+        return self.radius * (v @ v.T)
+
+    def oracle(self) -> Oracle:
+        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.RankOne`."""
+        return SpectraplexOracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest of the asymmetry, the size of the lowest eigenvalue below 0 and the error
+        of the trace."""
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        asymmetry = float(np.abs(x - x.T).max())
+        lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
+        return excess(max(asymmetry, -lowest, abs(float(np.trace(x)) - self.radius)))
+
+    def _centre(self) -> np.ndarray:
+        n = self.shape[0]
+        return np.asarray(np.eye(n) * (self.radius / n))
+
+    def project(self, x: Array) -> Array:
+        """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
+        projected onto the simplex)."""
+
+        def rule(values: np.ndarray) -> np.ndarray:
+            eigenvalues, Q = np.linalg.eigh(0.5 * (values + values.T))
+            nearest = (Q * project_simplex(eigenvalues, self.radius)) @ Q.T
+            return np.asarray(0.5 * (nearest + nearest.T))
+
+        return apply(rule, x, self.shape)
+
+    def __repr__(self) -> str:
+        return f"Spectraplex({self.shape[0]}{self._parameters()})"
+
+
+class NuclearOracle(Oracle):
+    """The leading singular pair by Golub-Kahan-Lanczos, started from the previous answer.
+
+    ``error`` is radius times the residual of the pair; see :mod:`dcfw.sets.lanczos` for what it assumes.
+    """
+
+    def __init__(self, domain: SchattenBall) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+        self._guess: np.ndarray | None = None
+
+    def __call__(self, G: Array) -> Atom:
+        if not isinstance(G, np.ndarray):
+            return Dense(self._vertex(G))
+        self.error = 0.0
+        smaller = min(G.shape)
+        if smaller > DENSE:
+            u, v, sigma, residual = leading_singular_pair(G, self._guess)
+            self._guess = v if G.shape[1] <= G.shape[0] else u
+            if smaller > AFFORDABLE or _settled(residual, sigma, G):
+                self.error = self.radius * residual
+                return RankOne(u, v, -self.radius)
+        U, _, Vt = np.linalg.svd(G, full_matrices=False)
+        # Copies: views would keep the whole factors alive for as long as the atom lives.
+        u, v = U[:, 0].copy(), Vt[0].copy()
+        self._guess = v if G.shape[1] <= G.shape[0] else u
+        return RankOne(u, v, -self.radius)
+
+
+class SpectraplexOracle(Oracle):
+    """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
+
+    ``error`` is radius times the residual of the pair; see :mod:`dcfw.sets.lanczos` for what it assumes.
+    """
+
+    def __init__(self, domain: Spectraplex) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+        self._guess: np.ndarray | None = None
+
+    def __call__(self, G: Array) -> Atom:
+        if not isinstance(G, np.ndarray):
+            return Dense(self._vertex(G))
+        self.error = 0.0
+        G = 0.5 * (G + G.T)
+        if len(G) > DENSE:
+            v, _, residual = lowest_eigenpair(G, self._guess)
+            self._guess = v
+            # The norm of G bounds its largest eigenvalue, to which Lanczos's own test is relative.
+            if len(G) > AFFORDABLE or _settled(residual, float(np.linalg.norm(G)), G):
+                self.error = self.radius * residual
+                return RankOne(v, v, self.radius)
+        v = np.linalg.eigh(G)[1][:, 0].copy()
+        self._guess = v
+        return RankOne(v, v, self.radius)
+
+
+def polar(G: Array) -> Array:
+    """Return the orthogonal polar factor U V^T of ``G`` = U diag(sigma) V^T.
+
+    All its singular values are 1, also where G is rank-deficient or zero (it is then one of several
+    nearest such matrices).
+
+    Examples
+    --------
+    >>> polar(np.array([[0.0, 2.0], [1.0, 0.0]])).round(12)
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    U, _, Vt = namespace(G).linalg.svd(G, full_matrices=False)
+    return U @ Vt
+
+
+def _settled(residual: float, size: float, G: Any) -> bool:
+    """Tell whether a residual is small enough to do without the full decomposition."""
+    return residual <= max(1e-9, 64.0 * eps_of(G)) * size

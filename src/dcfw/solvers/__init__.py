@@ -1,0 +1,1 @@
+"""The solvers: one Frank-Wolfe loop, and a short file around it for each method."""

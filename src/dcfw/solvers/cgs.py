@@ -1,0 +1,87 @@
+"""CGS: nonconvex conditional gradient sliding (Qu, Li and Xu 2018), the paper's second rival on the QAP.
+
+The published form has lambda = beta and alpha_1 = 1, which makes X_md = X in every step: no momentum is
+left, and it is sliding with the constant 2L.  ``CGS(momentum=True)`` has lambda > beta and keeps three
+sequences, two of them from inexact proximal steps (hence two inner loops per outer step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dcfw import _validate
+from dcfw._arrays import Array, inner
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.solvers.loop import State
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run
+
+
+@dataclass(frozen=True)
+class CGS:
+    """Inexact proximal gradient steps, each solved by Frank-Wolfe under the tolerance rule.
+
+    Parameters
+    ----------
+    L : float, optional
+        Smoothness constant of phi (phi's own if None).  beta = 1/(2L).
+    momentum : bool
+        False: lambda = beta, the published form.  True: lambda_t = (1 + alpha_t/4) beta, alpha_t = 2/(t+1).
+    """
+
+    L: float | None = None
+    momentum: bool = False
+    name = "cgs"
+    needs_split = False
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        phi, rule = problem.phi, problem.tolerance
+        L = self.L if self.L is not None else phi.lipschitz
+        if L is None:
+            raise ValueError(
+                "method 'cgs' needs a Lipschitz constant of phi's gradient: state lipschitz=, or CGS(L=...)"
+            )
+        L = _validate.scalar(L, "L", low=0.0)
+        beta = 1.0 / (2.0 * L) if L > 0.0 else 1.0
+        X = X_ag = problem.x0
+        eps = None
+        while True:
+            alpha = 2.0 / (run.nit + 2.0)
+            X_md = (1.0 - alpha) * X_ag + alpha * X if self.momentum else X
+            grad = run.grad_f(phi, X_md)
+            lam = (1.0 + 0.25 * alpha) * beta if self.momentum else beta
+            fun = run.value_of(phi, X_md, grad)
+            for U in self._proximal(problem, run, X, grad, lam):
+                if U.k == 1:
+                    assert U.S is not None
+                    # The first vertex is the LMO of grad phi(X_md), so its FW gap costs nothing.
+                    run.visit(X_md, fun, max(inner(grad, X_md) - U.S.inner(grad), 0.0))
+                    if U.gap <= 0.0:
+                        break
+                    eps = run.tolerance(rule, eps, U.gap)
+                if rule.enough(U.gap, run.eps, U.decrease):
+                    break
+            X = U.x
+            # Without room for a second loop the next LMO call is the last: it belongs to the next visit.
+            if self.momentum and run.n_lmo + 1 < run.max_lmo:
+                for U in self._proximal(problem, run, X_md, grad, beta):
+                    if rule.enough(U.gap, run.eps, U.decrease):
+                        break
+                X_ag = U.x
+            run.nit += 1
+
+    def _proximal(
+        self, problem: Problem, run: Run, centre: Array, grad: Array, lam: float
+    ) -> Iterator[State]:
+        """Frank-Wolfe on <grad, U> + 1/(2 lambda) ||U - centre||^2 from the centre."""
+        quadratic = SquaredNorm(1.0 / lam)
+        counted = run.n_grad_f
+        here = quadratic.grad(centre)
+        step = problem.rule.bind(quadratic, problem.domain)
+        for U in problem.inner(
+            run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner
+        ):
+            run.n_grad_f = counted  # the quadratic's gradients are not gradients of phi
+            yield U
+        run.n_grad_f = counted

@@ -1,0 +1,40 @@
+"""FW-M: Millan, Ferreira and Ugon's Frank-Wolfe for DC problems (2023), with backtracking on phi."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcfw.functions.base import Linearisation
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run
+from dcfw.steps import Backtracking
+
+
+@dataclass(frozen=True)
+class FWM:
+    """Steps min(gap / (2^j L ||d||^2), 1) with the first j that passes the test on phi; then L = 2^j L / 2.
+
+    ``L`` is the first estimate (measured on the first step if None).  The number of trials is capped: with
+    inexact values of phi the loop might never end, and then the run says so.
+    """
+
+    L: float | None = None
+    cap: int = 60
+    name = "fw-m"
+    needs_split = True
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        f, g, phi, x = problem.f, problem.g, problem.phi, problem.x0
+        latest: list[Linearisation] = []
+
+        def subgradient(point: object) -> object:
+            latest[:] = [run.linearise(g, point)]
+            return latest[0].slope
+
+        step = Backtracking(L=self.L, cap=self.cap).bind(phi, problem.domain)
+        fun = run.value(phi, x)
+        for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient, value=fun, merit=phi):
+            run.nit = run.n_inner
+            # The accepted trial's value of phi is the next iterate's: nothing is evaluated twice.
+            run.visit(X.x, X.value if X.value is not None else run.value(phi, X.x), X.gap)

@@ -1,0 +1,202 @@
+"""The one Frank-Wolfe loop.
+
+:func:`frank_wolfe` is lines 4 to 11 of Algorithm 1 as a generator: it yields the state at X_1, X_2, ...
+once the vertex and the gap there are known and before the step is taken, so that whoever runs it decides
+when to stop.  DC-FW runs it on the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a fresh
+subgradient in every step, CGS on its proximal subproblem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+from dcfw._arrays import Array, eps_of, inner
+from dcfw.functions.base import Function
+from dcfw.result import Status
+from dcfw.sets.atoms import Atom
+from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.segment import AffineSegment, SmoothSegment
+from dcfw.steps import LineSearchFailed, Step
+
+
+class State:
+    """Where a Frank-Wolfe loop stands: X_{t,k} with its gradient, its vertex, its gap.
+
+    ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps so far: by convexity no point of the
+    set has a surrogate lower than m(x_t) - bound.
+    """
+
+    __slots__ = ("S", "bound", "f", "gained", "gap", "grad", "k", "linear", "run", "start", "value", "x")
+
+    def __init__(self, run: Run, f: Function, x: Array, grad: Array, value: float | None) -> None:
+        self.run = run
+        self.f = f
+        self.x = x
+        self.grad = grad
+        self.value = value
+        self.start = (x, value)
+        self.linear: Array | None = None
+        self.k = 1
+        self.S: Atom | None = None
+        self.gap = math.inf
+        self.gained: float | None = 0.0
+        self.bound = math.inf
+
+    def decrease(self) -> float:
+        """Return m(x_t) - m(X), evaluating f at X if that has not been done yet."""
+        if self.gained is None:
+            x0, value0 = self.start
+            if value0 is None:
+                value0 = self.run.value(self.f, x0)
+                self.start = (x0, value0)
+            if self.value is None:
+                self.value = self.run.value_of(self.f, self.x, self.grad)
+            self.gained = value0 - self.value
+            if self.linear is not None:
+                self.gained -= inner(self.linear, x0) - inner(self.linear, self.x)
+        return self.gained
+
+    def certificate(self) -> tuple[float, float]:
+        """Return bounds for max_x m(x_t) - m(x): what has been gained, and what could be at most."""
+        gained = self.decrease()
+        return gained, min(self.bound, gained + self.gap)
+
+
+def frank_wolfe(
+    run: Run,
+    f: Function,
+    x: Array,
+    grad: Array,
+    step: Step,
+    *,
+    linear: Array | Callable[[Array], Array] | None = None,
+    value: float | None = None,
+    convex: bool = True,
+    merit: Function | None = None,
+    max_steps: float = math.inf,
+) -> Iterator[State]:
+    """Run Frank-Wolfe on f - <linear, .> from x, yielding the state before each step.
+
+    Parameters
+    ----------
+    grad, value
+        The gradient of f at x, and f(x) where it is known.
+    linear
+        u, or a callable that gives a fresh one at each iterate (FW-K and FW-M).
+    convex
+        Whether f is supposed to be convex: then negative curvature ends the run.
+    merit
+        The function whose values step rules look at (phi for FW-M), f if None.
+    max_steps
+        How many steps to take at most; the loop then ends without a further LMO call.
+
+    A surrogate's loop leaves the last call of the LMO budget to its successor, so that the FW gap of the
+    point that is returned is always known.
+    """
+    X = State(run, f, x, grad, value)
+    surrogate = linear is not None and not callable(linear)
+    affine = f.affine_grad and merit is None
+    while True:
+        X.linear = u = linear(X.x) if callable(linear) else linear
+        X.S, X.gap = S, gap = run.lmo(X.grad if u is None else X.grad - u, X.x)
+        if X.gained is not None and X.gained + gap < X.bound:
+            X.bound = X.gained + gap
+        yield X
+        run.before_step(X)
+        descent = _descent(run, gap) if run.lmo_error else gap
+        if affine:
+            _affine_step(run, f, X, S, descent, step, convex)
+        else:
+            _smooth_step(run, f, X, S, descent, u, step, convex, merit)
+        X.gap = math.inf
+        X.k += 1
+        run.n_inner += 1
+        if X.k > max_steps or (surrogate and run.n_lmo + 1 >= run.max_lmo):
+            return
+
+
+def _descent(run: Run, gap: float) -> float:
+    """Return <G, X - S>, the slope towards S: the FW gap without the error bound of an inexact oracle."""
+    descent = gap - run.lmo_error
+    if descent <= 0.0 < gap:
+        raise Stop(
+            Status.NO_PROGRESS,
+            f"The vertex found is no descent direction: the FW gap {gap:.3g} is within the linear oracle's "
+            f"own error bound {run.lmo_error:.3g}.",
+        )
+    return max(descent, 0.0)
+
+
+def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step: Step, convex: bool) -> None:
+    segment = AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, convex)
+    curvature = segment.curvature
+    if not math.isfinite(curvature):
+        run.bad_gradient()
+    if curvature < 0.0 and convex:
+        if curvature < -segment.rounding_of_curvature():
+            _not_convex(run, f"the curvature along the step is {curvature:.3g}")
+        segment.curvature = 0.0
+    eta = _length(step, segment, X)
+    X.x, X.grad, gained = segment.land(eta)
+    assert X.gained is not None
+    X.gained += gained
+    X.value = None
+    run.since_resync += 1
+    if run.since_resync >= run.resync_period:
+        # Rounding adds up in the incremental gradient; start it afresh now and then.
+        X.grad = f.grad(X.x)
+        run.n_resync += 1
+        run.since_resync = 0
+
+
+def _smooth_step(
+    run: Run,
+    f: Function,
+    X: State,
+    S: Atom,
+    descent: float,
+    u: Array | None,
+    step: Step,
+    convex: bool,
+    merit: Function | None,
+) -> None:
+    segment = SmoothSegment(run, f, X.x, X.grad, X.value, S, u, descent, X.k, convex, merit)
+    eta = _length(step, segment, X)
+    x, grad, value = segment.land(eta)
+    slope = segment.slope(eta)
+    if convex and merit is None and slope < -descent:
+        slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * math.sqrt(
+            segment.norm2 * inner(grad, grad)
+        )
+        if slope < -descent - slack:
+            _not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}")
+    if X.start[1] is None and segment._value is not None and X.k == 1:
+        X.start = (X.start[0], segment._value)
+    X.x, X.grad, X.value = x, grad, value
+    X.gained = None
+
+
+def _length(step: Step, segment: AffineSegment | SmoothSegment, X: State) -> float:
+    try:
+        eta = step(segment)
+    except LineSearchFailed as failure:
+        raise Stop(Status.LINE_SEARCH, str(failure)) from None
+    if not 0.0 <= eta <= 1.0:
+        raise Stop(Status.BAD_ORACLE, f"the step rule returned {eta}, not a number in [0, 1].")
+    if eta < 0.25 * eps_of(X.x):
+        raise Stop(
+            Status.NO_PROGRESS,
+            f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g} "
+            f"(step {X.k} of an inner loop).",
+        )
+    return eta
+
+
+def _not_convex(run: Run, what: str) -> NoReturn:
+    raise Stop(
+        Status.NOT_CONVEX,
+        f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check f with dcfw.check, or use "
+        "splits.proximal with a larger L.",
+    )

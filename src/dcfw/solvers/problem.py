@@ -1,0 +1,41 @@
+"""What a solver is given: the problem with every name already resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dcfw._arrays import Array
+from dcfw.functions.base import Function
+from dcfw.solvers.loop import State
+from dcfw.solvers.run import Run
+from dcfw.steps import Step, StepRule
+from dcfw.tolerances import Tolerance
+
+
+@dataclass(frozen=True)
+class Problem:
+    """min f - g over a set, from x0, with a step rule (and the same bound to f), an inner loop and a tolerance rule.
+
+    ``phi`` is the objective as one function; ``f`` and ``g`` are its parts (g = 0 where there is no split).
+    """
+
+    phi: Function
+    f: Function
+    g: Function
+    domain: Any
+    x0: Array
+    rule: StepRule
+    step: Step
+    tolerance: Tolerance
+    inner: Callable[..., Iterator[State]]
+
+
+class Method(Protocol):
+    """A solver: ``solve`` runs until the run ends it."""
+
+    name: str
+    needs_split: bool
+
+    def solve(self, problem: Problem, run: Run) -> None: ...

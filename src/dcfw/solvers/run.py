@@ -1,0 +1,312 @@
+"""One run: its budgets, its counters, its history and its best point.
+
+The solvers are written as if nothing could go wrong; a :class:`Run` watches over them.  Every oracle call
+goes through it, so there is one way to count, one place where a budget ends a run, and one where an
+oracle's answer is looked at.  A run ends by raising :class:`Stop`, which ``minimize`` catches.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from dcfw._arrays import Array, inner, namespace
+from dcfw.functions.base import Function, Linearisation
+from dcfw.result import History, Result, Status
+from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.base import Oracle
+from dcfw.tolerances import NoProgress, Tolerance
+
+
+class Stop(Exception):
+    """Ends a run with a status; ``detail`` completes its sentence."""
+
+    def __init__(self, status: Status, detail: str = "") -> None:
+        super().__init__(status, detail)
+        self.status = status
+        self.detail = detail
+
+
+class Run:
+    """The bookkeeping of one solve."""
+
+    def __init__(
+        self,
+        objective: Function,
+        oracle: Oracle,
+        x0: Array,
+        *,
+        tol: float,
+        rtol: float,
+        maxiter: int,
+        max_inner: int,
+        max_lmo: int | None,
+        time_limit: float | None,
+        callback: Callable[..., Any] | None = None,
+        started: float | None = None,
+        split: bool = True,
+    ) -> None:
+        self.objective = objective
+        self._oracle = oracle
+        self.lmo_error = 0.0
+        self.shape = tuple(x0.shape)
+        self.tol = tol
+        self.rtol = rtol
+        self.maxiter = maxiter
+        self.max_inner = max_inner
+        self.max_lmo = math.inf if max_lmo is None else max_lmo
+        self.started = time.perf_counter() if started is None else started
+        self.deadline = math.inf if time_limit is None else self.started + time_limit
+        self.callback = callback
+        self._gradient = "f.grad" if split else "phi.grad"
+        self._linearised: Linearisation | None = None
+
+        self.nit = self.n_inner = self.n_lmo = self.n_fun = 0
+        self.n_grad_f = self.n_grad_g = self.n_resync = 0
+        self.since_resync = 0
+        self.resync_period = max(1000, math.prod(self.shape))
+        self.threshold: float | None = None
+
+        self.rule: Tolerance | None = None
+        self.eps = math.inf
+
+        self.history = History()
+        self.x0 = x0
+        self.best: tuple[float, Array, float] | None = None
+        self.current: Any = None
+        self.dc_gap: tuple[float, float] = (0.0, math.inf)
+        self.dc_gap_nit = 0
+
+    # -- oracles, counted and looked at -------------------------------------------------------------
+
+    def lmo(self, G: Array, x: Array) -> tuple[Atom, float]:
+        """Return the vertex for G and the FW gap <G, x - s> plus the oracle's own error bound.
+
+        ``lmo_error`` keeps that bound: it belongs to the certificate, but not to the slope towards s.
+        """
+        self.n_lmo += 1
+        oracle = self._oracle
+        S = oracle(G)
+        # A user's own lmo is trusted with the mathematics but not with the shape: broadcasting would hide it.
+        if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:  # type: ignore[attr-defined]
+            self._wrong_shape("the set's lmo", S.array)  # type: ignore[attr-defined]
+        self.lmo_error = error = oracle.error
+        gap = inner(G, x) - S.inner(G) + error
+        if not math.isfinite(gap):
+            self._blame(G, S)
+        # An exact oracle cannot do worse than x itself; what is below zero is rounding.
+        return S, gap if gap > 0.0 else 0.0
+
+    def grad_f(self, f: Function, x: Array) -> Array:
+        self.n_grad_f += 1
+        grad = f.grad(x)
+        if getattr(grad, "shape", None) != x.shape:
+            self._wrong_shape(self._gradient, grad)
+        return grad
+
+    def grad_f_at(self, f: Function, S: Atom) -> Array:
+        self.n_grad_f += 1
+        grad = f.grad_at(S)
+        if getattr(grad, "shape", None) != self.shape:
+            self._wrong_shape(self._gradient, grad)
+        return grad
+
+    def linearise(self, g: Function, x: Array) -> Linearisation:
+        self.n_grad_g += 1
+        self._linearised = answer = g.linearise(x)
+        if getattr(answer.slope, "shape", None) != x.shape:
+            self._wrong_shape("the subgradient of g", answer.slope)
+        if not math.isfinite(answer.value):
+            self.bad("g.value", answer.value)
+        return answer
+
+    def value(self, function: Function, x: Array) -> float:
+        self.n_fun += 1
+        value = function.value(x)
+        if not math.isfinite(value):
+            self.bad("phi.value" if function is self.objective else "f.value", value)
+        return value
+
+    def value_of(self, f: Function, x: Array, grad: Array, known: float | None = None) -> float:
+        """Return f(x), free of charge where it is known or follows from the gradient."""
+        value = f.value_from_grad(x, grad) if known is None else known
+        if value is None:
+            return self.value(f, x)
+        if not math.isfinite(value):
+            self.bad_gradient()
+        return value
+
+    def bad(self, oracle: str, answer: object = "NaN or Inf") -> NoReturn:
+        raise Stop(Status.BAD_ORACLE, f"{oracle} returned {answer} {self._where()}.")
+
+    def bad_gradient(self) -> NoReturn:
+        self.bad(self._gradient)
+
+    def _where(self) -> str:
+        return f"in outer step {self.nit + 1} (after {self.n_inner} steps in all)"
+
+    def _wrong_shape(self, oracle: str, got: Any) -> NoReturn:
+        shape = tuple(got.shape) if hasattr(got, "shape") else type(got).__name__
+        raise Stop(
+            Status.BAD_ORACLE, f"{oracle} returned shape {shape}, expected {self.shape}, {self._where()}."
+        )
+
+    def _blame(self, G: Array, S: Atom) -> NoReturn:
+        """Find out which oracle made the gap <G, x - s> NaN or infinite."""
+
+        def finite(a: Array) -> bool:
+            xp = namespace(a)
+            return bool(xp.all(xp.isfinite(a)))
+
+        if self._linearised is not None and not finite(self._linearised.slope):
+            self.bad("the subgradient of g")
+        if not finite(G):
+            self.bad_gradient()
+        if not finite(S.dense()):
+            self.bad("the set's lmo")
+        raise Stop(Status.BAD_ORACLE, f"<G, x> overflows {self._where()}: scale the objective down.")
+
+    # -- milestones -----------------------------------------------------------------------------------
+
+    def visit(self, x: Array, fun: float, gap: float) -> None:
+        """Record an iterate whose FW gap is known; end the run where that is due."""
+        if not math.isfinite(fun):
+            raise Stop(Status.BAD_ORACLE, f"phi is {fun} {self._where()}.")
+        if self.threshold is None:
+            self.threshold = max(self.tol, self.rtol * gap)
+        if self.best is None or fun < self.best[0]:
+            self.best = (fun, x, gap)
+        self.current = None
+        now = time.perf_counter()
+        self.history.append(
+            [
+                self.nit,
+                fun,
+                gap,
+                0.0,
+                gap,
+                math.nan,
+                self.n_inner,
+                self.n_lmo,
+                self.n_grad_f,
+                self.n_grad_g,
+                self.n_fun,
+                now - self.started,
+            ]
+        )
+        # gap_DC <= FW gap at every point, for every decomposition.
+        if gap < self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
+        if self.callback is not None:
+            self._call_back(x, fun, gap)
+        if gap <= self.threshold:
+            # Of the points that meet the tolerance this one is returned, unless one of lower phi did too.
+            if self.best[2] > self.threshold:
+                self.best = (fun, x, gap)
+            raise Stop(Status.CONVERGED)
+        if self.nit >= self.maxiter:
+            raise Stop(Status.MAXITER)
+        if self.n_lmo >= self.max_lmo:
+            raise Stop(Status.MAX_LMO)
+        if now >= self.deadline:
+            raise Stop(Status.TIME_LIMIT)
+
+    def tolerance(self, rule: Tolerance, eps: float | None, gap: float) -> float:
+        """Return the inner tolerance from here on, or end the run if the rule sees no way to move."""
+        try:
+            eps = rule.next(eps, gap)
+        except NoProgress as reason:
+            raise Stop(Status.NO_PROGRESS, str(reason)) from None
+        if rule.enough(gap, eps, lambda: 0.0):  # a rule of the user's own that would stay where it is
+            raise Stop(Status.NO_PROGRESS, f"The FW gap {gap:.3g} already meets the rule's tolerance.")
+        self.rule, self.eps = rule, eps
+        self.history.rows[-1][5] = eps
+        return eps
+
+    def certify(self, low: float, high: float) -> None:
+        """Record the interval for the DC gap of the iterate visited last (from which x_{t+1} came)."""
+        high = min(high, self.history.rows[-1][4])
+        low = min(max(low, 0.0), high)
+        self.history.rows[-1][3:5] = [low, high]
+        if high <= self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (low, high), self.nit
+
+    def before_step(self, state: Any) -> None:
+        """Called before each Frank-Wolfe step: the place where the clock ends a run."""
+        self.current = state
+        if time.perf_counter() >= self.deadline:
+            raise Stop(Status.TIME_LIMIT)
+
+    def _call_back(self, x: Array, fun: float, gap: float) -> None:
+        assert self.callback is not None
+        intermediate = Result(
+            x=x,
+            fun=fun,
+            gap=gap,
+            dc_gap=self.dc_gap,
+            dc_gap_nit=self.dc_gap_nit,
+            nit=self.nit,
+            n_inner=self.n_inner,
+            n_lmo=self.n_lmo,
+            n_fun=self.n_fun,
+            n_grad_f=self.n_grad_f,
+            n_grad_g=self.n_grad_g,
+            time=time.perf_counter() - self.started,
+            status=Status.MAXITER,
+            success=False,
+            message="running",
+            method="",
+            split="",
+            history=self.history,
+        )
+        try:
+            self.callback(intermediate)
+        except StopIteration as stop:
+            raise Stop(Status.CALLBACK, str(stop)) from None
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def result(self, status: Status, detail: str = "") -> Result:
+        """Return the result of the run as it stands."""
+        fun, x, gap = (math.nan, self.x0, math.nan) if self.best is None else self.best
+        final = math.nan
+        if self.current is not None and self.current.x is not x:
+            # The run ended inside an inner loop: its last point is at least as good where steps descend.
+            value = self._last_value(self.current.x)
+            if value < fun or (math.isnan(fun) and math.isfinite(value)):
+                x, gap, final = self.current.x, math.nan, value
+        if math.isnan(final):
+            final = self._last_value(x)  # free of the rounding that adds up in a long run
+        fun = final if math.isfinite(final) else fun
+        if status is Status.NOT_CONVEX:
+            self.dc_gap = (0.0, math.inf)
+        message = f"{status.sentence} {detail}".strip()
+        return Result(
+            x=x,
+            fun=fun,
+            success=status is Status.CONVERGED,
+            status=status,
+            message=message,
+            nit=self.nit,
+            n_inner=self.n_inner,
+            gap=gap,
+            dc_gap=self.dc_gap,
+            dc_gap_nit=self.dc_gap_nit,
+            n_fun=self.n_fun,
+            n_grad_f=self.n_grad_f,
+            n_grad_g=self.n_grad_g,
+            n_lmo=self.n_lmo,
+            n_resync=self.n_resync,
+            time=time.perf_counter() - self.started,
+            history=self.history,
+        )
+
+    def _last_value(self, x: Array) -> float:
+        """Return phi(x) for the result, nan if it cannot be had."""
+        self.n_fun += 1
+        try:
+            return float(self.objective.value(x))
+        except Exception:
+            return math.nan

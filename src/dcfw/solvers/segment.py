@@ -1,0 +1,174 @@
+"""The way from X to a vertex S: everything that a step rule may ask about it.
+
+With m the function that Frank-Wolfe minimises (the surrogate f - <u, .>, or phi itself) and d = S - X:
+
+``gap``           <grad m(X), X - S>
+``norm2``         ||d||^2
+``curvature``     <d, grad m(S) - grad m(X)> for affine gradients, None otherwise
+``decrease(eta)`` m(X) - m(X + eta d)
+``slope(eta)``    <grad m(X + eta d), d>
+``land(eta)``     the new point with its gradient
+
+A quadratic needs one gradient for all of that, taken at the vertex: grad f((1-eta) X + eta S) is the same
+combination of grad f(X) and grad f(S).  Any other function is evaluated along the way, and the gradient
+at the accepted step is handed on, never computed twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+from dcfw._arrays import Array, eps_of, inner, norm
+from dcfw.functions.base import Function
+from dcfw.sets.atoms import Atom
+
+
+class Segment(Protocol):
+    """What a step rule sees."""
+
+    k: int
+    gap: float
+    convex: bool
+
+    @property
+    def rounding(self) -> float: ...
+    @property
+    def norm2(self) -> float: ...
+    @property
+    def curvature(self) -> float | None: ...
+    def decrease(self, eta: float) -> float: ...
+    def slope(self, eta: float) -> float: ...
+    def land(self, eta: float) -> tuple[Array, Array, float | None]: ...
+
+
+class AffineSegment:
+    """A segment of a function with affine gradient."""
+
+    __slots__ = ("S", "_norm2", "change", "convex", "curvature", "gap", "grad", "k", "x")
+
+    def __init__(
+        self, x: Array, grad: Array, S: Atom, grad_at_S: Array, gap: float, k: int, convex: bool
+    ) -> None:
+        self.x = x
+        self.grad = grad
+        self.S = S
+        self.gap = gap
+        self.k = k
+        self.convex = convex
+        self.change = change = grad_at_S - grad
+        self.curvature: float = S.inner(change) - inner(x, change)
+        self._norm2: float | None = None
+
+    @property
+    def rounding(self) -> float:
+        """By how much ``decrease`` is uncertain: it comes from the gap and the curvature, not from values."""
+        return 1e-15 * self.gap
+
+    @property
+    def norm2(self) -> float:
+        if self._norm2 is None:
+            self._norm2 = self.S.distance2(self.x)
+        return self._norm2
+
+    def decrease(self, eta: float) -> float:
+        return eta * (self.gap - 0.5 * eta * self.curvature)
+
+    def slope(self, eta: float) -> float:
+        return eta * self.curvature - self.gap
+
+    def land(self, eta: float) -> tuple[Array, Array, float]:
+        grad = self.change  # made for this step, so it may be overwritten
+        grad *= eta
+        grad += self.grad
+        return self.S.mix(self.x, eta), grad, eta * (self.gap - 0.5 * eta * self.curvature)
+
+    def rounding_of_curvature(self) -> float:
+        """Return how negative the curvature of a convex quadratic may come out by rounding."""
+        scale = norm(self.change) * (norm(self.x) + norm(self.S.dense()))
+        return 64.0 * eps_of(self.x) * scale
+
+
+class SmoothSegment:
+    """A segment of a differentiable function that is evaluated along the way.
+
+    ``linear`` is the vector u of the surrogate f - <u, .> (None when m is f itself); ``merit``, where
+    given, is a function of which values along the segment are wanted in place of m's (FW-M looks at phi).
+    """
+
+    curvature = None
+
+    def __init__(
+        self,
+        run: Any,
+        f: Function,
+        x: Array,
+        grad: Array,
+        value: float | None,
+        S: Atom,
+        linear: Array | None,
+        gap: float,
+        k: int,
+        convex: bool,
+        merit: Function | None = None,
+    ) -> None:
+        self.run = run
+        self.f = f
+        self.x = x
+        self.grad = grad
+        self.S = S
+        self.linear = linear
+        self.gap = gap
+        self.k = k
+        self.convex = convex
+        self.merit = merit
+        self.d = S.dense() - x
+        self._norm2: float | None = None
+        self._value = value
+        self._linear_slope = 0.0 if linear is None or merit is not None else inner(linear, self.d)
+        self._last: tuple[float, Array, Array, float] | None = None
+        self._values: dict[float, float] = {}
+
+    @property
+    def norm2(self) -> float:
+        if self._norm2 is None:
+            self._norm2 = inner(self.d, self.d)
+        return self._norm2
+
+    @property
+    def value(self) -> float:
+        """The value of f (or of the merit function) at X."""
+        if self._value is None:
+            self._value = self.run.value(self.merit or self.f, self.x)
+        return self._value
+
+    @property
+    def rounding(self) -> float:
+        """By how much a difference of two values is uncertain through rounding."""
+        return 8.0 * eps_of(self.x) * abs(self.value)
+
+    def _value_at(self, eta: float) -> float:
+        if eta not in self._values:
+            self._values[eta] = self.run.value(self.merit or self.f, self.x + eta * self.d)
+        return self._values[eta]
+
+    def decrease(self, eta: float) -> float:
+        return self.value - self._value_at(eta) + eta * self._linear_slope
+
+    def _at(self, eta: float) -> tuple[float, Array, Array, float]:
+        """Return eta, X + eta d, the gradient of f there and the slope of m; the last ones are kept."""
+        if self._last is None or self._last[0] != eta:
+            point = self.S.mix(self.x, eta)
+            grad = self.run.grad_f(self.f, point)
+            slope = inner(grad, self.d) - self._linear_slope
+            if not math.isfinite(slope):
+                self.run.bad_gradient()
+            self._last = (eta, point, grad, slope)
+        return self._last
+
+    def slope(self, eta: float) -> float:
+        return self._at(eta)[3]
+
+    def land(self, eta: float) -> tuple[Array, Array, float | None]:
+        _, point, grad, _ = self._at(eta)
+        return point, grad, self._values.get(eta)

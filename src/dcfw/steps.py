@@ -1,0 +1,220 @@
+"""Step-size rules.
+
+A rule is a small object.  Before a run, ``bind(f, domain)`` checks that it has what it needs and returns
+the rule's own callable for this run, which maps a :class:`~dcfw.solvers.segment.Segment` (the way from X
+to the vertex S, with the gap, the curvature and the values along it) to a step ``eta`` in [0, 1].
+
+==================  ====================================================  ==============================
+``OpenLoop()``      eta = 2 / (k + 1)                                     needs nothing
+``Exact()``         argmin of the surrogate on the segment                closed form for affine gradients
+``Short(L)``        min(gap / (L ||d||^2), 1) (Demyanov-Rubinov)          a Lipschitz constant
+``Backtracking()``  the same with L found on the way                      values, or affine gradients
+==================  ====================================================  ==============================
+
+>>> from dcfw import steps
+>>> steps.resolve("open-loop")
+OpenLoop()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dcfw import _validate
+from dcfw.functions.base import Function
+from dcfw.solvers.segment import Segment
+
+Step = Callable[[Segment], float]
+
+
+class StepRule(Protocol):
+    """What a step rule offers; users may write their own."""
+
+    def bind(self, f: Function, domain: Any) -> Step: ...
+
+
+class LineSearchFailed(Exception):
+    """No acceptable step was found (values too inexact, or a function that is not what it claims)."""
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """The step 2/(k+1), k = 1, 2, ... within each inner loop."""
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        return lambda segment: 2.0 / (segment.k + 1.0)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact line search: in closed form for affine gradients, by a safeguarded search otherwise.
+
+    Parameters
+    ----------
+    accuracy : float
+        The search along a non-quadratic ends when the slope has fallen to this fraction of the first.
+    evaluations : int
+        ... or after this many gradients.
+    """
+
+    accuracy: float = 1e-4
+    evaluations: int = 40
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        return self._step
+
+    def _step(self, segment: Segment) -> float:
+        curvature = segment.curvature
+        if curvature is None:
+            return search(segment, self.accuracy, self.evaluations)
+        if curvature <= 0.0:  # linear, or nonconvex (method "fw"): the far end is the minimiser
+            return 1.0
+        return min(segment.gap / curvature, 1.0)
+
+
+@dataclass(frozen=True)
+class Short:
+    """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's own constant."""
+
+    L: float | None = None
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        L = self.L if self.L is not None else f.lipschitz
+        if L is None:
+            raise ValueError(
+                "step 'short' needs a Lipschitz constant and f does not know one: pass steps.Short(L=...), "
+                "state lipschitz= in functions.Smooth, or use step 'backtracking' or 'exact'"
+            )
+        L = _validate.scalar(L, "L", low=0.0)
+
+        def step(segment: Segment) -> float:
+            length = L * segment.norm2
+            return min(segment.gap / length, 1.0) if length > segment.gap else 1.0
+
+        return step
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The step min(gap / C, 1) with a curvature constant C (Khamaru and Wainwright's choice: L D^2)."""
+
+    C: float
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        return lambda segment: min(segment.gap / self.C, 1.0) if segment.gap < self.C else 1.0
+
+
+@dataclass(frozen=True)
+class Backtracking:
+    """The Demyanov-Rubinov step with L found by backtracking on values.
+
+    L is halved (``shrink``) before each step and doubled (``grow``) until the quadratic upper bound holds
+    at the step it gives.  For affine gradients the curvature along d settles it without any value.
+    The loop is capped: with inexact values it might not end.
+    """
+
+    L: float | None = None
+    grow: float = 2.0
+    shrink: float = 0.5
+    cap: int = 60
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        _validate.scalar(self.grow, "grow", low=1.0, open_low=True)
+        _validate.scalar(self.shrink, "shrink", low=0.0, high=1.0, open_low=True)
+        if self.L is not None:
+            _validate.scalar(self.L, "L", low=0.0, open_low=True)
+        estimate: list[float | None] = [self.L]
+
+        def step(segment: Segment) -> float:
+            norm2, gap = segment.norm2, segment.gap
+            if norm2 == 0.0:
+                return 1.0
+            L = estimate[0]
+            if L is None:
+                L = first_estimate(segment)
+            for _ in range(self.cap):
+                eta = min(gap / (L * norm2), 1.0)
+                if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * L * norm2 - segment.rounding:
+                    estimate[0] = max(L * self.shrink, 1e-300)
+                    return eta
+                L *= self.grow
+            raise LineSearchFailed(
+                f"backtracking did not end after {self.cap} trials (L = {L:.3g}): the values of the "
+                "function are inexact, or its gradient is wrong"
+            )
+
+        return step
+
+
+def first_estimate(segment: Segment) -> float:
+    """Return a curvature constant measured on the segment, to start backtracking from."""
+    if segment.curvature is not None:
+        measured = segment.curvature / segment.norm2
+    else:
+        eta = 1e-3
+        measured = 2.0 * (eta * segment.gap - segment.decrease(eta)) / (eta * eta * segment.norm2)
+    floor = 1e-6 * segment.gap / segment.norm2
+    return max(measured, floor, 1e-300)
+
+
+def search(segment: Segment, accuracy: float, evaluations: int) -> float:
+    """Return a step at which the slope along the segment has (nearly) vanished.
+
+    A bracketing secant (Illinois) search on the slope.  The gradient at the step it returns has just been
+    evaluated, so the next iteration gets it for nothing.  Along a function that may be nonconvex, a trial
+    that does not decrease the value enough counts as "too far", so the value always goes down.
+    """
+    first = -segment.gap
+    target = accuracy * segment.gap
+
+    def slope_at(eta: float) -> float:
+        slope = segment.slope(eta)
+        too_far = not segment.convex and segment.decrease(eta) < 1e-4 * eta * segment.gap - segment.rounding
+        return max(slope, -first) if too_far else slope
+
+    right = slope_at(1.0)
+    if right <= 0.0:
+        return 1.0
+    a, slope_a, b, slope_b = 0.0, first, 1.0, right
+    weight_a, weight_b = slope_a, slope_b
+    eta = 1.0
+    # A small slope beyond the minimiser is no proof of descent (the slope may have jumped up early on), but
+    # this is: the decrease up to a, at least ``gained`` where slopes increase, outweighs the rise since.
+    gained = 0.0
+    for _ in range(evaluations):
+        eta = (a * weight_b - b * weight_a) / (weight_b - weight_a)
+        if not a < eta < b:
+            eta = 0.5 * (a + b)
+        slope = slope_at(eta)
+        if abs(slope) <= target and (slope * (eta - a) <= gained or not segment.convex):
+            return eta
+        if b - a <= 1e-15:
+            break
+        if slope < 0.0:
+            gained -= slope * (eta - a)
+            a, slope_a, weight_a = eta, slope, slope
+            weight_b *= 0.5
+        else:
+            b, slope_b, weight_b = eta, slope, slope
+            weight_a *= 0.5
+        if math.isnan(slope):
+            break
+    return a if a > 0.0 else eta
+
+
+RULES: dict[str, type] = {
+    "open-loop": OpenLoop,
+    "exact": Exact,
+    "short": Short,
+    "backtracking": Backtracking,
+}
+
+
+def resolve(step: Any) -> StepRule:
+    """Return the rule named by ``step``, or ``step`` itself if it is a rule."""
+    if hasattr(step, "bind"):
+        return step  # type: ignore[no-any-return]
+    return RULES[_validate.choice(step, "step", RULES)]()  # type: ignore[no-any-return]

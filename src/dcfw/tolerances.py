@@ -1,0 +1,109 @@
+"""When the inner loop may stop.
+
+A rule answers two questions.  Before an inner loop, ``next(eps, gap)``: given the last tolerance (None in
+the first outer step) and the FW gap at x_t, what is the tolerance now?  Inside it, ``enough(gap, eps,
+decrease)``: may Algorithm 1 break at line 7?
+
+``Fixed(eps)``       one eps for all outer steps: theorem 1's setting
+``Adaptive(beta)``   starts at beta times the first gap and shrinks whenever the gap falls below it
+``Progress()``       no parameter: stop when the surrogate's gap is at most what has been gained so far;
+                     then gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
+
+>>> from dcfw import tolerances
+>>> rule = tolerances.Adaptive(0.5)
+>>> rule.next(None, 8.0), rule.next(4.0, 3.0), rule.next(4.0, 5.0)
+(4.0, 2.0, 4.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dcfw import _validate
+
+
+class NoProgress(Exception):
+    """The first gap of an inner loop already meets the tolerance, which the rule may not lower."""
+
+
+class Tolerance(Protocol):
+    """What a tolerance rule offers; users may write their own."""
+
+    def next(self, eps: float | None, gap: float) -> float: ...
+    def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The inner loop ends when the FW gap of the surrogate is at most eps/2."""
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        _validate.scalar(self.eps, "eps", low=0.0, open_low=True)
+
+    def next(self, eps: float | None, gap: float) -> float:
+        if gap <= 0.5 * self.eps:
+            raise NoProgress(
+                f"the FW gap {gap:.3g} already meets the fixed inner tolerance eps/2 = {0.5 * self.eps:.3g}, "
+                "so no further step can be taken; lower eps or use tolerance='adaptive'"
+            )
+        return self.eps
+
+    def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:
+        return gap <= 0.5 * eps
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """The paper's adaptive rule.
+
+    Parameters
+    ----------
+    beta : float
+        The factor, strictly between 0 and 1 (the paper uses 0.8).
+    update : {"text", "published"}
+        When the gap at x_t is below eps: ``"text"`` sets eps to beta * eps, as the paper says;
+        ``"published"`` to beta * gap, as the authors' code does.
+    """
+
+    beta: float = 0.8
+    update: str = "text"
+
+    def __post_init__(self) -> None:
+        _validate.scalar(self.beta, "beta", low=0.0, high=1.0, open_low=True, open_high=True)
+        _validate.choice(self.update, "update", ("text", "published"))
+
+    def next(self, eps: float | None, gap: float) -> float:
+        if eps is None:
+            return self.beta * gap
+        if gap < eps:
+            eps = self.beta * (gap if self.update == "published" else eps)
+        # The inner loop would end without moving: shrink on, so that every outer step makes progress.
+        return eps if gap > 0.5 * eps else self.beta * gap
+
+    def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:
+        return gap <= 0.5 * eps
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The inner loop ends when the surrogate's FW gap is at most its decrease so far."""
+
+    def next(self, eps: float | None, gap: float) -> float:
+        return gap
+
+    def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:
+        return gap <= decrease()
+
+
+def resolve(tolerance: Any) -> Tolerance:
+    """Return the rule that ``tolerance`` names: a rule, a number (fixed), "adaptive" or "progress"."""
+    if hasattr(tolerance, "next") and hasattr(tolerance, "enough"):
+        return tolerance  # type: ignore[no-any-return]
+    if isinstance(tolerance, str):
+        name = _validate.choice(tolerance, "tolerance", ("adaptive", "progress"))
+        return Adaptive() if name == "adaptive" else Progress()
+    return Fixed(_validate.scalar(tolerance, "tolerance", low=0.0, open_low=True))

@@ -1,0 +1,8 @@
+"""Point DCFW_DATA at the shared real data when they lie beside the repository and it is not set."""
+
+import os
+from pathlib import Path
+
+_shared = Path(__file__).resolve().parents[2] / "shared" / "data"
+if "DCFW_DATA" not in os.environ and _shared.is_dir():
+    os.environ["DCFW_DATA"] = str(_shared)

@@ -1,0 +1,231 @@
+"""Fetching QAPLIB: from a server of our own, honest and otherwise."""
+
+import functools
+import gzip
+import http.server
+import io
+import socket
+import tarfile
+import threading
+
+import pytest
+
+from dcfw import data, fetch, qap
+
+DAT = {"one1": b"1 0 0\n", "two2": b" 2\n\n0 1 1 0\n0 3 3 0\n"}
+SLN = {"one1": b"1 0\n1\n", "two2": b"2 6 2 1"}
+
+
+def tar_gz(files, kind=tarfile.REGTYPE):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.type = kind
+            if kind == tarfile.REGTYPE:
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+            else:
+                member.linkname = content.decode()
+                archive.addfile(member)
+    return buffer.getvalue()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path.startswith("/nonsense/"):
+            self.wfile.write(b"no HTTP at all\r\n\r\n")
+        elif self.path.startswith("/away/"):
+            self.send_response(302)
+            self.send_header("Location", "http://example.invalid" + self.path)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A local copy of a two-instance QAPLIB; `site(dat, sln)` puts archives there and returns its address."""
+    monkeypatch.setattr(
+        fetch, "checksums", lambda: {name: fetch.checksum(text) for name, text in DAT.items()}
+    )
+    root = tmp_path / "www"
+    for folder in ("data.d", "soln.d"):
+        (root / folder).mkdir(parents=True)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(root)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+
+    def put(dat=None, sln=None):
+        dat = tar_gz({f"qapdata/{name}.dat": text for name, text in DAT.items()}) if dat is None else dat
+        sln = tar_gz({f"{name}.sln": text for name, text in SLN.items()}) if sln is None else sln
+        (root / "data.d/qapdata.tar.gz").write_bytes(dat)
+        (root / "soln.d/qapsoln.tar.gz").write_bytes(sln)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield put
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_fetched_instances_can_be_loaded(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path / "mine"))
+    calls = []
+    folder = fetch.fetch_qaplib(url=site(), allow_local=True, progress=lambda *call: calls.append(call))
+    assert folder == tmp_path / "mine" / "qaplib" == data.find("qaplib")
+    assert listing(folder) == ["one1.dat", "one1.sln", "two2.dat", "two2.sln"]
+    assert (folder / "two2.dat").read_bytes() == DAT["two2"]
+    assert qap.load("two2").best == 6
+    address, received, total = calls[-1]
+    assert address.endswith("soln.d/qapsoln.tar.gz")
+    assert received == total
+    assert fetch.fetch_qaplib(url=site() + "/", allow_local=True) == folder  # again, over the old files
+
+
+def test_white_space_does_not_change_a_checksum_but_a_number_does():
+    assert fetch.checksum(b"2\r\n 0  1\n") == fetch.checksum(b"2 0 1")
+    assert fetch.checksum(b"2 0 2") != fetch.checksum(b"2 0 1")
+    assert fetch.checksum(b"2 0 x") is None
+    assert fetch.checksum(b"20 1") != fetch.checksum(b"2 01")
+
+
+def test_the_shipped_checksums_are_those_of_the_real_files():
+    try:
+        folder = data.find("qaplib")
+    except FileNotFoundError as error:
+        pytest.skip(f"needs the QAPLIB files: {error}")
+    assert {
+        file.stem: fetch.checksum(file.read_bytes()) for file in folder.glob("*.dat")
+    } == fetch.checksums()
+
+
+@pytest.mark.parametrize("damage", [b"1 0 7\n", b"1 0 zero", b""])
+def test_a_corrupted_instance_is_reported_and_not_kept(site, tmp_path, damage):
+    archive = tar_gz({"one1.dat": damage, "two2.dat": DAT["two2"]})
+    with pytest.raises(
+        fetch.FetchError, match=r"one1\.dat: its content is not the known one.*By hand"
+    ) as caught:
+        fetch.fetch_qaplib(tmp_path / "q", url=site(archive), allow_local=True)
+    assert str(tmp_path / "q") in str(caught.value)
+    assert listing(tmp_path / "q") == ["one1.sln", "two2.dat", "two2.sln"]
+
+
+def test_a_missing_instance_is_reported(site, tmp_path):
+    with pytest.raises(fetch.FetchError, match=r"one1\.dat: not in the archive"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site(tar_gz({"two2.dat": DAT["two2"]})), allow_local=True)
+
+
+def test_only_known_instances_and_sound_solutions_are_written(site, tmp_path):
+    dat = tar_gz(
+        {**{f"{name}.dat": text for name, text in DAT.items()}, "evil.dat": b"1 0 0", "run.sh": b"rm"}
+    )
+    sln = tar_gz({"one1.sln": b"1 0 5 6", "two2.sln": SLN["two2"], "evil.sln": b"1 0 1"})
+    fetch.fetch_qaplib(tmp_path / "q", url=site(dat, sln), allow_local=True)
+    assert listing(tmp_path / "q") == ["one1.dat", "two2.dat", "two2.sln"]
+
+
+@pytest.mark.parametrize("name", ["../../outside1.dat", "/tmp/outside1.dat", "a/../../outside1.dat"])
+def test_a_member_that_leaves_its_folder_is_refused(site, tmp_path, name):
+    archive = tar_gz({**{f"{name}.dat": text for name, text in DAT.items()}, name: b"1 0 0"})
+    with pytest.raises(fetch.FetchError, match="outside its folder"):
+        fetch.fetch_qaplib(tmp_path / "deep" / "q", url=site(archive), allow_local=True)
+    assert not list(tmp_path.rglob("outside1*"))
+    assert listing(tmp_path / "deep" / "q") == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_links_in_an_archive_are_ignored(site, tmp_path, kind):
+    with pytest.raises(fetch.FetchError, match=r"no \.dat files"):
+        fetch.fetch_qaplib(
+            tmp_path / "q", url=site(tar_gz({"one1.dat": b"/etc/passwd"}, kind)), allow_local=True
+        )
+    assert listing(tmp_path / "q") == []
+
+
+@pytest.mark.parametrize("limit", ["MAX_ARCHIVE", "MAX_UNPACKED", "MAX_FILE"])
+def test_what_is_too_large_is_refused(site, tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(fetch, limit, {"MAX_ARCHIVE": 50, "MAX_UNPACKED": 1000, "MAX_FILE": 10}[limit])
+    with pytest.raises(fetch.FetchError, match="too large"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site(), allow_local=True)
+    assert listing(tmp_path / "q") == []
+
+
+@pytest.mark.parametrize(
+    ("archive", "message"),
+    [
+        (b"<html>moved</html>", "damaged"),
+        (gzip.compress(b"not a tar archive" * 100), "damaged"),
+        (tar_gz({"one1.dat": b"1 0 0"})[:-30], "damaged|cut short"),
+        (gzip.compress(b""), "damaged|no .dat files"),
+    ],
+)
+def test_what_is_no_archive_is_refused(site, tmp_path, archive, message):
+    with pytest.raises(fetch.FetchError, match=message):
+        fetch.fetch_qaplib(tmp_path / "q", url=site(archive), allow_local=True)
+
+
+def test_without_a_network_the_error_says_how_to_do_it_by_hand(tmp_path, monkeypatch):
+    def no_network(*_, **__):
+        raise socket.gaierror("no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    with pytest.raises(fetch.FetchError, match="no network") as caught:
+        fetch.fetch_qaplib(tmp_path / "q", timeout=1)
+    text = str(caught.value)
+    assert "By hand" in text
+    assert str(tmp_path / "q") in text
+    assert all(mirror[0] in text for mirror in fetch.QAPLIB_MIRRORS)
+
+
+def test_a_missing_file_on_the_server_is_reported(site, tmp_path):
+    with pytest.raises(fetch.FetchError, match="404"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site() + "/nowhere", allow_local=True)
+
+
+def test_a_server_that_does_not_speak_http_is_reported(site, tmp_path):
+    with pytest.raises(fetch.FetchError, match="no HTTP at all"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site() + "/nonsense", allow_local=True)
+
+
+def test_a_mirror_that_fails_is_followed_by_the_next(site, tmp_path, monkeypatch):
+    good = site()
+    pairs = tuple(
+        (f"{base}/data.d/qapdata.tar.gz", f"{base}/soln.d/qapsoln.tar.gz")
+        for base in (good + "/nowhere", good)
+    )
+    monkeypatch.setattr(fetch, "QAPLIB_MIRRORS", pairs)
+    assert len(listing(fetch.fetch_qaplib(tmp_path / "q", allow_local=True))) == 4
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.org", "ftp://example.org", "file:///etc", "example.org", "https://"]
+)
+def test_only_https_is_accepted(tmp_path, url):
+    for allow_local in (False, True):
+        with pytest.raises(ValueError, match="https://"):
+            fetch.fetch_qaplib(tmp_path / "q", url=url, allow_local=allow_local)
+
+
+def test_a_local_address_needs_permission_and_redirection_elsewhere_is_refused(site, tmp_path):
+    with pytest.raises(ValueError, match="https://"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site())
+    with pytest.raises(fetch.FetchError, match=r"https:// address, got 'http://example\.invalid"):
+        fetch.fetch_qaplib(tmp_path / "q", url=site() + "/away", allow_local=True)
+
+
+def test_a_folder_that_cannot_be_written_to_is_reported(site, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(fetch.FetchError, match="could not be written to"):
+        fetch.fetch_qaplib(tmp_path / "file" / "q", url=site(), allow_local=True)
+
+
+def test_all_public_mirrors_are_https():
+    assert all(address.startswith("https://") for pair in fetch.QAPLIB_MIRRORS for address in pair)

@@ -1,0 +1,66 @@
+"""Random starts and alternating projections on the Birkhoff polytope."""
+
+import numpy as np
+import pytest
+
+from dcfw import sets
+from dcfw.sets import birkhoff
+
+
+def test_alternating_projections_alternate_between_the_two_sets():
+    """One iteration is the least-squares correction of the sums, then the positive part."""
+    n = 5
+    X = np.random.default_rng(0).standard_normal((n, n))
+    A = np.vstack([np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))])
+    corrected = X.ravel() + np.linalg.pinv(A) @ (np.ones(2 * n) - A @ X.ravel())
+    expected = np.maximum(corrected.reshape(n, n), 0.0)
+    np.testing.assert_allclose(birkhoff.alternating_projections(X, iterations=1), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 12, 40])
+def test_alternating_projections_end_at_a_doubly_stochastic_matrix(n):
+    X = 1.0 / n + np.random.default_rng(n).standard_normal((n, n))
+    Y = birkhoff.alternating_projections(X)
+    assert Y.min() >= 0.0
+    assert sets.Birkhoff(n).violation(Y) <= 1e-9
+
+
+def test_alternating_projections_are_farther_than_the_projection_but_feasible():
+    X = np.random.default_rng(1).standard_normal((15, 15))
+    near, some = sets.Birkhoff(15).project(X), birkhoff.alternating_projections(X)
+    assert np.linalg.norm(near - X) < np.linalg.norm(some - X)
+
+
+def test_a_doubly_stochastic_matrix_is_left_alone():
+    X = sets.Birkhoff(6).random(0)
+    np.testing.assert_allclose(birkhoff.alternating_projections(X), X, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0])
+@pytest.mark.parametrize("n", [1, 7, 64])
+def test_random_starts_of_any_scale_are_doubly_stochastic(n, scale):
+    X = sets.Birkhoff(n).random(np.random.default_rng(2), scale=scale)
+    assert sets.Birkhoff(n).violation(X) <= 1e-13
+    if n > 1:
+        assert (np.linalg.norm(X - 1.0 / n) > 0.1 * scale) == (scale > 0.0)
+
+
+def test_random_starts_are_alternating_projections_of_noise_around_the_barycentre():
+    noise = np.random.default_rng(3).standard_normal((10, 10))
+    X = sets.Birkhoff(10).random(np.random.default_rng(3), scale=0.5)
+    np.testing.assert_allclose(X, birkhoff.alternating_projections(0.1 + 0.5 * noise), atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 3)), np.zeros(4), [[np.nan]], np.zeros((0, 0))])
+def test_alternating_projections_refuse_what_is_no_square_matrix(bad):
+    with pytest.raises(ValueError, match="x "):
+        birkhoff.alternating_projections(bad)
+
+
+def test_the_assignment_does_not_depend_on_the_solver(monkeypatch):
+    """Without Numba, SciPy solves the assignment problems, with the same values."""
+    G = np.random.default_rng(4).standard_normal((9, 9))
+    own = sets.Birkhoff(9).oracle()(G).inner(G)
+    monkeypatch.setitem(__import__("sys").modules, "dcfw.sets.lap", None)
+    assert sets.Birkhoff(9).oracle()(G).inner(G) == pytest.approx(own, abs=1e-12)
+    assert type(sets.Birkhoff(9).oracle()._assign).__name__ == "function"

@@ -1,0 +1,143 @@
+"""contains, violation, start and random agree on what is inside."""
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from dcfw import sets
+from set_cases import every_model, every_set
+
+
+@every_set
+def test_start_and_random_points_are_feasible(case):
+    domain = case.domain
+    assert domain.contains(domain.start(), tol=1e-12)
+    for seed in range(5):
+        x = domain.random(seed)
+        assert x.shape == domain.shape
+        assert domain.contains(x)
+
+
+@every_set
+def test_random_points_are_reproducible_and_differ(case):
+    domain = case.domain
+    np.testing.assert_array_equal(domain.random(3), domain.random(np.random.default_rng(3)))
+    if domain.diameter > 0.0:
+        assert not np.array_equal(domain.random(3), domain.random(4))
+
+
+@every_set
+def test_every_call_of_start_returns_its_own_array(case):
+    x = case.domain.start()
+    x[...] = np.nan
+    assert case.domain.contains(case.domain.start())
+
+
+@every_model
+def test_a_point_is_outside_exactly_when_a_vertex_direction_separates_it(case):
+    """Beyond the vertex s in direction -G the linear function is lower than its minimum on the set."""
+    rng = np.random.default_rng(0)
+    domain, centre = case.domain, case.domain.start()
+    for _ in range(5):
+        G = rng.standard_normal(domain.shape)
+        s = domain.lmo(G)
+        outside, inside = centre + 1.001 * (s - centre), centre + 0.999 * (s - centre)
+        if np.vdot(G, s) < np.vdot(G, centre) - 1e-9:
+            assert domain.violation(outside) > 0.0
+            assert not domain.contains(outside)
+        assert domain.contains(inside)
+
+
+@every_model
+def test_random_points_near_the_boundary_are_classified_as_cvxpy_does(case):
+    domain = case.domain
+    rng = np.random.default_rng(1)
+    x = cp.Variable(domain.shape)
+    target = cp.Parameter(domain.shape)
+    problem = cp.Problem(cp.Minimize(cp.norm(cp.vec(x - target, order="C"), 2)), case.model(cp, x))
+    seen = set()
+    for spread in (0.0, 0.3, 1.0):
+        point = domain.random(rng) + spread * rng.standard_normal(domain.shape)
+        target.value = point
+        problem.solve(solver=cp.CLARABEL)
+        distance = problem.value
+        seen.add(distance < 1e-6)
+        if distance < 1e-7:
+            assert domain.contains(point, tol=1e-5)
+        elif distance > 1e-3:
+            assert not domain.contains(point, tol=1e-6)
+    assert True in seen
+
+
+@every_set
+def test_nan_and_infinite_points_and_other_shapes_are_not_contained(case):
+    domain = case.domain
+    for bad in (np.nan, np.inf, -np.inf):
+        x = domain.start()
+        x.flat[0] = bad
+        assert not domain.contains(x)
+    assert not domain.contains(np.zeros((*domain.shape, 1)))
+    with pytest.raises(ValueError, match="x must have shape"):
+        domain.violation(np.zeros((*domain.shape, 1)))
+
+
+@every_set
+def test_single_precision_vertices_are_contained(case):
+    rng = np.random.default_rng(2)
+    s = case.domain.lmo(rng.standard_normal(case.domain.shape).astype(np.float32))
+    assert case.domain.contains(s)
+
+
+@pytest.mark.parametrize("radius", [1e-9, 1e9])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda r: sets.Simplex(9, r),
+        lambda r: sets.L1Ball(9, r),
+        lambda r: sets.L2Ball(9, r),
+        lambda r: sets.LpBall(9, 1.3, r),
+        lambda r: sets.KSparse(9, 4, r),
+        lambda r: sets.Box(-r, r, shape=9),
+        lambda r: sets.NuclearBall((3, 3), r),
+        lambda r: sets.SpectralBall((3, 3), r),
+        lambda r: sets.Spectraplex(3, r),
+    ],
+)
+def test_the_tolerance_is_relative_to_the_size_of_the_set(make, radius):
+    domain = make(radius)
+    s = domain.lmo(np.random.default_rng(3).standard_normal(domain.shape))
+    assert domain.contains(s)
+    assert not domain.contains((1.0 + 1e-6) * s)
+
+
+def test_start_is_the_natural_centre():
+    np.testing.assert_allclose(sets.Simplex(4, radius=2.0).start(), 0.5)
+    np.testing.assert_array_equal(sets.L1Ball((2, 2)).start(), np.zeros((2, 2)))
+    np.testing.assert_array_equal(sets.Box([0.0, 1.0], [1.0, 3.0]).start(), [0.5, 2.0])
+    np.testing.assert_allclose(sets.Birkhoff(4).start(), 0.25)
+    np.testing.assert_allclose(sets.Spectraplex(4, radius=2.0).start(), 0.5 * np.eye(4))
+    np.testing.assert_allclose(sets.ConvexHull([[0.0, 0.0], [2.0, 4.0]]).start(), [1.0, 2.0])
+    barycentre = sets.Polytope(A_eq=np.ones((1, 5)), b_eq=[1.0], bounds=(0.0, None)).start()
+    np.testing.assert_allclose(barycentre, 0.2, atol=1e-9)
+    cube = sets.Polytope(A_ub=np.vstack([np.eye(2), -np.eye(2)]), b_ub=[3.0, 3.0, -1.0, -1.0]).start()
+    np.testing.assert_allclose(cube, 2.0, atol=1e-9)
+
+
+def test_uniform_points_of_the_simplex_have_the_right_mean_and_variance():
+    rng = np.random.default_rng(4)
+    points = np.array([sets.Simplex(4, radius=2.0).random(rng) for _ in range(4000)])
+    np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=0.03)
+    # A coordinate of the flat Dirichlet distribution has variance (n-1) / (n^2 (n+1)).
+    np.testing.assert_allclose(points.var(axis=0), 4.0 * 3.0 / (16.0 * 5.0), rtol=0.1)
+
+
+def test_repr_shows_what_was_given():
+    assert repr(sets.Simplex(3, radius=2.0)) == "Simplex(3, radius=2)"
+    assert repr(sets.LpBall((2, 3), p=math.inf)) == "LpBall((2, 3), p=inf)"
+    assert repr(sets.L1Ball(4)) == "L1Ball(4)"
+    assert repr(sets.KSparse(4, k=2, radius=0.5)) == "KSparse(4, k=2, radius=0.5)"
+    assert repr(sets.Birkhoff(4)) == "Birkhoff(4)"
+    assert repr(sets.NuclearBall((4, 5))) == "NuclearBall((4, 5))"
+    assert repr(sets.Product([sets.Simplex(2), sets.L2Ball(3)])) == "Product([Simplex(2), L2Ball(3)])"

@@ -1,0 +1,128 @@
+"""Polytopes by constraints and by points: vertices, emptiness, unboundedness."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import Bounds, linprog
+
+from dcfw import sets
+
+UNIT = np.vstack([np.eye(2), -np.eye(2)])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6))
+def test_random_polytopes_have_the_minimum_of_linprog_at_a_vertex(seed):
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 6)), int(rng.integers(1, 8))
+    A = np.vstack([rng.standard_normal((m, n)), np.eye(n), -np.eye(n)])
+    b = np.concatenate([rng.random(m), 2.0 * np.ones(2 * n)])  # contains 0; all variables are free
+    domain = sets.Polytope(A, b)
+    G = np.round(rng.standard_normal(n), int(rng.integers(0, 3)))
+    s = domain.lmo(G)
+    best = linprog(G, A_ub=A, b_ub=b, bounds=(None, None), method="highs-ipm").fun
+    assert G @ s == pytest.approx(best, abs=1e-6)
+    active = np.abs(A @ s - b) <= 1e-8
+    assert np.linalg.matrix_rank(A[active]) == n
+
+
+@pytest.mark.parametrize("size", [1e-14, 1e-300, 1e14])
+def test_the_vertex_does_not_depend_on_the_size_of_the_direction(size):
+    domain = sets.Polytope(A_ub=[[1.0, 2.0]], b_ub=[2.0], bounds=(0.0, None))
+    np.testing.assert_allclose(domain.lmo(size * np.array([-1.0, -3.0])), [0.0, 1.0], atol=1e-9)
+
+
+def test_free_variables_that_the_direction_does_not_see_end_at_a_vertex():
+    domain = sets.Polytope(A_ub=UNIT, b_ub=np.ones(4))
+    for G in ([1.0, 0.0], [0.0, 1.0], [0.0, 0.0]):
+        np.testing.assert_allclose(np.abs(domain.lmo(np.array(G))), 1.0)
+
+
+def test_sparse_and_dense_constraints_describe_the_same_set():
+    G = np.array([1.0, -2.0])
+    b = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = sets.Polytope(UNIT, b).lmo(G)
+    for kind in (sp.csr_array, sp.coo_matrix, sp.csc_matrix):
+        np.testing.assert_allclose(sets.Polytope(kind(UNIT), b).lmo(G), expected)
+
+
+@pytest.mark.parametrize("bounds", [(0, 2), ((0, 2), (0, 2)), [[0.0, 2.0]] * 2, Bounds([0.0, 0.0], 2.0)])
+def test_bounds_come_in_scipys_forms(bounds):
+    domain = sets.Polytope(A_ub=[[1.0, 1.0]], b_ub=[3.0], bounds=bounds)
+    np.testing.assert_array_equal(domain.lower, [0.0, 0.0])
+    np.testing.assert_array_equal(domain.upper, [2.0, 2.0])
+
+
+def test_bounds_alone_are_a_box():
+    domain = sets.Polytope(bounds=[(0.0, 1.0), (2.0, 4.0)])
+    np.testing.assert_array_equal(domain.lmo(np.array([1.0, -1.0])), [0.0, 4.0])
+
+
+def test_there_are_no_bounds_by_default():
+    domain = sets.Polytope(A_ub=UNIT, b_ub=np.ones(4))
+    assert domain.lmo(np.ones(2)).tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"A_ub": [[1.0], [-1.0]], "b_ub": [1.0, -2.0]},
+        {"A_eq": [[1.0, 1.0]], "b_eq": [3.0], "bounds": (0.0, 1.0)},
+        {"A_ub": [[1.0, 1.0]], "b_ub": [-1.0], "bounds": (0.0, None)},
+        {"A_ub": [[0.0, 0.0]], "b_ub": [-1.0], "bounds": (0.0, 1.0)},
+    ],
+)
+def test_an_empty_polytope_is_refused_as_infeasible(constraints):
+    with pytest.raises(ValueError, match="infeasible"):
+        sets.Polytope(**constraints)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"A_ub": [[1.0, 1.0]], "b_ub": [1.0]},
+        {"A_ub": [[1.0, 0.0]], "b_ub": [1.0], "bounds": (0.0, None)},
+        {"A_eq": [[1.0, -1.0]], "b_eq": [0.0]},
+        {"A_eq": [[1.0, -1.0]], "b_eq": [0.0], "bounds": (0.0, None)},
+        {"bounds": [(0.0, 1.0), (0.0, None)]},
+        {"A_ub": [[-1.0, 1e-6], [1.0, -1e-6]], "b_ub": [1.0, 1.0]},
+    ],
+)
+def test_an_unbounded_polyhedron_is_refused_as_unbounded(constraints):
+    with pytest.raises(ValueError, match="unbounded"):
+        sets.Polytope(**constraints)
+
+
+def test_a_single_point_is_a_polytope():
+    point = sets.Polytope(A_eq=np.eye(2), b_eq=[1.0, 2.0])
+    np.testing.assert_allclose(point.lmo(np.array([1.0, -1.0])), [1.0, 2.0])
+    np.testing.assert_allclose(point.start(), [1.0, 2.0])
+    assert point.diameter == pytest.approx(0.0, abs=1e-9)
+
+
+def test_violation_is_measured_with_rows_of_norm_one():
+    domain = sets.Polytope(A_ub=[[30.0, 40.0]], b_ub=[50.0], bounds=(-5.0, 5.0))
+    assert domain.violation(np.array([1.2, 1.6])) == pytest.approx(1.0)
+    assert domain.violation(np.array([0.0, -6.0])) == pytest.approx(1.0)
+    assert domain.violation(np.array([0.0, 0.0])) == 0.0
+
+
+def test_points_inside_a_face_never_win_over_its_corners():
+    rng = np.random.default_rng(0)
+    corners = rng.standard_normal((2, 5))
+    weights = rng.random((50, 1))
+    domain = sets.ConvexHull(np.vstack([weights * corners[0] + (1.0 - weights) * corners[1], corners]))
+    across = rng.standard_normal(5)
+    edge = corners[1] - corners[0]
+    across -= edge * (across @ edge) / (edge @ edge)  # constant along the segment, up to rounding
+    for G in (across, -across, np.zeros(5)):
+        s = domain.lmo(G)
+        assert any(np.array_equal(s, corner) for corner in corners)
+
+
+def test_the_violation_of_a_hull_is_the_distance_in_the_largest_entry():
+    square = sets.ConvexHull([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    assert square.violation(np.array([1.5, 0.5])) == pytest.approx(0.5)
+    assert square.violation(np.array([0.3, 0.9])) <= 1e-9
