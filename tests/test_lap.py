@@ -124,20 +124,24 @@ def test_a_warm_start_scans_less_than_a_cold_one_on_close_costs():
     assert warm < cold / 2
 
 
-def test_warm_starts_that_lose_are_replaced_by_cold_ones():
-    # Alternating between unrelated matrices, the old prices mislead; the total must stay near cold work.
+def test_where_old_prices_mislead_the_solver_learns_to_start_cold():
+    # Unrelated matrices whose columns are dear or cheap at random: warm starts scan twice as many rows.
     rng = np.random.default_rng(5)
-    x, y = rng.random(40), rng.random(40)
-    first, second = np.outer(x, y), permuted_diagonal(40, rng)
-    solver, adaptive, cold = Assignment(40), 0, 0
-    for k in range(400):
-        C = (first, second)[k % 2]
-        check(C, solver(C), solver.u, solver.v)
-        adaptive += solver.work
-        fresh = Assignment(40)
+    n = 40
+    adaptive, (real, index) = Assignment(n), workspace(n)
+    work = {"adaptive": 0, "warm": 0, "cold": 0}
+    for _ in range(400):
+        C = rng.integers(0, 3, (n, n)) + 3.0 * rng.integers(0, 2, n)
+        check(C, adaptive(C), adaptive.u, adaptive.v)
+        work["adaptive"] += adaptive.work
+        index[6, 3] = index[6, 4] = 0  # nothing spent, nothing known against warm starts
+        assert solve(C, real, index) == OPTIMAL
+        work["warm"] += index[6, 1]
+        fresh = Assignment(n)
         fresh(C)
-        cold += fresh.work
-    assert adaptive <= 1.25 * cold
+        work["cold"] += fresh.work
+    assert work["warm"] > 1.5 * work["cold"]
+    assert work["adaptive"] < 1.1 * work["cold"]
 
 
 real_matrices = st.integers(1, 9).flatmap(
@@ -269,6 +273,7 @@ def test_nan_and_minus_inf_are_rejected_and_forgotten(bad, n):
         (np.zeros((0, 0)), "square"),
         (np.zeros(4), "dimension"),
         (np.full((2, 2), 1e305), "2\\^1000"),
+        (np.array([[1e305, np.inf], [0.0, 1.0]]), "2\\^1000"),
         (np.array([[2**60, 0], [0, 1]]), "2\\^53"),
         (np.array([[2**63, 0], [0, 1]], dtype=np.uint64), "2\\^53"),
     ],
@@ -374,7 +379,7 @@ def test_the_error_of_an_auction_is_below_its_bound_and_the_bound_below_the_tole
             rounding = 4 * n * EPS * scale  # of the two sums below; the bound itself accounts for its own
             error = C[np.arange(n), columns].sum() - C[linear_sum_assignment(C)].sum()
             assert error <= bound + rounding
-            assert bound <= tol + rounding
+            assert bound <= tol + rounding + n * 5e-324  # a bid raises a price by a subnormal at least
 
 
 @settings(max_examples=200, deadline=None)

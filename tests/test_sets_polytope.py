@@ -13,25 +13,21 @@ UNIT = np.vstack([np.eye(2), -np.eye(2)])
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6))
-def test_random_polytopes_have_the_minimum_of_linprog_at_a_vertex(seed):
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([1.0, 1e-12, 1e-300, 1e12]))
+def test_random_polytopes_have_the_minimum_of_linprog_at_a_vertex(seed, size):
+    """A rotated cube, cut; all variables free, and directions that are normal to faces (many ties)."""
     rng = np.random.default_rng(seed)
-    n, m = int(rng.integers(1, 6)), int(rng.integers(1, 8))
-    A = np.vstack([rng.standard_normal((m, n)), np.eye(n), -np.eye(n)])
-    b = np.concatenate([rng.random(m), 2.0 * np.ones(2 * n)])  # contains 0; all variables are free
+    n, m = int(rng.integers(1, 7)), int(rng.integers(1, 8))
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    A = np.vstack([Q, -Q, rng.integers(-2, 3, (m, n))])
+    b = np.concatenate([2.0 * np.ones(2 * n), 1.0 + rng.random(m)])
     domain = sets.Polytope(A, b)
-    G = np.round(rng.standard_normal(n), int(rng.integers(0, 3)))
-    s = domain.lmo(G)
+    G = Q[: int(rng.integers(1, n + 1))].sum(axis=0)
+    s = domain.lmo(size * G)
     best = linprog(G, A_ub=A, b_ub=b, bounds=(None, None), method="highs-ipm").fun
     assert G @ s == pytest.approx(best, abs=1e-6)
     active = np.abs(A @ s - b) <= 1e-8
     assert np.linalg.matrix_rank(A[active]) == n
-
-
-@pytest.mark.parametrize("size", [1e-14, 1e-300, 1e14])
-def test_the_vertex_does_not_depend_on_the_size_of_the_direction(size):
-    domain = sets.Polytope(A_ub=[[1.0, 2.0]], b_ub=[2.0], bounds=(0.0, None))
-    np.testing.assert_allclose(domain.lmo(size * np.array([-1.0, -3.0])), [0.0, 1.0], atol=1e-9)
 
 
 def test_free_variables_that_the_direction_does_not_see_end_at_a_vertex():

@@ -77,6 +77,13 @@ def finish(process):
     return out
 
 
+def kill(process):
+    process.kill()
+    process.wait()
+    process.stdout.close()  # not communicate(), which would wait for orphaned workers as well
+    process.stderr.close()
+
+
 def lines(path):
     return path.read_text().splitlines() if path.exists() else []
 
@@ -109,8 +116,7 @@ def kill_and_resume(folder, kills, n_jobs, seed):
                 lambda p=process, goal=goal: len(lines(folder / "executed")) >= goal or p.poll() is not None
             )
             time.sleep(rng.uniform(0.0, 0.01))
-        process.kill()
-        process.communicate()
+        kill(process)
         killed += 1
         if (folder / "s.db").exists():
             kept = stored(folder)
@@ -169,8 +175,7 @@ def test_a_runner_takes_over_from_one_that_was_killed_beside_it(tmp_path):
     wait_for(lambda: lines(tmp_path / "executed"))
     survivor = start(tmp_path, count=6, nap=0.5)
     wait_for(lambda: len(lines(tmp_path / "executed")) >= 3)  # the survivor has passed the victim's row by
-    victim.kill()
-    victim.communicate()
+    kill(victim)
     assert finish(survivor).startswith("6 done, 0 skipped, 0 failed")
     assert Counter(Counter(lines(tmp_path / "executed")).values()) == {1: 5, 2: 1}
 
@@ -183,8 +188,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     wait_for(lambda: len(list(tmp_path.glob("here-*"))) == 2)
     workers = [int(path.name.partition("-")[2]) for path in tmp_path.glob("here-*")]
     assert parent.pid not in workers
-    parent.kill()
-    parent.communicate()
+    kill(parent)
     wait_for(lambda: not any(birth_of(pid) for pid in workers), seconds=20)
 
 
@@ -367,14 +371,14 @@ def test_the_time_of_a_row_is_its_own_figure_if_it_has_one():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_row_runs_on_one_blas_thread(n_jobs):
-    pytest.importorskip("threadpoolctl", reason="needs threadpoolctl to count threads")
+    threadpoolctl = pytest.importorskip("threadpoolctl", reason="needs threadpoolctl to count threads")
 
     def row(dataset, method, seed):
         from threadpoolctl import threadpool_info
 
         return {"threads": [pool["num_threads"] for pool in threadpool_info()]}
 
-    with Store(":memory:") as store:
+    with Store(":memory:") as store, threadpoolctl.threadpool_limits(limits=2):
         run(Study("threads", row, ["a"], ["x"], [0]), store, n_jobs=n_jobs)
         assert set(store.rows()[0]["threads"]) == {1}
 

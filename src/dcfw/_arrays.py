@@ -39,7 +39,7 @@ def is_numpy(x: Array) -> bool:
 def inner(a: Array, b: Array) -> float:
     """Return the inner product of two arrays of the same shape as a Python float."""
     if isinstance(a, np.ndarray):
-        return float(np.vdot(a, b))
+        return float(a.dot(b)) if a.ndim == 1 else float(np.vdot(a, b))
     xp = namespace(a)
     return float(xp.sum(a * b))
 

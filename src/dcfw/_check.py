@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, like, norm
+from dcfw._minimize import check_domain, starting_point
 from dcfw.functions.base import DC, Function, as_function
 
 
@@ -79,7 +81,8 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     samples = _validate.integer(samples, "samples", low=2)
     generator = _validate.generator(rng)
     report = Report()
-    x0 = domain.start() if x0 is None else _validate.array(x0, "x0")
+    check_domain(domain)
+    x0 = starting_point(x0, domain, phi)
     points = _check_set(report, domain, x0, samples, generator)
     parts: list[tuple[str, Function, bool]] = []
     if isinstance(phi, DC):
@@ -87,7 +90,7 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     else:
         parts = [("phi", phi, bool(phi.convex))]
     for name, function, convex in parts:
-        _check_function(report, name, function, convex, points, generator)
+        _check_function(report, name, function, convex, points)
     return report
 
 
@@ -121,10 +124,10 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
         f"{name}.lmo returns points outside the set (or contains is too strict)",
     )
     worst = 0.0
+    size = max(norm(s) for s in vertices)
     for G, s in zip(directions, vertices, strict=True):
         best = min(inner(G, other) for other in [*vertices, x0])
-        scale = norm(G) * max(norm(s), 1e-300)
-        worst = max(worst, (inner(G, s) - best) / max(scale, 1e-300))
+        worst = max(worst, (inner(G, s) - best) / max(norm(G) * size, 1e-300))
     report.note(
         worst <= 1e-7 + 1e3 * eps_of(x0),
         f"{name}.lmo minimises over the sampled points",
@@ -133,7 +136,7 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
     )
     zero = domain.lmo(0.0 * x0)
     report.note(
-        math.isfinite(inner(zero, zero)) and inside(zero),
+        tuple(getattr(zero, "shape", ())) == shape and math.isfinite(inner(zero, zero)) and inside(zero),
         f"{name}.lmo answers a zero gradient",
         f"{name}.lmo fails for a zero gradient",
     )
@@ -145,9 +148,7 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
     return points
 
 
-def _check_function(
-    report: Report, name: str, function: Function, convex: bool, points: list[Array], rng: Any
-) -> None:
+def _check_function(report: Report, name: str, function: Function, convex: bool, points: list[Array]) -> None:
     shape = tuple(points[0].shape)
     values, grads = [], []
     for x in points:
@@ -165,24 +166,25 @@ def _check_function(
     scale = max(max(abs(v) for v in values), 1e-12)
     eps = eps_of(points[0])
     if function.differentiable:
-        _check_gradient(report, name, function, points, grads, eps, rng)
+        _check_gradient(report, name, function, points, grads, eps)
     if convex:
         worst = 0.0
-        for i, (x, value, grad) in enumerate(zip(points, values, grads, strict=True)):
-            y, other = points[i - 1], values[i - 1]
-            worst = max(worst, value + inner(grad, y - x) - other)
+        for x, value, grad in zip(points, values, grads, strict=True):
+            for y, other in zip(points, values, strict=True):
+                worst = max(worst, value + inner(grad, y - x) - other)
         report.note(
             worst <= 1e-7 * scale + 1e4 * eps * scale,
             f"{name} lies above its tangents at the sampled points (convex)",
-            f"{name} is not convex: a tangent lies above the function by {worst:.3g} (values up to {scale:.3g})",
+            f"{name} is not convex: a tangent lies above the function by {worst:.3g} "
+            f"(values up to {scale:.3g})",
         )
     stated = function.lipschitz
     if stated is not None and function.differentiable:
         measured = 0.0
-        for i, x in enumerate(points):
-            distance = norm(x - points[i - 1])
+        for i, j in itertools.combinations(range(len(points)), 2):
+            distance = norm(points[i] - points[j])
             if distance > 1e-6:
-                measured = max(measured, norm(grads[i] - grads[i - 1]) / distance)
+                measured = max(measured, norm(grads[i] - grads[j]) / distance)
         report.note(
             measured <= stated * (1.0 + 1e-6) + 1e3 * eps * max(measured, 1.0),
             f"{name}'s Lipschitz constant {stated:.4g} holds at the sampled points (measured {measured:.4g})",
@@ -197,7 +199,6 @@ def _check_gradient(
     points: list[Array],
     grads: list[Array],
     eps: float,
-    rng: Any,
 ) -> None:
     """Compare directional derivatives with central differences along segments between feasible points."""
     step = eps ** (1.0 / 3.0)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
-from dcfw._arrays import Array, eps_of, is_numpy, like, norm
+from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
+from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw import FW
@@ -22,7 +23,7 @@ from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
 
 METHODS: dict[str, type] = {"dcfw": DCFW, "fw": FW, "fw-k": FWK, "fw-m": FWM, "cgs": CGS}
-INNER: dict[str, Callable[..., Any]] = {"fw": frank_wolfe}
+INNER = ("fw", *RULES)
 
 
 def minimize(
@@ -33,6 +34,7 @@ def minimize(
     method: Any = "dcfw",
     step: Any = "exact",
     inner: Any = "fw",
+    lazy: bool = True,
     tolerance: Any = "adaptive",
     tol: float = 1e-6,
     rtol: float = 0.0,
@@ -54,14 +56,18 @@ def minimize(
     domain : set
         One of :mod:`dcfw.sets`, or any object with ``lmo(G)``, ``contains(x)`` and ``start()``.
     x0 : array, optional
-        Where to start; a feasible point, never written to.  Its array library, dtype and device are those
-        of the whole solve.  Default: ``domain.start()``.
+        Where to start; a feasible point, never written to.  Its array library and device are those of the
+        whole solve, and so is its dtype unless the objective's data have another.
+        Default: ``domain.start()``.
     method : {"dcfw", "fw", "fw-k", "fw-m", "cgs"} or a solver object
         DC-FW, or one of the methods it is compared with.
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K and FW-M bring their own.
-    inner : {"fw"}
-        The inner solver.
+    inner : {"fw", "away", "pairwise", "blended"}
+        The inner solver: vanilla steps as in the paper, or one of those with an active set
+        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on polytopes.
+    lazy : bool
+        Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`
         When inner loops may stop; a number is a fixed eps.
     tol, rtol : float
@@ -69,14 +75,15 @@ def minimize(
     maxiter, max_inner : int
         Limits of outer steps (steps, for the one-loop methods) and of steps per inner loop.
     max_lmo : int, optional
-        Budget of linear minimisation calls.
+        Budget of linear minimisation calls (for each of the ``restarts``).
     time_limit : float, optional
-        Seconds of wall clock.
+        Seconds of wall clock (for all of them together).
     restarts : int
         How many runs: the first from x0 (or ``domain.start()``), the others from random points.  The best is
         returned, with all values in ``restart_values``.
     callback : callable, optional
-        ``callback(intermediate_result)`` after each outer step; raise ``StopIteration`` to end the run.
+        ``callback(intermediate_result)`` at x0 and after each outer step; raise ``StopIteration`` to end
+        the run (and with it the restarts).
     rng : None, int or numpy.random.Generator
         Seeds the random restarts.
 
@@ -98,7 +105,7 @@ def minimize(
     started = clock.perf_counter()
     solver = _method(method)
     phi = as_function(objective, "objective")
-    _check_domain(domain)
+    check_domain(domain)
     tol = _validate.scalar(tol, "tol", low=0.0)
     rtol = _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
     budgets = {
@@ -113,7 +120,8 @@ def minimize(
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     generator = _validate.generator(rng)
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
-    inner_loop = inner if callable(inner) else INNER[_validate.choice(inner, "inner", INNER)]
+    if not callable(inner):
+        inner = _validate.choice(inner, "inner", INNER)
 
     if solver.needs_split:
         dc = splits.choose(phi)
@@ -122,7 +130,7 @@ def minimize(
     else:
         _need_gradient(phi, solver)
         f, g, split, conditional = phi, Zero(), "none", ""
-    x0 = _start(x0, domain, phi)
+    x0 = starting_point(x0, domain, phi)
 
     def one(start: Array, began: float) -> Result:
         oracle = domain.oracle() if hasattr(domain, "oracle") else Oracle(domain)
@@ -135,6 +143,7 @@ def minimize(
             time_limit=None if time_limit is None else time_limit - (began - started),
             callback=callback,
             started=began,
+            split=solver.needs_split,
             **budgets,  # type: ignore[arg-type]
         )
         problem = Problem(
@@ -146,7 +155,7 @@ def minimize(
             rule=rule,
             step=rule.bind(f, domain),
             tolerance=tolerance_rule,
-            inner=inner_loop,
+            inner=_inner_loop(inner, lazy),
         )
         try:
             solver.solve(problem, run)
@@ -160,10 +169,10 @@ def minimize(
         result.conditional = conditional
         return result
 
-    best = one(x0, started)
+    best = result = one(x0, started)
     values, total = [best.fun], best.time
     for _ in range(restarts - 1):
-        if best.status in (Status.INTERRUPTED, Status.CALLBACK):
+        if result.status in (Status.INTERRUPTED, Status.CALLBACK):
             break
         if time_limit is not None and clock.perf_counter() - started >= time_limit:
             break
@@ -172,15 +181,23 @@ def minimize(
         total += result.time
         if result.fun < best.fun or math.isnan(best.fun):
             best = result
-        if result.status is Status.INTERRUPTED:
-            break
     best.restart_values = values
     best.total_time = total
     return best
 
 
+def _inner_loop(inner: Any, lazy: bool) -> Callable[..., Any]:
+    """Return the inner loop of one run; those with an active set have a state of their own."""
+    if callable(inner):
+        return inner  # type: ignore[no-any-return]
+    return frank_wolfe if inner == "fw" else ActiveLoop(inner, lazy)
+
+
 def _method(method: Any) -> Method:
-    if hasattr(method, "solve"):
+    if hasattr(method, "solve") and not isinstance(method, type):
+        missing = [name for name in ("name", "needs_split") if not hasattr(method, name)]
+        if missing:
+            raise TypeError(f"method {type(method).__name__} lacks the attribute {' and '.join(missing)}")
         return method  # type: ignore[no-any-return]
     return METHODS[_validate.choice(method, "method", METHODS)]()  # type: ignore[no-any-return]
 
@@ -193,7 +210,7 @@ def _need_gradient(phi: Function, solver: Method) -> None:
         )
 
 
-def _check_domain(domain: Any) -> None:
+def check_domain(domain: Any) -> None:
     missing = [verb for verb in ("lmo", "contains", "start") if not callable(getattr(domain, verb, None))]
     if missing:
         raise TypeError(
@@ -202,29 +219,33 @@ def _check_domain(domain: Any) -> None:
         )
 
 
-def _start(x0: Any, domain: Any, phi: Function) -> Array:
+def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
+    """Return x0, or the set's own start, as a feasible array that fits the objective's data."""
+    data = phi.template()
     if x0 is None:
-        start, template = domain.start(), phi.template()
-        return start if template is None or is_numpy(template) else like(start, template)
-    shape = getattr(domain, "shape", None)
-    x0 = _validate.array(x0, "x0", shape=tuple(shape) if shape is not None else None)
-    if not domain.contains(x0):
-        how = ""
-        if hasattr(domain, "violation"):
-            violation = float(domain.violation(x0))
-            # What single precision cannot represent better is no error of the user's.
-            if violation <= 64.0 * eps_of(x0) * max(1.0, norm(x0)):
-                return x0
-            how = f" (it breaks the constraints by {violation:.3g})"
-        hint = "; domain.project(x0) is feasible" if hasattr(domain, "project") else ""
-        raise ValueError(f"x0 must lie in the set {domain!r}{how}{hint}")
+        start = _validate.array(domain.start(), "domain.start()")
+        x0 = start if data is None or not is_numpy(start) else like(start, data)
+    else:
+        x0 = _validate.point(x0, "x0", domain)
+        if hasattr(x0, "requires_grad"):
+            x0 = x0.detach()  # a solve is no part of anybody's graph
+        if data is not None and namespace(data) is not namespace(x0):
+            raise ValueError(
+                f"x0 must be an array like the objective's data: it is a {type(x0).__name__}, and they are "
+                f"{type(data).__name__}; convert one of them"
+            )
+        if data is not None and data.dtype != x0.dtype:
+            x0 = like(to_numpy(x0), data)
+    if phi.size is not None and phi.size != math.prod(x0.shape):
+        raise ValueError(
+            f"objective is a function of {phi.size} variables, but the points of {domain!r} have shape "
+            f"{tuple(x0.shape)}"
+        )
     return x0
 
 
 def _random_start(domain: Any, rng: Any, template: Array) -> Array:
     if hasattr(domain, "random"):
-        point = domain.random(rng)
-    else:
-        directions = (rng.standard_normal(tuple(template.shape)) for _ in range(4))
-        point = sum(domain.lmo(G) for G in directions) / 4.0
-    return like(point, template)
+        return like(domain.random(rng), template)
+    shape = tuple(template.shape)
+    return sum(domain.lmo(like(rng.standard_normal(shape), template)) for _ in range(4)) / 4.0

@@ -20,12 +20,15 @@ dc_gap >= (1 - rho/L) ppm_gap, with rho the weak convexity modulus of phi.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dcfw import _validate, splits
-from dcfw._arrays import Array, norm2
+from dcfw._arrays import Array, inner, norm2
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.quadratic import SquaredNorm
+from dcfw.result import Status
 from dcfw.sets.base import Oracle
 from dcfw.solvers.dcfw import certificate
 from dcfw.solvers.loop import frank_wolfe
@@ -51,7 +54,7 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
         A point of the set.
     """
     phi = as_function(objective, "objective")
-    x = _validate.array(x, "x")
+    x = _validate.point(x, "x", domain)
     run = _run(phi, domain, x)
     _, gap = run.lmo(phi.grad(x), x)
     return gap
@@ -75,20 +78,18 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
     max_lmo : int
     """
     dc = splits.choose(as_function(objective, "objective"))
-    x = _validate.array(x, "x")
+    x = _validate.point(x, "x", domain)
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))
     u = dc.g.linearise(x)
     grad = dc.f.grad(x)
     low, high = 0.0, math.inf
     step = Exact().bind(dc.f, domain)
-    try:
+    with _until_rounding():
         for X in frank_wolfe(run, dc.f, x, grad, step, linear=u.slope, value=dc.f.value(x)):
             low, high = certificate(X, u)
             if X.gap <= accuracy * max(high, 0.0) or run.n_lmo >= max_lmo:
                 break
-    except Stop:
-        pass  # steps have become smaller than rounding: the interval is as narrow as it gets
     return Interval(max(min(low, high), 0.0), high)
 
 
@@ -98,7 +99,7 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     The set's own projection is used where it has one, Frank-Wolfe to high accuracy otherwise.
     """
     phi = as_function(objective, "objective")
-    x = _validate.array(x, "x")
+    x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
     target = x - phi.grad(x) / L
     if hasattr(domain, "project"):
@@ -116,7 +117,7 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     objective is within ``accuracy`` of the minimum (relative to its range so far).
     """
     phi = as_function(objective, "objective")
-    x = _validate.array(x, "x")
+    x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
     smooth = phi.lipschitz
     if hasattr(domain, "project") and smooth is not None:
@@ -125,13 +126,11 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
         f = splits.proximal(phi, L).f
         run = _run(phi, domain, x, max_lmo=200_000)
         y = x
-        try:
+        with _until_rounding():
             for X in frank_wolfe(run, f, x, f.grad(x), Exact().bind(f, domain), linear=L * x):
                 y = X.x
                 if X.gap <= accuracy * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
                     break
-        except Stop:
-            pass
     return 0.5 * L * norm2(x - y)
 
 
@@ -149,7 +148,7 @@ def _proximal_point(phi: Function, domain: Any, x: Array, L: float, smooth: floa
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
         ahead = new + ((momentum - 1.0) / following) * (new - y)
         # Restart when the momentum points uphill.
-        if float(((z - new) * (new - y)).sum()) > 0.0:
+        if inner(z - new, new - y) > 0.0:
             ahead, following = new, 1.0
         y, z, momentum = new, ahead, following
     return y
@@ -159,14 +158,22 @@ def _nearest(domain: Any, target: Array, x: Array) -> Array:
     f = SquaredNorm(1.0)
     run = _run(f, domain, x, max_lmo=200_000)
     nearest = x
-    try:
+    with _until_rounding():
         for X in frank_wolfe(run, f, x, x, Exact().bind(f, domain), linear=target):
             nearest = X.x
             if X.gap <= 1e-12 * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
                 break
-    except Stop:
-        pass
     return nearest
+
+
+@contextmanager
+def _until_rounding() -> Iterator[None]:
+    """Let a loop end where steps become smaller than rounding, but not for an oracle's fault."""
+    try:
+        yield
+    except Stop as stop:
+        if stop.status in (Status.NOT_CONVEX, Status.BAD_ORACLE):
+            raise ValueError(f"{stop.status.sentence} {stop.detail}") from None
 
 
 def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None) -> Run:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
+
+from dcfw._arrays import to_numpy
 
 
 class Status(enum.IntEnum):
@@ -114,12 +115,13 @@ class History:
 class Result(OptimizeResult):  # type: ignore[misc]
     """A :class:`scipy.optimize.OptimizeResult` with the fields that every solve fills in.
 
-    ``x``        the iterate of lowest phi
+    ``x``        the iterate of lowest phi; of a run that converged, the one that met the tolerance
     ``fun``      phi(x)
     ``gap``      the FW gap at x (nan where the run ended before it was measured)
     ``dc_gap``   (low, high), an interval that contains the DC gap of the best certified iterate, the one
                  after ``dc_gap_nit`` outer steps
     ``success, status, message, nit, n_inner, n_fun, n_grad_f, n_grad_g, n_lmo, n_resync, time, history``
+    ``n_fun`` counts values of phi or f; g's value comes with its subgradient and is counted there.
     ``method, split``     what was run
     ``conditional``       the assumption under which the certificate holds, if it is not unconditional
     """
@@ -144,13 +146,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
             values = self.restart_values
             lines.append(f"restarts: {len(values)}, values from {min(values):.6g} to {max(values):.6g}")
         shape = tuple(self.x.shape)
-        body = np.array2string(np.asarray(self.x), threshold=8, precision=4) if len(shape) == 1 else ""
+        body = np.array2string(to_numpy(self.x), threshold=8, precision=4) if len(shape) == 1 else ""
         lines.append(f"       x: {type(self.x).__name__}{shape} {body}".rstrip())
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return str(self)
-
-    @property
-    def _fields(self) -> Any:  # pragma: no cover - for interactive completion
-        return list(self.keys())

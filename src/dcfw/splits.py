@@ -5,7 +5,8 @@ One phi has many decompositions phi = f - g, and DC-FW on each of them is anothe
 ``sliding(phi, L)``     f = L/2 ||x||^2.  The subproblem is a projection, the gradient of phi is taken once
                         per outer step and reused: conditional gradient sliding, O(1/eps) gradients.
 ``proximal(phi, L)``    f = phi + L/2 ||x||^2.  The subproblem keeps phi's curvature: a proximal point method.
-``strengthen(dc, mu)``  adds mu/2 ||x||^2 to both sides: a strongly convex f, which pays on strongly convex sets.
+``strengthen(dc, mu)``  adds mu/2 ||x||^2 to both sides: a strongly convex f, which pays on strongly convex
+                        sets.
 
 phi may be smooth, a difference p - q whose q is convex and nonsmooth, or (sliding only) any function whose
 negative is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).

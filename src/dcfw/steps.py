@@ -18,7 +18,6 @@ OpenLoop()
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -64,6 +63,8 @@ class Exact:
     evaluations: int = 40
 
     def bind(self, f: Function, domain: Any) -> Step:
+        _validate.scalar(self.accuracy, "accuracy", low=0.0)
+        _validate.integer(self.evaluations, "evaluations", low=1)
         return self._step
 
     def _step(self, segment: Segment) -> float:
@@ -119,11 +120,12 @@ class Backtracking:
     L: float | None = None
     grow: float = 2.0
     shrink: float = 0.5
-    cap: int = 60
+    cap: int = 30
 
     def bind(self, f: Function, domain: Any) -> Step:
         _validate.scalar(self.grow, "grow", low=1.0, open_low=True)
         _validate.scalar(self.shrink, "shrink", low=0.0, high=1.0, open_low=True)
+        _validate.integer(self.cap, "cap", low=1)
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
         estimate: list[float | None] = [self.L]
@@ -135,11 +137,15 @@ class Backtracking:
             L = estimate[0]
             if L is None:
                 L = first_estimate(segment)
-            for _ in range(self.cap):
-                eta = min(gap / (L * norm2), 1.0)
-                if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * L * norm2 - segment.rounding:
+            trials = 0
+            while trials < self.cap:
+                length = L * norm2
+                eta = gap / length if length > gap else 1.0
+                if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:
                     estimate[0] = max(L * self.shrink, 1e-300)
                     return eta
+                # A larger L that still gives eta = 1 is no new trial: after many full steps L may be tiny.
+                trials += eta < 1.0
                 L *= self.grow
             raise LineSearchFailed(
                 f"backtracking did not end after {self.cap} trials (L = {L:.3g}): the values of the "
@@ -156,6 +162,7 @@ def first_estimate(segment: Segment) -> float:
     else:
         eta = 1e-3
         measured = 2.0 * (eta * segment.gap - segment.decrease(eta)) / (eta * eta * segment.norm2)
+        measured *= 1.0 + eta  # a difference quotient that comes out a little low would be doubled at once
     floor = 1e-6 * segment.gap / segment.norm2
     return max(measured, floor, 1e-300)
 
@@ -167,42 +174,42 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
     evaluated, so the next iteration gets it for nothing.  Along a function that may be nonconvex, a trial
     that does not decrease the value enough counts as "too far", so the value always goes down.
     """
-    first = -segment.gap
-    target = accuracy * segment.gap
+    gap = segment.gap
+    target = accuracy * gap
 
     def slope_at(eta: float) -> float:
-        slope = segment.slope(eta)
-        too_far = not segment.convex and segment.decrease(eta) < 1e-4 * eta * segment.gap - segment.rounding
-        return max(slope, -first) if too_far else slope
+        if not segment.convex and segment.decrease(eta) < 1e-4 * eta * gap - segment.rounding:
+            return gap  # too far, which no gradient is needed to know
+        return segment.slope(eta)
 
-    right = slope_at(1.0)
-    if right <= 0.0:
+    a, slope_a, b, slope_b = 0.0, -gap, 1.0, slope_at(1.0)
+    if slope_b <= 0.0:
         return 1.0
-    a, slope_a, b, slope_b = 0.0, first, 1.0, right
-    weight_a, weight_b = slope_a, slope_b
-    eta = 1.0
     # A small slope beyond the minimiser is no proof of descent (the slope may have jumped up early on), but
     # this is: the decrease up to a, at least ``gained`` where slopes increase, outweighs the rise since.
+    # Where it does not, the values decide.
     gained = 0.0
+    side = 0
     for _ in range(evaluations):
-        eta = (a * weight_b - b * weight_a) / (weight_b - weight_a)
+        eta = (a * slope_b - b * slope_a) / (slope_b - slope_a)
         if not a < eta < b:
             eta = 0.5 * (a + b)
         slope = slope_at(eta)
-        if abs(slope) <= target and (slope * (eta - a) <= gained or not segment.convex):
+        if abs(slope) <= target and (
+            slope * (eta - a) <= gained or not segment.convex or segment.decrease(eta) > 0.0
+        ):
             return eta
         if b - a <= 1e-15:
             break
+        # Illinois: an end that stays for the second time counts half, so that both ends move in.
         if slope < 0.0:
             gained -= slope * (eta - a)
-            a, slope_a, weight_a = eta, slope, slope
-            weight_b *= 0.5
+            slope_b *= 0.5 if side < 0 else 1.0
+            a, slope_a, side = eta, slope, -1
         else:
-            b, slope_b, weight_b = eta, slope, slope
-            weight_a *= 0.5
-        if math.isnan(slope):
-            break
-    return a if a > 0.0 else eta
+            slope_a *= 0.5 if side > 0 else 1.0
+            b, slope_b, side = eta, slope, 1
+    return a  # downhill all the way; 0 if there is nothing but rounding between x and the minimiser
 
 
 RULES: dict[str, type] = {
@@ -215,6 +222,6 @@ RULES: dict[str, type] = {
 
 def resolve(step: Any) -> StepRule:
     """Return the rule named by ``step``, or ``step`` itself if it is a rule."""
-    if hasattr(step, "bind"):
+    if hasattr(step, "bind") and not isinstance(step, type):
         return step  # type: ignore[no-any-return]
     return RULES[_validate.choice(step, "step", RULES)]()  # type: ignore[no-any-return]

@@ -101,7 +101,7 @@ class Progress:
 
 def resolve(tolerance: Any) -> Tolerance:
     """Return the rule that ``tolerance`` names: a rule, a number (fixed), "adaptive" or "progress"."""
-    if hasattr(tolerance, "next") and hasattr(tolerance, "enough"):
+    if hasattr(tolerance, "next") and hasattr(tolerance, "enough") and not isinstance(tolerance, type):
         return tolerance  # type: ignore[no-any-return]
     if isinstance(tolerance, str):
         name = _validate.choice(tolerance, "tolerance", ("adaptive", "progress"))

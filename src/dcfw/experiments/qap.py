@@ -7,6 +7,7 @@ the same point for the same instance and seed.
 
     python -m dcfw.experiments.qap run STORE --methods fw dcfw-1 --seeds 1
     python -m dcfw.experiments.qap export STORE -o rows.csv
+    python -m dcfw.experiments.qap report STORE -o results/qap --protocol published
 """
 
 from __future__ import annotations
@@ -61,9 +62,7 @@ def row(dataset: str, method: str, seed: int, protocol: str = "published") -> di
 
     instance = qap.load(dataset)
     X0 = start(dataset, seed, instance.n, protocol)
-    result = qap.solve(
-        instance.A, instance.B, init=X0, protocol=protocol, rng=seed, **METHODS[method]
-    )
+    result = qap.solve(instance.A, instance.B, init=X0, protocol=protocol, rng=seed, **METHODS[method])
     excess = int(result.fun) - int(instance.best)
     unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))
     normalised_best = instance.best / unit if unit > 0 else 0.0
@@ -108,7 +107,7 @@ def _size(name: str) -> int:
 
 def _cost(task: Task) -> float:
     slow = {"fw": 0.1, "dcfw-spectral": 0.5}.get(task.method, 1.0)
-    return slow * _size(task.dataset) ** 2.5 * (20.0 if task.dataset.startswith("esc") else 1.0)
+    return float(slow * _size(task.dataset) ** 2.5 * (20.0 if task.dataset.startswith("esc") else 1.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -127,7 +126,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exporting = commands.add_parser("export", help="write the rows as CSV")
     exporting.add_argument("store")
     exporting.add_argument("-o", "--output", required=True)
+    reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
+    reporting.add_argument("store")
+    reporting.add_argument("-o", "--output", required=True)
+    reporting.add_argument("--protocol", choices=list(NOISE), default="published")
+    reporting.add_argument("--no-figures", action="store_true", help="tables only; needs no Matplotlib")
     options = parser.parse_args(arguments)
+    if options.command == "report":
+        from dcfw.experiments.qap_report import write_report
+
+        for file in write_report(
+            options.store, options.output, options.protocol, figures=not options.no_figures
+        ):
+            print(file)
+        return
     if options.command == "export":
         with Store(options.store) as store:
             store.export_csv(options.output, "qap")

@@ -173,10 +173,15 @@ class _Queue:
                     self.finished_elsewhere += 1
             raise StopIteration
 
-    def take_back(self, key: str) -> Task:
-        """Return a task that has an outcome now, and forget it."""
+    def forget(self, task: Task) -> None:
+        """Take a task whose outcome is recorded out of those in flight."""
         with self._lock:
-            return self.in_flight.pop(key)
+            del self.in_flight[task.key]
+
+    def suspects(self) -> list[Task]:
+        """Return the tasks that a pool left without an outcome."""
+        with self._lock:
+            return list(self.in_flight.values())
 
     @property
     def total(self) -> int:
@@ -239,7 +244,7 @@ def _alone(run: Row, tasks: Iterable[Task], n_jobs: int) -> _Outcomes:
         try:
             outcome: _Outcome = process.submit(_compute, run, task).result()
             return outcome
-        except Exception as error:
+        except BrokenProcessPool as error:
             line = " ".join(f"the worker process died: {error}".split())
             seconds = time.perf_counter() - clock
             return _Outcome(task.key, started, seconds, error=line, traceback=traceback.format_exc())
@@ -362,7 +367,7 @@ def run(
                 done += 1
             else:
                 repeated += 1
-        queue.take_back(outcome.key)
+        queue.forget(task)
         if progress is not None:
             progress(done + failed, queue.total, task, result)
 
@@ -370,7 +375,7 @@ def run(
         while True:
             computed = _inline(study.run, queue) if n_jobs == 1 else _pool(study.run, queue, n_jobs)
             broken = _drain(computed, record)
-            suspects = list(queue.in_flight.values())
+            suspects = queue.suspects()
             if not broken and not suspects:
                 break
             _drain(_alone(study.run, suspects, n_jobs), record)

@@ -40,7 +40,7 @@ class Autodiff(Function):
                 leaf = x.detach().requires_grad_(True)
                 value = self._function(leaf)
                 (slope,) = torch.autograd.grad(value, leaf)
-            return Linearisation(float(value), slope, True)
+            return Linearisation(float(value.detach()), slope, True)
         if array_api_compat.is_jax_array(x):
             import jax
 

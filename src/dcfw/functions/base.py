@@ -45,6 +45,7 @@ class Function:
     convex: bool | None = None
     differentiable: bool = True
     affine_grad: bool = False
+    __array_ufunc__ = None  # or NumPy would multiply a function into an array of objects
 
     @property
     def lipschitz(self) -> float | None:

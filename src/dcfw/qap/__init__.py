@@ -25,6 +25,8 @@ _MODULE_OF = {
     "robust_tabu": "tabu",
     # solvers
     "solve": "solver",
+    "match": "graphs",
+    "quadratic_assignment": "compat",
     "decompose": "quadratics",
     "relaxation": "quadratics",
 }

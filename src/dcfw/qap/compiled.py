@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,10 @@ GAP_MET, STEPS_DONE, NEGATIVE, TINY, BAD = 0, 1, 2, 3, 4
 _GAP, _GAINED, _BOUND, _CURVATURE, _SCALARS = range(5)
 
 _SLICE = 0.02  # seconds
+_EPS = 2.0**-52  # the machine epsilon
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _vertex_gradient(P, Q, left, right, weight, C, p, gathered, product, out):  # type: ignore[no-untyped-def]
     """Write the gradient at the permutation matrix of p to out."""
     n = p.shape[0]
@@ -73,7 +75,7 @@ def _vertex_gradient(P, Q, left, right, weight, C, p, gathered, product, out):  
         out[i, p[i]] += weight
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _steps(  # type: ignore[no-untyped-def]
     P, Q, left, right, weight, C, linear,
     X, grad, G, change, gathered, product,
@@ -83,7 +85,8 @@ def _steps(  # type: ignore[no-untyped-def]
     """Take Frank-Wolfe steps until the gap meets the threshold (or, with progress, what was gained).
 
     ``started`` says that the vertex at X is in ``index[0]`` and the gap is up to date, so that the step comes
-    first; ``measured`` that the gap after the last step is wanted.  Returns the reason, the number of steps and of assignment problems solved.
+    first; ``measured`` that the gap after the last step is wanted.  Returns the reason, the number of steps
+    and of assignment problems solved.
     """
     n = X.shape[0]
     p = index[0]
@@ -126,7 +129,7 @@ def _steps(  # type: ignore[no-untyped-def]
             curvature += change[i, p[i]]
         if curvature < 0.0 and convex:
             size = np.sqrt(np.dot(changef, changef)) * (np.sqrt(np.dot(Xf, Xf)) + np.sqrt(n))
-            if curvature < -64.0 * 2.2e-16 * size:
+            if curvature < -64.0 * _EPS * size:
                 scalars[_CURVATURE] = curvature
                 return NEGATIVE, k, solved
             curvature = 0.0
@@ -134,7 +137,7 @@ def _steps(  # type: ignore[no-untyped-def]
             eta = 1.0
         else:
             eta = gap / curvature
-        if eta < 0.5e-16:
+        if eta < 0.25 * _EPS:
             return TINY, k, solved
         for i in range(n):
             for j in range(n):
@@ -175,7 +178,7 @@ class Kernel:
     def slice_length(self) -> int:
         """How many steps fit in a slice of time."""
         if self.seconds_per_step == 0.0:
-            return 4
+            return max(1, int(4e6 / self.n**3))  # a cautious guess: a step of n = 100 takes some 0.3 ms
         return int(min(max(_SLICE / self.seconds_per_step, 1.0), 100_000.0))
 
     def __call__(
@@ -213,7 +216,7 @@ class Kernel:
     def columns(self) -> np.ndarray:
         return self.index[0, : self.n].copy()
 
-    def end(self, code: int, run: Run, k: int) -> None:
+    def end(self, code: int, run: Run, k: int = 0) -> None:
         """End the run for one of the kernel's abnormal reasons."""
         if code == NEGATIVE:
             raise Stop(
@@ -239,6 +242,7 @@ class Loop:
     def __init__(self, n: int, trust: bool = False) -> None:
         self.kernel = Kernel(n)
         self.trust = trust
+        self._squared: MatrixQuadratic | None = None
 
     def __call__(
         self,
@@ -256,59 +260,69 @@ class Loop:
     ) -> Iterator[State]:
         kernel = self.kernel
         if not isinstance(f, MatrixQuadratic):
-            f = MatrixQuadratic([], n=kernel.n, weight=f.scale, convex=True)  # a SquaredNorm, from CGS
+            f = self._square(f.scale)  # a SquaredNorm, from CGS
         X = State(run, f, x.copy(), grad.copy(), value)
         X.linear = linear
         kernel.scalars[:] = (math.inf, 0.0, math.inf, 0.0)
         done = 0
-        started = False
+        known = False  # whether the vertex and the gap at X are
         while True:
             steps, last = 0, False
-            if started:
+            if known:
                 run.before_step(X)
                 steps, last = self._slice(run, done, max_steps)
+            resync = steps > 0 and run.since_resync + steps >= run.resync_period
+            seen = known or done > 0  # whether X_1 has been yielded, so that the tolerance is set
             code, taken, solved = kernel(
-                f, X.x, X.grad, linear, threshold=0.5 * run.eps if started else -1.0,
-                progress=started and isinstance(run.rule, Progress), convex=convex and not self.trust,
-                started=started, steps=steps, measured=not last,
+                f, X.x, X.grad, linear, threshold=0.5 * run.eps if seen else -1.0,
+                progress=seen and type(run.rule) is Progress, convex=convex and not self.trust,
+                started=known, steps=steps, measured=not (last or resync),
             )  # fmt: skip
-            started = True
             done += taken
             run.n_lmo += solved
             run.n_inner += taken
-            run.n_grad_f += taken
+            run.n_grad_f += taken + (code in (NEGATIVE, TINY))
             X.k += taken
             X.gap, X.gained, X.bound = (float(v) for v in kernel.scalars[:3])
             X.value = None
             kernel.end(code, run, X.k)
-            self._resync(run, f, X, taken)
-            if not last and (done == 0 or code == GAP_MET or self._stepwise(run)):
-                X.S = Permutation(kernel.columns)
-                yield X
+            known = not self._resync(run, f, X, taken)
             if last:
                 return
+            if known and (done == 0 or code == GAP_MET or self._stepwise(run)):
+                X.S = Permutation(kernel.columns)
+                yield X
 
     def _slice(self, run: Run, done: int, max_steps: float) -> tuple[int, bool]:
         """Return how many steps to take now, and whether they are the last ones of this loop.
 
-        As in the generic loop, the last call of the LMO budget is left for the point that is returned.
+        As in the generic loop, the last call of the LMO budget is left for the point that is returned.  A
+        slice ends where a fresh gradient is due, so that results do not depend on the clock.
         """
-        left = int(min(max_steps - done, max(run.max_lmo - 1 - run.n_lmo, 1), 2**31))
         steps = 1 if self._stepwise(run) else self.kernel.slice_length()
-        last = steps >= left and (max_steps - done <= left or run.max_lmo - 1 - run.n_lmo <= 0)
-        return min(steps, left), last
+        left = min(max_steps - done, max(run.max_lmo - run.n_lmo, 1))
+        steps = int(min(steps, left, run.resync_period - run.since_resync))
+        return steps, steps >= left
 
     def _stepwise(self, run: Run) -> bool:
         """Whether somebody wants to see every step (a tolerance rule of the user's own)."""
-        return not isinstance(run.rule, Adaptive | Fixed | Progress)
+        return type(run.rule) not in (Adaptive, Fixed, Progress)
 
     @staticmethod
-    def _resync(run: Run, f: MatrixQuadratic, X: State, taken: int) -> None:
+    def _resync(run: Run, f: MatrixQuadratic, X: State, taken: int) -> bool:
+        """Count the steps; take the gradient afresh where that is due, and tell if so."""
         run.since_resync += taken
-        if run.since_resync >= run.resync_period:
-            X.grad[:] = f.grad(X.x)
-            run.n_resync += 1
-            run.since_resync = 0
+        if run.since_resync < run.resync_period:
+            return False
+        X.grad[:] = f.grad(X.x)
+        run.n_resync += 1
+        run.since_resync = 0
+        return True
+
+    def _square(self, scale: float) -> MatrixQuadratic:
+        if self._squared is None or self._squared.weight != scale:
+            self._squared = MatrixQuadratic([], n=self.kernel.n, weight=scale, convex=True)
+        return self._squared
 
 
 @dataclass(frozen=True)
@@ -326,31 +340,36 @@ class CompiledFW:
         grad = run.grad_f(phi, x)
         first = run.value_of(phi, x, grad)
         kernel.scalars[:] = (math.inf, 0.0, math.inf, 0.0)
-        started = False
+        advance = partial(kernel, phi, x, grad, None, progress=False, convex=False)
+        steps, threshold = 0, -1.0
         while True:
-            steps = 0
-            if started:
-                run.current = None
-                steps = 1 if run.callback is not None else kernel.slice_length()
-                steps = int(min(steps, run.maxiter - run.nit, run.max_lmo - run.n_lmo))
             begun = time.perf_counter()
-            code, taken, solved = kernel(
-                phi, x, grad, None, threshold=-1.0 if run.threshold is None else run.threshold,
-                progress=False, convex=False, started=started, steps=steps,
-            )  # fmt: skip
-            kernel.end(code, run, taken + 1)
+            resync = steps > 0 and run.since_resync + steps >= run.resync_period
+            code, taken, solved = advance(
+                threshold=threshold, started=run.n_lmo > 0, steps=steps, measured=not resync
+            )
             self._record(run, kernel, first, taken, begun)
-            run.n_lmo += solved
             run.n_inner += taken
-            run.n_grad_f += taken
-            run.nit = run.n_inner
             run.since_resync += taken
-            started = True
             if run.since_resync >= run.resync_period:
-                grad = phi.grad(x)
+                grad[:] = phi.grad(x)
                 run.n_resync += 1
                 run.since_resync = 0
+                code, _, more = advance(threshold=threshold, started=False, steps=0)
+                solved += more
+            run.n_lmo += solved
+            run.n_grad_f += taken + (code == TINY)
+            run.nit = run.n_inner
+            if code == BAD:
+                kernel.end(code, run)
             run.visit(x.copy(), first - float(kernel.scalars[_GAINED]), kernel.gap)
+            kernel.end(code, run)
+            assert run.threshold is not None
+            threshold = run.threshold
+            # A slice ends where a fresh gradient is due, so that results do not depend on the clock.
+            steps = 1 if run.callback is not None else kernel.slice_length()
+            limits = (run.maxiter - run.nit, run.max_lmo - run.n_lmo, run.resync_period - run.since_resync)
+            steps = int(min(steps, *limits))
 
     @staticmethod
     def _record(run: Run, kernel: Kernel, first: float, taken: int, begun: float) -> None:
@@ -358,6 +377,8 @@ class CompiledFW:
         pace = (time.perf_counter() - begun) / max(taken, 1)
         for k in range(1, taken):
             gap = float(kernel.gaps[k])
+            if gap < run.dc_gap[1]:
+                run.dc_gap, run.dc_gap_nit = (0.0, gap), run.nit + k
             run.history.append(
                 [
                     run.nit + k, first - float(kernel.gains[k]), gap, 0.0, gap, math.nan,

@@ -293,8 +293,10 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
     expected, got = needed(n), len(numbers)
     if got != expected:
         kind = "is cut short" if got < expected else "has trailing numbers"
+        last = len(path.read_bytes().rstrip().splitlines())
         raise ValueError(
-            f"{path.name} {kind}: with n = {n} expected {expected} numbers ({layout}), found {got}"
+            f"{path.name} {kind}: with n = {n} expected {expected} numbers ({layout}), found {got} up to its "
+            f"last line, {last}"
         )
     return n
 

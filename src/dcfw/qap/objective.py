@@ -118,8 +118,8 @@ def matrices(A: Array, B: Array, C: Array | None = None) -> tuple[Array, Array, 
 
     SciPy sparse arrays stay sparse (CSR).
     """
-    A, B = _matrix(A, "A"), _matrix(B, "B")
-    C = None if C is None else dense(_matrix(C, "C"))
+    A, B = square(A, "A"), square(B, "B")
+    C = None if C is None else dense(square(C, "C"))
     _same_shape(B, A, "B")
     if C is not None:
         _same_shape(C, A, "C")
@@ -153,7 +153,7 @@ def dense(M: Array) -> Array:
     return M.toarray() if is_sparse(M) else M
 
 
-def _matrix(M: Array, name: str) -> Array:
+def square(M: Array, name: str) -> Array:
     """Return one square matrix, int64 or float64, dense or CSR without duplicate entries."""
     if is_sparse(M):
         M = M.tocsr(copy=True)  # a CSR matrix would otherwise be the caller's own

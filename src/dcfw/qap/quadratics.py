@@ -15,10 +15,12 @@ taken (one matrix product per pair and step).
 ``"balanced"``  variant 1 with A and B scaled to equal norms
 ``"centered"``  variant 1 after subtracting the mean of all entries from A and from B, then balanced
 ``"spectral"``  the Hessian on the tangent space (row and column sums zero), divided by the sign of
-                its eigenvalues: the tightest split of all
+                its eigenvalues: the tightest split of all where A or B is symmetric (else its symmetric
+                and its skew products are divided one by one)
 ==============  ====================================================================================
 
-All of them satisfy f - g = phi on the Birkhoff polytope.
+All of them satisfy f - g = phi on the Birkhoff polytope.  Sparse matrices stay sparse, except that
+``"centered"`` and ``"spectral"`` need dense ones by their nature, and A^T A and B B^T are stored densely.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner
-from dcfw.functions.base import DC, Function
+from dcfw.functions.base import DC, Function, Linearisation
 from dcfw.qap.objective import is_sparse
 from dcfw.sets.atoms import Atom, Permutation
 
@@ -105,6 +107,10 @@ class MatrixQuadratic(Function):
         if self.C is not None:
             gradient += self.C
         return gradient
+
+    def linearise(self, X: Array) -> Linearisation:
+        grad = self.grad(X)
+        return Linearisation(self.value_from_grad(X, grad), grad, True)
 
     def value(self, X: Array) -> float:
         return self.value_from_grad(X, self.grad(X))
@@ -202,7 +208,7 @@ def _quadratic_split(
     n = A.shape[0]
     safe = 2.0 * spectral_norm(A) * spectral_norm(B)
     L = safe if L is None else _validate.scalar(L, "L", low=0.0)
-    condition = "" if L >= safe * (1.0 - 1e-12) else f"L = {L:.6g} makes both parts convex on the polytope"
+    condition = "" if safe * (1.0 - 1e-12) <= L else f"L = {L:.6g} makes both parts convex on the polytope"
     square = MatrixQuadratic([], n=n, weight=L, convex=True)
     if split == "sliding":
         rest = MatrixQuadratic(_hessian(A, B, -1.0), n=n, weight=L, C=None if C is None else -C, convex=True)
@@ -214,10 +220,11 @@ def _quadratic_split(
 def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> DC:
     """Split the Hessian on the tangent space by the sign of its eigenvalues.
 
-    With A = A_s + A_k and B = B_s + B_k (symmetric + skew) the Hessian is X -> 2 A_s X B_s - 2 A_k X B_k.  Its
-    eigenvalues are products of those of the factors, so its positive part pairs positive with positive and
-    negative with negative eigenspaces.  i A_k is Hermitian with spectrum symmetric about 0, which turns its
-    parts into real matrices again: with M = i A_k = M+ - conj(M+), N likewise, -2 A_k X B_k = 2 M X N.
+    With A = A_s + A_k and B = B_s + B_k (symmetric + skew) the Hessian is X -> 2 A_s X B_s - 2 A_k X B_k.
+    The eigenvalues of a product are products of the factors' eigenvalues, so its positive part pairs
+    positive with positive and negative with negative eigenspaces.  i A_k is Hermitian with a spectrum
+    symmetric about 0, which turns its parts into real matrices again: with M = i A_k = M+ - conj(M+), N
+    likewise, -2 A_k X B_k = 2 M X N.
     """
     n = A.shape[0]
     centre = np.full((n, n), 1.0 / n)
@@ -233,9 +240,9 @@ def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray 
     _add(positive, 2.0 * A_down, B_down)
     _add(negative, 2.0 * A_up, B_down)
     _add(negative, 2.0 * A_down, B_up)
-    M, _ = _parts(0.5j * (A - A.T))
-    N, _ = _parts(0.5j * (B - B.T))
-    if _large(M, A) and _large(N, B):
+    A_k, B_k = 0.5 * (A - A.T), 0.5 * (B - B.T)
+    if _large(A_k, A) and _large(B_k, B):
+        (M, _), (N, _) = _parts(1j * A_k), _parts(1j * B_k)
         _add(positive, 4.0 * M.real, N.real)
         _add(positive, -4.0 * M.imag, N.imag)
         _add(negative, 4.0 * M.real, N.real)
@@ -264,7 +271,7 @@ def _large(part: np.ndarray, whole: np.ndarray) -> bool:
 
 
 def _doubly_centred(A: np.ndarray) -> np.ndarray:
-    return A - A.mean(axis=0) - A.mean(axis=1)[:, None] + A.mean()
+    return np.asarray(A - A.mean(axis=0) - A.mean(axis=1)[:, None] + A.mean())
 
 
 def _balance(A: Any, B: Any) -> tuple[Any, Any]:

@@ -240,6 +240,35 @@ def _first(work: Work, order: np.ndarray, deadline: float) -> int:
     return swaps
 
 
+def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple[np.ndarray, int]:
+    """Descend by the first improving swap, searched from the first pair on after each swap, as SciPy does.
+
+    Returns the permutation and the number of pairs looked at (those of an entry with itself too, as SciPy
+    counts them).  Because all deltas are kept up to date, looking costs next to nothing.
+    """
+    A, B, _ = matrices(A, B)
+    work = prepare(A, B, None, as_permutation(p, A.shape[0], "p"))
+    seen, n = 0, len(work.p)
+    before_refresh = np.iinfo(np.int64).max if work.exact else n  # as in _best
+    done = False
+    while not done:
+        deltas = all_deltas(work)
+        assert deltas is not None
+        left, swaps = before_refresh, 0
+        for steps in paced(1_000_000 // (n * n)):
+            made, looked, done = _in_order_loop(*work[:7], deltas, fixed, work.tolerance, min(steps, left))
+            seen += looked
+            swaps += made
+            left -= made
+            if done or not left:
+                break
+        if done and swaps and not work.exact:
+            # The last search, which found nothing, is made again with fresh deltas.
+            done = False
+            seen -= (n - fixed) * (n - fixed + 1) // 2
+    return work.p, seen
+
+
 @numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def delta(A, At, Bp, Bpt, Cp, symmetric, r, s):  # type: ignore[no-untyped-def]
     """Return delta(r, s), in O(n)."""
@@ -364,6 +393,29 @@ def _best_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, steps
         swap(Bp, Bpt, Cp, p, symmetric, r, s)
         update_deltas(A, At, Bp, Bpt, Cp, symmetric, deltas, fixed, r, s)
     return steps, False
+
+
+@numba.njit(cache=True, nogil=True)
+def _in_order_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, steps):  # type: ignore[no-untyped-def]
+    """Make at most ``steps`` swaps; return their number, the pairs looked at, and whether none is left."""
+    m = A.shape[0] - fixed
+    looked = 0
+    for made in range(steps):
+        r, s = -1, -1
+        for u in range(fixed, A.shape[0]):
+            for v in range(u + 1, A.shape[0]):
+                if deltas[u, v] < -tolerance:
+                    r, s = u, v
+                    break
+            if r >= 0:
+                break
+        if r < 0:
+            return made, looked + m * (m + 1) // 2, True
+        before = r - fixed
+        looked += before * m - before * (before - 1) // 2 + s - r + 1
+        swap(Bp, Bpt, Cp, p, symmetric, r, s)
+        update_deltas(A, At, Bp, Bpt, Cp, symmetric, deltas, fixed, r, s)
+    return steps, looked, False
 
 
 @numba.njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ Every atom has the same few verbs:
 ``dense()``        the vertex as an array of the set's shape
 ``inner(G)``       <G, s>
 ``mix(x, eta)``    a new array (1 - eta) x + eta s
+``plus(x, c)``     a new array x + c s
 ``distance2(x)``   ||s - x||^2
 ``key``            a hashable identity (equal vertices of one set have equal keys)
 """
@@ -31,6 +32,7 @@ class Atom(Protocol):
     def dense(self) -> Array: ...
     def inner(self, G: Array) -> float: ...
     def mix(self, x: Array, eta: float) -> Array: ...
+    def plus(self, x: Array, c: float) -> Array: ...
     def distance2(self, x: Array) -> float: ...
     @property
     def key(self) -> Hashable: ...
@@ -52,6 +54,9 @@ class Dense:
 
     def mix(self, x: Array, eta: float) -> Array:
         return x + eta * (self.array - x)
+
+    def plus(self, x: Array, c: float) -> Array:
+        return x + c * self.array
 
     def distance2(self, x: Array) -> float:
         return norm2(self.array - x)
@@ -89,6 +94,11 @@ class OneHot:
             y.flat[self.index] += eta * self.value  # not reshape(-1): a copy, if x is in Fortran order
         return y
 
+    def plus(self, x: Array, c: float) -> Array:
+        y = x.copy()
+        y.flat[self.index] += c * self.value
+        return y
+
     def distance2(self, x: Array) -> float:
         at = float(x.item(self.index))
         return max(norm2(x) - at * at, 0.0) + (self.value - at) ** 2
@@ -122,6 +132,11 @@ class Permutation:
         y[self.rows, self.columns] += eta
         return y
 
+    def plus(self, x: Array, c: float) -> Array:
+        y = x.copy()
+        y[self.rows, self.columns] += c
+        return y
+
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + len(self.columns) - 2.0 * self.inner(x), 0.0)
 
@@ -149,6 +164,9 @@ class RankOne:
 
     def mix(self, x: Array, eta: float) -> Array:
         return (1.0 - eta) * x + np.outer((eta * self.scale) * self.u, self.v)
+
+    def plus(self, x: Array, c: float) -> Array:
+        return x + np.outer((c * self.scale) * self.u, self.v)
 
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + self.scale**2 - 2.0 * self.inner(x), 0.0)

@@ -25,6 +25,7 @@ from dcfw._arrays import Array
 from dcfw.sets.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, _least, _magnitude, as_costs
 
 _EPS = float(np.finfo(np.float64).eps)
+_SUBNORMAL = 5e-324
 _SHRINK = 5.0  # eps-scaling factor; 4 to 10 are alike
 _MAX_PRICE = 8.0  # prices beyond this many times max|C| would swallow its digits
 
@@ -56,7 +57,8 @@ def approximate(
     ``column_of``, ``row_of``, ``free`` (intp) have n entries; ``column_of`` must be a permutation and
     ``prices`` may hold anything (0 for a cold start).  Returns ``(status, bound)`` with the statuses of
     ``dcfw.sets.lap`` (``NOT_A_COST`` includes +Inf); the assignment is in ``column_of``, its inverse in
-    ``row_of``, and ``cost - optimum <= bound``.  ``bound <= tol`` unless ``tol`` is below what rounding allows.
+    ``row_of``, and ``cost - optimum <= bound``.  ``bound <= tol`` unless ``tol`` is below what rounding
+    allows.
     """
     n = C.shape[0]
     status, largest, all_finite = _magnitude(C)
@@ -74,8 +76,9 @@ def approximate(
         else:
             prices[j] = 0.0
     bound = _bound(C, prices, column_of, slack)
-    # A bid must raise a price by more than rounding, and prices may reach n max|C|.
-    smallest = max(0.9 * tol / n, 4.0 * n * _EPS * largest)
+    # A bid must raise a price by more than rounding, or the bidding would never end; prices may reach
+    # (n + 8) max|C|, and tol / n may underflow to 0.
+    smallest = max(0.9 * tol / n, 16.0 * n * _EPS * largest, _SUBNORMAL)
     eps = 0.0
     for i in range(n):
         eps = max(eps, slack[i])
@@ -161,7 +164,7 @@ class Auction:
             The costs (forbidden pairs are for the exact solver only).
         tol : float
             The error to stop at, positive.  The bound is at most ``tol``, unless that is below what
-            rounding allows (about ``8 n^2 eps max|C|``); then it is what was reached.
+            rounding allows (about ``16 n^2 eps max|C|``); then it is what was reached.
         """
         tol = _validate.scalar(tol, "tol", low=0.0, open_low=True)
         C = as_costs(C, self.n)

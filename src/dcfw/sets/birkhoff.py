@@ -17,6 +17,7 @@ Y, not the nearest.  It is what the paper's random starts use.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +68,7 @@ class Birkhoff(Set):
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, 1.0 / self.n)
 
-    def random(self, rng: Any = None, scale: float = 1.0) -> np.ndarray:
+    def random(self, rng: Any = None, scale: float = 1.0, *, deadline: float | None = None) -> np.ndarray:
         """Return a random doubly stochastic matrix.
 
         It is the result of 1000 alternating projections from 1/n + ``scale`` * N(0, 1); if those leave
@@ -80,10 +81,13 @@ class Birkhoff(Set):
             The randomness.
         scale : float, default 1.0
             The deviation from the barycentre; 1 in the paper's text, 0.001 in its code.
+        deadline : float, optional
+            A time on the clock of ``time.perf_counter`` after which no further projections are made.
         """
         rng = _validate.generator(rng)
         scale = _validate.scalar(scale, "scale", low=0.0)
-        return _pull(alternating_projections(1.0 / self.n + scale * rng.standard_normal(self.shape)))
+        Y = 1.0 / self.n + scale * rng.standard_normal(self.shape)
+        return _pull(alternating_projections(Y, deadline=deadline))
 
     def project(self, x: Array, tol: float = 1e-8) -> Array:
         """Return the doubly stochastic matrix nearest to ``x``.
@@ -154,7 +158,7 @@ def assignment(C: np.ndarray) -> np.ndarray:
     return assignment_solver(len(C))(C)
 
 
-def alternating_projections(x: Array, iterations: int = 1000) -> Array:
+def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float | None = None) -> Array:
     """Return a nearly doubly stochastic matrix near ``x`` by alternating projections.
 
     Each iteration projects onto the matrices with row and column sums 1 (in closed form) and then onto
@@ -168,6 +172,8 @@ def alternating_projections(x: Array, iterations: int = 1000) -> Array:
         A square matrix.
     iterations : int, default 1000
         The most iterations.
+    deadline : float, optional
+        A time on the clock of ``time.perf_counter`` after which no further iteration is begun.
 
     Examples
     --------
@@ -186,6 +192,8 @@ def alternating_projections(x: Array, iterations: int = 1000) -> Array:
             lowest = float(X.min())
             X = np.maximum(X, 0.0)
             if lowest >= -np.finfo(np.float64).eps:
+                break
+            if deadline is not None and time.perf_counter() >= deadline:
                 break
         return X
 

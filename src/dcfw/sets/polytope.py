@@ -82,7 +82,7 @@ class Polytope(Set):
         # Scaled, because HiGHS takes reduced costs below its tolerance for zero; and never zero, because
         # then any feasible point would do, not only a vertex.
         c = c / largest if largest > 0.0 else _generic(len(c))
-        return like(self._solve(c, self._pinned_lower), G)
+        return like(self._solve(c), G)
 
     def violation(self, x: Array) -> float:
         """Return the largest violation of a constraint, its row scaled to norm 1."""
@@ -121,7 +121,7 @@ class Polytope(Set):
             options=_TOLERANCES,
         )
         # A polytope so thin that HiGHS sees no room in it still has vertices.
-        return np.asarray(answer.x[:n]) if answer.status == 0 else self._solve(_generic(n), self.lower)
+        return np.asarray(answer.x[:n]) if answer.status == 0 else self._solve(_generic(n))
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
@@ -133,32 +133,17 @@ class Polytope(Set):
     def _box(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest box around the polytope."""
         n = self.shape[0]
-        lower = np.array([self._solve(row, self.lower) @ row for row in np.eye(n)])
-        upper = np.array([-(self._solve(-row, self.lower) @ -row) for row in np.eye(n)])
+        lower = np.array([self._solve(row) @ row for row in np.eye(n)])
+        upper = np.array([-(self._solve(-row) @ -row) for row in np.eye(n)])
         return lower, np.maximum(lower, upper)
 
-    @functools.cached_property
-    def _pinned_lower(self) -> np.ndarray:
-        """The lower bounds, with one also for variables that have no bound at all.
-
-        The simplex method may leave such a variable nonbasic at 0, which need not be a vertex.  A bound
-        just outside the polytope changes nothing but rules that out.
-        """
-        lower = self.lower.copy()
-        for i in np.flatnonzero(np.isinf(self.lower) & np.isinf(self.upper)):
-            row = np.zeros(len(lower))
-            row[i] = 1.0
-            least = float(self._solve(row, self.lower)[i])
-            lower[i] = least - 1e-6 * (1.0 + abs(least))
-        return lower
-
-    def _solve(self, c: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        answer = self._linprog(c, lower)
+    def _solve(self, c: np.ndarray) -> np.ndarray:
+        answer = self._linprog(c)
         if answer.status != 0:
             raise RuntimeError(f"HiGHS could not minimise a linear function over {self!r}: {answer.message}")
         return np.asarray(answer.x)
 
-    def _linprog(self, c: np.ndarray, lower: np.ndarray) -> Any:
+    def _linprog(self, c: np.ndarray) -> Any:
         from scipy.optimize import linprog
 
         return linprog(
@@ -167,7 +152,7 @@ class Polytope(Set):
             b_ub=self.b_ub if self.A_ub is not None else None,
             A_eq=self.A_eq,
             b_eq=self.b_eq if self.A_eq is not None else None,
-            bounds=np.column_stack((lower, self.upper)),
+            bounds=np.column_stack((self.lower, self.upper)),
             method="highs-ds",
             options=_TOLERANCES,
         )
@@ -179,7 +164,7 @@ class Polytope(Set):
         no direction to infinity, so two linear programmes decide.
         """
         n = self.shape[0]
-        if self._linprog(np.zeros(n), self.lower).status == 2:
+        if self._linprog(np.zeros(n)).status == 2:
             raise ValueError(
                 "A_ub, b_ub, A_eq, b_eq and bounds are infeasible together: the polytope is empty; "
                 "relax or remove a constraint"
@@ -187,7 +172,7 @@ class Polytope(Set):
         if np.isfinite(self.lower).all() and np.isfinite(self.upper).all():
             return
         for c in (_generic(n), -_generic(n)):
-            answer = self._linprog(c, self.lower)
+            answer = self._linprog(c)
             if answer.status != 0:  # feasible, hence unbounded (HiGHS need not tell the two apart)
                 raise ValueError(
                     "A_ub, b_ub, A_eq, b_eq and bounds describe an unbounded set, but a compact one is "

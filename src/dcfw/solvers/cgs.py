@@ -15,7 +15,7 @@ from dcfw._arrays import Array, inner
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
-from dcfw.solvers.run import Run
+from dcfw.solvers.run import Run, Stop
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,12 @@ class CGS:
         counted = run.n_grad_f
         here = quadratic.grad(centre)
         step = problem.rule.bind(quadratic, problem.domain)
-        for U in problem.inner(
-            run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner
-        ):
-            run.n_grad_f = counted  # the quadratic's gradients are not gradients of phi
-            yield U
+        loop = problem.inner(run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner)
+        try:
+            for U in loop:
+                run.n_grad_f = counted  # the quadratic's gradients are not gradients of phi
+                yield U
+        except Stop:
+            run.n_grad_f = counted
+            raise
         run.n_grad_f = counted

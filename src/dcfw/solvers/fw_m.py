@@ -20,7 +20,7 @@ class FWM:
     """
 
     L: float | None = None
-    cap: int = 60
+    cap: int = 30
     name = "fw-m"
     needs_split = True
 

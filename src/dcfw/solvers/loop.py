@@ -136,9 +136,9 @@ def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step:
         run.bad_gradient()
     if curvature < 0.0 and convex:
         if curvature < -segment.rounding_of_curvature():
-            _not_convex(run, f"the curvature along the step is {curvature:.3g}")
+            not_convex(run, f"the curvature along the step is {curvature:.3g}")
         segment.curvature = 0.0
-    eta = _length(step, segment, X)
+    eta = length_of_step(step, segment, X)
     X.x, X.grad, gained = segment.land(eta)
     assert X.gained is not None
     X.gained += gained
@@ -163,7 +163,7 @@ def _smooth_step(
     merit: Function | None,
 ) -> None:
     segment = SmoothSegment(run, f, X.x, X.grad, X.value, S, u, descent, X.k, convex, merit)
-    eta = _length(step, segment, X)
+    eta = length_of_step(step, segment, X)
     x, grad, value = segment.land(eta)
     slope = segment.slope(eta)
     if convex and merit is None and slope < -descent:
@@ -171,14 +171,14 @@ def _smooth_step(
             segment.norm2 * inner(grad, grad)
         )
         if slope < -descent - slack:
-            _not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}")
+            not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}")
     if X.start[1] is None and segment._value is not None and X.k == 1:
         X.start = (X.start[0], segment._value)
     X.x, X.grad, X.value = x, grad, value
     X.gained = None
 
 
-def _length(step: Step, segment: AffineSegment | SmoothSegment, X: State) -> float:
+def length_of_step(step: Step, segment: AffineSegment | SmoothSegment, X: State) -> float:
     try:
         eta = step(segment)
     except LineSearchFailed as failure:
@@ -194,7 +194,7 @@ def _length(step: Step, segment: AffineSegment | SmoothSegment, X: State) -> flo
     return eta
 
 
-def _not_convex(run: Run, what: str) -> NoReturn:
+def not_convex(run: Run, what: str) -> NoReturn:
     raise Stop(
         Status.NOT_CONVEX,
         f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check f with dcfw.check, or use "

@@ -16,9 +16,10 @@ from dcfw.tolerances import Tolerance
 
 @dataclass(frozen=True)
 class Problem:
-    """min f - g over a set, from x0, with a step rule (and the same bound to f), an inner loop and a tolerance rule.
+    """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
 
-    ``phi`` is the objective as one function; ``f`` and ``g`` are its parts (g = 0 where there is no split).
+    ``step`` is the rule bound to f.  ``phi`` is the objective as one function; ``f`` and ``g`` are its parts
+    (g = 0 where there is no split).
     """
 
     phi: Function

@@ -90,8 +90,8 @@ class Run:
         oracle = self._oracle
         S = oracle(G)
         # A user's own lmo is trusted with the mathematics but not with the shape: broadcasting would hide it.
-        if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:  # type: ignore[attr-defined]
-            self._wrong_shape("the set's lmo", S.array)  # type: ignore[attr-defined]
+        if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:
+            self._wrong_shape("the set's lmo", S.array)
         self.lmo_error = error = oracle.error
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):

@@ -1,0 +1,232 @@
+"""``dcfw qap``: solve a quadratic assignment problem, a file or a QAPLIB instance by name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("qap")(qap)
+
+
+def qap(
+    instance: Annotated[
+        str,
+        typer.Argument(
+            metavar="INSTANCE", help="A QAPLIB name such as nug30, or a .dat file.", show_default=False
+        ),
+    ],
+    method: Annotated[str, typer.Option(help="dcfw, fw (as in FAQ) or cgs.")] = "dcfw",
+    split: Annotated[
+        str, typer.Option(help="auto, paper, sliding, proximal, balanced, centered or spectral.")
+    ] = "auto",
+    restarts: Annotated[
+        str, typer.Option(help="How many starts; auto fills the time limit.", metavar="N|auto")
+    ] = "10",
+    polish: Annotated[str, typer.Option(help="2opt, tabu or none.")] = "2opt",
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for all starts; inf for no limit.", metavar="SECONDS")
+    ] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Starts to run at the same time; -1 for all cores.")] = 1,
+    maximize: Annotated[bool, typer.Option("--maximize", help="Look for a high value instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)].
+
+    Prints the value, the best one known and the distance to it, what is certified about the relaxed
+    solution, and the permutation (counted from 0).  Ctrl-C ends the search with the best one so far.
+
+    \b
+    Examples:
+      dcfw qap nug30
+      dcfw qap my/problem.dat --restarts 20 --polish tabu
+      dcfw qap tai50a --restarts auto --time-limit 60 --json
+      dcfw qap sko100a --method fw --restarts 1 --polish none
+    """
+    from dcfw.qap import solve
+
+    problem = find(instance)
+    starts = number_of_starts(restarts)
+    options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, "rng": seed}
+    options["polish"] = None if polish == "none" else polish
+    with _Progress(starts, time_limit, wanted=jobs == 1) as progress:
+        compile_first(problem, restarts=starts, **options)
+        progress.begin()
+        result = solve(
+            problem.A,
+            problem.B,
+            restarts=starts,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            callback=progress.callback,
+            **options,
+        )
+    report = summary(problem, result, maximize)
+    typer.echo(json.dumps(report, indent=2) if as_json else text(report))
+    if result.status.name == "INTERRUPTED":
+        raise typer.Exit(130)
+
+
+def compile_first(problem: Any, **options: Any) -> None:
+    """Run what is about to run on a corner of the problem.
+
+    The first use after an installation compiles for some seconds, which are not for the time limit to count.
+    """
+    from dcfw.qap import solve
+
+    corner = slice(0, 5)
+    for _ in range(2):  # the first one may end before it has reached the improvements
+        solve(problem.A[corner, corner], problem.B[corner, corner], time_limit=0.05, **options)
+
+
+def find(instance: str) -> Any:
+    """Return the instance that a name or a path means, with its best known value where there is one."""
+    from dataclasses import replace
+
+    from dcfw.fetch import checksum, checksums
+    from dcfw.qap.instances import Instance, load, read, shipped_best
+
+    path = Path(instance)
+    if not (path.suffix or path.name != instance or path.is_file()):
+        return load(instance)
+    if path.suffix.lower() == ".sln":
+        raise ValueError(f"{instance} is a solution; give the instance, a .dat file")
+    problem = read(path)
+    assert isinstance(problem, Instance)
+    # Only the numbers tell that a file with a known name is the known instance.
+    if checksums().get(path.stem) == (checksum(path.read_bytes()) or "not integers"):
+        best, status = shipped_best()[path.stem]
+        problem = replace(problem, best=best, status=status)
+    return problem
+
+
+def number_of_starts(restarts: str) -> int | str:
+    """Return the value of --restarts as ``qap.solve`` takes it."""
+    if restarts == "auto":
+        return restarts
+    try:
+        return int(restarts)
+    except ValueError:
+        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}") from None
+
+
+def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
+    """Return what the command prints, in the order in which it prints it."""
+    best = None if maximize else problem.best
+    error = None if best is None else (result.fun - best) / max(best, 1)
+    low, high = map(float, result.dc_gap)
+    return {
+        "instance": problem.name,
+        "n": problem.n,
+        "method": result.method,
+        "split": result.split,
+        "starts": len(result.restart_values),
+        "value": result.fun,
+        "best_known": best,
+        "best_known_status": None if best is None else problem.status,
+        "relative_error": error,
+        "relaxed_value": float(result.relaxed_fun),
+        "fw_gap": _number(result.gap),
+        "dc_gap": [low, _number(high)],
+        "lmo_calls": result.n_lmo,
+        "seconds": round(result.total_time, 3),
+        "status": result.status.name,
+        "message": result.message,
+        "permutation": result.permutation.tolist(),
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return the number, or None for the NaN and infinity that JSON does not have."""
+    import math
+
+    return float(value) if math.isfinite(value) else None
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return the report for people."""
+    split = "" if report["split"] == "none" else f", split {report['split']}"
+    starts = "1 start" if report["starts"] == 1 else f"{report['starts']} starts"
+    lines = [
+        f"{report['instance']}, n = {report['n']}: {report['method']}{split}, {starts}, "
+        f"{report['seconds']:.2f} s",
+        f"value        {report['value']}",
+    ]
+    if report["best_known"] is not None:
+        status = "optimal" if report["best_known_status"] == "optimal" else "not proven optimal"
+        lines.append(f"best known   {report['best_known']} ({status})")
+        lines.append(f"error        {100 * report['relative_error']:.4g} %")
+    low, high = report["dc_gap"]
+    lines += [
+        f"relaxation   {report['relaxed_value']:.10g} at a point with "
+        + (
+            "no certificate yet"
+            if high is None
+            else f"DC gap in [{low:.3g}, {high:.3g}] (0 means stationary)"
+        ),
+        f"stopped      {report['message']}",
+        f"permutation  {' '.join(map(str, report['permutation']))}",
+    ]
+    return "\n".join(lines)
+
+
+class _Progress:
+    """A bar on the standard error stream while the search runs, if that is a terminal.
+
+    It shows the larger of the parts of the starts and of the time that are used up.
+    """
+
+    def __init__(self, starts: int | str, time_limit: float, wanted: bool) -> None:
+        self.starts = starts if isinstance(starts, int) else float("inf")
+        self.time_limit = time_limit
+        self.begun = -1
+        self._bar: Any = None
+        if wanted and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+
+    @property
+    def callback(self) -> Any:
+        return None if self._bar is None else self._show
+
+    def __enter__(self) -> _Progress:
+        if self._bar is not None:
+            self._bar.start()
+            self._line = self._bar.add_task("compiling", total=1.0)
+        return self
+
+    def begin(self) -> None:
+        """Start the clock."""
+        if self._bar is not None:
+            self._bar.reset(self._line, description="first start")
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _show(self, intermediate_result: Any) -> None:
+        state = intermediate_result
+        if state.nit == 0:
+            self.begun += 1
+        elapsed = self._bar.tasks[0].elapsed or 0.0
+        part = max(self.begun / self.starts, elapsed / self.time_limit if self.time_limit else 1.0)
+        self._bar.update(
+            self._line,
+            completed=min(part, 1.0),
+            description=f"start {self.begun + 1}, step {state.nit}, {state.n_lmo} assignments solved",
+        )

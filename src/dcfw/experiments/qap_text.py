@@ -1,0 +1,324 @@
+"""The words of the QAPLIB report: the README as Markdown, written from the summary and nothing else.
+
+Every number in the text is taken from :func:`dcfw.experiments.qap_report.summarise`, so ``README.md`` and
+``summary.json`` cannot disagree.  The sentences that judge ("holds here") are computed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dcfw.experiments.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBLISHED_RUNS, SMALL, title
+
+CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
+"""Statuses of runs that a cap ended."""
+
+Summary = Mapping[str, Any]
+
+
+def readme(summary: Summary, figures: Sequence[str] = ()) -> str:
+    """Return the README of a report.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`dcfw.experiments.qap_report.summarise`.
+    figures : sequence of str
+        The files that were drawn.
+    """
+    parts = [
+        "# QAPLIB: DC-FW against Frank-Wolfe",
+        *_what(summary),
+        *_single_run(summary, figures),
+        *_heat_map(summary, figures),
+        *_against_fw(summary),
+        *_costs(summary, figures),
+        *_statuses(summary),
+        *_coverage(summary),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table whose first column is text and whose other columns are numbers.
+
+    Examples
+    --------
+    >>> print(table(["method", "error"], [["FW", "0.1"]]))
+    | method | error |
+    | :--- | ---: |
+    | FW | 0.1 |
+    """
+    rule = [":---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *rows])
+
+
+def _interval(entry: Mapping[str, Any], digits: int = 1) -> str:
+    mean = f"{entry['mean']:.{digits}f}"
+    if entry["low"] is None:
+        return mean
+    return f"{mean} [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    ordered = list(seeds)
+    if len(ordered) > 1 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def _figure(figures: Sequence[str], name: str, alt: str) -> list[str]:
+    return [f"![{alt}]({name}.png)"] if f"{name}.png" in figures else []
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+# ----------------------------------------------------------------------------------------- sections
+
+
+def _what(summary: Summary) -> list[str]:
+    run, design = summary["run"], summary["run"]["paper_design_rows"]
+    protocol = summary["protocol"]
+    meaning = {
+        "published": "what the authors' code does, which gave the published numbers",
+        "text": "what the paper's text says; the published numbers were made by the authors' code instead",
+    }[protocol]
+    versions = [", ".join(f"{k} {v}" for k, v in sorted(found.items())) for found in run["versions"]]
+    commands = [*summary["commands"]["rows"], summary["commands"]["report"]]
+    complete = design["done"] == design["of"]
+    share = (
+        "It is complete here."
+        if complete
+        else f"Here are {design['done']} of these {design['of']} rows, so the study is **not complete**: "
+        "each table says on how many instances and seeds it stands; the last section says what is missing."
+    )
+    return [
+        f"Protocol **{protocol}**: {meaning}. Assignment error: {summary['error']}. "
+        "“Better” and “equal” compare exact integer objectives of the rounded permutations.",
+        f"The paper's study is {len(PAPER_METHODS)} methods on {PUBLISHED_INSTANCES} instances with "
+        f"{PUBLISHED_RUNS} runs each. {share} No number is extrapolated from fewer instances or runs: where "
+        "ours stand on fewer instances than the published ones, compare the fractions, and with care, since "
+        "the instances left out are no random choice.",
+        "Commands that compute these rows (and more, where a sweep is not finished) and write this folder:",
+        "```\n" + "\n".join(commands) + "\n```",
+        "\n".join(
+            [
+                f"- data: QAPLIB, {run['instances']} of {run['instances_of_the_study']} instances, with the "
+                "best values known",
+                "- starts: the same random doubly stochastic matrix for all methods, drawn from the name of "
+                "the instance and the seed",
+                f"- rows: {run['rows']} ({len(run['failures'])} failed), {_duration(run['seconds_total'])} "
+                "of solver time in all: "
+                + ", ".join(f"{title(m)} {_duration(s)}" for m, s in run["seconds"].items()),
+                *(f"- software: {text}" for text in versions),
+                "- times are wall-clock seconds of one process and depend on the machine and on what else it "
+                "did; LAP solves and values do not",
+            ]
+        ),
+    ]
+
+
+def _single_run(summary: Summary, figures: Sequence[str]) -> list[str]:
+    found = summary["single_run"]
+    names = {
+        "all": "ours, all sizes",
+        f"n <= {SMALL}": f"ours, n <= {SMALL}",
+        "published": "published",
+        f"independent, n <= {SMALL}": f"independent implementation, n <= {SMALL}",
+    }
+    lines = []
+    for key in ("all", "published", f"n <= {SMALL}", f"independent, n <= {SMALL}"):
+        entry = found[key]
+        if entry is not None:
+            size = entry["instances"]
+            counts = [f"{entry[k]} ({entry[k] / size:.0%})" for k in ("wins", "losses", "ties")]
+            sign = f"{entry['sign_test_p']:.2g}" if "sign_test_p" in entry else ""
+            errors = [f"{entry['errors'][m]:.4f}" for m in ("dcfw-1", "fw")]
+            lines.append([names[key], str(size), *counts, sign, *errors])
+    header = ["", "instances", "DC-FW better", "FW better", "equal", "sign test p"]
+    result = [
+        "## One run: DC-FW (var 1) against FW",
+        table([*header, "mean error DC-FW", "mean error FW"], lines),
+    ]
+    ours = found["all"]
+    if ours is None:
+        return ["## One run: DC-FW (var 1) against FW", "No instance has a row of both methods with seed 0."]
+    better = ours["wins"] > ours["losses"]
+    lower = ours["errors"]["dcfw-1"] < ours["errors"]["fw"]
+    relative = ours["relative_errors"]
+    result.append(
+        f"Seed 0. On these {ours['instances']} instances the paper's claim that DC-FW is better more often "
+        f"than FW {'holds' if better else 'does not hold'}, and the claim of a lower mean error "
+        f"{'holds' if lower else 'does not hold'}. Relative to the best value known, the mean errors are "
+        f"{relative['dcfw-1']:.4f} (DC-FW) and {relative['fw']:.4f} (FW). The sign test takes instances as "
+        "independent, which those of one family are not."
+    )
+    return result + _figure(figures, "errors", "assignment errors of FW and DC-FW, instance by instance")
+
+
+def _heat_map(summary: Summary, figures: Sequence[str]) -> list[str]:
+    lines = []
+    for cell in summary["heat_map"]:
+        ours, published = cell["ours"], cell["published"]
+        lines.append(
+            [
+                f"{title(cell['row'])} < {title(cell['column'])}",
+                f"{ours['instances']} x {len(ours['seeds'])}",
+                _interval(ours),
+                f"{ours['fraction']:.1%}",
+                _interval(published, 2),
+                f"{published['fraction']:.1%}",
+            ]
+        )
+    absent = [title(m) for m in PAPER_METHODS if m not in summary["run"]["seconds"]]
+    result = [
+        "## Heat map: all pairs",
+        "Mean number of instances on which the first method has the strictly lower error, with 90 % "
+        "Student-t intervals over the seeds (none from one seed). Each pair stands on the largest set of "
+        "instances x seeds that both methods have; the published one on "
+        f"{PUBLISHED_INSTANCES} x {PUBLISHED_RUNS}."
+        + (f" No rows of {', '.join(absent)}." if absent else ""),
+    ]
+    if not lines:
+        return [*result, "No two methods have a row in common."]
+    result.append(
+        table(["lower error", "ours on", "ours", "of ours", "published", f"of {PUBLISHED_INSTANCES}"], lines)
+    )
+    result += _common(summary["heat_map_common"])
+    return result + _figure(figures, "heat_map", "heat map of pairwise wins, ours beside the published one")
+
+
+def _common(common: Mapping[str, Any] | None) -> list[str]:
+    if common is None:
+        return []
+    methods = common["methods"]
+    wins = {(cell["row"], cell["column"]): _interval(cell) for cell in common["cells"]}
+    return [
+        f"The same on the one set that all of {', '.join(title(m) for m in methods)} have "
+        f"({common['instances']} instances, seeds {_seeds(common['seeds'])}), row against column:",
+        table(
+            ["", *map(title, methods)],
+            [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods],
+        ),
+    ]
+
+
+def _against_fw(summary: Summary) -> list[str]:
+    lines = [
+        [
+            title(m),
+            f"{entry['instances']} x {len(entry['seeds'])}",
+            _interval(entry["wins"]),
+            _interval(entry["losses"]),
+            f"{entry['ties']:.1f}",
+            _interval(entry["error"], 4),
+            _interval(entry["fw_error"], 4),
+        ]
+        for m, entry in summary["against_fw"].items()
+    ]
+    if not lines:
+        return []
+    return [
+        "## Every method against FW",
+        "On the instances x seeds that both have: means per seed with 90 % intervals. FW's error is that on "
+        "the same instances and seeds.",
+        table(["method", "on", "better than FW", "worse", "equal", "mean error", "mean error FW"], lines),
+    ]
+
+
+def _costs(summary: Summary, figures: Sequence[str]) -> list[str]:
+    found = summary["costs"]
+    lines = [
+        [
+            title(m),
+            f"{entry['lap_total']:,}",
+            f"{entry['lap_median']:,.0f}",
+            f"{entry['lap_max']:,}",
+            f"{entry['seconds_total']:.1f}",
+            f"{entry['seconds_median']:.3f}",
+            f"{entry['error_mean']:.4f}",
+            f"{entry['error_median']:.4f}",
+            str(entry["best_known"]),
+        ]
+        for m, entry in found["methods"].items()
+    ]
+    if not lines:
+        return []
+    aside = ", ".join(f"{title(m)} ({count} instances)" for m, count in found["set_aside"].items())
+    header = [
+        "method",
+        "LAP solves",
+        "median",
+        "largest",
+        "seconds",
+        "median",
+        "mean error",
+        "median",
+        "best known",
+    ]
+    return [
+        f"## What the splits cost, n <= {found['max_n']}",
+        f"Seed {found['seed']}, on the {len(found['instances'])} instances with n <= {found['max_n']} that "
+        "all methods of this table have. “Best known” counts the instances on which that value was found. "
+        "Instance by instance: [costs.csv](costs.csv)."
+        + (f" Set aside for having too few rows: {aside}." if aside else ""),
+        table(header, lines),
+        *_figure(figures, "costs", "LAP solves and seconds of all splits"),
+    ]
+
+
+def _statuses(summary: Summary) -> list[str]:
+    found = summary["run"]["statuses"]
+    names = sorted({name for counts in found.values() for name in counts})
+    lines = [[title(m), *(str(counts.get(name, 0)) for name in names)] for m, counts in found.items()]
+    capped = {m: sum(counts.get(name, 0) for name in CAPS) for m, counts in found.items()}
+    hit = ", ".join(f"{title(m)} {count}" for m, count in capped.items() if count)
+    return [
+        "## How the runs ended",
+        table(["method", *names], lines),
+        f"Runs that a cap ended: {hit or 'none'}.",
+    ]
+
+
+def _coverage(summary: Summary) -> list[str]:
+    run = summary["run"]
+    total = run["instances_of_the_study"]
+    lines, notes = [], []
+    for entry in run["coverage"]:
+        missing = entry["missing"]
+        lines.append(
+            [title(entry["method"]), _seeds(entry["seeds"]), str(entry["instances"]), str(len(missing))]
+        )
+        if missing and len(missing) <= total // 4:
+            notes.append(f"- {title(entry['method'])}, seeds {_seeds(entry['seeds'])}: {', '.join(missing)}")
+    seen = {entry["method"]: 0 for entry in run["coverage"]}
+    for entry in run["coverage"]:
+        seen[entry["method"]] += len(entry["seeds"])
+    few = [
+        f"- {title(m)}: {seen.get(m, 0)} of {PUBLISHED_RUNS} seeds"
+        for m in PAPER_METHODS
+        if seen.get(m, 0) < PUBLISHED_RUNS
+    ]
+    failed = [
+        f"- failed: {f['dataset']}, {title(f['method'])}, seed {f['seed']}: {f['error']}"
+        for f in run["failures"]
+    ]
+    result = [
+        "## What is there, and what is missing",
+        table(["method", "seeds", "instances", f"missing of {total}"], lines),
+    ]
+    if few:
+        result.append("Seeds that are missing altogether:\n\n" + "\n".join(few))
+    if notes:
+        result.append(
+            "Instances that are missing (shown where they are few; `summary.json` has all):\n\n"
+            + "\n".join(notes)
+        )
+    if failed:
+        result.append("\n".join(failed))
+    return result

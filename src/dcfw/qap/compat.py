@@ -1,0 +1,299 @@
+"""``quadratic_assignment`` with SciPy's signature: change the import and nothing else.
+
+::
+
+    from scipy.optimize import quadratic_assignment      # before
+    from dcfw.qap import quadratic_assignment            # after
+
+The methods ``"faq"`` and ``"2opt"`` are SciPy's algorithms, step by step, on compiled kernels: the same start
+gives the same permutation (up to ties between equally good assignments), sooner.  ``"dcfw"``, the default,
+and ``"fw"`` and ``"cgs"`` are :func:`dcfw.qap.solve`, and take its options as well as SciPy's.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult, OptimizeWarning
+
+from dcfw import _validate
+from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square
+from dcfw.sets.birkhoff import Birkhoff
+
+OWN_METHODS = ("dcfw", "fw", "cgs")
+FAQ_OPTIONS = ("P0", "shuffle_input", "maxiter", "tol")
+SOLVE_OPTIONS = (
+    "C",
+    "split",
+    "inner",
+    "init",
+    "restarts",
+    "polish",
+    "rtol",
+    "max_lmo",
+    "time_limit",
+    "n_jobs",
+)
+OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback", "protocol")
+
+
+def quadratic_assignment(
+    A: Any, B: Any, method: str = "dcfw", options: dict[str, Any] | None = None
+) -> OptimizeResult:
+    """Approximate the solution of the quadratic assignment problem, or match two graphs.
+
+    Parameters
+    ----------
+    A, B : (n, n) matrices
+        The value of a permutation p is ``sum_ij A[i, j] B[p(i), p(j)]``.
+    method : {"dcfw", "fw", "cgs", "faq", "2opt"}
+        One of :func:`dcfw.qap.solve`'s methods, or SciPy's.
+    options : dict, optional
+        For all methods: ``maximize`` (False), ``partial_match`` (pairs ``[[i, j], ...]`` with p(i) = j given)
+        and ``rng`` (None, an int, a Generator or a RandomState).
+
+        For ``"faq"``: ``P0`` ("barycenter", "randomized" or a doubly stochastic matrix for the free nodes),
+        ``shuffle_input`` (False), ``maxiter`` (30), ``tol`` (0.03, the relative length of the last step).
+
+        For ``"2opt"``: ``partial_guess``, pairs to start from.
+
+        For our own methods: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
+        ``maxiter`` counts outer steps, and ``C, split, inner, init, restarts, polish, rtol, max_lmo,
+        time_limit, n_jobs, callback, protocol``.
+
+    Returns
+    -------
+    OptimizeResult
+        With ``col_ind`` (the permutation), ``fun`` (its value, an exact int for integer data) and ``nit``;
+        from our own methods a :class:`dcfw.Result` with everything else that is known.
+
+    Warns
+    -----
+    scipy.optimize.OptimizeWarning
+        For options that the method does not have.
+
+    Notes
+    -----
+    An integer ``rng`` seeds ``numpy.random.default_rng``, which SciPy announces but does not yet do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.array([[0, 80, 150, 170], [80, 0, 130, 100], [150, 130, 0, 120], [170, 100, 120, 0]])
+    >>> B = np.array([[0, 5, 2, 7], [0, 0, 3, 8], [0, 0, 0, 3], [0, 0, 0, 0]])
+    >>> res = quadratic_assignment(A, B, method="faq")
+    >>> res.col_ind, res.fun
+    (array([0, 3, 2, 1]), 3260)
+    >>> quadratic_assignment(A, B, options={"restarts": 5, "polish": "2opt", "rng": 0}).fun
+    3260
+    """
+    name = method.lower() if isinstance(method, str) else method
+    name = _validate.choice(name, "method", (*OWN_METHODS, "faq", "2opt"))
+    rest = dict(options or {})
+    maximize, seeds = bool(rest.pop("maximize", False)), rest.pop("partial_match", None)
+    rng = rest.pop("rng", None)
+    known, run = _METHODS.get(name, (OWN_OPTIONS, partial(_own, method=name)))
+    unknown = [option for option in rest if option not in known]
+    if unknown:
+        warnings.warn(f"Unknown solver options: {', '.join(unknown)}", OptimizeWarning, stacklevel=2)
+    given = {option: rest[option] for option in known if option in rest}
+    if name != "2opt":
+        _check_faq_options(given)
+    A, B = _matrix(A), _matrix(B)
+    pairs = _matching(seeds, A, B, "partial_match", "seeds")
+    if pairs.shape[0] == A.shape[0]:
+        p = np.empty(len(pairs), dtype=np.int64)
+        p[pairs[:, 0]] = pairs[:, 1]
+        fun = evaluate(A, B, p, given.get("C")) if len(p) else 0
+        return OptimizeResult(col_ind=p, fun=fun, nit=0)
+    A, B = square(A, "A"), square(B, "B")
+    return run(A, B, maximize, pairs, _generator(rng), **given)
+
+
+# -- input, with SciPy's messages ------------------------------------------------------------------------
+
+
+def _matrix(M: Any) -> Any:
+    return M if is_sparse(M) else np.atleast_2d(M)
+
+
+def _matching(pairs: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
+    """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
+    pairs = np.array(np.empty((0, 2)) if pairs is None else pairs, dtype=np.int64, ndmin=2)
+    if pairs.size == 0 and pairs.ndim == 2:
+        pairs = pairs.reshape(0, 2)
+    n = A.shape[0]
+    checks = (
+        (A.shape[0] == A.shape[1], "`A` must be square"),
+        (B.shape[0] == B.shape[1], "`B` must be square"),
+        (A.ndim == B.ndim == 2, "`A` and `B` must have exactly two dimensions"),
+        (A.shape == B.shape, "`A` and `B` matrices must be of equal size"),
+        (pairs.shape[0] <= n, f"`{name}` can have only as many {what} as there are nodes"),
+        (pairs.shape[1] == 2, f"`{name}` must have two columns"),
+        (pairs.ndim == 2, f"`{name}` must have exactly two dimensions"),
+        ((pairs >= 0).all(), f"`{name}` must contain only positive indices"),
+        ((pairs < n).all(), f"`{name}` entries must be less than number of nodes"),
+        (all(len(np.unique(c)) == len(c) for c in pairs.T), f"`{name}` column entries must be unique"),
+    )
+    for holds, message in checks:
+        if not holds:
+            raise ValueError(message)
+    return pairs
+
+
+def _check_faq_options(given: dict[str, Any]) -> None:
+    if given.get("maxiter") is not None:
+        given["maxiter"] = operator.index(given["maxiter"])
+        if given["maxiter"] <= 0:
+            raise ValueError("'maxiter' must be a positive integer")
+    P0 = given.get("P0", "barycenter")
+    if isinstance(P0, str) and P0 not in ("barycenter", "randomized"):
+        raise ValueError("Invalid 'P0' parameter string; it must be 'barycenter' or 'randomized'")
+    if not given.get("tol", 1.0) > 0:
+        raise ValueError("'tol' must be a positive float")
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    if isinstance(rng, np.random.RandomState):
+        return np.random.Generator(rng._bit_generator)
+    return _validate.generator(None if rng is np.random else rng)
+
+
+def _start(P0: Any, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the doubly stochastic n x n matrix that P0 stands for."""
+    if isinstance(P0, str):
+        centre = np.full((n, n), 1.0 / n)
+        return centre if P0 == "barycenter" else 0.5 * (centre + _sinkhorn(rng.uniform(size=(n, n))))
+    P0 = np.array(P0, dtype=np.float64, ndmin=2)
+    if P0.shape != (n, n):
+        raise ValueError("`P0` matrix must have shape m' x m', where m'=n-m")
+    sums = (P0.sum(axis=0), P0.sum(axis=1))
+    if (P0 < 0).any() or not all(np.allclose(s, 1) for s in sums):
+        raise ValueError("`P0` matrix must be doubly stochastic")
+    return P0
+
+
+def _sinkhorn(K: np.ndarray, tol: float = 1e-3, iterations: int = 1000) -> np.ndarray:
+    """Return K with rows and columns scaled so that their sums are 1 to within tol (Sinkhorn and Knopp)."""
+    rows = 1.0 / (K @ (1.0 / K.sum(axis=0)))
+    X = K
+    for _ in range(iterations):
+        if max(np.abs(X.sum(axis=axis) - 1.0).max() for axis in (0, 1)) < tol:
+            break
+        columns = 1.0 / (rows @ K)
+        rows = 1.0 / (K @ columns)
+        X = rows[:, None] * K * columns
+    return X
+
+
+# -- the methods -----------------------------------------------------------------------------------------
+
+
+def _faq(
+    A: Any,
+    B: Any,
+    maximize: bool,
+    pairs: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    P0: Any = "barycenter",
+    shuffle_input: bool = False,
+    maxiter: int = 30,
+    tol: float = 0.03,
+) -> OptimizeResult:
+    from dcfw.qap.faq import faq
+
+    A, B = dense(A), dense(B)
+    n = len(A)
+    P = _start(P0, n - len(pairs), rng)
+    i, j = pairs.T
+    rows, columns = np.setdiff1d(np.arange(n), i), np.setdiff1d(np.arange(n), j)
+    if shuffle_input:
+        columns = rng.permutation(columns)
+    sign = -1.0 if maximize else 1.0
+    a, b = sign * A.astype(np.float64), B.astype(np.float64)
+    C = None
+    if len(pairs):
+        C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
+    P, nit = faq(a[np.ix_(rows, rows)], b[np.ix_(columns, columns)], C, P, maxiter=maxiter, tol=tol)
+    p = np.empty(n, dtype=np.int64)
+    p[i] = j
+    p[rows] = columns[round_to_permutation(P)]
+    return OptimizeResult(col_ind=p, fun=evaluate(A, B, p), nit=nit)
+
+
+def _two_opt(
+    A: Any,
+    B: Any,
+    maximize: bool,
+    pairs: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    partial_guess: Any = None,
+) -> OptimizeResult:
+    from dcfw.qap.swaps import descend_in_order
+
+    n = A.shape[0]
+    guess = _matching(partial_guess, A, B, "partial_guess", "entries")
+    p = np.full(n, -1, dtype=np.int64)
+    p[pairs[:, 0]] = pairs[:, 1]
+    # A guess gives way to the given pairs, in its row and in its column.
+    useful = ~np.isin(guess[:, 0], pairs[:, 0]) & ~np.isin(guess[:, 1], pairs[:, 1])
+    p[guess[useful, 0]] = guess[useful, 1]
+    p[p < 0] = rng.permutation(np.setdiff1d(np.arange(n), p[p >= 0]))
+    order = np.concatenate([pairs[:, 0], np.setdiff1d(np.arange(n), pairs[:, 0])])
+    a = A[order][:, order]
+    q, nit = descend_in_order(-a if maximize else a, B, p[order], fixed=len(pairs))
+    p[order] = q
+    return OptimizeResult(col_ind=p, fun=evaluate(A, B, p), nit=nit)
+
+
+def _own(
+    A: Any,
+    B: Any,
+    maximize: bool,
+    pairs: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    P0: Any = None,
+    shuffle_input: bool = False,
+    tol: float | None = None,
+    C: Any = None,
+    **options: Any,
+) -> OptimizeResult:
+    from dcfw.qap.solver import solve
+
+    n = A.shape[0]
+    if P0 is not None:
+        # SciPy is content with sums of 1 to three digits.
+        free = n - len(pairs)
+        options.setdefault("init", Birkhoff(free).project(_start(P0, free, rng)))
+    if tol is not None:
+        options.setdefault("rtol", min(tol, 1.0))
+    order = np.arange(n)
+    if shuffle_input:
+        free = np.setdiff1d(order, pairs[:, 1])
+        order[free] = rng.permutation(free)
+        place = np.argsort(order)
+        pairs = np.column_stack([pairs[:, 0], place[pairs[:, 1]]])
+        B = B[order][:, order]
+        C = None if C is None else np.asarray(dense(C))[:, order]
+    result = solve(
+        A, B, C, maximize=maximize, partial_match=pairs if len(pairs) else None, rng=rng, **options
+    )
+    if shuffle_input:
+        result.permutation = order[result.permutation]
+        result.x = result.relaxed = result.x[:, np.argsort(order)]
+    result.col_ind = result.permutation
+    return result
+
+
+_METHODS: dict[str, tuple[tuple[str, ...], Callable[..., OptimizeResult]]] = {
+    "faq": (FAQ_OPTIONS, _faq),
+    "2opt": (("partial_guess",), _two_opt),
+}

@@ -1,0 +1,147 @@
+"""``dcfw qap`` solves files and named instances, and says in one line what is wrong with its input."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dcfw import qap
+from dcfw.cli import app
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["qap", *map(str, arguments)])
+
+
+def numbers(*matrices):
+    return "\n".join(" ".join(map(str, row)) for M in matrices for row in np.atleast_2d(M).tolist())
+
+
+@pytest.fixture
+def problem():
+    return qap.generators.li_pardalos((3, 3), rng=0)
+
+
+@pytest.fixture
+def file(problem, tmp_path):
+    path = tmp_path / "grid9.dat"
+    path.write_text(f"{problem.n}\n{numbers(problem.A, problem.B)}\n")
+    return path
+
+
+@pytest.fixture
+def library(file, monkeypatch):
+    """A data folder with one instance, grid9, whose best value is known from its .sln file."""
+    folder = file.parent / "qaplib"
+    folder.mkdir()
+    file = file.rename(folder / file.name)
+    instance = qap.read(file)
+    known = qap.generators.li_pardalos((3, 3), rng=0)
+    p = " ".join(str(j + 1) for j in known.permutation)
+    (folder / "grid9.sln").write_text(f"{instance.n} {known.best}\n{p}\n")
+    monkeypatch.setenv("DCFW_DATA", str(folder.parent))
+    return folder
+
+
+def test_a_file_is_solved_and_the_value_is_that_of_the_permutation(problem, file):
+    done = call(file, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["value"] == qap.evaluate(problem.A, problem.B, found["permutation"]) == problem.best
+    assert (found["instance"], found["n"], found["starts"]) == ("grid9", 9, 10)
+    assert found["best_known"] is found["relative_error"] is None
+    low, high = found["dc_gap"]
+    assert 0.0 <= low <= high
+
+
+def test_options_reach_the_solver(file):
+    found = json.loads(
+        call(file, "--method", "fw", "--restarts", 3, "--polish", "none", "--seed", 1, "--json").stdout
+    )
+    assert (found["method"], found["split"], found["starts"]) == ("fw", "none", 3)
+    found = json.loads(call(file, "--split", "spectral", "--restarts", 1, "--json").stdout)
+    assert (found["method"], found["split"], found["starts"]) == ("dcfw", "spectral", 1)
+    lowest = json.loads(call(file, "--json").stdout)["value"]
+    assert json.loads(call(file, "--maximize", "--json").stdout)["value"] > lowest
+
+
+def test_the_same_seed_gives_the_same_permutation(file):
+    first, second = (json.loads(call(file, "--seed", 3, "--json").stdout) for _ in range(2))
+    assert first["permutation"] == second["permutation"]
+
+
+def test_automatic_restarts_fill_the_time_limit(file):
+    found = json.loads(call(file, "--restarts", "auto", "--time-limit", 0.3, "--json").stdout)
+    assert found["starts"] > 1
+    assert found["seconds"] >= 0.3
+
+
+def test_a_name_is_looked_up_in_the_data_folder_and_the_error_is_relative(library, problem):
+    found = json.loads(call("grid9", "--json").stdout)
+    assert found["best_known"] == problem.best
+    assert found["relative_error"] == 0.0
+    printed = call("grid9").stdout
+    assert "grid9, n = 9" in printed
+    assert f"best known   {problem.best}" in printed
+    assert "error        0 %" in printed
+
+
+def test_the_text_has_value_certificate_and_permutation(file, problem):
+    done = call(file)
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines()[1:])
+    p = np.array(lines["permutation"].split(), dtype=int)
+    assert int(lines["value"]) == qap.evaluate(problem.A, problem.B, p)
+    assert "DC gap in [" in lines["relaxation"]
+    assert "best" not in lines
+
+
+def test_a_file_with_the_name_and_the_numbers_of_a_qaplib_instance_has_its_best_value(tmp_path):
+    # The generator makes tai12a number by number, which is what the checksum is taken of.
+    uniform = qap.generators.taillard_uniform(12, seed=qap.generators.TAILLARD_SEED)
+    path = tmp_path / "tai12a.dat"
+    path.write_text(f"12\n{numbers(uniform.A, uniform.B)}\n")
+    found = json.loads(call(path, "--json").stdout)
+    assert (found["best_known"], found["best_known_status"]) == (224416, "optimal")
+    path.write_text(f"12\n{numbers(uniform.A, uniform.A)}\n")
+    assert json.loads(call(path, "--json").stdout)["best_known"] is None
+
+
+def test_a_wrong_name_is_answered_with_near_ones(library):
+    done = call("grid8")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "did you mean 'grid9'?" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_cut_short_is_refused_with_its_last_line(file):
+    file.write_text("\n".join(file.read_text().splitlines()[:12]))
+    done = call(file)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "grid9.dat is cut short" in done.stderr
+    assert "last line, 12" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--restarts", "many"], "--restarts must be a positive integer or 'auto'"),
+        (["--restarts", "0"], "restarts must be"),
+        (["--split", "spectra"], "did you mean 'spectral'?"),
+        (["--method", "newton"], "method must be one of"),
+        (["--polish", "3opt"], "polish must be one of"),
+        (["--time-limit", "-1"], "time_limit must be"),
+    ],
+)
+def test_a_wrong_value_is_one_line_and_exit_code_1(file, arguments, said):
+    done = call(file, *arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_file_and_a_solution_file_are_refused(tmp_path):
+    assert "No such file" in call(tmp_path / "none.dat").stderr
+    assert "give the instance" in call(tmp_path / "nug12.sln").stderr
+    assert call("nug12", "--no-such-option").exit_code == 2

@@ -1,0 +1,149 @@
+"""Decompositions: f - g is phi, both parts are convex, and single functions are split by the stated rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dcfw
+from dcfw import functions, sets, splits
+
+N = 5
+
+
+def smooth(lipschitz=1.0):
+    return functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=lipschitz)
+
+
+def concave():
+    return functions.WeaklyConcave(lambda x: min(x @ x, 1.0), lambda x: 2 * x * (x @ x < 1), modulus=2.0)
+
+
+def indefinite(seed: int = 0):
+    return functions.Quadratic(np.random.default_rng(seed).standard_normal((N, N)), np.ones(N))
+
+
+def kinked():
+    """p - q with a nonconvex p and a nonsmooth q."""
+    return indefinite() - functions.L1Norm()
+
+
+CASES = {
+    "sliding a quadratic": (splits.sliding(indefinite()), indefinite()),
+    "sliding a smooth function": (splits.sliding(smooth(), 1.5), smooth()),
+    "sliding p - q": (splits.sliding(kinked()), kinked()),
+    "sliding a weakly concave function": (splits.sliding(concave()), concave()),
+    "proximal quadratic": (splits.proximal(indefinite()), indefinite()),
+    "proximal smooth function": (splits.proximal(smooth()), smooth()),
+    "proximal p - q": (splits.proximal(kinked()), kinked()),
+    "strengthened": (splits.strengthen(splits.sliding(smooth()), 0.5), smooth()),
+    "strengthened p - q": (splits.strengthen(splits.proximal(kinked()), 2.0), kinked()),
+    "chosen": (splits.choose(indefinite()), indefinite()),
+}
+every_split = pytest.mark.parametrize(("dc", "phi"), CASES.values(), ids=CASES.keys())
+
+
+def sample(count: int = 8):
+    rng = np.random.default_rng(4)
+    return [rng.uniform(-1, 1, N) for _ in range(count)]
+
+
+@every_split
+def test_the_difference_is_phi(dc, phi):
+    for x in sample():
+        assert dc.f.value(x) - dc.g.value(x) == pytest.approx(phi.value(x), abs=1e-12)
+        assert dc.value(x) == pytest.approx(phi.value(x), abs=1e-12)
+        np.testing.assert_allclose(dc.f.grad(x) - dc.g.grad(x), phi.grad(x), atol=1e-12)
+        np.testing.assert_allclose(dc.grad(x), phi.grad(x), atol=1e-12)
+
+
+@every_split
+def test_both_parts_are_convex(dc, phi):
+    for part in (dc.f, dc.g):
+        for x in sample():
+            value, slope, _ = part.linearise(x)
+            for y in sample():
+                assert part.value(y) >= value + slope @ (y - x) - 1e-10
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_constants_of_a_quadratic_are_just_large_enough(seed):
+    phi = indefinite(seed)
+    H = phi.A
+    values = np.linalg.eigvalsh(H)
+    L = splits.sliding(phi).f.lipschitz
+    assert pytest.approx(np.abs(values).max()) == L
+    rho = splits.proximal(phi).g.lipschitz
+    assert np.linalg.eigvalsh(H + rho * np.eye(N))[0] == pytest.approx(max(values[0], 0.0), abs=1e-10)
+
+
+def test_sliding_p_minus_q_needs_the_constant_of_p_only():
+    p = functions.SquaredNorm(3.0)
+    assert splits.sliding(p - functions.L1Norm()).name == "sliding(L=3)"
+
+
+def test_sliding_takes_one_gradient_of_p_per_linearisation():
+    calls = []
+    p = functions.Smooth(lambda x: 0.5 * x @ x, lambda x: calls.append(1) or x, lipschitz=1.0)
+    g = splits.sliding(p - functions.L1Norm()).g
+    g.linearise(np.ones(N))
+    assert len(calls) == 1
+
+
+def test_strengthening_adds_the_same_to_both_sides():
+    dc = functions.SquaredNorm(1.0) - functions.L1Norm()
+    strong = splits.strengthen(dc, 0.5)
+    x = np.arange(1.0, N + 1)
+    assert strong.f.value(x) == pytest.approx(dc.f.value(x) + 0.25 * x @ x)
+    assert strong.g.value(x) == pytest.approx(dc.g.value(x) + 0.25 * x @ x)
+    assert strong.name == "given + 0.5/2 ||x||^2"
+    assert strong.f.lipschitz == 1.5
+
+
+@pytest.mark.parametrize(
+    ("phi", "name"),
+    [
+        (functions.SquaredNorm(), "convex (g = 0)"),
+        (functions.Quadratic(np.eye(N)), "convex (g = 0)"),
+        (functions.Quadratic(np.diag([1.0, -2.0, 0.0, 0.0, 0.0])), "proximal(L=2)"),
+        (smooth(3.0), "sliding(L=3)"),
+        (concave(), "sliding(L=2)"),
+        (functions.SquaredNorm() - functions.L1Norm(), "given"),
+    ],
+    ids=["convex", "psd quadratic", "indefinite quadratic", "smooth", "weakly concave", "dc"],
+)
+def test_the_split_of_a_single_function_follows_the_stated_rule(phi, name):
+    assert splits.choose(phi).name == name
+    res = dcfw.minimize(phi, sets.L2Ball(N), np.full(N, 0.1), maxiter=3)
+    assert res.split == name
+
+
+@pytest.mark.parametrize("split", [splits.sliding, splits.proximal])
+def test_every_split_of_one_objective_reaches_a_stationary_point(split):
+    phi = indefinite()
+    res = dcfw.minimize(split(phi), sets.L2Ball(N), tol=1e-7, maxiter=5000)
+    assert res.success
+    assert res.fun == pytest.approx(phi.value(res.x), abs=1e-12)
+    assert dcfw.gaps.fw_gap(phi, sets.L2Ball(N), res.x) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: splits.sliding(smooth(None)), ValueError, r"L must be given for splits\.sliding"),
+        (lambda: splits.proximal(smooth(None)), ValueError, r"L must be given for splits\.proximal"),
+        (lambda: splits.sliding(smooth(), L=0.0), ValueError, r"L must be a number in \(0"),
+        (lambda: splits.sliding(smooth(), L="1"), TypeError, r"L must be a real number"),
+        (lambda: splits.proximal(concave()), ValueError, r"phi must be smooth.*splits\.sliding"),
+        (lambda: splits.strengthen(smooth(), 1.0), TypeError, r"dc must be a difference f - g, got Smooth"),
+        (lambda: splits.strengthen(kinked(), 0.0), ValueError, r"mu must be a number in \(0"),
+        (lambda: splits.sliding(3.0), TypeError, r"phi must be a function object"),
+        (lambda: splits.choose(smooth(None)), ValueError, r"without a known Lipschitz constant.*method='fw'"),
+    ],
+)
+def test_bad_input_is_refused_by_name(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
