@@ -318,8 +318,9 @@ def _trade(axes: Any, points: Mapping[str, tuple[float, float]]) -> None:
     for method, (solves, error) in points.items():
         colour, marker, line = STYLES[method]
         axes.plot(
-            [solves], [error], marker=marker, color=colour, linestyle=line, linewidth=1.6, label=title(method),
-            markersize=12 if marker == "*" else 9, markeredgecolor="white", markeredgewidth=0.8,
+            [solves], [error], marker=marker, color=colour, linestyle=line, label=title(method),
+            linewidth=1.6, markersize=12 if marker == "*" else 9,
+            markeredgecolor="white", markeredgewidth=0.8,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.margins(x=0.18, y=0.18)

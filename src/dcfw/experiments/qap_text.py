@@ -117,7 +117,7 @@ def _what(summary: Summary) -> list[str]:
                 + ", ".join(f"{title(m)} {_duration(s)}" for m, s in run["seconds"].items()),
                 *(f"- software: {text}" for text in versions),
                 "- times are wall-clock seconds of one process and depend on the machine and on what else it "
-                "did; LAP solves and values do not",
+                "did; values and LAP solves do not, up to rounding in the linear algebra",
             ]
         ),
     ]
@@ -169,7 +169,7 @@ def _heat_map(summary: Summary, figures: Sequence[str]) -> list[str]:
             [
                 f"{title(cell['row'])} < {title(cell['column'])}",
                 f"{ours['instances']} x {len(ours['seeds'])}",
-                _interval(ours),
+                _interval(ours, 2),
                 f"{ours['fraction']:.1%}",
                 _interval(published, 2),
                 f"{published['fraction']:.1%}",
@@ -200,7 +200,7 @@ def _common(common: Mapping[str, Any] | None) -> list[str]:
     wins = {(cell["row"], cell["column"]): _interval(cell) for cell in common["cells"]}
     return [
         f"The same on the one set that all of {', '.join(title(m) for m in methods)} have "
-        f"({common['instances']} instances, seeds {_seeds(common['seeds'])}), row against column:",
+        f"(instances: {common['instances']}; seeds: {_seeds(common['seeds'])}), row against column:",
         table(
             ["", *map(title, methods)],
             [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods],
@@ -249,7 +249,7 @@ def _costs(summary: Summary, figures: Sequence[str]) -> list[str]:
     ]
     if not lines:
         return []
-    aside = ", ".join(f"{title(m)} ({count} instances)" for m, count in found["set_aside"].items())
+    aside = ", ".join(f"{title(m)} (instances: {count})" for m, count in found["set_aside"].items())
     header = [
         "method",
         "LAP solves",
@@ -300,7 +300,7 @@ def _coverage(summary: Summary) -> list[str]:
     for entry in run["coverage"]:
         seen[entry["method"]] += len(entry["seeds"])
     few = [
-        f"- {title(m)}: {seen.get(m, 0)} of {PUBLISHED_RUNS} seeds"
+        f"- {title(m)}: {seen.get(m, 0)} of {PUBLISHED_RUNS} seeds were run"
         for m in PAPER_METHODS
         if seen.get(m, 0) < PUBLISHED_RUNS
     ]
@@ -313,7 +313,7 @@ def _coverage(summary: Summary) -> list[str]:
         table(["method", "seeds", "instances", f"missing of {total}"], lines),
     ]
     if few:
-        result.append("Seeds that are missing altogether:\n\n" + "\n".join(few))
+        result.append(f"Methods with fewer than the paper's {PUBLISHED_RUNS} seeds:\n\n" + "\n".join(few))
     if notes:
         result.append(
             "Instances that are missing (shown where they are few; `summary.json` has all):\n\n"

@@ -122,9 +122,9 @@ def _matrix(M: Any) -> Any:
     return M if is_sparse(M) else np.atleast_2d(M)
 
 
-def _matching(pairs: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
+def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
     """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
-    pairs = np.array(np.empty((0, 2)) if pairs is None else pairs, dtype=np.int64, ndmin=2)
+    pairs = np.array(np.empty((0, 2)) if given is None else given, dtype=np.int64, ndmin=2)
     if pairs.size == 0 and pairs.ndim == 2:
         pairs = pairs.reshape(0, 2)
     n = A.shape[0]
@@ -169,13 +169,13 @@ def _start(P0: Any, n: int, rng: np.random.Generator) -> np.ndarray:
     if isinstance(P0, str):
         centre = np.full((n, n), 1.0 / n)
         return centre if P0 == "barycenter" else 0.5 * (centre + _sinkhorn(rng.uniform(size=(n, n))))
-    P0 = np.array(P0, dtype=np.float64, ndmin=2)
-    if P0.shape != (n, n):
+    P = np.array(P0, dtype=np.float64, ndmin=2)
+    if P.shape != (n, n):
         raise ValueError("`P0` matrix must have shape m' x m', where m'=n-m")
-    sums = (P0.sum(axis=0), P0.sum(axis=1))
-    if (P0 < 0).any() or not all(np.allclose(s, 1) for s in sums):
+    sums = (P.sum(axis=0), P.sum(axis=1))
+    if (P < 0).any() or not all(np.allclose(s, 1) for s in sums):
         raise ValueError("`P0` matrix must be doubly stochastic")
-    return P0
+    return P
 
 
 def _sinkhorn(K: np.ndarray, tol: float = 1e-3, iterations: int = 1000) -> np.ndarray:

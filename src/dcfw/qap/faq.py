@@ -42,10 +42,8 @@ def faq(
     >>> path = np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1)
     >>> costs = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     >>> P, nit = faq(path, costs, None, np.full((3, 3), 1 / 3), maxiter=30, tol=0.03)
-    >>> P.round(2)
-    array([[0.5, 0.5, 0. ],
-           [0. , 0. , 1. ],
-           [0.5, 0.5, 0. ]])
+    >>> P[1].round(2)  # the middle of the path is the node with the cheap connections
+    array([0., 0., 1.])
     """
     n = len(A)
     phi = relaxation(A, B, C)

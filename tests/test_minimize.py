@@ -1,0 +1,757 @@
+"""minimize: every method with every step on every set and backend, and everything that can end a run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from set_cases import every_model, every_set
+
+import dcfw
+from dcfw import Status, callbacks, functions, sets, splits, steps
+from dcfw._arrays import to_numpy
+from dcfw.solvers.cgs import CGS
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
+
+SETS = (
+    sets.Simplex(9),
+    sets.L1Ball(9, radius=2.0),
+    sets.L2Ball(9),
+    sets.LInfBall(9, radius=0.5),
+    sets.LpBall(9, p=1.5),
+    sets.Box(-1.0, 0.5, shape=9),
+    sets.KSparse(9, k=3),
+    sets.Birkhoff(3),
+    sets.NuclearBall((3, 3), radius=2.0),
+    sets.SpectralBall((3, 3)),
+    sets.Spectraplex(3),
+)
+every_domain = pytest.mark.parametrize("domain", SETS, ids=repr)
+
+# Method and step, every pair that means something (FW-K and FW-M bring their own steps).
+METHODS = [
+    *itertools.product(["dcfw", "fw", "cgs"], ["exact", "open-loop", "short", "backtracking"]),
+    ("fw-k", "exact"),
+    ("fw-m", "exact"),
+    (CGS(momentum=True), "exact"),
+]
+every_method = pytest.mark.parametrize(
+    ("method", "step"), METHODS, ids=[f"{getattr(m, 'name', m)}-{s}{i}" for i, (m, s) in enumerate(METHODS)]
+)
+BACKENDS = ["numpy", "torch", "array_api_strict", "jax.numpy"]
+
+
+def parts(n=9):
+    """Explicit data of a difference of quadratics that is neither convex nor concave."""
+    i = np.arange(n, dtype=float)
+    M = np.cos(np.outer(i, i + 1.0)) + np.diag(1.0 + 0.1 * i)
+    A = M @ M.T / n
+    B = np.diag(0.5 + 0.25 * np.cos(i))
+    return A, np.sin(1.0 + i), B
+
+
+def quadratics(asarray=np.asarray):
+    A, b, B = parts()
+    f = functions.Quadratic(asarray(A), asarray(b), convex=True)
+    return f - functions.Quadratic(asarray(B), convex=True)
+
+
+def true_gap(domain, x):
+    """The FW gap by the definition, from the data."""
+    A, b, B = parts()
+    x = np.asarray(to_numpy(x), dtype=float)
+    grad = ((A - B) @ x.ravel() + b).reshape(x.shape)
+    return float(np.vdot(grad, x - domain.lmo(grad)))
+
+
+def true_value(x):
+    A, b, B = parts()
+    x = np.asarray(to_numpy(x), dtype=float).ravel()
+    return float(0.5 * x @ (A - B) @ x + b @ x)
+
+
+def rough_start(domain):
+    """A point far from stationary."""
+    return domain.lmo(np.asarray(np.cos(np.arange(9.0))).reshape(domain.shape))
+
+
+@every_domain
+@every_method
+def test_every_method_reaches_the_same_stationarity_on_every_set(method, step, domain):
+    x0 = rough_start(domain)
+    first = true_gap(domain, x0)
+    res = dcfw.minimize(
+        quadratics(), domain, x0, method=method, step=step, tol=0.0, rtol=1e-2, maxiter=30_000
+    )
+    assert res.status is Status.CONVERGED, res
+    assert res.success
+    assert res.gap <= 1e-2 * first * (1 + 1e-12)
+    assert true_gap(domain, res.x) == pytest.approx(res.gap, rel=1e-6, abs=1e-9)
+    assert res.fun == pytest.approx(true_value(res.x), rel=1e-12, abs=1e-12)
+    assert domain.contains(res.x)
+    assert res.fun <= true_value(x0) + 1e-12
+    low, high = res.dc_gap
+    assert 0.0 <= low <= high <= res.gap * (1 + 1e-9) or high <= res.history["gap"].min() * (1 + 1e-9)
+
+
+@every_domain
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs"])
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_every_backend_takes_the_same_steps_as_numpy(method, domain, backend):
+    xp = pytest.importorskip(backend)
+    if backend == "array_api_strict" and isinstance(domain, sets.Birkhoff | sets.Spectraplex):
+        pass  # these go through NumPy and back
+    x0 = rough_start(domain)
+    kwargs = {"method": method, "tol": 0.0, "rtol": 0.1, "maxiter": 40, "max_inner": 40}
+    ours = dcfw.minimize(quadratics(), domain, x0, **kwargs)
+    start = xp.asarray(x0)
+    other = dcfw.minimize(quadratics(xp.asarray), domain, start, **kwargs)
+    assert type(other.x) is type(start)
+    assert other.x.dtype == start.dtype
+    tolerance = 1e-4 if "jax" in backend else 1e-9
+    np.testing.assert_allclose(to_numpy(other.x), ours.x, atol=tolerance)
+    if "jax" not in backend:
+        assert (other.nit, other.n_inner, other.n_lmo) == (ours.nit, ours.n_inner, ours.n_lmo)
+    assert other.fun == pytest.approx(ours.fun, rel=max(tolerance, 1e-9))
+
+
+@every_domain
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs"])
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_single_precision_works_and_stays_single(method, domain, backend):
+    xp = pytest.importorskip(backend)
+
+    def single(a):
+        return xp.asarray(np.asarray(a, dtype=np.float32))
+
+    x0 = rough_start(domain)
+    res = dcfw.minimize(
+        quadratics(single), domain, single(x0), method=method, tol=0.0, rtol=5e-2, maxiter=3000, max_inner=500
+    )
+    assert res.status is Status.CONVERGED
+    assert res.x.dtype == xp.float32
+    assert true_gap(domain, res.x) <= 6e-2 * true_gap(domain, x0) + 1e-5
+    assert domain.contains(res.x, tol=1e-5)
+
+
+@every_model
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-m"])
+def test_a_convex_problem_reaches_the_optimum_of_cvxpy(case, method):
+    cp = pytest.importorskip("cvxpy")
+    domain = case.domain
+    n = math.prod(domain.shape)
+    rows = n + 2 if n < 100 else 20
+    i, j = np.mgrid[0:rows, 0:n]
+    A = np.cos(1.0 + i * j) / math.sqrt(rows)
+    b = np.sin(2.0 * np.arange(rows))
+    x = cp.Variable(domain.shape)
+    residual = A @ cp.reshape(x, (n,), order="C") - b
+    program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(residual)), case.model(cp, x))
+    best = program.solve(solver=cp.CLARABEL)
+    res = dcfw.minimize(
+        functions.LeastSquares(A, b), domain, method=method, tol=1e-5, maxiter=400, max_inner=400
+    )
+    # Whether it has converged or not, the gap says how far it can be from the optimum.
+    assert res.fun - res.gap - 1e-6 <= best <= res.fun + 1e-6
+    assert res.gap <= 2e-2 or not res.success
+    assert res.fun - best <= 2e-2
+    assert domain.contains(res.x)
+
+
+@every_set
+def test_plain_functions_run_on_every_set(case):
+    domain = case.domain
+    phi = functions.Smooth(
+        lambda x: float(np.cos(3 * x).sum()), lambda x: -3 * np.sin(3 * x), lipschitz=9.0, convex=False
+    )
+    start = phi.value(domain.start())
+    res = dcfw.minimize(phi, domain, maxiter=30, max_inner=50)
+    assert domain.contains(res.x)
+    assert res.fun <= start + 1e-12
+    assert res.split == "sliding(L=9)"
+
+
+def test_all_methods_agree_on_a_smooth_convex_problem():
+    A, b, _ = parts()
+    y = np.where(b > 0, 1.0, -1.0)
+    f = functions.LogisticLoss(A, y)
+    answers = []
+    for method, step in METHODS:
+        res = dcfw.minimize(f, sets.L2Ball(9), method=method, step=step, tol=1e-6, maxiter=20_000)
+        assert res.success, (method, step, res.message)
+        answers.append(res.fun)
+    assert max(answers) - min(answers) <= 1e-6
+
+
+def test_a_nonsmooth_g_is_handled_by_every_method_for_it():
+    A, b, _ = parts()
+    dc = functions.Quadratic(A, b, convex=True) - functions.L1Norm(0.3)
+    domain = sets.L2Ball(9)
+    for method in ("dcfw", "fw-k", "fw-m"):
+        res = dcfw.minimize(dc, domain, method=method, tol=1e-4, maxiter=50_000)
+        assert res.success, (method, res.message)
+        grad = A @ res.x + b - 0.3 * np.sign(res.x)
+        assert grad @ (res.x - domain.lmo(grad)) <= 1e-4 * (1 + 1e-9)
+
+
+def test_weakly_concave_objectives_are_minimised_by_sliding():
+    # The smaller of two paraboloids: nonsmooth, nonconvex.
+    centres = np.array([[1.0, 0.0], [0.0, 1.5]])
+
+    def which(x):
+        return int(np.argmin(((x - centres) ** 2).sum(axis=1)))
+
+    phi = functions.WeaklyConcave(
+        lambda x: 0.5 * ((x - centres) ** 2).sum(axis=1).min(), lambda x: x - centres[which(x)], modulus=1.0
+    )
+    res = dcfw.minimize(phi, sets.L2Ball(2), np.array([0.1, 0.2]), tol=1e-6)
+    assert res.success
+    np.testing.assert_allclose(res.x, [0.0, 1.0], atol=1e-2)
+
+
+# -- users' own objects ---------------------------------------------------------------------------------
+
+
+class Ball:
+    """A user's set with the three verbs only."""
+
+    def lmo(self, G):
+        return -G / np.linalg.norm(G) if np.linalg.norm(G) > 0 else np.eye(len(G))[0]
+
+    def contains(self, x):
+        return float(x @ x) <= 1 + 1e-9
+
+    def start(self):
+        return np.zeros(9)
+
+
+class F:
+    def value(self, x):
+        A, b, _ = parts()
+        return 0.5 * x @ A @ x + b @ x
+
+    def grad(self, x):
+        A, b, _ = parts()
+        return A @ x + b
+
+
+class G:
+    def value(self, x):
+        return 0.5 * x @ parts()[2] @ x
+
+    def grad(self, x):
+        return parts()[2] @ x
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-m", FWK(C=40.0), CGS(L=4.0), FWM(L=1.0)])
+def test_objects_with_the_bare_methods_are_enough(method):
+    res = dcfw.minimize(functions.DC(F(), G()), Ball(), method=method, tol=1e-4, maxiter=50_000)
+    assert res.success, res
+    reference = dcfw.minimize(quadratics(), sets.L2Ball(9), tol=1e-4)
+    assert res.fun == pytest.approx(reference.fun, abs=1e-3)
+
+
+def test_plain_callables_are_enough():
+    f = functions.Smooth(F().value, F().grad, convex=True)
+    g = functions.Convex(G().value, G().grad, differentiable=True)
+    res = dcfw.minimize(f - g, Ball(), restarts=3, rng=0)
+    assert res.success
+    assert res.fun == pytest.approx(dcfw.minimize(quadratics(), sets.L2Ball(9), np.zeros(9)).fun, abs=1e-3)
+
+
+def test_a_single_object_of_the_users_own_runs_with_fw():
+    res = dcfw.minimize(F(), Ball(), method="fw", tol=1e-4, maxiter=20_000)
+    assert res.success
+    assert res.split == "none"
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_x0_is_never_written_to(read_only):
+    x0 = np.asfortranarray(rough_start(sets.Birkhoff(3)))
+    copy = x0.copy()
+    x0.setflags(write=not read_only)
+    for method, step in METHODS:
+        dcfw.minimize(quadratics(), sets.Birkhoff(3), x0, method=method, step=step, maxiter=5)
+        np.testing.assert_array_equal(x0, copy)
+
+
+def test_a_list_is_a_start_and_a_result_is_one_too():
+    first = dcfw.minimize(quadratics(), sets.L2Ball(9), [0.0] * 9, maxiter=2, tolerance=0.1)
+    second = dcfw.minimize(quadratics(), sets.L2Ball(9), first.x)
+    assert second.fun <= first.fun
+
+
+def test_the_solve_takes_the_dtype_of_the_data():
+    res = dcfw.minimize(quadratics(), sets.Simplex(9), np.full(9, 1 / 9, dtype=np.float32), maxiter=2)
+    assert res.x.dtype == np.float64
+
+
+def test_torch_starts_are_detached():
+    torch = pytest.importorskip("torch")
+    x0 = torch.full((9,), 1 / 9, dtype=torch.float64, requires_grad=True)
+    res = dcfw.minimize(quadratics(torch.asarray), sets.Simplex(9), x0, maxiter=3)
+    assert not res.x.requires_grad
+
+
+def test_autodiff_objectives_are_minimised():
+    torch = pytest.importorskip("torch")
+    phi = functions.autodiff(lambda x: torch.cos(3 * x).sum(), lipschitz=9.0)
+    x0 = torch.full((4,), 0.1, dtype=torch.float64)
+    res = dcfw.minimize(phi, sets.L2Ball(4), x0, tol=1e-4, maxiter=200)
+    by_hand = functions.Smooth(lambda x: np.cos(3 * x).sum(), lambda x: -3 * np.sin(3 * x), lipschitz=9.0)
+    same = dcfw.minimize(by_hand, sets.L2Ball(4), x0.numpy(), tol=1e-4, maxiter=200)
+    assert res.fun == pytest.approx(same.fun, abs=1e-8)
+
+
+def test_matrix_sensing_on_the_nuclear_ball_runs():
+    i, j = np.mgrid[0:30, 0:20]
+    A = np.cos(1.0 + i * j)
+    truth = np.outer(np.arange(1.0, 6.0), [1.0, -1.0, 2.0, 0.5])
+    f = functions.LeastSquares(A, A @ truth.ravel())
+    radius = np.linalg.svd(truth, compute_uv=False).sum()
+    res = dcfw.minimize(f, sets.NuclearBall((5, 4), radius=radius), tol=1e-3)
+    assert res.fun <= 1e-3
+
+
+# -- what ends a run ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs", CGS(momentum=True)])
+@pytest.mark.parametrize("budget", [1, 2, 3, 7, 20, 33])
+def test_the_lmo_budget_is_never_exceeded_and_the_gap_is_known(method, budget):
+    domain = sets.Simplex(9)
+    res = dcfw.minimize(quadratics(), domain, rough_start(domain), method=method, max_lmo=budget, tol=0.0)
+    assert res.status is Status.MAX_LMO
+    assert res.n_lmo <= budget
+    assert res.gap == pytest.approx(true_gap(domain, res.x), rel=1e-7)
+    assert not res.success
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs"])
+@pytest.mark.parametrize("limit", [0, 1, 4])
+def test_maxiter_counts_outer_steps(method, limit):
+    domain = sets.Simplex(9)
+    res = dcfw.minimize(quadratics(), domain, rough_start(domain), method=method, maxiter=limit, tol=0.0)
+    assert res.status is Status.MAXITER
+    assert res.nit == limit
+    assert len(res.history) == limit + 1
+    assert res.gap == pytest.approx(true_gap(domain, res.x), rel=1e-7)
+
+
+def test_max_inner_ends_inner_loops_without_an_extra_lmo_call():
+    domain = sets.Simplex(9)
+    res = dcfw.minimize(
+        quadratics(), domain, rough_start(domain), max_inner=3, maxiter=5, tolerance=1e-9, tol=0.0
+    )
+    assert res.n_inner == 15
+    assert res.n_lmo == 16  # three steps need three calls; the last one tests the point returned
+
+
+def test_the_first_gap_sets_the_relative_tolerance():
+    domain = sets.L2Ball(9)
+    res = dcfw.minimize(quadratics(), domain, rough_start(domain), tol=0.0, rtol=0.5)
+    assert res.success
+    gaps = res.history["gap"]
+    assert gaps[-1] <= 0.5 * gaps[0]
+    assert (gaps[:-1] > 0.5 * gaps[0]).all()
+    already = dcfw.minimize(quadratics(), domain, rtol=1.0)
+    assert (already.nit, already.status) == (0, Status.CONVERGED)
+
+
+class Slow:
+    """A simplex whose oracle takes its time."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def lmo(self, G):
+        time.sleep(self.seconds)
+        s = np.zeros_like(G)
+        s[np.argmin(G)] = 1.0
+        return s
+
+    def contains(self, x):
+        return bool((x >= -1e-9).all() and abs(x.sum() - 1.0) < 1e-9)
+
+    def start(self):
+        return np.full(9, 1 / 9)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "cgs"])
+def test_the_time_limit_ends_a_run_with_a_feasible_point(method):
+    domain = Slow(2e-3)
+    kwargs = {"time_limit": 0.03, "tol": 0.0, "tolerance": 1e-9, "maxiter": 10**6}
+    res = dcfw.minimize(quadratics(), domain, method=method, **kwargs)
+    assert res.status is Status.TIME_LIMIT
+    assert domain.contains(res.x)
+    assert res.fun == pytest.approx(true_value(res.x))
+    assert res.n_lmo <= 15
+    assert res.fun <= true_value(domain.start())
+
+
+def test_no_time_means_the_start():
+    res = dcfw.minimize(quadratics(), sets.Simplex(9), time_limit=0.0, tol=0.0)
+    assert res.status is Status.TIME_LIMIT
+    assert res.nit == 0
+    np.testing.assert_allclose(res.x, 1 / 9)
+    assert math.isfinite(res.gap)
+
+
+def test_the_callback_sees_every_outer_step():
+    seen = []
+    res = dcfw.minimize(
+        quadratics(),
+        sets.Simplex(9),
+        rough_start(sets.Simplex(9)),
+        callback=lambda intermediate_result: seen.append(intermediate_result),
+        maxiter=6,
+        tol=0.0,
+    )
+    assert [r.nit for r in seen] == [0, 1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal([r.fun for r in seen], res.history["fun"])
+    for r in seen:
+        assert r.fun == pytest.approx(true_value(r.x), abs=1e-9)
+        assert isinstance(r, dcfw.Result)
+        assert str(r)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs"])
+def test_stop_iteration_from_the_callback_has_its_own_status(method):
+    def stop(intermediate_result):
+        if intermediate_result.nit == 2:
+            raise StopIteration("enough for today")
+
+    res = dcfw.minimize(
+        quadratics(), sets.Simplex(9), rough_start(sets.Simplex(9)), method=method, callback=stop, restarts=3
+    )
+    assert res.status is Status.CALLBACK
+    assert res.nit == 2
+    assert "enough for today" in res.message
+    assert len(res.restart_values) == 1
+
+
+def test_a_callback_in_a_restart_ends_all_restarts():
+    calls = []
+
+    def stop(intermediate_result):
+        calls.append(intermediate_result.nit)
+        if calls.count(0) == 2:
+            raise StopIteration
+
+    res = dcfw.minimize(quadratics(), sets.L2Ball(9), callback=stop, restarts=5, rng=1)
+    assert len(res.restart_values) == 2
+
+
+def test_other_exceptions_of_the_callback_are_the_users():
+    def fail(intermediate_result):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        dcfw.minimize(quadratics(), sets.Simplex(9), callback=fail)
+
+
+def test_ready_made_callbacks(capsys):
+    res = dcfw.minimize(quadratics(), sets.L2Ball(9), callback=callbacks.target(-0.5), tol=0.0)
+    assert res.status is Status.CALLBACK
+    assert res.fun <= -0.5
+    dcfw.minimize(quadratics(), sets.L2Ball(9), callback=callbacks.progress(every=0.0), maxiter=3, tol=0.0)
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert len(written.err.splitlines()) == 4
+    assert "gap" in written.err
+
+
+def test_nothing_is_printed(capsys):
+    dcfw.minimize(quadratics(), sets.Simplex(9), restarts=2)
+    written = capsys.readouterr()
+    assert written.out == written.err == ""
+
+
+class Faulty:
+    """A problem whose oracles fail in a given way at their n-th call; counts the calls of each."""
+
+    def __init__(self, oracle="", at=10**9, fault="nan", affine=False):
+        self.oracle, self.at, self.fault = oracle, at, fault
+        self.calls = dict.fromkeys(("f.value", "f.grad", "g.value", "g.grad", "lmo"), 0)
+        outer = self
+
+        class Part:
+            convex = True
+
+            def __init__(self, name, function):
+                self.name, self.function = name, function
+                self.affine_grad = affine
+                self.lipschitz = 3.0
+
+            def value(self, x):
+                return outer.answer(f"{self.name}.value", self.function.value(x))
+
+            def grad(self, x):
+                return outer.answer(f"{self.name}.grad", self.function.grad(x))
+
+        A, b, B = parts()
+        self.f = Part("f", functions.Quadratic(A, b))
+        self.g = Part("g", functions.Quadratic(B))
+        self.phi = functions.DC(self.f, self.g)
+
+    shape = (9,)
+    diameter = math.sqrt(2.0)
+
+    def answer(self, name, value):
+        self.calls[name] += 1
+        if name != self.oracle or self.calls[name] < self.at:
+            return value
+        if self.fault == "interrupt":
+            raise KeyboardInterrupt
+        if self.fault == "shape":
+            return np.append(value, 0.0)
+        if self.fault == "column":
+            return value[:, None]
+        if self.fault == "list":
+            return list(value)
+        return value * np.nan
+
+    def lmo(self, G):
+        s = np.zeros(9)
+        s[np.argmin(G)] = 1.0
+        return self.answer("lmo", s)
+
+    def contains(self, x):
+        return sets.Simplex(9).contains(x)
+
+    def start(self):
+        return np.eye(9)[3]
+
+
+NAMES = {
+    "f.grad": "f.grad",
+    "g.grad": "the subgradient of g",
+    "g.value": "g.value",
+    "f.value": "f.value",
+    "lmo": "the set's lmo",
+}
+
+
+@pytest.mark.parametrize("affine", [False, True], ids=["smooth", "affine"])
+@pytest.mark.parametrize("method", ["dcfw", "fw-k", "fw-m"])
+@pytest.mark.parametrize("oracle", ["f.grad", "g.grad", "g.value", "f.value", "lmo"])
+@pytest.mark.parametrize("fault", ["nan", "shape", "column", "list"])
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_oracle_that_breaks_is_named_and_the_best_point_returned(method, oracle, fault, at, affine):
+    if "value" in oracle and fault != "nan":
+        pytest.skip("a value has no shape")
+    if oracle == "f.value" and method == "fw-m":
+        pytest.skip("FW-M looks at phi.value")
+    problem = Faulty(oracle, at, fault, affine)
+    res = dcfw.minimize(problem.phi, problem, method=method, tol=0.0, maxiter=50, max_inner=4)
+    assert res.status is Status.BAD_ORACLE, res
+    name = "phi.value" if method == "fw-m" and oracle == "g.value" and "phi" in res.message else NAMES[oracle]
+    assert name in res.message
+    assert f"in outer step {res.nit + 1}" in res.message
+    assert ("shape" in res.message) == (fault != "nan")
+    assert problem.contains(res.x)
+    assert np.isfinite(res.x).all()
+    if len(res.history):
+        assert res.fun == pytest.approx(true_value(res.x), abs=1e-12)
+        assert res.fun <= res.history["fun"].min() + 1e-12
+
+
+@pytest.mark.parametrize("method", ["fw", "cgs"])
+@pytest.mark.parametrize("fault", ["nan", "shape"])
+@pytest.mark.parametrize("oracle", ["f.grad", "lmo"])
+def test_the_one_function_methods_name_phi(method, fault, oracle):
+    problem = Faulty(oracle, 3, fault)
+    phi = functions.Smooth(problem.f.value, problem.f.grad, lipschitz=3.0)
+    res = dcfw.minimize(phi, problem, method=method, tol=0.0)
+    assert res.status is Status.BAD_ORACLE
+    assert ("phi.grad" if oracle == "f.grad" else "the set's lmo") in res.message
+    assert problem.contains(res.x)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw-k", "fw-m"])
+@pytest.mark.parametrize("oracle", ["f.grad", "g.grad", "g.value", "lmo"])
+@pytest.mark.parametrize("at", [1, 2, 5, 9])
+def test_ctrl_c_inside_an_oracle_returns_the_best_point_so_far(method, oracle, at):
+    problem = Faulty(oracle, at, "interrupt")
+
+    class Phi(functions.DC):  # its values, asked for the result, are not interrupted again
+        def value(self, x):
+            return true_value(x)
+
+    phi = Phi(problem.f, problem.g)
+    res = dcfw.minimize(phi, problem, method=method, tol=0.0, max_inner=4, restarts=3)
+    assert res.status is Status.INTERRUPTED
+    assert problem.contains(res.x)
+    assert res.fun == pytest.approx(true_value(res.x))
+    assert len(res.restart_values) == 1
+    if len(res.history):
+        assert res.fun <= res.history["fun"].min() + 1e-12
+
+
+def test_an_interrupted_run_knows_the_gap_of_a_point_that_was_measured():
+    problem = Faulty("f.grad", 2, "interrupt")
+    res = dcfw.minimize(problem.phi, problem)
+    assert res.gap == pytest.approx(true_gap(problem, res.x))
+
+
+@pytest.mark.parametrize("step", ["exact", "open-loop", "short"])
+def test_an_indefinite_f_is_found_out(step):
+    A = np.diag([1.0, -1.0, -2.0])
+    x0 = np.array([0.2, 0.4, 0.4])
+    quadratic = functions.Quadratic(A, np.array([1.0, 0.0, 0.0]))
+    smooth = functions.Smooth(quadratic.value, quadratic.grad, lipschitz=2.0)
+    for f in (quadratic, smooth):
+        res = dcfw.minimize(f - functions.SquaredNorm(0.1), sets.L2Ball(3), x0, step=step)
+        assert res.status is Status.NOT_CONVEX, (f, res)
+        assert not res.success
+        assert res.dc_gap == (0.0, math.inf)
+        assert "dcfw.check" in res.message
+        assert sets.L2Ball(3).contains(res.x)
+
+
+def test_a_convex_f_is_not_accused_because_of_rounding():
+    i = np.arange(30.0)
+    M = np.outer(np.cos(i), np.sin(i + 1.0))
+    f = functions.Quadratic(1e6 * M @ M.T, convex=True)  # rank one, badly scaled
+    for domain in (sets.Simplex(30), sets.L1Ball(30), sets.L2Ball(30)):
+        res = dcfw.minimize(f - functions.SquaredNorm(1e-3), domain, tol=0.0, maxiter=50, max_inner=100)
+        assert res.status is not Status.NOT_CONVEX
+
+
+def test_at_the_limit_of_rounding_a_run_says_no_progress():
+    f = functions.Quadratic(np.diag([1.0, 3.0]), np.array([0.1, -0.2]))
+    res = dcfw.minimize(f, sets.L2Ball(2, radius=5.0), np.array([1.0, 1.0]), tol=0.0, maxiter=10**6)
+    assert res.status in (Status.NO_PROGRESS, Status.CONVERGED)
+    assert res.n_inner < 10**6
+    np.testing.assert_allclose(res.x, [-0.1, 0.2 / 3], atol=1e-4)
+
+
+# -- restarts -------------------------------------------------------------------------------------------
+
+
+def many_minima():
+    return functions.Smooth(
+        lambda x: float((np.cos(9 * x) + 0.1 * x).sum()), lambda x: -9 * np.sin(9 * x) + 0.1, lipschitz=81.0
+    )
+
+
+def test_restarts_keep_the_best_and_report_all():
+    domain = sets.Box(-1.0, 1.0, shape=3)
+    single = dcfw.minimize(many_minima(), domain, maxiter=50)
+    res = dcfw.minimize(many_minima(), domain, maxiter=50, restarts=6, rng=7)
+    assert len(res.restart_values) == 6
+    assert res.fun == min(res.restart_values)
+    assert res.restart_values[0] == single.fun
+    assert len(set(res.restart_values)) > 1
+    assert res.total_time >= res.time
+    assert "restarts: 6" in str(res)
+
+
+@pytest.mark.parametrize("domain", [sets.Box(-1.0, 1.0, shape=9), Ball()], ids=["ours", "own"])
+def test_restarts_are_seeded(domain):
+    kwargs = {"maxiter": 20, "restarts": 4, "x0": np.full(9, 0.05)}
+    one = dcfw.minimize(many_minima(), domain, rng=3, **kwargs)
+    two = dcfw.minimize(many_minima(), domain, rng=3, **kwargs)
+    three = dcfw.minimize(many_minima(), domain, rng=np.random.default_rng(3), **kwargs)
+    other = dcfw.minimize(many_minima(), domain, rng=4, **kwargs)
+    assert one.restart_values == two.restart_values == three.restart_values
+    assert one.restart_values != other.restart_values
+
+
+def test_restarts_with_torch_start_in_torch():
+    torch = pytest.importorskip("torch")
+    x0 = torch.full((9,), 1 / 9, dtype=torch.float32)
+    phi = quadratics(lambda a: torch.asarray(a, dtype=torch.float32))
+    res = dcfw.minimize(phi, sets.Simplex(9), x0, restarts=3, rng=0, tol=1e-3, maxiter=100)
+    assert isinstance(res.x, torch.Tensor)
+    assert res.x.dtype == torch.float32
+
+
+def test_the_time_limit_is_shared_by_all_restarts():
+    res = dcfw.minimize(
+        quadratics(), Slow(2e-3), restarts=1000, time_limit=0.05, tol=0.0, tolerance=1e-9, maxiter=4, rng=0
+    )
+    assert len(res.restart_values) < 30
+
+
+# -- solver objects, inner loops -----------------------------------------------------------------------
+
+
+def test_a_solver_and_an_inner_loop_of_ones_own_are_used():
+    from dcfw.solvers.loop import frank_wolfe
+    from dcfw.solvers.problem import Problem
+    from dcfw.solvers.run import Run
+
+    loops = []
+
+    def watched(*args, **kwargs):
+        loops.append(kwargs["max_steps"])
+        return frank_wolfe(*args, **kwargs)
+
+    res = dcfw.minimize(quadratics(), sets.Simplex(9), inner=watched, max_inner=77, tol=1e-2)
+    assert loops == [77] * (res.nit + 1)
+
+    class Vertex:
+        """Moves to the first vertex and stops."""
+
+        name = "vertex"
+        needs_split = False
+
+        def solve(self, problem: Problem, run: Run) -> None:
+            x = problem.x0
+            while True:
+                S, gap = run.lmo(run.grad_f(problem.phi, x), x)
+                run.visit(x, run.value(problem.phi, x), gap)
+                x = S.dense()
+                run.nit += 1
+
+    res = dcfw.minimize(quadratics(), sets.Simplex(9), method=Vertex(), maxiter=1, tol=0.0)
+    assert res.method == "vertex"
+    assert res.status is Status.MAXITER
+    assert res.n_lmo == 2
+
+
+def test_splits_give_different_algorithms_with_equal_stationarity():
+    phi = functions.Quadratic(parts()[0] - 2 * parts()[2], parts()[1])
+    domain = sets.L2Ball(9)
+    for dc in (splits.sliding(phi), splits.proximal(phi), splits.strengthen(splits.proximal(phi), 1.0)):
+        res = dcfw.minimize(dc, domain, tol=1e-6)
+        assert res.success
+        assert res.split == dc.name
+        grad = phi.grad(res.x)
+        assert grad @ (res.x - domain.lmo(grad)) <= 1.0001e-6
+
+
+def test_step_rules_as_objects_and_names_are_the_same():
+    kwargs = {"maxiter": 5, "tol": 0.0}
+    named = dcfw.minimize(quadratics(), sets.Simplex(9), step="short", **kwargs)
+    given = dcfw.minimize(quadratics(), sets.Simplex(9), step=steps.Short(), **kwargs)
+    np.testing.assert_array_equal(named.x, given.x)
+
+
+def test_import_is_light():
+    code = (
+        "import sys, dcfw\n"
+        "heavy = ['numba', 'torch', 'matplotlib', 'pandas', 'rich', 'scipy.optimize', 'networkx', 'joblib']\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_numpy_solve_loads_no_framework():
+    code = (
+        "import sys, numpy as np, dcfw\n"
+        "from dcfw import functions, sets\n"
+        "dcfw.minimize(functions.SquaredNorm() - functions.L1Norm(), sets.L2Ball(3))\n"
+        "heavy = ['numba', 'torch', 'matplotlib', 'pandas', 'rich', 'networkx']\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

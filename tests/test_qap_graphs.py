@@ -1,0 +1,182 @@
+"""Graph matching finds hidden relabellings and reports what the matching keeps."""
+
+import subprocess
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcfw import qap
+
+
+def relabelled(G, seed):
+    """Return G with other names in another order, and the renaming."""
+    rng = np.random.default_rng(seed)
+    names = [f"node {k}" for k in rng.permutation(len(G))]
+    renaming = dict(zip(G, names, strict=True))
+    H = G.__class__()
+    H.add_nodes_from(np.sort(names).tolist())
+    H.add_edges_from((renaming[u], renaming[v], data) for u, v, data in G.edges(data=True))
+    return H, renaming
+
+
+def kept(G, H, mapping):
+    return sum(1 for u, v in G.edges if H.has_edge(mapping[u], mapping[v]))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_relabelled_graph_is_recognised(directed):
+    G = nx.gnp_random_graph(30, 0.3, seed=1, directed=directed)
+    H, renaming = relabelled(G, 2)
+    result = qap.match(G, H, restarts=5, polish="2opt", rng=0)
+    assert result.mapping == renaming
+    assert result.agreement == G.number_of_edges()
+    assert result.disagreement == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 10**6)
+)
+def test_agreement_and_disagreement_count_edges(n1, n2, directed, weighted, loops, seed):
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for n in (n1, n2):
+        G = nx.gnp_random_graph(n, 0.5, seed=int(rng.integers(10**6)), directed=directed)
+        if loops:
+            G.add_edge(0, 0)
+        for _, _, data in G.edges(data=True):
+            if weighted:
+                data["weight"] = float(rng.random())
+        graphs.append(G)
+    result = qap.match(*graphs, rng=0)
+    G, H = graphs
+    mapping = result.mapping
+    assert set(mapping) == set(G)
+    partners = [partner for partner in mapping.values() if partner is not None]
+    assert len(set(partners)) == len(partners) == min(n1, n2)
+
+    agreement, ours, theirs = 0.0, 0.0, 0.0
+    for u, v, data in G.edges(data=True):
+        w1, w2 = data.get("weight", 1), 0
+        if H.has_edge(mapping[u], mapping[v]):
+            w2 = H.edges[mapping[u], mapping[v]].get("weight", 1)
+            theirs += w2**2
+        agreement += w1 * w2
+        ours += (w1 - w2) ** 2
+    everything = sum(data.get("weight", 1) ** 2 for *_, data in H.edges(data=True))
+    assert result.agreement == pytest.approx(agreement)
+    assert result.disagreement == pytest.approx(ours + everything - theirs)
+    if not weighted:
+        assert type(result.agreement) is type(result.disagreement) is int
+        assert result.agreement == kept(G, H, mapping)
+
+
+def test_the_value_is_that_of_the_maximisation_problem():
+    G, H = nx.gnp_random_graph(8, 0.5, seed=3), nx.gnp_random_graph(8, 0.5, seed=4)
+    result = qap.match(G, H)
+    A, B = nx.to_numpy_array(G, dtype=int), nx.to_numpy_array(H, dtype=int)
+    assert result.fun == qap.evaluate(A, B, result.permutation) == 2 * result.agreement
+    assert result.fun == qap.solve(A, B, maximize=True).fun
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.coo_matrix, np.ndarray.tolist])
+def test_matrices_give_an_array_of_indices(kind):
+    G = nx.gnp_random_graph(9, 0.4, seed=5)
+    A = nx.to_numpy_array(G, dtype=int)
+    p = np.random.default_rng(6).permutation(9)
+    result = qap.match(kind(A), kind(A[np.ix_(p, p)]), restarts=10, polish="2opt", rng=0)
+    assert isinstance(result.mapping, np.ndarray)
+    assert result.disagreement == 0
+    assert result.agreement == G.number_of_edges()
+
+
+def test_unmatched_nodes_have_no_partner():
+    triangle, path = nx.complete_graph(3), nx.path_graph(5)
+    result = qap.match(path, triangle, restarts=5, polish="2opt", rng=0)
+    assert sum(partner is None for partner in result.mapping.values()) == 2
+    assert result.agreement == 2
+    result = qap.match(nx.to_numpy_array(path), nx.to_numpy_array(triangle), restarts=5, rng=0)
+    assert np.sum(result.mapping == -1) == 2
+    assert result.mapping.shape == (5,)
+    result = qap.match(triangle, path, rng=0)
+    assert None not in result.mapping.values()
+
+
+def test_a_graph_is_found_inside_a_larger_one():
+    G = nx.gnp_random_graph(14, 0.4, seed=8)
+    part = G.subgraph(range(7))
+    result = qap.match(part, G, restarts=30, polish="2opt", rng=0)
+    assert result.agreement == part.number_of_edges()
+
+
+@pytest.mark.parametrize("form", [dict, lambda seeds: list(seeds.items())])
+def test_seeds_are_kept_and_help(form):
+    G = nx.gnp_random_graph(25, 0.3, seed=9)
+    H, renaming = relabelled(G, 10)
+    seeds = {node: renaming[node] for node in (3, 7, 11, 19)}
+    result = qap.match(G, H, seeds=form(seeds))
+    assert all(result.mapping[node] == partner for node, partner in seeds.items())
+    assert result.mapping == renaming
+    result = qap.match(nx.to_numpy_array(G), nx.to_numpy_array(G), seeds=[[0, 5], [1, 1]])
+    assert np.array_equal(result.mapping[:2], [5, 1])
+
+
+def test_weights_may_have_another_name_or_be_ignored():
+    G = nx.Graph()
+    G.add_edge("a", "b", cost=3, weight=9)
+    G.add_edge("b", "c", cost=2)
+    for weight, agreement in (("cost", 13), ("weight", 82), (None, 2)):
+        result = qap.match(G, G, weight=weight, restarts=5, polish="2opt", rng=0)
+        assert result.agreement == agreement
+        assert result.disagreement == 0
+
+
+def test_a_reward_for_pairs_of_nodes_decides_between_equal_matchings():
+    G = nx.cycle_graph(6)
+    C = np.zeros((6, 6))
+    C[0, 4] = C[1, 3] = 0.5
+    result = qap.match(G, G, C=C, restarts=10, polish="2opt", rng=0)
+    assert result.agreement == 6
+    assert (result.mapping[0], result.mapping[1]) == (4, 3)
+
+
+def test_sparse_graphs_are_matched_without_dense_matrices():
+    G = nx.gnm_random_graph(320, 900, seed=11)
+    H, renaming = relabelled(G, 12)
+    seeds = {node: renaming[node] for node in range(0, 320, 8)}
+    result = qap.match(G, H, seeds=seeds, method="fw", max_lmo=30)
+    right = np.mean([result.mapping[node] == renaming[node] for node in G])
+    assert right > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((nx.path_graph(3), np.eye(3)), {}, TypeError, "both be networkx graphs or both"),
+        ((nx.Graph(), nx.path_graph(3)), {}, ValueError, "G1 must have at least one node"),
+        ((np.eye(3), np.ones((2, 3))), {}, ValueError, "G2 must be a square matrix"),
+        ((np.eye(3), np.eye(3)), {"maximize": False}, TypeError, "match always maximises"),
+        ((np.eye(3), np.eye(3)), {"partial_match": [[0, 0]]}, TypeError, "give seeds"),
+        ((np.eye(3), np.eye(3)), {"seeds": [[0, 5]]}, ValueError, "5, which is not a node of G2"),
+        ((nx.path_graph(3),) * 2, {"seeds": {"x": 0}}, ValueError, "'x', which is not a node of G1"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0), (1, 0)]}, ValueError, "repeats the column index"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0, 1)]}, ValueError, "must be pairs"),
+        ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        qap.match(*arguments, **options)
+
+
+def test_networkx_is_not_loaded_for_matrices():
+    code = (
+        "import sys, numpy as np; from dcfw import qap;"
+        "qap.match(np.eye(3), np.eye(3)); assert 'networkx' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
