@@ -1,7 +1,7 @@
 """Quadratic assignment: our iterations against those of others, on QAPLIB.
 
-- ``FW``: one iteration of ``qap.solve(method="fw")`` against one of SciPy's ``quadratic_assignment`` (FAQ), which
-  is the same method, from the same random start.
+- ``FW``: one iteration of ``qap.solve(method="fw")`` against one of SciPy's ``quadratic_assignment`` (FAQ),
+  which is the same method, from the same random start.
 - ``DC-FW``: one inner iteration of variant 1 with vanilla steps, published protocol, against
   :mod:`bench.transcription`, for the same iterates (checked to 1e-8, but for tai256c with its ties).
 - ``LAP``: the geometric means of :mod:`bench.lap`.

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from set_cases import every_model, every_set
 
 import dcfw
 from dcfw import Status, callbacks, functions, sets, splits, steps
@@ -18,6 +17,7 @@ from dcfw._arrays import to_numpy
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
+from set_cases import every_model, every_set
 
 SETS = (
     sets.Simplex(9),
@@ -105,8 +105,6 @@ def test_every_method_reaches_the_same_stationarity_on_every_set(method, step, d
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 def test_every_backend_takes_the_same_steps_as_numpy(method, domain, backend):
     xp = pytest.importorskip(backend)
-    if backend == "array_api_strict" and isinstance(domain, sets.Birkhoff | sets.Spectraplex):
-        pass  # these go through NumPy and back
     x0 = rough_start(domain)
     kwargs = {"method": method, "tol": 0.0, "rtol": 0.1, "maxiter": 40, "max_inner": 40}
     ours = dcfw.minimize(quadratics(), domain, x0, **kwargs)
@@ -154,12 +152,11 @@ def test_a_convex_problem_reaches_the_optimum_of_cvxpy(case, method):
     residual = A @ cp.reshape(x, (n,), order="C") - b
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(residual)), case.model(cp, x))
     best = program.solve(solver=cp.CLARABEL)
-    res = dcfw.minimize(
-        functions.LeastSquares(A, b), domain, method=method, tol=1e-5, maxiter=400, max_inner=400
-    )
-    # Whether it has converged or not, the gap says how far it can be from the optimum.
+    calls = 60 if isinstance(domain, sets.Polytope) else 2000  # a linear programme each
+    f = functions.LeastSquares(A, b)
+    res = dcfw.minimize(f, domain, method=method, tol=1e-5, maxiter=10_000, max_lmo=calls)
+    # Converged or not, the gap says how far the value can be from the optimum.
     assert res.fun - res.gap - 1e-6 <= best <= res.fun + 1e-6
-    assert res.gap <= 2e-2 or not res.success
     assert res.fun - best <= 2e-2
     assert domain.contains(res.x)
 
@@ -171,7 +168,7 @@ def test_plain_functions_run_on_every_set(case):
         lambda x: float(np.cos(3 * x).sum()), lambda x: -3 * np.sin(3 * x), lipschitz=9.0, convex=False
     )
     start = phi.value(domain.start())
-    res = dcfw.minimize(phi, domain, maxiter=30, max_inner=50)
+    res = dcfw.minimize(phi, domain, maxiter=30, max_lmo=60)
     assert domain.contains(res.x)
     assert res.fun <= start + 1e-12
     assert res.split == "sliding(L=9)"
@@ -468,7 +465,7 @@ def test_ready_made_callbacks(capsys):
 
 
 def test_nothing_is_printed(capsys):
-    dcfw.minimize(quadratics(), sets.Simplex(9), restarts=2)
+    dcfw.minimize(quadratics(), sets.Simplex(9), restarts=2, max_lmo=100)
     written = capsys.readouterr()
     assert written.out == written.err == ""
 
@@ -643,8 +640,9 @@ def many_minima():
 
 def test_restarts_keep_the_best_and_report_all():
     domain = sets.Box(-1.0, 1.0, shape=3)
-    single = dcfw.minimize(many_minima(), domain, maxiter=50)
-    res = dcfw.minimize(many_minima(), domain, maxiter=50, restarts=6, rng=7)
+    kwargs = {"maxiter": 20, "max_inner": 50}
+    single = dcfw.minimize(many_minima(), domain, **kwargs)
+    res = dcfw.minimize(many_minima(), domain, restarts=6, rng=7, **kwargs)
     assert len(res.restart_values) == 6
     assert res.fun == min(res.restart_values)
     assert res.restart_values[0] == single.fun
@@ -655,7 +653,7 @@ def test_restarts_keep_the_best_and_report_all():
 
 @pytest.mark.parametrize("domain", [sets.Box(-1.0, 1.0, shape=9), Ball()], ids=["ours", "own"])
 def test_restarts_are_seeded(domain):
-    kwargs = {"maxiter": 20, "restarts": 4, "x0": np.full(9, 0.05)}
+    kwargs = {"maxiter": 20, "max_inner": 50, "restarts": 4, "x0": np.full(9, 0.05)}
     one = dcfw.minimize(many_minima(), domain, rng=3, **kwargs)
     two = dcfw.minimize(many_minima(), domain, rng=3, **kwargs)
     three = dcfw.minimize(many_minima(), domain, rng=np.random.default_rng(3), **kwargs)

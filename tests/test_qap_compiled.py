@@ -1,16 +1,17 @@
 """The compiled loop is the generic loop: same iterates, counts, statuses and certificates.
 
 Both solve the same assignment problems in the same order with the same solver, so that they differ by the
-rounding of sums only.  On data without ties that is all; where ties decide (integer data), runs are compared
-as long as rounding has not grown into another choice.
+rounding of sums only.  Where two vertices are equally good that decides between them (exact line searches
+make such ties: the two ends of a segment have equal slopes at its best point); runs with ties are left out.
 """
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from dcfw import minimize, qap
 from dcfw.functions.base import Zero
@@ -35,11 +36,30 @@ def problem(n, seed, symmetric=False, linear=False):
     return A, B, rng.random((n, n)) / n if linear else None, Birkhoff(n).random(rng, scale=0.01)
 
 
+class Watched(Birkhoff):
+    """The polytope with an oracle that notices when its answer is not the only one."""
+
+    tied = False
+
+    def oracle(self):
+        answer, rng = super().oracle(), np.random.default_rng(0)
+
+        def watched(G):
+            S = answer(G)
+            nearby = G + 1e-9 * np.ptp(G) * rng.random(G.shape)
+            self.tied = self.tied or not np.array_equal(linear_sum_assignment(nearby)[1], S.columns)
+            return S
+
+        watched.error = answer.error
+        return watched
+
+
 def both(objective, X0, *, method="dcfw", **options):
     """Return the results of the generic and of the compiled loop."""
     options = {"rtol": 1e-2, "max_lmo": 2000, "tolerance": Adaptive(0.8), **options}
-    domain = Birkhoff(len(X0))
+    domain = Watched(len(X0))
     generic = minimize(objective, domain, X0, method=method, **options)
+    generic.tied = domain.tied
     if method == "fw":
         compiled = minimize(objective, domain, X0, method=CompiledFW(), **options)
     else:
@@ -70,7 +90,9 @@ def objective_of(method, split, A, B, C):
 @given(n=st.integers(2, 14), seed=st.integers(0, 10**6), symmetric=st.booleans(), linear=st.booleans())
 def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, linear):
     A, B, C, X0 = problem(n, seed, symmetric, linear)
-    same(*both(decompose(A, B, C, split), X0, max_lmo=400))
+    runs = both(decompose(A, B, C, split), X0, max_lmo=400)
+    assume(not runs[0].tied)
+    same(*runs)
 
 
 @settings(max_examples=20, deadline=None)
@@ -83,7 +105,9 @@ def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, li
 )
 def test_frank_wolfe_and_sliding_take_the_same_steps(n, seed, symmetric, linear, method):
     A, B, C, X0 = problem(n, seed, symmetric, linear)
-    same(*both(relaxation(A, B, C), X0, method="fw" if method == "fw" else CGS(L=2.0), max_lmo=400))
+    runs = both(relaxation(A, B, C), X0, method="fw" if method == "fw" else CGS(L=2.0), max_lmo=400)
+    assume(not runs[0].tied)
+    same(*runs)
 
 
 @pytest.mark.parametrize("name", ["nug12", "bur26a"])

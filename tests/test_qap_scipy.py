@@ -1,13 +1,16 @@
 """``qap.quadratic_assignment`` is SciPy's, with our methods besides."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
-from dcfw.qap import evaluate, quadratic_assignment, solve
+from dcfw.qap import evaluate, load, quadratic_assignment, solve
 from dcfw.sets import Birkhoff
 
 scipys = scipy.optimize.quadratic_assignment
@@ -28,6 +31,22 @@ def problems(draw, kinds=("floats", "integers"), largest=12):
     return A, B, options, rng
 
 
+@contextmanager
+def watched():
+    """Notice when SciPy's answer to an assignment problem is not the only one."""
+    rng, seen = np.random.default_rng(0), {"tied": False}
+
+    def watching(costs, maximize=False):
+        answer = linear_sum_assignment(costs, maximize)
+        nearby = linear_sum_assignment(costs + 1e-9 * np.ptp(costs) * rng.random(costs.shape), maximize)
+        seen["tied"] = seen["tied"] or not np.array_equal(answer[1], nearby[1])
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scipy.optimize._qap, "linear_sum_assignment", watching)
+        yield seen
+
+
 def same(ours, theirs):
     assert np.array_equal(ours.col_ind, theirs.col_ind)
     assert ours.fun == pytest.approx(theirs.fun, rel=1e-12)
@@ -42,7 +61,11 @@ def test_faq_takes_scipy_s_steps(problem, given_start):
     free = len(A) - len(options["partial_match"])
     if given_start and free:
         options["P0"] = Birkhoff(free).random(rng)
-    same(quadratic_assignment(A, B, "faq", options), scipys(A, B, "faq", options))
+    ours = quadratic_assignment(A, B, "faq", options)
+    with watched() as seen:
+        theirs = scipys(A, B, "faq", options)
+    assume(not seen["tied"])
+    same(ours, theirs)
 
 
 @settings(max_examples=50, deadline=None)
@@ -51,10 +74,10 @@ def test_faq_uses_the_generator_as_scipy_does(problem, seed, P0):
     A, B, options, _ = problem
     assume(len(options["partial_match"]) < len(A))
     options |= {"P0": P0, "shuffle_input": True, "maxiter": 50, "tol": 1e-3}
-    ours, theirs = (
-        solver(A, B, "faq", {**options, "rng": np.random.default_rng(seed)})
-        for solver in (quadratic_assignment, scipys)
-    )
+    ours = quadratic_assignment(A, B, "faq", {**options, "rng": np.random.default_rng(seed)})
+    with watched() as seen:
+        theirs = scipys(A, B, "faq", {**options, "rng": np.random.default_rng(seed)})
+    assume(not seen["tied"])
     same(ours, theirs)
 
 
@@ -194,3 +217,15 @@ def test_matrices_that_are_not_numbers_are_refused():
     for method in ("faq", "2opt", "dcfw"):
         with pytest.raises(ValueError, match="B has NaN or Inf entries"):
             quadratic_assignment(np.eye(3), A, method)
+
+
+@pytest.mark.parametrize("name", ["nug12", "bur26a", "sko49"])
+def test_faq_ends_where_scipy_s_ends_on_real_data_without_ties(name):
+    try:
+        instance = load(name)
+    except FileNotFoundError as missing:
+        pytest.skip(f"needs QAPLIB: {missing}")
+    rng = np.random.default_rng(0)
+    A, B = (M + 0.1 * rng.random(M.shape) for M in (instance.A, instance.B))
+    ours, theirs = (solver(A, B, "faq", {"rng": rng}) for solver in (quadratic_assignment, scipys))
+    same(ours, theirs)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dcfw import Status, functions, minimize, sets, splits, steps, tolerances
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.run import Run
-from reference_gaps import lowest, rounding, size_of, surrogate_gap, symmetric, trace
+from reference_gaps import lowest, minimise_convex, rounding, size_of, surrogate_gap, symmetric, trace
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = ("exact", "short", "open-loop", "backtracking")
@@ -23,7 +23,7 @@ STEPS = ("exact", "short", "open-loop", "backtracking")
 def true_gaps(dc, domain, iterates):
     """Return gap_DC of each iterate from below (where g is differentiable), not using the solver."""
     L = dc.f.lipschitz
-    return np.array([surrogate_gap(dc.f, dc.g.grad(x), domain, x, L)[0] for x in iterates])
+    return np.array([surrogate_gap(dc.f, dc.g.grad(x), domain, x, L, accuracy=1e-7)[0] for x in iterates])
 
 
 def problems(seed):
@@ -48,10 +48,10 @@ def problems(seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_theorem_1_bound_holds_for_every_t(step, seed):
     for domain, dc, rng in problems(seed):
-        best = lowest(dc, 3.0, domain, rng, starts=20)
+        best = lowest(dc, 3.0, domain, rng, starts=8)
         x0 = domain.random(rng)
         eps = 0.05
-        res, iterates = trace(minimize, dc, domain, x0, step=step, tolerance=eps, tol=0.0, maxiter=25)
+        res, iterates = trace(minimize, dc, domain, x0, step=step, tolerance=eps, tol=0.0, maxiter=12)
         assert res.status in (Status.NO_PROGRESS, Status.MAXITER, Status.CONVERGED)
         gap = true_gaps(dc, domain, iterates)
         phi = np.array([dc.value(x) for x in iterates])
@@ -69,7 +69,7 @@ def test_theorem_1_bound_holds_for_a_smooth_function_that_is_no_quadratic():
     dc = f - functions.SquaredNorm(0.8)
     L = f.lipschitz
     assert L is not None
-    best = lowest(dc, L + 0.8, domain, rng, starts=20)
+    best = lowest(dc, L + 0.8, domain, rng, starts=8)
     eps, x0 = 0.02, np.array([0.5, -0.2, 0.1])
     res, iterates = trace(minimize, dc, domain, x0, tolerance=eps, tol=0.0, maxiter=25)
     assert res.nit >= 2
@@ -99,18 +99,17 @@ def test_under_progress_the_dc_gap_is_at_most_twice_the_decrease_in_every_outer_
 
 
 @pytest.mark.parametrize("update", ["text", "published"])
-@pytest.mark.parametrize("seed", [7, 8])
-def test_under_adaptive_tolerances_the_dc_gap_is_at_most_twice_the_decrease_wherever_it_exceeds_eps(
-    seed, update
-):
+@pytest.mark.parametrize("beta", [0.8, 0.3])
+def test_under_adaptive_tolerances_the_same_holds_wherever_the_dc_gap_exceeds_eps(beta, update):
     # The appendix takes gap_DC(x_t) >= eps_t for granted; the algorithm tests the FW gap, which is larger.
     # So the bound 2 (phi_0 - phi*) / t holds with t the number of outer steps that meet the condition.
+    # It is met seldom: in 2 % of 14,000 outer steps of random problems with beta = 0.8.
     counted = 0
-    for domain, dc, rng in problems(seed):
+    for domain, dc, rng in problems(7):
         x0 = domain.random(rng)
-        best = lowest(dc, 3.0, domain, rng, starts=20)
-        rule = tolerances.Adaptive(0.8, update=update)
-        res, iterates = trace(minimize, dc, domain, x0, tolerance=rule, tol=1e-4, maxiter=60, max_lmo=4000)
+        best = lowest(dc, 3.0, domain, rng, starts=8)
+        rule = tolerances.Adaptive(beta, update=update)
+        res, iterates = trace(minimize, dc, domain, x0, tolerance=rule, tol=1e-3, maxiter=20, max_lmo=1000)
         whole = len(iterates) - (1 if res.status is Status.CONVERGED else 2)
         gap = true_gaps(dc, domain, iterates[:whole])
         phi = np.array([dc.value(x) for x in iterates])
@@ -125,6 +124,27 @@ def test_under_adaptive_tolerances_the_dc_gap_is_at_most_twice_the_decrease_wher
         assert (decrease > -slack).all(), domain
         counted += int(meets.sum())
     assert counted >= 5  # the condition is not an empty one
+
+
+def test_the_appendix_bound_for_all_outer_steps_fails_when_the_fw_gap_is_what_is_tested():
+    # A stiff valley: the FW gap is far above gap_DC, so eps_t stays above gap_DC and outer steps gain little.
+    # phi is convex here, so phi* is known for certain; the bound is missed by a factor of 2.
+    rng = np.random.default_rng(31)
+    stiffness = 1000.0
+    rng.choice(3)
+    A = symmetric(rng, 3, 1.0, stiffness)
+    c = rng.uniform(-0.9, 0.9, 3)
+    dc = functions.Quadratic(A, -A @ c, convex=True) - functions.Quadratic(symmetric(rng, 3, 0.0, 0.9))
+    domain = sets.LInfBall(3)
+    valley = np.linalg.eigh(A)[1][:, 0]
+    x0 = np.clip(c + valley * rng.uniform(0.1, 1.0) + 0.01 * rng.standard_normal(3), -1.0, 1.0)
+    point, error = minimise_convex(dc.value, dc.grad, stiffness, domain, x0, 1e-9)
+    range_of_phi = dc.value(x0) - dc.value(point) + error
+    _, iterates = trace(minimize, dc, domain, x0, tol=1e-3, maxiter=10)
+    gap = true_gaps(dc, domain, iterates)
+    t = np.arange(len(gap))
+    ratio = np.minimum.accumulate(gap) * t / (2.0 * range_of_phi)
+    assert ratio.max() > 1.5
 
 
 # -- the inner loop ----------------------------------------------------------------------------------------
@@ -145,12 +165,12 @@ def inner_steps(f, domain, x, eps, rule):
 def test_the_inner_loop_ends_within_the_bound_for_the_gap(rule, factor):
     # The paper says 4 L D^2 / eps, from a bound on the primal error; the loop stops on the FW gap, for which
     # 13.5 (open loop) and 8 (exact, short) L D^2 / eps + 2 are provable.  The largest steps * eps / (L D^2)
-    # seen for eps <= L D^2, here and in a search with hill climbing over polytopes in up to 5 dimensions:
-    # open loop 3.1, exact and short 3.4, all of them where 2 or 3 steps suffice; 1.4 and 1 for small eps.  So
-    # no counterexample to 4 L D^2 / eps is known for eps <= L D^2, and it is no theorem either.
+    # seen for eps <= 2 L D^2, here (2.0) and by hill climbing over polytopes in up to 5 dimensions: open loop
+    # 3.1, exact 3.4, both where two steps suffice; 1.4 and 1.0 for small eps.  So in that range no instance
+    # beyond 4 L D^2 / eps is known, and it is no theorem either.
     rng = np.random.default_rng(0)
     worst = 0.0
-    for trial in range(40):
+    for trial in range(24):
         n = int(rng.integers(2, 10))
         M = rng.standard_normal((n, max(1, n - trial % n)))
         A = np.eye(n) if trial % 3 == 0 else M @ M.T
@@ -229,7 +249,7 @@ def fitted_slope(t, y):
 )
 def test_on_strongly_convex_sets_the_inner_error_falls_like_one_over_k_squared(domain, rule):
     # The hard case: the unconstrained minimiser lies on the boundary, where the gradient vanishes.
-    # Fitted slopes are between -2.2 and -5 on these sets.
+    # Fitted slopes are between -2.6 and -3.4 on these sets.
     rng = np.random.default_rng(0)
     centre = np.asarray(domain.lmo(rng.standard_normal(domain.shape)))
     x = np.asarray(domain.lmo(-np.ones(domain.shape) + 0.1 * rng.standard_normal(domain.shape)))
@@ -251,7 +271,7 @@ def test_on_a_polytope_the_inner_error_falls_like_one_over_k_only(rule):
     assert -1.4 <= fitted_slope(k[9:], errors[9:]) <= -0.6
 
 
-# -- total counts of oracles -------------------------------------------------------------------------------------
+# -- total counts of oracles ----------------------------------------------------------------------------
 
 
 def flat_valley(centre):
@@ -319,11 +339,15 @@ def test_a_strongly_convex_set_saves_lmo_calls_by_order_where_the_inner_loop_is_
 
 @pytest.mark.parametrize("domain", [sets.L2Ball(8), sets.LpBall(8, p=1.5)], ids=repr)
 def test_strengthening_a_flat_f_gives_the_order_of_strongly_convex_sets(domain):
-    # f = 1/2 ||Bx - c||^2 with a 3 x 8 matrix is not strongly convex; f + mu/2 ||x||^2 is.
+    # f = 1/2 ||B(x - c)||^2 with a 3 x 8 matrix is not strongly convex; f + mu/2 ||x||^2 is.  c lies on the
+    # boundary and is critical: the hard case.  Measured orders are 0.43 and 0.55.  (That is no advantage here:
+    # without the extra term, for which the theorem promises 2, they are 0.22 and 0.27.)
     rng = np.random.default_rng(0)
-    f = functions.LeastSquares(rng.standard_normal((3, 8)), 3.0 * rng.standard_normal(3))
-    dc = splits.strengthen(f - functions.Quadratic(symmetric(rng, 8, 0.0, 1.0)), 1.0)
-    n_lmo, n_grad = oracle_calls(dc, domain, domain.lmo(np.ones(8)), ACCURACIES)
+    B, c = rng.standard_normal((3, 8)), np.asarray(domain.lmo(rng.standard_normal(8)))
+    P = 0.3 * B.T @ B
+    f, g = functions.LeastSquares(B, B @ c), functions.Quadratic(P, -P @ c, convex=True)
+    dc = splits.strengthen(f - g, 1.0)
+    n_lmo, n_grad = oracle_calls(dc, domain, domain.lmo(c), ACCURACIES)
     assert -fitted_slope(ACCURACIES, n_lmo) <= 1.5
     assert -fitted_slope(ACCURACIES, n_grad) <= 1.0
 

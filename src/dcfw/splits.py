@@ -158,6 +158,43 @@ def strengthen(dc: Any, mu: float) -> DC:
     return DC(dc.f + extra, dc.g + extra, f"{dc.name} + {mu:g}/2 ||x||^2", dc.conditional, dc.whole)
 
 
+def spectral(phi: Any, domain: Any = None) -> DC:
+    """Split a quadratic by the sign of its Hessian's eigenvalues: the least that any split can add.
+
+    Parameters
+    ----------
+    phi : function
+        Anything with an affine gradient: a quadratic, sums, multiples and differences of quadratics; dense,
+        sparse or given by an operator.
+    domain : set, optional
+        Where phi is to be minimised.  If the set is flat (:meth:`dcfw.sets.Set.tangent`), only the curvature
+        along it is split, and f - g = phi holds on the set.
+
+    Returns
+    -------
+    DC
+        Up to 1200 variables f and g are quadratics with a dense matrix.  Beyond, Lanczos looks for the negative
+        eigenvalues; if they are few, g has low rank and f = phi + g (with a tiny multiple of ||x||^2 in both, for
+        what Lanczos may have left), and ``conditional`` says what that rests on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, sets, splits
+    >>> dc = splits.spectral(functions.Quadratic(np.diag([5.0, -3.0])))
+    >>> dc.f.A, dc.g.A
+    (array([[5., 0.],
+           [0., 0.]]), array([[0., 0.],
+           [0., 3.]]))
+    >>> concave_across = functions.Quadratic(np.eye(2) - 2.0)
+    >>> splits.spectral(concave_across, sets.Simplex(2)).name
+    'convex on the set (g = 0)'
+    """
+    from dcfw import _spectral
+
+    return _spectral.split(_quadratic(phi, "spectral"), domain)
+
+
 def choose(phi: Function) -> DC:
     """Return the decomposition that ``minimize`` uses for a single function, by this rule:
 
@@ -183,6 +220,16 @@ def choose(phi: Function) -> DC:
             "(splits.sliding(phi, L), splits.proximal(phi, L), or f - g), or use method='fw'"
         )
     return sliding(phi)
+
+
+def _quadratic(phi: Any, split: str) -> Function:
+    phi = as_function(phi, "phi")
+    if not phi.affine_grad:
+        raise ValueError(
+            f"phi must be a quadratic (affine_grad = True) for splits.{split}, got {phi!r}; splits.sliding and "
+            "splits.proximal take any smooth function"
+        )
+    return phi
 
 
 def _smooth_part(phi: Function) -> Function:

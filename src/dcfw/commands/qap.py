@@ -74,16 +74,17 @@ def qap(
         raise typer.Exit(130)
 
 
-def compile_first(problem: Any, **options: Any) -> None:
+def compile_first(problem: Any, restarts: int | str, **options: Any) -> None:
     """Run what is about to run on a corner of the problem.
 
     The first use after an installation compiles for some seconds, which are not for the time limit to count.
     """
     from dcfw.qap import solve
 
-    corner = slice(0, 5)
-    for _ in range(2):  # the first one may end before it has reached the improvements
-        solve(problem.A[corner, corner], problem.B[corner, corner], time_limit=0.05, **options)
+    A, B = (M[:5, :5] for M in (problem.A, problem.B))
+    solve(A, B, restarts=2, **options)
+    if restarts == "auto":  # then other parts run as well
+        solve(A, B, restarts="auto", time_limit=0.25, **options)
 
 
 def find(instance: str) -> Any:

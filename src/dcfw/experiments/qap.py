@@ -6,13 +6,18 @@ tolerance update ``0.8 * gap``, L = ||A||_2 ||B||_2), ``"text"`` what the paper 
 the same point for the same instance and seed.
 
     python -m dcfw.experiments.qap run STORE --methods fw dcfw-1 --seeds 1
-    python -m dcfw.experiments.qap export STORE -o rows.csv
+    python -m dcfw.experiments.qap report STORE -o results/qap
+
+A study goes on elsewhere from the rows of a report:
+
+    python -m dcfw.experiments.qap import STORE results/qap/rows.csv
     python -m dcfw.experiments.qap report STORE -o results/qap --protocol published
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +36,14 @@ METHODS: dict[str, dict[str, Any]] = {
     "dcfw-balanced": {"method": "dcfw", "split": "balanced"},
     "dcfw-centered": {"method": "dcfw", "split": "centered"},
     "dcfw-spectral": {"method": "dcfw", "split": "spectral"},
+    "blended-1": {"method": "dcfw", "split": "paper", "inner": "blended"},
+    "blended-spectral": {"method": "dcfw", "split": "spectral", "inner": "blended"},
+    "best": {"method": "dcfw", "split": "paper", "inner": "blended", "polish": "2opt"},
 }
-"""Name in the tables -> the options of :func:`dcfw.qap.solve`."""
+"""Name in the tables -> the options of :func:`dcfw.qap.solve`.
+
+The last three are ours: active-set inner steps, and those followed by swaps.
+"""
 
 TITLES = {
     "fw": "FW",
@@ -43,6 +54,9 @@ TITLES = {
     "dcfw-balanced": "DC-FW (balanced)",
     "dcfw-centered": "DC-FW (centred)",
     "dcfw-spectral": "DC-FW (spectral)",
+    "blended-1": "DC-FW (var 1, blended)",
+    "blended-spectral": "DC-FW (spectral, blended)",
+    "best": "DC-FW (var 1, blended) + 2-opt",
 }
 
 NOISE = {"published": 0.001, "text": 1.0}
@@ -106,8 +120,36 @@ def _size(name: str) -> int:
 
 
 def _cost(task: Task) -> float:
-    slow = {"fw": 0.1, "dcfw-spectral": 0.5}.get(task.method, 1.0)
+    quick = {"fw": 0.1, "dcfw-spectral": 0.5, "blended-1": 0.1, "blended-spectral": 0.02, "best": 0.1}
+    slow = quick.get(task.method, 1.0)
     return float(slow * _size(task.dataset) ** 2.5 * (20.0 if task.dataset.startswith("esc") else 1.0))
+
+
+def import_rows(store: Store, path: str, version: int = 1) -> int:
+    """Put the rows of a CSV file (``rows.csv`` of a report) into a store, so that a study goes on from there.
+
+    Returns how many rows were new to the store.
+    """
+    whole = ("n", "value", "best", "nit", "n_inner", "n_lmo")
+    new = 0
+    with open(path, newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            fields = {name: text for name, text in line.items() if text != ""}
+            task = Task(
+                fields.pop("dataset"),
+                fields.pop("method"),
+                int(fields.pop("seed")),
+                {"protocol": fields.pop("protocol")},
+                study="qap",
+                version=version,
+            )
+            fields.pop("study", None)
+            started = fields.pop("started", None)
+            result: dict[str, Any] = {"status": fields.pop("status")}
+            for name, text in fields.items():
+                result[name] = int(text) if name in whole else float(text)
+            new += store.finish(task, result, seconds=result["seconds"], started=started)
+    return new
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -126,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exporting = commands.add_parser("export", help="write the rows as CSV")
     exporting.add_argument("store")
     exporting.add_argument("-o", "--output", required=True)
+    importing = commands.add_parser("import", help="take the rows of a CSV file into a store, to go on")
+    importing.add_argument("store")
+    importing.add_argument("rows")
     reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
     reporting.add_argument("store")
     reporting.add_argument("-o", "--output", required=True)
@@ -139,6 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options.store, options.output, options.protocol, figures=not options.no_figures
         ):
             print(file)
+        return
+    if options.command == "import":
+        with Store(options.store) as store:
+            print(import_rows(store, options.rows), "rows are new")
         return
     if options.command == "export":
         with Store(options.store) as store:

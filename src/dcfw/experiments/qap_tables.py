@@ -37,6 +37,9 @@ COST_METHODS = (
     "dcfw-balanced",
     "dcfw-centered",
     "dcfw-spectral",
+    "blended-1",
+    "blended-spectral",
+    "best",
 )
 """All methods: FW, then the splits from the loosest to the tightest."""
 

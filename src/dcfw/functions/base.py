@@ -21,9 +21,12 @@ faster or its answer stronger, and has a safe default:
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner, like, to_numpy
@@ -77,6 +80,15 @@ class Function:
         """Return value and gradient at zero (of an affine-gradient function)."""
         zero = 0.0 * like
         return self.value(zero), self.grad(zero)
+
+    def hessian(self, x: Array) -> np.ndarray:
+        """Return the Hessian of an affine-gradient function, a dense matrix for the raveled x (x gives the
+        shape and the backend)."""
+        n = math.prod(x.shape)
+        slope = self.grad(0.0 * x)
+        units = (np.reshape(row, x.shape) for row in np.eye(n))
+        columns = [np.ravel(to_numpy(self.grad(like(unit, x)) - slope)) for unit in units]
+        return np.asarray(np.stack(columns), dtype=np.float64)
 
     @property
     def size(self) -> int | None:
@@ -252,6 +264,9 @@ class Zero(Function):
     def value_from_grad(self, x: Array, grad: Array) -> float:
         return 0.0
 
+    def hessian(self, x: Array) -> np.ndarray:
+        return np.zeros((math.prod(x.shape),) * 2)
+
 
 class Sum(Function):
     """The sum of functions (made by ``+``)."""
@@ -307,6 +322,10 @@ class Sum(Function):
         _, constant, slope = self._origin
         return constant + 0.5 * inner(grad + slope, x)
 
+    def hessian(self, x: Array) -> np.ndarray:
+        first, *rest = self.terms
+        return sum((term.hessian(x) for term in rest), first.hessian(x))
+
     @property
     def size(self) -> int | None:
         return _common_size(self.terms)
@@ -356,6 +375,9 @@ class Scaled(Function):
             return 0.0
         value = self.function.value_from_grad(x, grad / self.scale)
         return None if value is None else self.scale * value
+
+    def hessian(self, x: Array) -> np.ndarray:
+        return self.scale * self.function.hessian(x)
 
     @property
     def size(self) -> int | None:
@@ -428,6 +450,9 @@ class DC(Function):
         if self.whole is not None:
             return self.whole.grad_at(atom)
         return self.f.grad_at(atom) - self.g.grad_at(atom)
+
+    def hessian(self, x: Array) -> np.ndarray:
+        return self.f.hessian(x) - self.g.hessian(x) if self.whole is None else self.whole.hessian(x)
 
     @property
     def size(self) -> int | None:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from functools import cached_property
 from typing import Any
@@ -119,6 +120,9 @@ class Quadratic(Function):
         twice = inner(grad, x) if self.b is None else inner(grad + self._linear(x), x)
         return 0.5 * twice + self.c
 
+    def hessian(self, x: Array) -> np.ndarray:
+        return self._dense()
+
     def _dense(self) -> np.ndarray:
         if self._operator:
             return np.stack([self._product(row) for row in np.eye(self.n)])
@@ -223,6 +227,12 @@ class LeastSquares(Function):
     def value_from_grad(self, x: Array, grad: Array) -> float:
         return 0.5 * (inner(grad + _reshaped(self._slope0, x.shape), x) + norm2(self.b))
 
+    def hessian(self, x: Array) -> np.ndarray:
+        if self._operator:
+            return super().hessian(x)
+        gram = self.A.T @ self.A
+        return np.asarray(gram.toarray() if self._sparse else to_numpy(gram), dtype=np.float64)
+
     @cached_property
     def _norm(self) -> float:
         if min(self.m, self.n) <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
@@ -277,6 +287,9 @@ class SquaredNorm(Function):
 
     def value_from_grad(self, x: Array, grad: Array) -> float:
         return 0.5 * inner(grad, x)
+
+    def hessian(self, x: Array) -> np.ndarray:
+        return self.scale * np.eye(math.prod(x.shape))
 
     def __repr__(self) -> str:
         return f"SquaredNorm({self.scale:g})"

@@ -18,12 +18,14 @@ lightest half is merged into one dense atom (a doubly stochastic matrix), which 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.qap.compiled import (
     _BOUND,
@@ -33,7 +35,6 @@ from dcfw.qap.compiled import (
     GAP_MET,
     STEPS_DONE,
     TINY,
-
     Loop,
     _vertex_gradient,
 )
@@ -49,10 +50,13 @@ MEMORY = 512 * 2**20
 """Bytes that the atoms' gradients may take."""
 
 LOCAL = 0.5
-"""Weights are optimised until the gain left among the atoms is this fraction of the last FW gap."""
+"""Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
+
+IDLE = 2
+"""Atoms without weight are dropped when there are this many times as many atoms as had weight last time."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _hash(p):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)
     for i in range(p.shape[0]):
@@ -60,7 +64,7 @@ def _hash(p):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _find(perms, table, p):  # type: ignore[no-untyped-def]
     """Return the atom that is p, or -1, and the place in the hash table where it is or belongs."""
     n = p.shape[0]
@@ -79,122 +83,158 @@ def _find(perms, table, p):  # type: ignore[no-untyped-def]
     return -1, at
 
 
-@njit(cache=True, nogil=True)
-def _product(image, perms, dense, j):  # type: ignore[no-untyped-def]
-    """Return <image, a_j>; an atom whose first entry is negative is the dense one."""
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _slopes(G, perms, dense, w, scores, m):  # type: ignore[no-untyped-def]
+    """Write <G, a_j> to scores.  The dense atom is a candidate only as long as it has weight."""
+    n = G.shape[0]
+    scores[0] = np.inf
+    if w[0] > 0.0:
+        scores[0] = np.dot(G.reshape(n * n), dense.reshape(n * n))
+    for j in range(1, m):
+        total = 0.0
+        for i in range(n):
+            total += G[i, perms[j, i]]
+        scores[j] = total
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-def]
+    """Fill row and column j of the Gram matrix from the gradient at atom j.
+
+    The Hessian is symmetric, so M_ij is read from the one image that has just been computed, and not from
+    the images of all other atoms, which are no longer in the cache.
+    """
     n = image.shape[0]
-    total = 0.0
-    if perms[j, 0] < 0:
-        return np.dot(image.reshape(n * n), dense.reshape(n * n))
-    for i in range(n):
-        total += image[i, perms[j, i]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _slopes(G, perms, dense, scores, m):  # type: ignore[no-untyped-def]
-    """Write <G, a_j> to scores."""
-    for j in range(m):
-        scores[j] = _product(G, perms, dense, j)
-
-
-@njit(cache=True, nogil=True)
-def _gram(images, perms, dense, M, j, m):  # type: ignore[no-untyped-def]
-    """Fill row and column j of the Gram matrix."""
+    if w[0] > 0.0:
+        M[j, 0] = np.dot(image.reshape(n * n), dense.reshape(n * n)) - offsets[0]
+    for i in range(1, m):
+        total = 0.0
+        for k in range(n):
+            total += image[k, perms[i, k]]
+        M[j, i] = total - offsets[i]
     for i in range(m):
-        M[i, j] = _product(images[i], perms, dense, j)
-        M[j, i] = _product(images[j], perms, dense, i)
+        M[i, j] = M[j, i]
 
 
-@njit(cache=True, nogil=True)
-def _rebuild(perms, table, m):  # type: ignore[no-untyped-def]
-    table[:] = 0
-    for j in range(m):
-        if perms[j, 0] >= 0:
-            _, at = _find(perms, table, perms[j])
-            table[at] = j + 1
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-untyped-def]
+    """Put the atom at ``source`` in the place ``target``; its image stays in its slot."""
+    perms[target] = perms[source]
+    slots[source], slots[target] = slots[target], slots[source]
+    offsets[target] = offsets[source]
+    w[target] = w[source]
+    for i in range(m):
+        M[target, i] = M[source, i]
+    for i in range(m):
+        M[i, target] = M[i, source]
 
 
-@njit(cache=True, nogil=True)
-def _make_room(perms, images, dense, M, scores, w, table, m):  # type: ignore[no-untyped-def]
-    """Drop the atoms without weight, or merge the lightest half; return how many are left.
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # type: ignore[no-untyped-def]
+    """Drop the atoms without weight; if more than ``most`` are left, merge the lightest ones.
 
-    Atom 0 is the dense one: the start, and whatever has been merged since.
+    Atom 0 is the dense one: the start, and whatever has been merged since.  Returns how many are left.
     """
     n = dense.shape[0]
     kept = 1
     for j in range(1, m):
         if w[j] > 0.0:
             if kept != j:
-                perms[kept] = perms[j]
-                images[kept] = images[j]
-                w[kept] = w[j]
-                scores[kept] = scores[j]
+                _move(j, kept, perms, slots, offsets, M, w, m)
             kept += 1
-    if kept > (3 * m) // 4:
+    if kept > most:
         order = np.argsort(w[1:kept]) + 1
-        heavy = w[0]
-        count = kept // 2
-        for k in range(count):
-            heavy += w[order[k]]
-        scores[0] *= w[0] / heavy
-        dense *= w[0] / heavy
-        images[0] *= w[0] / heavy
-        for k in range(count):
-            j = order[k]
-            share = w[j] / heavy
-            images[0] += share * images[j]
-            scores[0] += share * scores[j]
-            for i in range(n):
-                dense[i, perms[j, i]] += share
-        w[0] = heavy
-        stay = np.ones(kept, dtype=np.bool_)
-        for k in range(count):
-            stay[order[k]] = False
-        after = 1
-        for j in range(1, kept):
-            if stay[j]:
-                if after != j:
-                    perms[after] = perms[j]
-                    images[after] = images[j]
-                    w[after] = w[j]
-                    scores[after] = scores[j]
-                after += 1
-        kept = after
-    for j in range(kept, m):
-        w[j] = 0.0
-    for j in range(kept):
-        for i in range(kept):
-            M[i, j] = _product(images[i], perms, dense, j)
-    _rebuild(perms, table, kept)
+        merged = np.zeros(kept, dtype=np.bool_)
+        merged[order[: kept - most // 2]] = True
+        total = w[0]
+        for j in range(kept):
+            if merged[j]:
+                total += w[j]
+        dense *= w[0] / total
+        image = images[slots[0]]
+        image *= w[0] / total
+        offsets[0] *= w[0] / total
+        for j in range(kept):
+            if merged[j]:
+                share = w[j] / total
+                image += share * images[slots[j]]
+                offsets[0] += share * offsets[j]
+                for i in range(n):
+                    dense[i, perms[j, i]] += share
+        w[0] = total
+        m, kept = kept, 1
+        for j in range(1, m):
+            if not merged[j]:
+                if kept != j:
+                    _move(j, kept, perms, slots, offsets, M, w, m)
+                kept += 1
+        _gram(image, perms, dense, offsets, M, w, 0, kept)
+    w[kept:] = 0.0
+    table[:] = 0
+    for j in range(1, kept):
+        _, at = _find(perms, table, perms[j])
+        table[at] = j + 1
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
+    """Write the convex combination of the atoms to X."""
+    n = X.shape[0]
+    if w[0] > 0.0:
+        for i in range(n):
+            for j in range(n):
+                X[i, j] = w[0] * dense[i, j]
+    else:
+        X[:] = 0.0
+    for k in range(1, m):
+        if w[k] > 0.0:
+            for i in range(n):
+                X[i, perms[k, i]] += w[k]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
+    """Bring the gradient up to date after a change of the weights."""
+    size = grad.shape[0]
+    block = 1024  # a piece of the gradient stays in the first cache while the images pass by
+    for start in range(0, size, block):
+        end = min(start + block, size)
+        for j in range(m):
+            change = w[j] - before[j]
+            if change != 0.0:
+                image = images[slots[j]]
+                for i in range(start, end):
+                    grad[i] += change * image[i]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _steps(  # type: ignore[no-untyped-def]
     P, Q, left, right, weight, C, linear,
     X, grad, G, gathered, product,
-    real, index, scalars, perms, images, dense, M, w, scores, table, size,
-    threshold, progress, local, started, steps, measured,
+    real, index, scalars, perms, slots, images, dense, offsets, M, w, before, scores, table, size,
+    threshold, progress, started, steps, measured,
 ):  # fmt: skip
-    """Alternate assignment problems and pairwise steps; the contract is that of ``compiled._steps``."""
+    """Alternate assignment problems and pairwise steps; the contract is that of ``compiled._steps``.
+
+    ``size`` holds the number of atoms and the number at which the unused ones are dropped.
+    """
     n = X.shape[0]
     nn = n * n
     p = index[0]
-    solved = 0
-    Xf, Gf, gradf = X.reshape(nn), G.reshape(nn), grad.reshape(nn)
+    solved = moved = 0
+    Xf, Gf, gradf, linearf = X.reshape(nn), G.reshape(nn), grad.reshape(nn), linear.reshape(nn)
     flat = images.reshape(images.shape[0], nn)
-    moved = 0
     for k in range(steps + 1):
         if k == steps and not measured:
             scalars[_GAP] = np.inf
             break
         if not (started and k == 0):
             for i in range(nn):
-                Gf[i] = gradf[i] - linear.reshape(nn)[i]
+                Gf[i] = gradf[i] - linearf[i]
+            solved += 1
             if lap.solve(G, real, index) != 0:
                 return BAD, k, solved, moved
-            solved += 1
             gap = np.dot(Gf, Xf)
             for i in range(n):
                 gap -= G[i, p[i]]
@@ -206,74 +246,84 @@ def _steps(  # type: ignore[no-untyped-def]
         if k == steps:
             break
         m = size[0]
-        if m == perms.shape[0]:
-            m = _make_room(perms, images, dense, M, scores, w, table, m)
-            size[0] = m
         j, at = _find(perms, table, p[:n])
         if j < 0:
+            if m >= size[1]:
+                most = (3 * perms.shape[0]) // 4
+                m = _make_room(perms, slots, images, dense, offsets, M, w, table, m, most)
+                size[1] = min(IDLE * m + 32, perms.shape[0])
+                _, at = _find(perms, table, p[:n])
             j = m
             m += 1
             size[0] = m
             table[at] = m
             perms[j] = p[:n]
             w[j] = 0.0
-            _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, images[j])
-            _gram(images, perms, dense, M, j, m)
-        scores[j] = _product(G, perms, dense, j)
-        before = w[:m].copy()
-        aim = local * scalars[_GAP] if progress else max(local * scalars[_GAP], 0.25 * threshold)
+            offsets[j] = 0.0
+            if C.shape[0] > 0:
+                for i in range(n):
+                    offsets[j] += C[i, p[i]]
+            image = images[slots[j]]
+            _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, image)
+            _gram(image, perms, dense, offsets, M, w, j, m)
+        _slopes(G, perms, dense, w, scores, m)
+        before[:m] = w[:m]
+        gap = scalars[_GAP]
+        aim = LOCAL * gap if progress else max(LOCAL * gap, 0.5 * LOCAL * threshold)
         count, gained = pairwise_steps(M, w, scores, m, aim, 1000 + 50 * m)
         moved += count
         if count == 0 or not gained > 0.0:
             return TINY, k, solved, moved
         scalars[_GAINED] += gained
-        for i in range(m):
-            change = w[i] - before[i]
-            if change != 0.0:
-                image = flat[i]
-                for l in range(nn):
-                    gradf[l] += change * image[l]
-                if perms[i, 0] < 0:
-                    X += change * dense
-                else:
-                    for l in range(n):
-                        X[l, perms[i, l]] += change
+        _point(perms, dense, w, m, X)
+        _follow(flat, slots, before, w, m, gradf)
     return STEPS_DONE, steps, solved, moved
 
 
 class BlendedLoop(Loop):
-    """The active-set loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve."""
+    """The active-set loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve.
 
-    def __init__(self, n: int, trust: bool = False) -> None:
+    Parameters
+    ----------
+    n : int
+    trust : bool
+        As in :class:`~dcfw.qap.compiled.Loop`; then f need not be convex, and all steps are vanilla ones.
+    cap : int, optional
+        How many atoms may be kept; default 8 n, but no more than what ``MEMORY`` allows.
+    """
+
+    def __init__(self, n: int, trust: bool = False, cap: int | None = None) -> None:
         super().__init__(n, trust)
-        cap = int(min(max(8 * n, 64), max(MEMORY // (8 * n * n), 32)))
+        if cap is None:
+            cap = min(max(8 * n, 64), max(MEMORY // (8 * n * n), 32))
+        self.cap = cap = _validate.integer(cap, "cap", low=4)
         self.perms = np.zeros((cap, n), dtype=np.int32)
-        self.images = np.empty((cap, n, n))
+        self.slots = np.arange(cap)
+        self.images = np.empty((cap, n, n))  # memory is taken when an image is written
         self.dense = np.zeros((n, n))
+        self.offsets = np.zeros(cap)
         self.M = np.zeros((cap, cap))
-        self.w, self.scores = np.zeros(cap), np.zeros(cap)
-        self._last: Array | None = None
-        self.table = np.zeros(1 << int(math.ceil(math.log2(4 * cap))), dtype=np.int32)
-        self.size = np.zeros(1, dtype=np.int64)
+        self.w, self.before, self.scores = np.zeros(cap), np.zeros(cap), np.zeros(cap)
+        self.table = np.zeros(1 << math.ceil(math.log2(4 * cap)), dtype=np.int32)
+        self.size = np.zeros(2, dtype=np.int64)
         self.pairwise = 0
+        self._last: Array | None = None
 
-    def restart(self, X: np.ndarray, grad: np.ndarray) -> None:
+    def restart(self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray) -> None:
         """Make X the only atom."""
-        self.size[0] = 1
-        self.perms[0] = -1
+        self.size[:] = 1, min(32, self.cap)
         self.dense[:] = X
-        self.images[0] = grad
-        self.M[0, 0] = np.vdot(grad, X)
+        self.images[self.slots[0]] = grad
+        self.offsets[0] = 0.0 if f.C is None else np.vdot(f.C, X)
+        self.M[0, 0] = np.vdot(grad, X) - self.offsets[0]
         self.w[:] = 0.0
         self.w[0] = 1.0
         self.table[:] = 0
 
     def point(self) -> np.ndarray:
         """Return the point that the weights stand for."""
-        X = self.w[0] * self.dense
-        rows = np.arange(len(X))
-        for j in range(1, int(self.size[0])):
-            X[rows, self.perms[j]] += self.w[j]
+        X = np.empty_like(self.dense)
+        _point(self.perms, self.dense, self.w, self.size[0], X)
         return X
 
     def __call__(
@@ -301,51 +351,55 @@ class BlendedLoop(Loop):
         X = State(run, f, x.copy(), grad.copy(), value)
         X.linear = linear
         if x is not self._last:  # not where the last inner loop ended: the atoms mean another point
-            self.restart(x, grad)
-        m = int(self.size[0])
-        self.w[:m] /= self.w[:m].sum()
-        _slopes(grad - linear, self.perms, self.dense, self.scores, m)
+            self.restart(f, x, grad)
         kernel.scalars[:] = (math.inf, 0.0, math.inf, 0.0)
-        done, started = 0, False
+        done = 0
+        known = False  # whether the vertex and the gap at X are
         while True:
             steps, last = 0, False
-            if started:
+            if known:
                 run.before_step(X)
                 steps, last = self._slice(run, done, max_steps)
-            code, taken, solved = self._kernel_call(run, f, X, linear, started, steps, last)
-            started = True
+            resync = steps > 0 and run.since_resync + steps >= run.resync_period
+            code, taken, solved, moved = self._advance(
+                run, f, X, seen=known or done > 0, started=known, steps=steps, measured=not (last or resync)
+            )
             done += taken
             run.n_lmo += solved
             run.n_inner += taken
             run.n_grad_f += taken
+            self.pairwise += moved
             X.k += taken
-            X.gap, X.gained, X.bound = (float(v) for v in kernel.scalars[:3])
+            X.gap, X.gained, X.bound = kernel.scalars[:3].tolist()
             X.value = None
-            kernel.end(code, run)
-            self._resync(run, f, X, taken)
             self._last = X.x
-            if not last and (done == 0 or code == GAP_MET or self._stepwise(run)):
-                X.S = Permutation(kernel.columns)
-                yield X
+            kernel.end(code, run)
+            known = not self._resync(run, f, X, taken)
             if last:
                 return
+            if known and (done == 0 or code == GAP_MET or self._stepwise(run)):
+                X.S = Permutation(kernel.columns)
+                yield X
 
-    def _kernel_call(
-        self, run: Run, f: MatrixQuadratic, X: State, linear: np.ndarray, started: bool, steps: int, last: bool
-    ) -> tuple[int, int, int]:
-        import time
-
+    def _advance(
+        self, run: Run, f: MatrixQuadratic, X: State, *, seen: bool, started: bool, steps: int, measured: bool
+    ) -> tuple[int, int, int, int]:
         kernel = self.kernel
         begun = time.perf_counter()
-        code, taken, solved, moved = _steps(
-            *kernel.pack(f), linear, X.x, X.grad, kernel.G, kernel.gathered, kernel.product,
-            kernel.real, kernel.index, kernel.scalars, self.perms, self.images, self.dense, self.M,
-            self.w, self.scores, self.table, self.size, 0.5 * run.eps if started else -1.0,
-            started and isinstance(run.rule, Progress), LOCAL, started, steps, not last,
+        answer = _steps(
+            *kernel.pack(f), X.linear, X.x, X.grad, kernel.G, kernel.gathered, kernel.product,
+            kernel.real, kernel.index, kernel.scalars,
+            self.perms, self.slots, self.images, self.dense, self.offsets, self.M, self.w, self.before,
+            self.scores, self.table, self.size,
+            0.5 * run.eps if seen else -1.0, seen and type(run.rule) is Progress, started, steps, measured,
         )  # fmt: skip
-        self.pairwise += moved
-        if taken > 0:
-            kernel.seconds_per_step = (time.perf_counter() - begun) / taken
-        return code, taken, solved
+        if answer[1] > 0:
+            kernel.seconds_per_step = (time.perf_counter() - begun) / answer[1]
+        return answer  # type: ignore[no-any-return]
 
-
+    def _resync(self, run: Run, f: MatrixQuadratic, X: State, taken: int) -> bool:  # type: ignore[override]
+        if run.since_resync + taken >= run.resync_period:
+            m = int(self.size[0])
+            self.w[:m] /= self.w[:m].sum()
+            X.x[:] = self.point()
+        return super()._resync(run, f, X, taken)

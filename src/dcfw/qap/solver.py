@@ -39,6 +39,8 @@ from dcfw.tolerances import Adaptive
 METHODS = ("dcfw", "fw", "cgs")
 INNERS = ("auto", "fw", "blended")
 POLISHES = ("2opt", "tabu")
+DENSE_UP_TO = 100
+"""Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
 AUTO_SPLIT = "balanced"
 """What ``split="auto"`` means for a single run."""
 
@@ -180,10 +182,12 @@ def solve(
     if task.n <= 1:
         restarts = 1  # there is but one permutation
     results = _run_all(task, restarts, n_jobs, _seeds(rng), started, time_limit)
-    best = min(results, key=lambda result: result.fun)
-    best.restart_values = [task.sign * r.fun + task.offset for r in results]
+    at = min(range(len(results)), key=lambda k: results[k].fun)
+    best = results[at]
+    values = [task.sign * r.fun + task.offset for r in results]
     best.permutation = task.complete(best.permutation)
-    best.fun = evaluate(A, B, best.permutation, C)
+    best.fun = values[at] = evaluate(A, B, best.permutation, C)
+    best.restart_values = values
     best.x = best.relaxed = task.complete_matrix(best.x)
     best.sizes = sizes
     best.total_time = time.perf_counter() - started
@@ -272,6 +276,8 @@ def _reduced(
         linear = ends_A @ ends_B.T + starts_A.T @ starts_B
         C = linear if C is None else linear + C[np.ix_(rows, columns)]
         A, B = A[rows][:, rows], B[columns][:, columns]
+    if len(rows) <= DENSE_UP_TO:
+        A, B = dense(A), dense(B)
     if maximize:
         A, C = -A, None if C is None else -C
     return A, B, C, sign, rows, columns, pairs, offset
@@ -334,7 +340,7 @@ class Task:
         if self.protocol.normalise and a > 0.0 and b > 0.0:
             A, B, scale = A / a, B / b, a * b
         C = None if self.C is None else np.asarray(self.C, dtype=np.float64) / scale
-        least = max(1e-13, _rounding(A, B, C))
+        least = max(1e-13 * frobenius(A) * frobenius(B), _rounding(A, B, C))
         constant = spectral_norm(A) * spectral_norm(B) if self._needs_constant() else 0.0
         if not self.protocol.half_constant:
             constant *= 2.0

@@ -8,10 +8,11 @@ the nuclear-norm ball.
 Users' own sets need only ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``: any object with
 those methods is accepted by the solvers.  A subclass of :class:`Set` gives ``shape``, ``diameter``,
 ``violation`` and either ``lmo`` or, to have its input checked for it, ``_vertex``; ``project`` and
-``strong_convexity`` where they exist.
+``strong_convexity`` where they exist; ``_directions`` if the set is flat, and ``_reach`` if the way to
+its edge is known better than by bisection.
 
-Only the linear oracle runs in the caller's array library.  ``violation`` and ``project`` are asked
-for once in a while and work in NumPy with double precision, whatever they are given.
+Only the linear oracle runs in the caller's array library.  ``violation``, ``project``, ``tangent`` and
+``reach`` are asked for once in a while and work in NumPy with double precision, whatever they are given.
 """
 
 from __future__ import annotations
@@ -96,6 +97,33 @@ class Set:
         rounding = 8.0 * _rounding(x) * math.sqrt(math.prod(self.shape))
         return self.violation(x) <= max(tol, rounding) * self.scale
 
+    def tangent(self, G: Array) -> Array:
+        """Return the orthogonal projection of ``G`` onto the directions in which the set extends.
+
+        They span its affine hull: directions of sum 0 for a simplex, all of space for a ball.  A function's
+        curvature across them is of no consequence on the set (:func:`dcfw.splits.spectral` ignores it).
+        """
+        return apply(self._directions, G, self.shape, "G")
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        """Answer ``tangent`` in NumPy; a set with an interior extends in all directions."""
+        return G
+
+    def reach(self, x: Array, d: Array) -> float:
+        """Return the largest step for which ``x + step * d`` is in the set, infinite for d = 0.
+
+        ``x`` is a point of the set and ``d`` one of its directions, such as the difference of two points.
+        """
+        return self._reach(self._values(x), self._values(d, "d"))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        """Answer ``reach`` in NumPy, here by bisection."""
+        length = float(np.linalg.norm(d))
+        if length == 0.0:
+            return math.inf
+        # A tighter tolerance than for a user's x0: the point will be moved on from.
+        return bisected_reach(lambda y: self.contains(y, 1e-11), x, d, self.diameter / length)
+
     def start(self, xp: Any = None) -> Array:
         """Return the canonical feasible point (the centre, where there is one).
 
@@ -150,6 +178,33 @@ def apply(rule: Any, x: Array, shape: tuple[int, ...], name: str = "x") -> Array
     """
     x = _validate.array(x, name, shape=shape)
     return like(rule(np.array(to_numpy(x), dtype=np.float64)), x)
+
+
+def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None) -> float:
+    """Return nearly the largest step for which ``x + step * d`` is inside, where only that can be asked.
+
+    ``high`` is a step that leads out of the set or to its edge; without one, steps are doubled to find it.
+    """
+    low = 0.0
+    if high is None:
+        high = 1.0
+        while contains(x + high * d):
+            low, high = high, 2.0 * high
+            if high > 1e9:
+                return low
+    elif contains(x + high * d):
+        return high
+    for _ in range(24):  # to 1e-7 of the first bracket, which is plenty for a line search
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if contains(x + middle * d) else (low, middle)
+    return low
+
+
+def first_hit(slack: np.ndarray, rate: np.ndarray) -> float:
+    """Return the least slack/rate over the constraints that are approached, infinite if there are none."""
+    # Rates at rounding level are no movement: a step across the whole set changes their slack by rounding.
+    moving = rate > 8.0 * np.finfo(np.float64).eps * float(np.abs(rate).max(initial=0.0))
+    return max(float((slack[moving] / rate[moving]).min(initial=math.inf)), 0.0)
 
 
 def one_hot(index: int, value: float, template: Array) -> Array:

@@ -26,7 +26,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
-from dcfw.sets.base import Oracle, Set, apply, excess
+from dcfw.sets.base import Oracle, Set, apply, excess, first_hit
 
 
 class Birkhoff(Set):
@@ -64,6 +64,12 @@ class Birkhoff(Set):
         """Return the largest error of a row or column sum, or the most negative entry's size."""
         x = self._values(x)
         return excess(max(_sum_error(x), -float(x.min())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return first_hit(x, -d)
 
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, 1.0 / self.n)

@@ -31,7 +31,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, norm, to_numpy
 from dcfw.sets.atoms import Atom, Dense, OneHot
-from dcfw.sets.base import Oracle, Set, apply, excess, one_hot, select
+from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot, select
 from dcfw.sets.simplex import project_simplex
 
 
@@ -78,6 +78,13 @@ class LpBall(Set):
     def violation(self, x: Array) -> float:
         """Return ||x||_p - radius where that is positive."""
         return excess(lp_norm(self._values(x), self.p) - self.radius)
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        if self.p == math.inf:
+            return reach_cube(x, d, self.radius)
+        if self.p == 1.0:
+            return reach_l1(x, d, self.radius)
+        return reach_l2(x, d, self.radius) if self.p == 2.0 else super()._reach(x, d)
 
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
@@ -215,6 +222,12 @@ class Box(Set):
         x = self._values(x)
         return excess(float(np.maximum(self.lower - x, x - self.upper).max()))
 
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.where(self.lower < self.upper, G, 0.0)
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return min(first_hit(self.upper - x, d), first_hit(x - self.lower, -d))
+
     def _centre(self) -> np.ndarray:
         return np.asarray(0.5 * self.lower + 0.5 * self.upper)
 
@@ -280,6 +293,9 @@ class KSparse(Set):
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""
         x = np.abs(self._values(x))
         return excess(max(float(x.sum()) / self.k, float(x.max())) - self.radius)
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return min(reach_cube(x, d, self.radius), reach_l1(x, d, self.k * self.radius))
 
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
@@ -350,6 +366,46 @@ def lp_strong_convexity(n: int, p: float, radius: float) -> float:
     if not 1.0 < p <= 2.0:
         return 0.0
     return (p - 1.0) * math.pow(n, 0.5 - 1.0 / p) / radius
+
+
+def reach_cube(x: np.ndarray, d: np.ndarray, radius: float) -> float:
+    """Return the largest step with ||x + step d||_inf <= radius."""
+    return min(first_hit(radius - x, d), first_hit(radius + x, -d))
+
+
+def reach_l2(x: np.ndarray, d: np.ndarray, radius: float) -> float:
+    """Return the largest step with ||x + step d||_2 <= radius: the positive root of a quadratic."""
+    a, b, c = float(np.vdot(d, d)), float(np.vdot(x, d)), min(float(np.vdot(x, x)) - radius**2, 0.0)
+    if a == 0.0:
+        return math.inf
+    root = math.sqrt(b * b - a * c)
+    # Of the two forms of the root, the one without cancellation.
+    return -c / (b + root) if b > 0.0 else (root - b) / a
+
+
+def reach_l1(x: np.ndarray, d: np.ndarray, radius: float) -> float:
+    """Return the largest step with ||x + step d||_1 <= radius.
+
+    The norm along the line is convex and piecewise linear: its slope grows by 2 |d_i| where entry i changes
+    its sign.  The answer lies on the first piece that leaves the ball.
+    """
+    x, d = x.ravel(), d.ravel()
+    if not d.any():
+        return math.inf
+    slope = float(np.where(x != 0.0, np.sign(x) * d, np.abs(d)).sum())
+    turning = x * d < 0.0
+    with np.errstate(over="ignore"):  # an entry that hardly moves turns at infinity
+        at = -x[turning] / d[turning]
+    order = np.argsort(at)
+    at = np.concatenate(([0.0], at[order]))
+    at = at[np.isfinite(at)]
+    slopes = slope + np.concatenate(([0.0], 2.0 * np.cumsum(np.abs(d[turning])[order])))[: len(at)]
+    values = np.abs(x).sum() + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
+    outside = np.flatnonzero(values[1:] > radius)
+    k = int(outside[0]) if len(outside) else len(at) - 1
+    if slopes[k] <= 0.0:  # rounding at a corner
+        return float(at[k])
+    return float(at[k] + max(radius - float(values[k]), 0.0) / slopes[k])
 
 
 def project_l1(x: np.ndarray, radius: float) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, norm, to_numpy
-from dcfw.sets.base import Set, excess
+from dcfw.sets.base import Set, excess, first_hit
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -95,6 +95,25 @@ class Polytope(Set):
         if self.A_eq is not None:
             worst.append(float((np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms).max()))
         return excess(max(worst))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        fixed = self._equations
+        return G if fixed is None else np.asarray(G - fixed.T @ (fixed @ G))
+
+    @functools.cached_property
+    def _equations(self) -> np.ndarray | None:
+        """An orthonormal basis of what the equations fix (of variables whose bounds coincide, too)."""
+        rows = np.eye(self.shape[0])[self.lower == self.upper]
+        if self.A_eq is not None:
+            A = self.A_eq.toarray() if hasattr(self.A_eq, "toarray") else self.A_eq
+            rows = np.vstack([rows, A / self._eq_norms[:, None]])
+        return _row_space(rows) if len(rows) else None
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        steps = [first_hit(self.upper - x, d), first_hit(x - self.lower, -d)]
+        if self.A_ub is not None:
+            steps.append(first_hit(self.b_ub - self.A_ub @ x, self.A_ub @ d))
+        return min(steps)
 
     def _centre(self) -> np.ndarray:
         """The Chebyshev centre: the point farthest from the nearest inequality, by one linear programme."""
@@ -250,6 +269,15 @@ class ConvexHull(Set):
         weights = np.maximum(answer.x[:count], 0.0)
         return self.scale * float(np.abs(P @ (weights / weights.sum()) - y).max())
 
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        basis = self._basis
+        return np.asarray(basis.T @ (basis @ G))
+
+    @functools.cached_property
+    def _basis(self) -> np.ndarray:
+        """An orthonormal basis of the differences of points."""
+        return _row_space((self.points - self.points.mean(axis=0)) / self.scale)
+
     def _centre(self) -> np.ndarray:
         return np.asarray(self.points.mean(axis=0))
 
@@ -325,6 +353,13 @@ def _pair(entry: Sequence[Any]) -> tuple[float, float]:
     """Return a pair of bounds with infinities for None."""
     low, high = entry
     return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+
+def _row_space(rows: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis, one vector a row, of the span of ``rows``."""
+    _, sigma, Vt = np.linalg.svd(rows, full_matrices=False)
+    rank = int((sigma > max(rows.shape) * np.finfo(np.float64).eps * sigma.max(initial=0.0)).sum())
+    return np.asarray(Vt[:rank])
 
 
 def _row_norms(A: Any) -> np.ndarray:

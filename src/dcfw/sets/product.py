@@ -15,7 +15,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.sets.base import Oracle, Set
+from dcfw.sets.base import Oracle, Set, bisected_reach
 
 
 class Product(Set):
@@ -104,6 +104,15 @@ class Product(Set):
             for block, part in parts
         )
 
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        parts = zip(self.sets, self.split(G), strict=True)
+        return np.asarray(
+            self.join([block.tangent(part) if hasattr(block, "tangent") else part for block, part in parts])
+        )
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return min(_reach(*part) for part in zip(self.sets, self.split(x), self.split(d), strict=True))
+
     def _centre(self) -> np.ndarray:
         return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
 
@@ -145,6 +154,13 @@ def _violation(block: Any, x: np.ndarray) -> float:
     if hasattr(block, "violation"):
         return float(block.violation(x))
     return 0.0 if block.contains(x) else math.inf
+
+
+def _reach(block: Any, x: np.ndarray, d: np.ndarray) -> float:
+    """Return a block's reach, for a user's set by bisection."""
+    if not d.any():
+        return math.inf
+    return float(block.reach(x, d)) if hasattr(block, "reach") else bisected_reach(block.contains, x, d)
 
 
 def _random(block: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense, OneHot
-from dcfw.sets.base import Oracle, Set, apply, excess, one_hot
+from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot
 
 
 class Simplex(Set):
@@ -56,6 +56,12 @@ class Simplex(Set):
         """Return the larger of |sum x - radius| and the most negative entry's size."""
         x = self._values(x)
         return excess(max(abs(float(x.sum()) - self.radius), -float(x.min())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(G - G.mean())
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return first_hit(x, -d)
 
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, self.radius / math.prod(self.shape))

@@ -206,6 +206,10 @@ class Spectraplex(Set):
         lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
         return excess(max(asymmetry, -lowest, abs(float(np.trace(x)) - self.radius)))
 
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        n = self.shape[0]
+        return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+
     def _centre(self) -> np.ndarray:
         n = self.shape[0]
         return np.asarray(np.eye(n) * (self.radius / n))

@@ -1,43 +1,45 @@
 """Pairwise steps in the space of weights.
 
-With atoms a_1, ..., a_m, weights w on the simplex and an affine gradient, everything about
-m(w) = f(sum w_i a_i) - <u, sum w_i a_i> is in the matrix M_ij = <grad f(a_i), a_j> and the slopes
-scores_j = <grad m(x), a_j>: moving weight from atom a to atom s changes the scores by multiples of M_sj - M_aj,
-and the curvature of that move is M_ss - M_sa - M_as + M_aa.
+With atoms a_1, ..., a_m, weights w on the simplex and an affine gradient (Hessian H), everything about steps
+that move weight between the atoms is in the matrix M_ij = <H a_i, a_j> and the slopes
+scores_j = <grad m(x), a_j>: moving t from atom a to atom s changes scores_j by t (M_sj - M_aj), and the
+curvature of that move is M_ss - 2 M_sa + M_aa.  One constant added to all of M changes nothing.
 """
 
 from __future__ import annotations
 
 from numba import njit
 
-@njit(cache=True, nogil=True)
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def pairwise_steps(M, w, scores, m, aim, limit):  # type: ignore[no-untyped-def]
     """Move weight from the worst atom in use to the best atom until their scores differ by at most aim.
 
-    Each step is an exact line search; a step that takes all the weight of an atom leaves it at exactly 0.
-    Returns the number of steps and what they gained.
+    Each step is an exact line search; one that takes all the weight of an atom leaves it at exactly 0.
+    ``w`` and ``scores`` are written to.  Returns the number of steps, at most ``limit``, and what they
+    gained, a sum of positive numbers.
     """
     gained = 0.0
     for count in range(limit):
-        s = 0
-        a = -1
+        s, a = 0, -1
         for j in range(m):
             if scores[j] < scores[s]:
                 s = j
             if w[j] > 0.0 and (a < 0 or scores[j] > scores[a]):
                 a = j
         gap = scores[a] - scores[s]
-        if gap <= aim:
+        if not gap > aim:  # also where it is NaN
             return count, gained
-        curvature = M[s, s] - M[s, a] - M[a, s] + M[a, a]
+        curvature = M[s, s] - 2.0 * M[s, a] + M[a, a]
         step = w[a]
         if curvature > 0.0 and gap < curvature * step:
             step = gap / curvature
             w[a] -= step
+            gained += 0.5 * step * gap
         else:
             w[a] = 0.0
+            gained += step * (gap - 0.5 * step * max(curvature, 0.0))
         w[s] += step
-        gained += step * (gap - 0.5 * step * curvature) if curvature > 0.0 else step * gap
         for j in range(m):
             scores[j] += step * (M[s, j] - M[a, j])
     return limit, gained

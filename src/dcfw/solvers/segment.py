@@ -84,8 +84,12 @@ class AffineSegment:
         return self.S.mix(self.x, eta), grad, eta * (self.gap - 0.5 * eta * self.curvature)
 
     def rounding_of_curvature(self) -> float:
-        """Return how negative the curvature of a convex quadratic may come out by rounding."""
-        scale = norm(self.change) * (norm(self.x) + norm(self.S.dense()))
+        """Return how negative the curvature of a convex quadratic may come out by rounding.
+
+        It is that of the two gradients whose difference it comes from: along a flat direction the difference
+        itself is nothing but rounding.
+        """
+        scale = (norm(self.change) + norm(self.grad)) * (norm(self.x) + norm(self.S.dense()))
         return 64.0 * eps_of(self.x) * scale
 
 

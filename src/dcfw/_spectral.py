@@ -1,0 +1,252 @@
+"""The spectral split: a quadratic, divided by the sign of its Hessian's eigenvalues.
+
+Every split of a quadratic adds something to its positive curvature that is taken away again:
+phi = f - g with f'' = phi'' + g''.  What is added makes the surrogate steeper than phi and the outer steps
+shorter.  ``proximal`` adds rho in every direction, rho the size of the lowest eigenvalue; the least that can be
+added is the negative part of phi'' itself, and that is this split: f has the positive eigenvalues and g the
+negative ones.
+
+Two observations make it better still, and possible for large problems:
+
+* **Only the set's directions count.**  On a simplex all differences of points sum to zero, so that the Hessian
+  H may be replaced by P H P, P the projection onto those directions (:meth:`dcfw.sets.Set.tangent`).  With any
+  point c of the set, ::
+
+      phi(x) = 1/2 x'(PHP)x + <grad phi(c) - PHP c, x> + constant       for all x in the set.
+
+  Curvature across the set, which often is the largest, disappears from both parts.
+* **A few negative eigenvalues are enough to know.**  For large H, Lanczos finds them with their vectors V;
+  g = 1/2 x'V|Lambda|V'x and f = phi + g keep phi's own structure (sparse, an operator), and f - g = phi
+  however accurate V is.  The accuracy decides whether f is convex: what Lanczos leaves of negative curvature
+  is measured and added to both parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, inner, like, namespace, norm2, to_numpy
+from dcfw.functions.base import DC, Function, Sum, Zero
+from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
+from dcfw.sets.atoms import Atom, OneHot
+
+FEW = 48
+"""How many negative eigenvalues Lanczos looks for before it gives up."""
+
+DENSE_LIMIT = 5000
+"""The size up to which the Hessian is decomposed densely when that is the only way."""
+
+RESTARTS = 100
+"""How long Lanczos may take for a few eigenvalues."""
+
+ACCURACY = 2.5e-6
+"""Of eigenvectors, relative to the largest eigenvalue.  Four times that is the size of negative eigenvalues that
+are not looked for but covered by a shift: near zero there may be a crowd of them."""
+
+
+class LowRank(Function):
+    """1/2 x'V diag(weights) V'x + shift/2 ||x||^2 with orthonormal columns V and nonnegative weights."""
+
+    convex = True
+    affine_grad = True
+
+    def __init__(self, V: Array, weights: Array, shift: float = 0.0) -> None:
+        self.V = V
+        self.weights = weights
+        self.shift = shift
+        self._scaled = V * weights
+
+    @property
+    def lipschitz(self) -> float:
+        return self.shift + float(namespace(self.weights).max(self.weights))
+
+    @property
+    def size(self) -> int:
+        return int(self.V.shape[0])
+
+    def value(self, x: Array) -> float:
+        coordinates = self.V.T @ _shaped(x, (-1,))
+        return 0.5 * (inner(self.weights * coordinates, coordinates) + self.shift * norm2(x))
+
+    def grad(self, x: Array) -> Array:
+        image = self._scaled @ (self.V.T @ _shaped(x, (-1,)))
+        return _shaped(image, x.shape) + self.shift * x
+
+    def grad_at(self, atom: Atom) -> Array:
+        if not isinstance(atom, OneHot):
+            return self.grad(atom.dense())
+        image = self._scaled @ (atom.value * self.V[atom.index])
+        image[atom.index] += self.shift * atom.value
+        return _shaped(image, atom.shape)
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return 0.5 * inner(grad, x)
+
+    def template(self) -> Array:
+        return self.V
+
+    def __repr__(self) -> str:
+        return f"LowRank(n={self.size}, rank={len(self.weights)})"
+
+
+class TooManyNegative(ValueError):
+    """The Hessian is too large to decompose and has too many negative eigenvalues for Lanczos."""
+
+
+def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
+    """Return the spectral split of a quadratic phi; see :func:`dcfw.splits.spectral`.
+
+    ``thorough=False`` raises :class:`TooManyNegative` where only a long dense decomposition would do.
+    """
+    template = phi.template()
+    shape = _shape(phi, domain)
+    x = np.zeros(shape) if template is None else like(np.zeros(shape), template)
+    directions = _directions(domain, shape)
+    n = math.prod(shape)
+    if n > DENSE_EIGENVALUES:
+        found = _negative_pairs(phi, x, directions)
+        if found is not None:
+            return _deflated(phi, x, *found, tangent=directions is not None)
+        if n > DENSE_LIMIT or not thorough:
+            raise TooManyNegative(
+                f"phi has {n} variables and more than {FEW} negative eigenvalues, too many for its spectral "
+                "split: use splits.proximal(phi), which needs the lowest eigenvalue only"
+            )
+    return _dense(phi, x, domain, directions)
+
+
+def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
+    """Split by a full eigendecomposition: both parts are quadratics with a dense matrix."""
+    H = phi.hessian(x)
+    n = len(H)
+    linear, constant = phi.grad(x), phi.value(x)  # at zero
+    if directions is not None:
+        H = _project(_project(H, directions).T, directions)
+        c = np.asarray(to_numpy(domain.start()), dtype=np.float64)
+        here = like(c, x)
+        slope = np.ravel(to_numpy(phi.grad(here))).astype(np.float64)
+        c = c.ravel()
+        # phi(x) = phi(c) + <slope, x - c> + 1/2 (x - c)'H(x - c) on the set.
+        linear = slope - H @ c
+        constant = phi.value(here) - float(slope @ c) + 0.5 * float(c @ H @ c)
+    values, vectors = np.linalg.eigh(0.5 * (H + H.T))
+    rounding = 4.0 * n * float(np.finfo(np.float64).eps) * float(np.abs(values).max(initial=0.0))
+    up, down = values > rounding, values < -rounding
+    b = like(np.ravel(to_numpy(linear)), x)
+    if not down.any():
+        if directions is None:
+            return DC(phi, Zero(), name="convex (g = 0)")
+        f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
+        return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
+    f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
+    g = Quadratic(_part(vectors, -values, down, x), convex=True)
+    return DC(f, g, name=_name(directions is not None), whole=phi)
+
+
+def _deflated(
+    phi: Function, x: Array, values: np.ndarray, vectors: np.ndarray, shift: float, *, tangent: bool
+) -> DC:
+    """Split off the negative eigenpairs that Lanczos has found; ``shift`` makes up for what they miss."""
+    condition = (
+        f"Lanczos missed no negative eigenvalue of phi (those below -{shift:.2g} were looked for"
+        f"{', along the set' if tangent else ''})"
+    )
+    g: Function = LowRank(like(vectors, x), like(-values, x), shift) if len(values) else SquaredNorm(shift)
+    f = Sum([phi, g])
+    f.convex = True
+    return DC(f, g, _name(tangent, len(values)), condition, whole=phi)
+
+
+def _negative_pairs(
+    phi: Function, x: Array, directions: Any
+) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """Return the negative eigenvalues of P H P with their vectors, and a bound for what is left of them.
+
+    A few pairs at a time are asked for, and deflated: H + V|Lambda|V' has zeros in their place.  None if they
+    are too many, or Lanczos does not get to an end.
+    """
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    n = math.prod(x.shape)
+    slope = phi.grad(x)
+
+    def hessian(v: np.ndarray) -> np.ndarray:
+        v = np.ravel(v)
+        if directions is not None:
+            v = directions(v)
+        image = np.ravel(to_numpy(phi.grad(_shaped(like(v, x), x.shape)) - slope)).astype(np.float64)
+        return image if directions is None else directions(image)
+
+    start = np.random.default_rng(0).standard_normal(n)
+    top = LinearOperator((n, n), matvec=hessian, dtype=np.float64)
+    size = float(abs(eigsh(top, k=1, which="LM", v0=start, tol=1e-3, return_eigenvectors=False)[0]))
+    slack = 4.0 * ACCURACY * size
+    values, V = np.zeros(0), np.zeros((n, 0))
+
+    def flipped(v: np.ndarray) -> np.ndarray:
+        v = np.ravel(v)
+        return size * v - hessian(v) + V @ (values * (V.T @ v))
+
+    # ARPACK's accuracy is relative to the eigenvalue, and those that end the search are nearly 0: so the
+    # largest eigenvalues of size - H are asked for in place of the lowest of H.
+    operator = LinearOperator((n, n), matvec=flipped, dtype=np.float64)
+    while True:
+        try:
+            high, vectors = eigsh(operator, k=4, which="LA", v0=start, ncv=32, tol=ACCURACY, maxiter=RESTARTS)
+        except ArpackNoConvergence as partial:
+            high, vectors = partial.eigenvalues, partial.eigenvectors
+            if not (high > size + slack).any():
+                return None
+        new = high > size + slack
+        if not new.any():
+            return values, V, slack
+        V, _ = np.linalg.qr(np.column_stack([V, vectors[:, new]]))
+        # Rayleigh and Ritz: the best values and vectors that the subspace has to offer.
+        values, turn = np.linalg.eigh(V.T @ np.column_stack([hessian(v) for v in V.T]))
+        V = V @ turn
+        if len(values) > FEW:
+            return None
+
+
+def _shape(phi: Function, domain: Any) -> tuple[int, ...]:
+    if domain is not None:
+        shape = tuple(domain.shape if hasattr(domain, "shape") else domain.start().shape)
+        if phi.size is not None and phi.size != math.prod(shape):
+            raise ValueError(f"phi is a function of {phi.size} variables, but domain has points of shape {shape}")
+        return shape
+    if phi.size is None:
+        raise ValueError("domain must be given: phi does not know the number of its variables")
+    return (phi.size,)
+
+
+def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
+    """Return the set's projection onto its directions for flat vectors, None if it has an interior."""
+    if not hasattr(domain, "tangent"):
+        return None
+
+    def directions(v: np.ndarray) -> np.ndarray:
+        return np.ravel(np.asarray(domain.tangent(np.reshape(v, shape))))
+
+    probe = np.random.default_rng(0).standard_normal(math.prod(shape))
+    return None if np.allclose(directions(probe), probe, rtol=1e-12, atol=0.0) else directions
+
+
+def _project(M: np.ndarray, directions: Any) -> np.ndarray:
+    return np.stack([directions(row) for row in M])
+
+
+def _part(vectors: np.ndarray, values: np.ndarray, chosen: np.ndarray, x: Array) -> Array:
+    V = vectors[:, chosen]
+    return like((V * values[chosen]) @ V.T, x)
+
+
+def _name(tangent: bool, rank: int | None = None) -> str:
+    details = [*(["tangent"] if tangent else []), *([f"rank={rank}"] if rank is not None else [])]
+    return f"spectral({', '.join(details)})" if details else "spectral"
+
+
+def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
+    return x if len(x.shape) == len(shape) else namespace(x).reshape(x, tuple(shape))
