@@ -39,7 +39,7 @@ INSTANCES = {
     "tho150": (60, 100),
     "tai256c": (20, 30),
 }
-PASSES = 3
+PASSES = 5
 TIED = {"tai256c"}
 """Where assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the two sides
 take different ones, and only the cost of a step can be compared."""

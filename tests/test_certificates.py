@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from dcfw import Status, functions, gaps, minimize, sets, splits
 from dcfw.sets.atoms import Dense
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.run import Run
+from dcfw.steps import OpenLoop
 from reference_gaps import rounding, size_of, surrogate_gap, symmetric, trace
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -310,6 +313,30 @@ def least(function):
         else:
             low = a
     return min(function(low), function(high), function(0.0), function(1.0))
+
+
+# -- how good the bounds are ----------------------------------------------------------------------------
+
+
+def test_the_upper_end_is_the_best_over_all_inner_steps_and_not_that_of_the_last():
+    # Open-loop steps go up and down, so the last step's bound need not be the best one.
+    rng = np.random.default_rng(0)
+    domain = sets.L1Ball(3)
+    f = functions.Quadratic(symmetric(rng, 3, 0.5, 2.0), convex=True)
+    u, x = 0.4 * rng.standard_normal(3), domain.random(rng)
+    run = Run(f, domain.oracle(), x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=None, time_limit=None)
+    bounds = []
+    for X in frank_wolfe(run, f, x, f.grad(x), OpenLoop().bind(f, domain), linear=u):
+        gained = f.value(x) - f.value(X.x) - float(u @ (x - X.x))
+        bounds.append(gained + X.gap)
+        slack = rounding(x, X.k, f.value(x), float(np.linalg.norm(u)))
+        low, high = X.certificate()
+        assert low == pytest.approx(gained, abs=slack)
+        assert high == pytest.approx(min(bounds), abs=slack)
+        if X.k == 30:
+            break
+    # So that the two differ:
+    assert (np.array(bounds) > np.minimum.accumulate(bounds) + 1e-6).sum() >= 5
 
 
 # -- inexact oracles ------------------------------------------------------------------------------------

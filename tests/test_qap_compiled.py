@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from dcfw import minimize, qap
 from dcfw.functions.base import Zero
+from dcfw.qap.blended import BlendedLoop
 from dcfw.qap.compiled import CompiledFW, Kernel, Loop
 from dcfw.qap.quadratics import SPLITS, MatrixQuadratic, decompose, relaxation
 from dcfw.result import Status
@@ -197,8 +198,8 @@ def test_the_iteration_limit_ends_both_alike(maxiter, method):
     assert (runs[1].status, runs[1].nit) == (Status.MAXITER, maxiter)
 
 
-@pytest.mark.parametrize("method", ["dcfw", "fw"])
-def test_gradients_are_refreshed_at_the_same_steps(method, monkeypatch):
+@pytest.fixture
+def often_refreshed(monkeypatch):
     made = Run.__init__
 
     def impatient(self, *arguments, **options):
@@ -206,10 +207,28 @@ def test_gradients_are_refreshed_at_the_same_steps(method, monkeypatch):
         self.resync_period = 3
 
     monkeypatch.setattr(Run, "__init__", impatient)
+
+
+@pytest.mark.usefixtures("often_refreshed")
+@pytest.mark.parametrize("method", ["dcfw", "fw", "cgs"])
+def test_gradients_are_refreshed_at_the_same_steps(method):
     A, B, _, X0 = problem(10, 8)
-    runs = both(objective_of(method, "balanced", A, B, None), X0, method=method, max_lmo=300, rtol=1e-5)
+    chosen = CGS(L=2.0) if method == "cgs" else method
+    runs = both(objective_of(method, "balanced", A, B, None), X0, method=chosen, max_lmo=200, rtol=1e-5)
     same(*runs)
     assert runs[1].n_resync == runs[1].n_inner // 3 > 2
+
+
+@pytest.mark.usefixtures("often_refreshed")
+def test_vanilla_steps_of_the_blended_loop_are_the_same_too():
+    A, B, _, X0 = problem(10, 8)
+    options = {"method": CGS(L=2.0), "max_lmo": 200, "rtol": 1e-5}
+    results = [
+        minimize(relaxation(A, B), Birkhoff(10), X0, inner=loop(10), **options)
+        for loop in (Loop, BlendedLoop)
+    ]
+    same(*results)
+    assert Birkhoff(10).contains(results[1].x, 1e-9)
 
 
 @pytest.mark.parametrize("method", ["dcfw", "fw", "cgs"])

@@ -340,8 +340,8 @@ def test_a_strongly_convex_set_saves_lmo_calls_by_order_where_the_inner_loop_is_
 @pytest.mark.parametrize("domain", [sets.L2Ball(8), sets.LpBall(8, p=1.5)], ids=repr)
 def test_strengthening_a_flat_f_gives_the_order_of_strongly_convex_sets(domain):
     # f = 1/2 ||B(x - c)||^2 with a 3 x 8 matrix is not strongly convex; f + mu/2 ||x||^2 is.  c lies on the
-    # boundary and is critical: the hard case.  Measured orders are 0.43 and 0.55.  (That is no advantage here:
-    # without the extra term, for which the theorem promises 2, they are 0.22 and 0.27.)
+    # boundary and is critical: the hard case.  Measured orders are 0.43 and 0.55.  (No advantage here: they
+    # are 0.22 and 0.27 without the extra term, although only 2 is promised then.)
     rng = np.random.default_rng(0)
     B, c = rng.standard_normal((3, 8)), np.asarray(domain.lmo(rng.standard_normal(8)))
     P = 0.3 * B.T @ B

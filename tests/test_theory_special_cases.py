@@ -213,3 +213,24 @@ def test_every_method_stays_in_the_set(method, step):
         )
         assert len(iterates) >= 1
         assert all(domain.contains(x) for x in [*iterates, res.x])
+
+
+@pytest.mark.parametrize("name", ["simplex", "l2", "birkhoff"])
+def test_the_values_in_the_history_are_those_of_phi_for_every_split_of_it(name):
+    # They come from gradients that are kept up to date step by step, and never from an evaluation of phi.
+    rng = np.random.default_rng(7)
+    domain = SETS[name]
+    phi = random_quadratic(rng, domain, -2.0, 3.0)
+    x0 = domain.random(rng)
+    ways = (
+        splits.sliding(phi, 3.5),
+        splits.proximal(phi, 2.5),
+        splits.strengthen(splits.proximal(phi, 2.5), 0.7),
+        2.0 * random_quadratic(rng, domain, 0.0, 1.0) - functions.SquaredNorm(0.5),
+        (random_quadratic(rng, domain, 0.0, 1.0) + functions.SquaredNorm(1.0)) - functions.L2Norm(0.5),
+    )
+    for dc in ways:
+        res, iterates = trace(minimize, dc, domain, x0, tol=1e-4, maxiter=10, max_lmo=200)
+        slack = rounding(x0, res.n_inner, size_of(dc, domain, x0))
+        assert len(iterates) >= 2
+        assert np.allclose(res.history["fun"], [dc.value(x) for x in iterates], rtol=0.0, atol=slack)

@@ -12,7 +12,7 @@ from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
-from dcfw.solvers.active import RULES, ActiveLoop
+from dcfw.solvers.active import RULES, ActiveLoop, ActiveSet
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw import FW
@@ -55,9 +55,10 @@ def minimize(
         rule) and named in the result.
     domain : set
         One of :mod:`dcfw.sets`, or any object with ``lmo(G)``, ``contains(x)`` and ``start()``.
-    x0 : array, optional
+    x0 : array or ActiveSet, optional
         Where to start; a feasible point, never written to.  Its array library and device are those of the
-        whole solve, and so is its dtype unless the objective's data have another.
+        whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
+        earlier result stands for its point, and inner solvers with an active set go on with its atoms.
         Default: ``domain.start()``.
     method : {"dcfw", "fw", "fw-k", "fw-m", "cgs"} or a solver object
         DC-FW, or one of the methods it is compared with.
@@ -122,6 +123,8 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     if not callable(inner):
         inner = _validate.choice(inner, "inner", INNER)
+    if inner != "fw" and isinstance(solver, FWK | FWM):
+        raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
     if solver.needs_split:
         dc = splits.choose(phi)
@@ -130,10 +133,15 @@ def minimize(
     else:
         _need_gradient(phi, solver)
         f, g, split, conditional = phi, Zero(), "none", ""
+    known = x0 if isinstance(x0, ActiveSet) else None
+    if known is not None:
+        if not all(domain.contains(atom.dense()) for atom in known.atoms):
+            raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
+        x0 = known.point()
     x0 = starting_point(x0, domain, phi)
 
     def one(start: Array, began: float) -> Result:
-        oracle = domain.oracle() if hasattr(domain, "oracle") else Oracle(domain)
+        oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
         run = Run(
             phi,
             oracle,
@@ -146,6 +154,9 @@ def minimize(
             split=solver.needs_split,
             **budgets,  # type: ignore[arg-type]
         )
+        loop = _inner_loop(inner, lazy)
+        if isinstance(loop, ActiveLoop) and known is not None and start is x0:
+            loop.resume(known, start)
         problem = Problem(
             phi=phi,
             f=f,
@@ -155,7 +166,7 @@ def minimize(
             rule=rule,
             step=rule.bind(f, domain),
             tolerance=tolerance_rule,
-            inner=_inner_loop(inner, lazy),
+            inner=loop,
         )
         try:
             solver.solve(problem, run)
@@ -167,6 +178,8 @@ def minimize(
         result.method = solver.name
         result.split = split
         result.conditional = conditional
+        if isinstance(loop, ActiveLoop):
+            result.active_set = loop.active_set(result.x)
         return result
 
     best = result = one(x0, started)

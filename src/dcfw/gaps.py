@@ -177,7 +177,7 @@ def _until_rounding() -> Iterator[None]:
 
 
 def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None) -> Run:
-    oracle = domain.oracle() if hasattr(domain, "oracle") else Oracle(domain)
+    oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
     shape = getattr(domain, "shape", tuple(x.shape))
     if tuple(shape) != tuple(x.shape):
         raise ValueError(f"x must have the set's shape {tuple(shape)}, got {tuple(x.shape)}")

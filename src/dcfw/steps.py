@@ -187,7 +187,7 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
         return 1.0
     # A small slope beyond the minimiser is no proof of descent (the slope may have jumped up early on), but
     # this is: the decrease up to a, at least ``gained`` where slopes increase, outweighs the rise since.
-    # Where it does not, the values decide.
+    # Where it does not (by more than rounding), the values decide.
     gained = 0.0
     side = 0
     for _ in range(evaluations):
@@ -196,7 +196,9 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
             eta = 0.5 * (a + b)
         slope = slope_at(eta)
         if abs(slope) <= target and (
-            slope * (eta - a) <= gained or not segment.convex or segment.decrease(eta) > 0.0
+            slope * (eta - a) <= gained + 1e-12 * eta * gap
+            or not segment.convex
+            or segment.decrease(eta) > 0.0
         ):
             return eta
         if b - a <= 1e-15:

@@ -67,6 +67,12 @@ class Adaptive:
     update : {"text", "published"}
         When the gap at x_t is below eps: ``"text"`` sets eps to beta * eps, as the paper says;
         ``"published"`` to beta * gap, as the authors' code does.
+
+    Notes
+    -----
+    The paper's bound 2 (phi(x_0) - phi*)/t on the least DC gap assumes gap_DC(x_t) >= eps_t in every outer
+    step, while the rule compares the FW gap, which may be much larger, with eps_t.  The bound holds over the
+    steps that satisfy the assumption, and can fail over all of them; :class:`Progress` has it in every step.
     """
 
     beta: float = 0.8

@@ -83,8 +83,8 @@ def compile_first(problem: Any, restarts: int | str, **options: Any) -> None:
 
     A, B = (M[:5, :5] for M in (problem.A, problem.B))
     solve(A, B, restarts=2, **options)
-    if restarts == "auto":  # then other parts run as well
-        solve(A, B, restarts="auto", time_limit=0.25, **options)
+    for _ in range(2 if restarts == "auto" else 0):  # quick starts first, then improvements
+        solve(A, B, restarts="auto", time_limit=0.2, **options)
 
 
 def find(instance: str) -> Any:

@@ -56,7 +56,7 @@ IDLE = 2
 """Atoms without weight are dropped when there are this many times as many atoms as had weight last time."""
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _hash(p):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)
     for i in range(p.shape[0]):
@@ -64,7 +64,7 @@ def _hash(p):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _find(perms, table, p):  # type: ignore[no-untyped-def]
     """Return the atom that is p, or -1, and the place in the hash table where it is or belongs."""
     n = p.shape[0]
@@ -83,7 +83,7 @@ def _find(perms, table, p):  # type: ignore[no-untyped-def]
     return -1, at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _slopes(G, perms, dense, w, scores, m):  # type: ignore[no-untyped-def]
     """Write <G, a_j> to scores.  The dense atom is a candidate only as long as it has weight."""
     n = G.shape[0]
@@ -97,7 +97,7 @@ def _slopes(G, perms, dense, w, scores, m):  # type: ignore[no-untyped-def]
         scores[j] = total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-def]
     """Fill row and column j of the Gram matrix from the gradient at atom j.
 
@@ -116,7 +116,7 @@ def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-
         M[i, j] = M[j, i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-untyped-def]
     """Put the atom at ``source`` in the place ``target``; its image stays in its slot."""
     perms[target] = perms[source]
@@ -129,7 +129,7 @@ def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-un
         M[i, target] = M[i, source]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # type: ignore[no-untyped-def]
     """Drop the atoms without weight; if more than ``most`` are left, merge the lightest ones.
 
@@ -177,7 +177,7 @@ def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # t
     return kept
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
     """Write the convex combination of the atoms to X."""
     n = X.shape[0]
@@ -193,7 +193,7 @@ def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
                 X[i, perms[k, i]] += w[k]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
     """Bring the gradient up to date after a change of the weights."""
     size = grad.shape[0]
@@ -208,7 +208,7 @@ def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
                     grad[i] += change * image[i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _steps(  # type: ignore[no-untyped-def]
     P, Q, left, right, weight, C, linear,
     X, grad, G, gathered, product,
@@ -268,9 +268,7 @@ def _steps(  # type: ignore[no-untyped-def]
             _gram(image, perms, dense, offsets, M, w, j, m)
         _slopes(G, perms, dense, w, scores, m)
         before[:m] = w[:m]
-        gap = scalars[_GAP]
-        aim = LOCAL * gap if progress else max(LOCAL * gap, 0.5 * LOCAL * threshold)
-        count, gained = pairwise_steps(M, w, scores, m, aim, 1000 + 50 * m)
+        count, gained, _ = pairwise_steps(M, w, scores, m, LOCAL * scalars[_GAP], 1000 + 50 * m, np.inf)
         moved += count
         if count == 0 or not gained > 0.0:
             return TINY, k, solved, moved
@@ -398,7 +396,8 @@ class BlendedLoop(Loop):
         return answer  # type: ignore[no-any-return]
 
     def _resync(self, run: Run, f: MatrixQuadratic, X: State, taken: int) -> bool:  # type: ignore[override]
-        if run.since_resync + taken >= run.resync_period:
+        active = X.x is self._last  # else these are vanilla steps, which know nothing of atoms
+        if active and run.since_resync + taken >= run.resync_period:
             m = int(self.size[0])
             self.w[:m] /= self.w[:m].sum()
             X.x[:] = self.point()

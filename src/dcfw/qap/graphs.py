@@ -27,7 +27,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
     Parameters
     ----------
     G1, G2 : networkx graphs, or adjacency matrices
-        Directed or not, of equal or of different sizes.  Matrices may be arrays or SciPy sparse arrays.
+        Directed or not, of equal or of different sizes.  Matrices may be arrays or SciPy sparse arrays; two
+        symmetric ones are undirected graphs.
     weight : str or None
         The edge attribute of networkx graphs that holds the weight (1 where it is missing); None ignores
         weights.
@@ -83,7 +84,11 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
             node: None if partner < 0 else nodes[1][partner]
             for node, partner in zip(nodes[0], partners.tolist(), strict=True)
         }
-    result.agreement, result.disagreement = _agreement(A, B, result.permutation)
+    if nodes is None:
+        undirected = _symmetric(A) and _symmetric(B)
+    else:
+        undirected = not (G1.is_directed() or G2.is_directed())
+    result.agreement, result.disagreement = _agreement(A, B, result.permutation, undirected)
     return result
 
 
@@ -130,7 +135,7 @@ def _pairs(
     return np.array(columns, dtype=np.int64).T
 
 
-def _agreement(A: Any, B: Any, p: np.ndarray) -> tuple[float, float]:
+def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, float]:
     """Return agreement and disagreement, with each edge counted once (an undirected one is twice in A)."""
     n = max(A.shape[0], B.shape[0])
     A, B = _padded(A, n), _padded(B, n)
@@ -142,7 +147,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray) -> tuple[float, float]:
     else:
         difference = A - B[p][:, p]
         disagreement = float(np.sum((difference.data if is_sparse(difference) else difference) ** 2))
-    if not (_symmetric(A) and _symmetric(B)):
+    if not undirected:
         return agreement, disagreement
     # Everything off the diagonal is there twice.
     loops = list(zip(A.diagonal().tolist(), B.diagonal()[p].tolist(), strict=True))

@@ -18,9 +18,17 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.qap.objective import as_permutation, evaluate, matrices
-from dcfw.qap.swaps import _best_loop, _smallest, all_deltas, deadline_after, delta, paced, prepare
+from dcfw.qap.swaps import (
+    _best_loop,
+    _smallest,
+    all_deltas,
+    deadline_after,
+    delta,
+    paced,
+    prepare,
+    update_deltas,
+)
 from dcfw.qap.swaps import swap as make_swap
-from dcfw.qap.swaps import update_deltas
 from dcfw.qap.tabu import _uniform
 
 REFRESH = 200

@@ -24,7 +24,7 @@ import numpy as np
 from dcfw.result import Result, Status
 
 if TYPE_CHECKING:
-    from dcfw.qap.solver import Task
+    from dcfw.qap.task import Task
 
 SHARE_OF_STARTS = 0.25
 KICK = (0.05, 0.3)
@@ -80,4 +80,3 @@ def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float)
         )
     if value <= best.fun:
         best.permutation, best.fun = p, value
-

@@ -1,9 +1,9 @@
 """Vertices in compact form.
 
 A linear minimisation oracle answers with a vertex, and most vertices are far smaller than the point
-they stand for: one signed coordinate, a permutation, a rank-one matrix.  An :class:`Atom` keeps that
-form, so that a step costs what the vertex costs, and a quadratic can take its gradient at a vertex
-from one column.  NumPy solves use compact atoms; other backends use :class:`Dense` ones.
+they stand for: a few signed coordinates, a sign per entry, a permutation, a rank-one matrix.  An
+:class:`Atom` keeps that form, so that a step costs what the vertex costs, and a quadratic can take its
+gradient at a vertex from one column.  NumPy solves use compact atoms; other backends use :class:`Dense` ones.
 
 Every atom has the same few verbs:
 
@@ -106,6 +106,83 @@ class OneHot:
     @property
     def key(self) -> Hashable:
         return (self.index, self.value)
+
+
+class Entries:
+    """``values`` at a few (flat) ``indices``, zero elsewhere: vertices of the k-sparse polytope.
+
+    The indices are in increasing order, so that equal vertices have equal keys.
+    """
+
+    __slots__ = ("indices", "shape", "values")
+
+    def __init__(self, indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> None:
+        self.indices = indices
+        self.values = values
+        self.shape = shape
+
+    def dense(self) -> Array:
+        s = np.zeros(self.shape, dtype=self.values.dtype)
+        s.reshape(-1)[self.indices] = self.values
+        return s
+
+    def inner(self, G: Array) -> float:
+        return float(self.values.dot(G.reshape(-1)[self.indices]))
+
+    def mix(self, x: Array, eta: float) -> Array:
+        return self._added((1.0 - eta) * x, eta)
+
+    def plus(self, x: Array, c: float) -> Array:
+        return self._added(x.copy(), c)
+
+    def _added(self, y: Array, c: float) -> Array:
+        if y.ndim == 1:
+            y[self.indices] += c * self.values
+        else:
+            y.flat[self.indices] += c * self.values  # not reshape(-1): a copy, if y is in Fortran order
+        return y
+
+    def distance2(self, x: Array) -> float:
+        at = x.reshape(-1)[self.indices]
+        return max(norm2(x) - norm2(at), 0.0) + norm2(self.values - at)
+
+    @property
+    def key(self) -> Hashable:
+        return (self.indices.tobytes(), self.values.tobytes())
+
+
+class Signs:
+    """``radius`` times a sign per entry, one byte each: vertices of the cube."""
+
+    __slots__ = ("dtype", "radius", "signs")
+
+    def __init__(self, signs: np.ndarray, radius: float, dtype: Any = np.float64) -> None:
+        self.signs = signs
+        self.radius = radius
+        self.dtype = dtype
+
+    def dense(self) -> Array:
+        return np.multiply(self.signs, self.radius, dtype=self.dtype)
+
+    def inner(self, G: Array) -> float:
+        return self.radius * inner(G, self.signs.astype(G.dtype))
+
+    def mix(self, x: Array, eta: float) -> Array:
+        y = np.multiply(self.signs, eta * self.radius, dtype=x.dtype)
+        y += (1.0 - eta) * x
+        return y
+
+    def plus(self, x: Array, c: float) -> Array:
+        y = np.multiply(self.signs, c * self.radius, dtype=x.dtype)
+        y += x
+        return y
+
+    def distance2(self, x: Array) -> float:
+        return norm2(self.dense() - x)
+
+    @property
+    def key(self) -> Hashable:
+        return (np.packbits(self.signs > 0).tobytes(), self.radius)
 
 
 class Permutation:

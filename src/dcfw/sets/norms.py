@@ -30,7 +30,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, norm, to_numpy
-from dcfw.sets.atoms import Atom, Dense, OneHot
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Signs
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot, select
 from dcfw.sets.simplex import project_simplex
 
@@ -72,8 +72,10 @@ class LpBall(Set):
         return lp_vertex(G, self.p, self.radius)
 
     def oracle(self) -> Oracle:
-        """Return an oracle (for p = 1, one that answers with a :class:`~dcfw.sets.atoms.OneHot`)."""
-        return L1Oracle(self) if self.p == 1.0 else Oracle(self)
+        """Return an oracle (that answers with a :class:`~dcfw.sets.atoms.OneHot` for p = 1, and with
+        :class:`~dcfw.sets.atoms.Signs` for p = inf)."""
+        kind = {1.0: L1Oracle, math.inf: CubeOracle}.get(self.p, Oracle)
+        return kind(self)
 
     def violation(self, x: Array) -> float:
         """Return ||x||_p - radius where that is positive."""
@@ -275,19 +277,26 @@ class KSparse(Set):
         self.diameter = 2.0 * self.radius * math.sqrt(self.k)
 
     def _vertex(self, G: Array) -> Array:
-        size = math.prod(self.shape)
         if isinstance(G, np.ndarray):
-            flat = G.reshape(-1)
-            top = np.argpartition(np.abs(flat), size - self.k)[size - self.k :]
-            s = np.zeros(size, dtype=G.dtype)
-            s[top] = np.where(flat[top] > 0, -self.radius, self.radius)
-            return s.reshape(self.shape)
+            return self._largest(G).dense()
         xp = namespace(G)
         # The rank of each entry by size: a scatter that needs no in-place write.
         rank = xp.argsort(xp.argsort(xp.reshape(xp.abs(G), (-1,)), descending=True))
         chosen = xp.reshape(rank, self.shape) < self.k
         signed = select(G > 0, -self.radius, self.radius, G)
         return xp.where(chosen, signed, xp.zeros_like(G))
+
+    def _largest(self, G: np.ndarray) -> Entries:
+        """Return the vertex that is opposite to the k largest entries of G."""
+        flat = G.reshape(-1)
+        rest = flat.size - self.k
+        top = np.argpartition(np.abs(flat), rest)[rest:] if rest else np.arange(self.k)
+        top.sort()
+        return Entries(top, np.where(flat[top] > 0, -self.radius, self.radius).astype(G.dtype), self.shape)
+
+    def oracle(self) -> Oracle:
+        """Return an oracle that answers NumPy gradients with :class:`~dcfw.sets.atoms.Entries`."""
+        return KSparseOracle(self)
 
     def violation(self, x: Array) -> float:
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""
@@ -322,6 +331,31 @@ class L1Oracle(Oracle):
             value = -self.radius if G.item(index) > 0.0 else self.radius
             return OneHot(index, value, self.shape, G.dtype)
         return Dense(self._vertex(G))
+
+
+class CubeOracle(Oracle):
+    """The signs, one byte each."""
+
+    def __init__(self, domain: LpBall) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+
+    def __call__(self, G: Array) -> Atom:
+        if isinstance(G, np.ndarray):
+            signs = (G <= 0.0).view(np.int8)  # 0 or 1, to become -1 or 1
+            signs *= 2
+            signs -= 1
+            return Signs(signs, self.radius, G.dtype)
+        return Dense(self._vertex(G))
+
+
+class KSparseOracle(Oracle):
+    """The k entries of largest size."""
+
+    domain: KSparse
+
+    def __call__(self, G: Array) -> Atom:
+        return self.domain._largest(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
 
 
 def lp_vertex(G: Array, p: float, radius: float) -> Array:

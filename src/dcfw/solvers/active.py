@@ -1,19 +1,21 @@
 """Frank-Wolfe with an active set: away, pairwise and blended pairwise steps, optionally lazy.
 
 Vanilla Frank-Wolfe zig-zags when the minimiser lies on a face: it can only move towards vertices.  These
-loops remember the vertices (*atoms*) that make up X and their weights, and may also move weight off one:
+loops remember the vertices (*atoms*) that make up X and their weights, and may also take weight off one:
 
 ``"away"``      the better of a step towards the oracle's vertex and one away from the worst atom
 ``"pairwise"``  weight moves from the worst atom to the oracle's vertex
 ``"blended"``   weight moves between atoms while that pays; the oracle is asked only when it does not
                 (Tsuji, Tanaka and Pokutta 2022)
 
-With ``lazy=True`` away and pairwise steps use the best atom in place of the oracle's vertex as long as it
-promises at least half of the last FW gap (blended steps are lazy by nature).  The loop yields only where
-the oracle has just been called at the current X, so an early stop never rests on an old vertex.
+All of them converge linearly on polytopes where f is strongly convex.  With ``lazy=True`` away and pairwise
+steps, too, use the best atom in place of the oracle's vertex, as long as it promises at least half of the
+last FW gap.  The loop yields only where the oracle has just been called at the current X, so an early stop
+and a certificate never rest on an old vertex.
 
-Quadratics keep the gradient at each atom.  Then a step between atoms needs no new gradient, and blended
-steps run in the space of weights alone (:mod:`dcfw.solvers.gram`).
+Quadratics keep the gradient at each atom (its *image*).  Then a step between atoms needs no new gradient,
+and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.gram`); such a
+round counts as one inner step.
 """
 
 from __future__ import annotations
@@ -25,110 +27,239 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, inner
+from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.solvers.loop import State, length_of_step, not_convex
+from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
+from dcfw.solvers.loop import State, length_of_step, not_convex, smooth_step
 from dcfw.solvers.run import Run, Stop
-from dcfw.solvers.segment import AffineSegment, SmoothSegment
+from dcfw.steps import Exact
 
 RULES = ("away", "pairwise", "blended")
+
+CAP = 1000
+"""How many atoms are kept at most, unless fewer fill the memory."""
+
+MEMORY = 512 * 2**20
+"""Bytes that the atoms' gradients may take."""
+
+LOCAL = 0.5
+"""Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
+
+RESYNC = 200
+"""After so many steps X is computed afresh from the weights, and its gradient from X."""
 
 
 class ActiveSet:
     """Atoms and weights: X = sum_j weights[j] atoms[j], weights nonnegative with sum one.
 
-    ``images`` are the gradients at the atoms (quadratics only), ``M`` their Gram matrix with the atoms.
-    An atom that is met again is found by its key in a dictionary.  Atoms whose weight has fallen to zero
-    stay as candidates for cheap steps until the store is full; then they are dropped, and if all have
-    weight, the lightest half is merged into one dense atom.  Neither changes X.
+    A vertex that is met again is found by its key in a dictionary.  Atoms whose weight has fallen to zero
+    stay as candidates for cheap steps until there are twice as many atoms as had weight the last time; then
+    they are dropped.  Memory is bounded: if more than three quarters of ``cap`` have weight, the lightest
+    ones are merged into one dense atom, their mean, so that half of that number is left.  Neither changes X.
+
+    For a quadratic f the set has an image grad f(a_j) of each atom and the matrix M_ij = <H a_i, a_j>, H the
+    Hessian, up to one constant.  Because H is symmetric, a new atom's row needs its own image only.
+
+    Parameters
+    ----------
+    x : array
+        The point to start from, as the only atom.
+    cap : int, optional
+        How many atoms may be kept (default: 1000, or what 512 MiB hold as dense arrays, but at least 32).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw.sets.atoms import OneHot
+    >>> active = ActiveSet(np.array([0.5, 0.5]))
+    >>> place = active.add(OneHot(0, 1.0, (2,)))
+    >>> active.weights[:] = 0.5
+    >>> active.point(), active.find(OneHot(0, 1.0, (2,))) == place
+    (array([0.75, 0.25]), True)
     """
 
-    def __init__(self, x: Array, image: Array | None, cap: int) -> None:
-        self.cap = max(cap, 4)
-        self.atoms: list[Atom] = [Dense(x)]
-        self.images: list[Array | None] = [image]
-        self.weights = np.zeros(self.cap)
-        self.weights[0] = 1.0
-        self.places: dict[Any, int] = {}
-        self.M = np.zeros((self.cap, self.cap)) if image is not None else None
-        if self.M is not None and image is not None:
-            self.M[0, 0] = inner(image, x)
+    def __init__(self, x: Array, cap: int | None = None) -> None:
+        if cap is None:
+            cap = min(CAP, max(MEMORY // (8 * math.prod(x.shape)), 32))
+        self.cap = _validate.integer(cap, "cap", low=4)
+        self.atoms: list[Atom] = []
+        self.f: Function | None = None
+        """The function whose gradients the images are, None if there are none."""
+        self.M = np.zeros((0, 0))
+        self.noise = 0.0
+        """What rounding may make of a curvature that is zero."""
+        self._zero = 0.0 * x
+        self._weights = np.zeros(8)
+        self._places: dict[Any, int] = {}
+        self._stacks: dict[type, tuple[Stack, Rows]] = {}
+        self._images = DenseStack()
+        self._twists = np.zeros(8)
+        self._room = min(32, self.cap)
+        self._append(Dense(x))
+        self._places[self.atoms[0].key] = 0
+        self._weights[0] = 1.0
 
     def __len__(self) -> int:
         return len(self.atoms)
 
     @property
-    def w(self) -> np.ndarray:
-        return self.weights[: len(self.atoms)]
+    def weights(self) -> np.ndarray:
+        """The weights, a view."""
+        return self._weights[: len(self.atoms)]
 
     def find(self, atom: Atom) -> int | None:
-        return self.places.get(atom.key)
+        """Return the place of a vertex, None if it is not there."""
+        return self._places.get(atom.key)
 
-    def add(self, atom: Atom, image: Array | None) -> int:
-        """Add an atom with weight zero and return its place."""
-        if len(self) == self.cap:
+    def add(self, atom: Atom, image: Array | None = None) -> int:
+        """Add a vertex that is not there yet, with weight zero, and return its place.
+
+        If there is no room, atoms are dropped first, and places change.
+        """
+        if len(self) >= self._room:
             self._make_room()
-        j = len(self.atoms)
-        self.atoms.append(atom)
-        self.images.append(image)
-        self.places[atom.key] = j
-        if self.M is not None:
-            self.M[j, : j + 1] = [a.inner(image) for a in self.atoms]
-            self.M[: j + 1, j] = [atom.inner(i) for i in self.images]
-        return j
+        self._append(atom)
+        place = len(self) - 1
+        self._places[atom.key] = place
+        if image is not None:
+            self._append_image(image)
+        return place
+
+    def attach(self, f: Function, gradient: Callable[[Atom], Array]) -> None:
+        """Have the images of f, from ``gradient(atom)`` unless they are there already."""
+        if f is not self.f:
+            self.f, self.noise = f, 0.0
+            self._images = DenseStack()
+            for atom in self.atoms:
+                self._append_image(gradient(atom))
+
+    def image(self, place: int) -> Array:
+        """Return the gradient at an atom."""
+        return self._images.arrays[place]
 
     def scores(self, G: Array) -> np.ndarray:
         """Return <G, a_j> for all atoms."""
-        return np.array([a.inner(G) for a in self.atoms])
+        found = np.empty(len(self))
+        for stack, places in self._stacks.values():
+            found[places.array[:, 0]] = stack.inner(G)
+        return found
 
-    def point(self, template: Array) -> Array:
-        """Return X afresh from the weights."""
-        x = 0.0 * template
-        for w, atom in zip(self.w, self.atoms, strict=True):
-            if w > 0.0:
-                x = atom.plus(x, float(w))
+    def combine(self, x: Array, c: np.ndarray) -> Array:
+        """Return x + sum_j c_j a_j."""
+        for stack, places in self._stacks.values():
+            x = stack.add(x, c[places.array[:, 0]])
         return x
 
+    def combine_images(self, grad: Array, c: np.ndarray) -> Array:
+        """Return grad + sum_j c_j image_j."""
+        return self._images.add(grad, c)
+
+    def point(self) -> Array:
+        """Return X, afresh from the weights."""
+        return self.combine(self._zero, self.weights)
+
+    def move(self, coefficients: tuple[float, float, float], to: int, worst: int, eta: float) -> None:
+        """Change the weights as a step of length eta along alpha X + beta a_to + gamma a_worst does."""
+        alpha, beta, gamma = coefficients
+        w = self.weights
+        w *= 1.0 + eta * alpha
+        w[to] += eta * beta
+        if gamma:
+            w[worst] = 0.0 if eta == 1.0 else max(w[worst] + eta * gamma, 0.0)
+
     def normalise(self) -> None:
-        """Undo the rounding in the weights."""
-        w = self.w
-        np.maximum(w, 0.0, out=w)
-        w /= w.sum()
+        """Undo the rounding in the sum of the weights."""
+        self.weights[:] /= self.weights.sum()
+
+    def copy(self) -> ActiveSet:
+        """Return the atoms that have weight, with their weights and without images."""
+        other = ActiveSet(self._zero, self.cap)
+        used = np.flatnonzero(self.weights)
+        other._restart([self.atoms[j] for j in used], self.weights[used])
+        other.normalise()
+        return other
+
+    def __repr__(self) -> str:
+        return f"ActiveSet({int((self.weights > 0.0).sum())} atoms)"
+
+    # -- storage ----------------------------------------------------------------------------------------
+
+    def _append(self, atom: Atom) -> None:
+        place = len(self.atoms)
+        if place == len(self._weights):
+            self._weights = np.append(self._weights, np.zeros(place))
+        self._weights[place] = 0.0
+        self.atoms.append(atom)
+        kind = kind_of(atom)
+        if kind in self._stacks:
+            stack, places = self._stacks[kind]
+            stack.append(atom)
+        else:
+            places = Rows(1, np.intp)
+            self._stacks[kind] = (stack_for(atom), places)
+        places.append(place)
+
+    def _append_image(self, image: Array) -> None:
+        place = len(self._images.arrays)
+        atom = self.atoms[place]
+        self._images.append(Dense(image))
+        if place >= len(self.M):
+            size = min(max(2 * len(self.M), 16), max(self.cap, place + 1))
+            grown = np.zeros((size, size))
+            grown[:place, :place] = self.M[:place, :place]
+            self.M = grown
+            self._twists = np.append(self._twists, np.zeros(size - len(self._twists)))
+        row = self.scores(image)[: place + 1]
+        # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric but for the second term, b the gradient at 0.
+        # Up to a constant that term is what two atoms' products with the other's image differ by.
+        twist = self._twists[0] + atom.inner(self.image(0)) - float(row[0]) if place else 0.0
+        self._twists[place] = twist
+        row -= self._twists[: place + 1]
+        self.M[place, : place + 1] = row
+        self.M[: place + 1, place] = row
+        self.noise = max(self.noise, 64.0 * eps_of(image) * norm(image) * norm(atom.dense()))
 
     def _make_room(self) -> None:
-        stay = [j for j in range(len(self)) if self.weights[j] > 0.0]
-        if len(stay) > 0.75 * self.cap:
-            order = sorted(stay, key=lambda j: float(self.weights[j]))
-            light, stay = order[: len(order) // 2], sorted(order[len(order) // 2 :])
-            self._keep(stay, light)
+        used = np.flatnonzero(self.weights)
+        most = (3 * self.cap) // 4
+        if len(used) > most:
+            order = used[np.argsort(self._weights[used], kind="stable")]
+            self._merge(order[: len(used) - most // 2], np.sort(order[len(used) - most // 2 :]))
         else:
-            self._keep(stay, [])
+            self._keep(used)
+        self._room = min(2 * len(self) + 32, self.cap)
 
-    def _keep(self, stay: list[int], merged: list[int]) -> None:
-        atoms = [self.atoms[j] for j in stay]
-        images = [self.images[j] for j in stay]
-        weights = [float(self.weights[j]) for j in stay]
-        if merged:
-            total = float(self.weights[merged].sum())
-            shares = [float(self.weights[j]) / total for j in merged]
-            mean: Array = 0.0 * self.atoms[merged[0]].dense()
-            image: Array | None = None
-            for j, share in zip(merged, shares, strict=True):
-                mean = self.atoms[j].plus(mean, share)
-                if self.images[j] is not None:
-                    image = share * self.images[j] if image is None else image + share * self.images[j]
-            atoms.append(Dense(mean))
-            images.append(image)
-            weights.append(total)
-        self.atoms, self.images = atoms, images
-        self.weights[:] = 0.0
-        self.weights[: len(weights)] = weights
-        self.places = {a.key: j for j, a in enumerate(atoms) if not (merged and j == len(atoms) - 1)}
-        if self.M is not None:
-            for i, image in enumerate(images):
-                self.M[i, : len(atoms)] = [a.inner(image) for a in atoms]
+    def _keep(self, places: np.ndarray) -> None:
+        images, f = self._images, self.f
+        size = len(places)
+        if f is not None:
+            images.keep(places)
+            self.M[:size, :size] = self.M[np.ix_(places, places)]
+            self._twists[:size] = self._twists[places]
+        self._restart([self.atoms[j] for j in places], self.weights[places])
+        self._images, self.f = images, f
+
+    def _restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
+        self.atoms, self._stacks = [], {}
+        self._images, self.f = DenseStack(), None
+        for atom in atoms:
+            self._append(atom)
+        self.weights[:] = weights
+        self._places = {atom.key: place for place, atom in enumerate(self.atoms)}
+
+    def _merge(self, light: np.ndarray, heavy: np.ndarray) -> None:
+        total = float(self.weights[light].sum())
+        shares = np.zeros(len(self))
+        shares[light] = self.weights[light] / total
+        mean = self.combine(self._zero, shares)
+        image = None if self.f is None else self.combine_images(self._zero, shares)
+        self._keep(heavy)
+        self._append(Dense(mean))
+        self.weights[-1] = total
+        if image is not None:
+            self._append_image(image)
 
 
 class ActiveLoop:
@@ -138,16 +269,39 @@ class ActiveLoop:
     ----------
     rule : {"away", "pairwise", "blended"}
     lazy : bool
-    cap : int
-        How many atoms may be kept.
+        Whether known atoms may stand in for the oracle's vertex (blended steps are lazy by nature).
+    cap : int, optional
+        How many atoms may be kept; see :class:`ActiveSet`.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> f = functions.LeastSquares(np.eye(3), np.array([0.6, 0.5, -0.4]))
+    >>> res = dcfw.minimize(f, sets.Simplex(3), inner=ActiveLoop("pairwise", cap=50))
+    >>> res.x.round(6), res.active_set
+    (array([0.55, 0.45, 0.  ]), ActiveSet(2 atoms))
     """
 
-    def __init__(self, rule: str = "blended", lazy: bool = True, cap: int = 1000) -> None:
+    def __init__(self, rule: str = "blended", lazy: bool = True, cap: int | None = None) -> None:
         self.rule = _validate.choice(rule, "rule", RULES)
         self.lazy = bool(lazy) or rule == "blended"
-        self.cap = _validate.integer(cap, "cap", low=4)
+        self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
+
+    def resume(self, active: ActiveSet, x: Array) -> None:
+        """Start from the atoms of an earlier run, which make up x."""
+        self.active, self._last = active.copy(), x
+        if self.cap is not None:
+            self.active.cap = self.cap
+
+    def active_set(self, x: Array) -> ActiveSet | None:
+        """Return the atoms that make up x, None where they make up another point."""
+        if self.active is None:
+            return None
+        active = self.active.copy()
+        return active if norm(active.point() - x) <= 1e4 * eps_of(x) * (1.0 + norm(x)) else None
 
     def __call__(
         self,
@@ -157,85 +311,99 @@ class ActiveLoop:
         grad: Array,
         step: Any,
         *,
-        linear: Array | Callable[[Array], Array] | None = None,
+        linear: Array | None = None,
         value: float | None = None,
         convex: bool = True,
         merit: Function | None = None,
         max_steps: float = math.inf,
     ) -> Iterator[State]:
-        affine = f.affine_grad
         X = State(run, f, x, grad, value)
         X.linear = linear
-        if self.active is None or x is not self._last:
-            self.active = ActiveSet(x, grad if affine else None, self.cap)
-        active = self.active
-        active.normalise()
+        active = self._set_out(run, f, x, grad)
+        exact = isinstance(getattr(step, "__self__", None), Exact)
+        in_weights = self.rule == "blended" and f.affine_grad and convex and exact
         target = math.inf  # the least promise for which a step without the oracle is taken
-        surrogate = linear is not None
-        fast = affine and self.rule == "blended" and convex
         while True:
             G = X.grad if linear is None else X.grad - linear
-            scores = active.scores(G)
-            worst, best = _extremes(scores, active.w)
             here = inner(G, X.x)
-            promise = scores[worst] - scores[best] if self.rule != "away" else here - scores[best]
-            new: int | None = None
-            if not (self.lazy and promise >= target and best != worst):
-                S, gap = run.lmo(G, X.x)
-                X.S, X.gap = S, gap
+            asked = in_weights or not self.lazy
+            if not asked:
+                scores = active.scores(G)
+                worst, best = _extremes(scores, active.weights)
+                promise = self._promise(scores, here, worst, best)
+                asked = not promise >= target or (linear is None and run.n_inner >= run.maxiter)
+            if asked:
+                X.S, X.gap = S, gap = run.lmo(G, X.x)
                 if X.gained is not None and X.gained + gap < X.bound:
                     X.bound = X.gained + gap
                 self._last = X.x
                 yield X
                 target = 0.5 * gap
-                new = active.find(S)
-                if new is None:
-                    if active.M is None:
-                        new = active.add(S, None)
-                    else:
-                        new = active.add(S, run.grad_f_at(f, S))
-                    scores = active.scores(G)
-                    worst, best = _extremes(scores, active.w)
+                if active.find(S) is None:
+                    self._enter(run, f, active, S)
+                scores = active.scores(G)
+                worst, best = _extremes(scores, active.weights)
             run.before_step(X)
-            if fast and new is not None:
-                self._in_weights(run, active, X, scores, 0.5 * target)
+            if in_weights:
+                self._optimise_weights(run, active, X, scores)
             else:
-                self._one_step(run, f, active, X, step, scores, worst, best, new, here, convex)
+                pairs = self.rule == "pairwise" or (self.rule == "blended" and not asked)
+                self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
+            run.since_resync += 1
+            if run.since_resync >= min(run.resync_period, RESYNC):
+                self._resync(run, f, active, X)
             X.gap = math.inf
             X.k += 1
             run.n_inner += 1
             self._last = X.x
-            if X.k > max_steps or (surrogate and run.n_lmo + 1 >= run.max_lmo):
+            if X.k > max_steps or (linear is not None and run.n_lmo + 1 >= run.max_lmo):
                 return
 
-    def _in_weights(self, run: Run, active: ActiveSet, X: State, scores: np.ndarray, aim: float) -> None:
-        """Optimise the weights over the atoms, and bring X and its gradient up to date."""
+    def _set_out(self, run: Run, f: Function, x: Array, grad: Array) -> ActiveSet:
+        """Return the active set for a loop that starts at x."""
+        if self.active is None or x is not self._last:
+            self.active = ActiveSet(x, self.cap)
+            if f.affine_grad:
+                self.active.attach(f, lambda _: grad)
+        elif f.affine_grad:
+            self.active.attach(f, lambda atom: run.grad_f_at(f, atom))
+        return self.active
+
+    def _promise(self, scores: np.ndarray, here: float, worst: int, best: int) -> float:
+        """Return the slope of the best step that needs no oracle."""
+        if self.rule == "away":
+            return float(max(here - scores[best], scores[worst] - here))
+        return float(scores[worst] - scores[best])
+
+    @staticmethod
+    def _enter(run: Run, f: Function, active: ActiveSet, S: Atom) -> None:
+        if active.f is None:
+            active.add(S)
+            return
+        place = active.add(S, run.grad_f_at(f, S))
+        if not np.isfinite(active.M[place, : place + 1]).all():
+            run.bad_gradient()
+
+    def _optimise_weights(self, run: Run, active: ActiveSet, X: State, scores: np.ndarray) -> None:
+        """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
         from dcfw.solvers.gram import pairwise_steps
 
         m = len(active)
-        before = active.w.copy()
-        assert active.M is not None and X.gained is not None
-        count, gained = pairwise_steps(active.M, active.weights, scores, m, max(aim, 0.0), 1000 + 50 * m)
+        before = active.weights.copy()
+        count, gained, convex = pairwise_steps(
+            active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise
+        )
+        if not convex:
+            not_convex(run, "the curvature along a step between two vertices is negative")
         if count == 0 or not gained > 0.0:
-            raise Stop(
-                Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}."
-            )
-        for j in np.flatnonzero(active.w != before):
-            change = float(active.weights[j] - before[j])
-            X.x = active.atoms[j].plus(X.x, change)
-            X.grad = X.grad + change * active.images[j]
-        X.gained += gained
-        X.value = None
-        run.since_resync += 1
-        if run.since_resync >= min(run.resync_period, 200):
-            # The weights are the truth; X and its gradient follow them.
-            active.normalise()
-            X.x = active.point(X.x)
-            X.grad = X.f.grad(X.x)
-            run.n_resync += 1
-            run.since_resync = 0
+            raise _stuck(run, X)
+        change = active.weights - before
+        assert X.gained is not None
+        X.x = active.combine(X.x, change)
+        X.grad = active.combine_images(X.grad, change)
+        X.gained, X.value = X.gained + gained, None
 
-    def _one_step(
+    def _step(
         self,
         run: Run,
         f: Function,
@@ -243,87 +411,101 @@ class ActiveLoop:
         X: State,
         step: Any,
         scores: np.ndarray,
+        here: float,
         worst: int,
         best: int,
-        new: int | None,
-        here: float,
+        pairs: bool,
         convex: bool,
+        merit: Function | None,
     ) -> None:
         """Take one step: towards a vertex, away from an atom, or from one to the other."""
-        to = best if new is None else new
-        towards, away, pair = here - scores[to], scores[worst] - here, scores[worst] - scores[to]
         heavy = float(active.weights[worst])
-        kind = "pair"
-        if self.rule == "away":
-            kind = "towards" if towards >= away or heavy >= 1.0 else "away"
-        elif self.rule == "blended" and new is not None:
-            local = scores[worst] - scores[best]
-            if local >= towards and best != worst:
-                to, pair = best, local
-            else:
-                kind = "towards"
-        if kind == "towards":
-            scale, slope = 1.0, towards
-        elif kind == "away":
-            scale, slope = heavy / (1.0 - heavy), away
+        towards, away = float(here - scores[best]), float(scores[worst] - here)
+        if pairs:
+            coefficients, slope = (0.0, heavy, -heavy), heavy * float(scores[worst] - scores[best])
+        elif self.rule == "away" and away > towards and heavy < 0.5 + 1e-6:
+            # An atom with more weight than that is never worth a step away: X is too near to it.
+            scale = heavy / (1.0 - heavy)
+            coefficients, slope = (scale, 0.0, -scale), scale * away
         else:
-            scale, slope = heavy, pair
-        end = self._end(active, X.x, kind, to, worst, scale)
-        segment: AffineSegment | SmoothSegment
-        descent = max(scale * float(slope), 0.0)
-        if active.M is not None:
-            change = self._end(active, X.grad, kind, to, worst, scale, images=True)
-            segment = AffineSegment(X.x, X.grad, Dense(end), change, descent, X.k, convex)
-            if segment.curvature < 0.0 and convex:
-                if segment.curvature < -segment.rounding_of_curvature():
-                    not_convex(run, f"the curvature along the step is {segment.curvature:.3g}")
-                segment.curvature = 0.0
+            coefficients, slope = (-1.0, 1.0, 0.0), towards
+        if slope <= 0.0:
+            raise _stuck(run, X)
+        alpha, beta, gamma = coefficients
+        d = _sum(alpha, X.x, (beta, active.atoms[best]), (gamma, active.atoms[worst]))
+        if active.f is None:
+            eta = smooth_step(run, f, X, Dense(X.x + d), slope, X.linear, step, convex, merit)
         else:
-            segment = SmoothSegment(
-                run, f, X.x, X.grad, X.value, Dense(end), X.linear, descent, X.k, convex, None
-            )
-        eta = length_of_step(step, segment, X)
-        X.x, X.grad, gained = segment.land(eta)
-        if active.M is not None:
-            assert X.gained is not None and gained is not None
+            images = [(c, Dense(active.image(j))) for c, j in ((beta, best), (gamma, worst))]
+            way = Way(X, d, _sum(alpha, X.grad, *images), slope, convex)
+            if not math.isfinite(way.curvature):
+                run.bad_gradient()
+            if way.curvature < 0.0 and convex:
+                sizes = abs(alpha) * norm(X.grad) + sum(abs(c) * norm(a.array) for c, a in images)
+                if way.curvature < -64.0 * eps_of(d) * norm(d) * sizes:
+                    not_convex(run, f"the curvature along the step is {way.curvature:.3g}")
+                way.curvature = 0.0
+            eta = length_of_step(step, way, X)
+            assert X.gained is not None
+            X.x, X.grad, gained = way.land(eta)
             X.gained, X.value = X.gained + gained, None
-        else:
-            X.gained, X.value = None, gained
-        self._move(active, kind, to, worst, eta * scale, full=eta == 1.0)
+        active.move(coefficients, best, worst, eta)
 
     @staticmethod
-    def _end(
-        active: ActiveSet, x: Array, kind: str, to: int, worst: int, scale: float, images: bool = False
-    ) -> Array:
-        """Return X + scale d, where d is the direction of the step (or the gradient there)."""
+    def _resync(run: Run, f: Function, active: ActiveSet, X: State) -> None:
+        """The weights are the truth: compute X from them, and its gradient where that is incremental."""
+        active.normalise()
+        X.x = active.point()
+        run.since_resync = 0
+        if active.f is not None:
+            X.grad = f.grad(X.x)
+            run.n_resync += 1
 
-        def plus(y: Array, j: int, c: float) -> Array:
-            return y + c * active.images[j] if images else active.atoms[j].plus(y, c)
 
-        if kind == "towards":
-            return plus(0.0 * x, to, 1.0)
-        if kind == "away":
-            return plus((1.0 + scale) * x, worst, -scale)
-        return plus(plus(x, worst, -scale), to, scale)
+class Way:
+    """A segment from X to X + d of a quadratic, as step rules see it; ``change`` is the Hessian times d."""
 
-    @staticmethod
-    def _move(active: ActiveSet, kind: str, to: int, worst: int, amount: float, full: bool) -> None:
-        w = active.weights
-        if kind == "towards":
-            w *= 1.0 - amount
-            w[to] += amount
-        elif kind == "away":
-            w *= 1.0 + amount
-            w[worst] = 0.0 if full else max(w[worst] - amount, 0.0)
-        else:
-            w[worst] = 0.0 if full else max(w[worst] - amount, 0.0)
-            w[to] += amount
-        if kind == "towards" and full:
-            w[:] = 0.0
-            w[to] = 1.0
+    def __init__(self, X: State, d: Array, change: Array, gap: float, convex: bool) -> None:
+        self.x, self.grad, self.k = X.x, X.grad, X.k
+        self.d, self.change = d, change
+        self.gap, self.convex = gap, convex
+        self.curvature: float = inner(d, change)
+        self.rounding = 1e-15 * gap
+
+    @property
+    def norm2(self) -> float:
+        return inner(self.d, self.d)
+
+    def decrease(self, eta: float) -> float:
+        return eta * (self.gap - 0.5 * eta * self.curvature)
+
+    def slope(self, eta: float) -> float:
+        return eta * self.curvature - self.gap
+
+    def land(self, eta: float) -> tuple[Array, Array, float]:
+        return self.x + eta * self.d, self.grad + eta * self.change, self.decrease(eta)
+
+
+def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
+    """Return alpha x + sum c a, without what has a zero before it."""
+    y = alpha * x
+    for c, atom in terms:
+        if c:
+            y = atom.plus(y, c)
+    return y
 
 
 def _extremes(scores: np.ndarray, w: np.ndarray) -> tuple[int, int]:
     """Return the worst atom in use and the best atom."""
     used = np.where(w > 0.0, scores, -np.inf)
     return int(np.argmax(used)), int(np.argmin(scores))
+
+
+def _stuck(run: Run, X: State) -> Stop:
+    if run.lmo_error:
+        return Stop(
+            Status.NO_PROGRESS,
+            f"No atom is a descent direction: the FW gap {X.gap:.3g} is within the linear oracle's own error "
+            f"bound {run.lmo_error:.3g}.",
+        )
+    return Stop(Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}.")

@@ -44,6 +44,7 @@ class CGS:
             )
         L = _validate.scalar(L, "L", low=0.0)
         beta = 1.0 / (2.0 * L) if L > 0.0 else 1.0
+        square = SquaredNorm(1.0 / beta)  # one object: an inner loop that knows it keeps what it knows
         X = X_ag = problem.x0
         eps = None
         while True:
@@ -52,7 +53,7 @@ class CGS:
             grad = run.grad_f(phi, X_md)
             lam = (1.0 + 0.25 * alpha) * beta if self.momentum else beta
             fun = run.value_of(phi, X_md, grad)
-            for U in self._proximal(problem, run, X, grad, lam):
+            for U in self._proximal(problem, run, X, grad, square if lam == beta else SquaredNorm(1.0 / lam)):
                 if U.k == 1:
                     assert U.S is not None
                     # The first vertex is the LMO of grad phi(X_md), so its FW gap costs nothing.
@@ -65,17 +66,16 @@ class CGS:
             X = U.x
             # Without room for a second loop the next LMO call is the last: it belongs to the next visit.
             if self.momentum and run.n_lmo + 1 < run.max_lmo:
-                for U in self._proximal(problem, run, X_md, grad, beta):
+                for U in self._proximal(problem, run, X_md, grad, square):
                     if rule.enough(U.gap, run.eps, U.decrease):
                         break
                 X_ag = U.x
             run.nit += 1
 
     def _proximal(
-        self, problem: Problem, run: Run, centre: Array, grad: Array, lam: float
+        self, problem: Problem, run: Run, centre: Array, grad: Array, quadratic: SquaredNorm
     ) -> Iterator[State]:
         """Frank-Wolfe on <grad, U> + 1/(2 lambda) ||U - centre||^2 from the centre."""
-        quadratic = SquaredNorm(1.0 / lam)
         counted = run.n_grad_f
         here = quadratic.grad(centre)
         step = problem.rule.bind(quadratic, problem.domain)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from numba import njit
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def pairwise_steps(M, w, scores, m, aim, limit):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True)
+def pairwise_steps(M, w, scores, m, aim, limit, slack):  # type: ignore[no-untyped-def]
     """Move weight from the worst atom in use to the best atom until their scores differ by at most aim.
 
     Each step is an exact line search; one that takes all the weight of an atom leaves it at exactly 0.
-    ``w`` and ``scores`` are written to.  Returns the number of steps, at most ``limit``, and what they
-    gained, a sum of positive numbers.
+    ``w`` and ``scores`` are written to.  Returns the number of steps, at most ``limit``, what they gained (a
+    sum of positive numbers), and whether every curvature was at least ``-slack``, as that of a convex
+    function is up to rounding; one that was not ends the loop.
     """
     gained = 0.0
     for count in range(limit):
@@ -29,8 +30,10 @@ def pairwise_steps(M, w, scores, m, aim, limit):  # type: ignore[no-untyped-def]
                 a = j
         gap = scores[a] - scores[s]
         if not gap > aim:  # also where it is NaN
-            return count, gained
+            return count, gained, True
         curvature = M[s, s] - 2.0 * M[s, a] + M[a, a]
+        if curvature < -slack:
+            return count, gained, False
         step = w[a]
         if curvature > 0.0 and gap < curvature * step:
             step = gap / curvature
@@ -42,4 +45,4 @@ def pairwise_steps(M, w, scores, m, aim, limit):  # type: ignore[no-untyped-def]
         w[s] += step
         for j in range(m):
             scores[j] += step * (M[s, j] - M[a, j])
-    return limit, gained
+    return limit, gained, True

@@ -17,7 +17,7 @@ from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.solvers.run import Run, Stop
-from dcfw.solvers.segment import AffineSegment, SmoothSegment
+from dcfw.solvers.segment import AffineSegment, Segment, SmoothSegment
 from dcfw.steps import LineSearchFailed, Step
 
 
@@ -109,7 +109,7 @@ def frank_wolfe(
         if affine:
             _affine_step(run, f, X, S, descent, step, convex)
         else:
-            _smooth_step(run, f, X, S, descent, u, step, convex, merit)
+            smooth_step(run, f, X, S, descent, u, step, convex, merit)
         X.gap = math.inf
         X.k += 1
         run.n_inner += 1
@@ -151,7 +151,7 @@ def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step:
         run.since_resync = 0
 
 
-def _smooth_step(
+def smooth_step(
     run: Run,
     f: Function,
     X: State,
@@ -161,7 +161,8 @@ def _smooth_step(
     step: Step,
     convex: bool,
     merit: Function | None,
-) -> None:
+) -> float:
+    """Take a step towards S and return its length."""
     segment = SmoothSegment(run, f, X.x, X.grad, X.value, S, u, descent, X.k, convex, merit)
     eta = length_of_step(step, segment, X)
     x, grad, value = segment.land(eta)
@@ -176,9 +177,10 @@ def _smooth_step(
         X.start = (X.start[0], segment._value)
     X.x, X.grad, X.value = x, grad, value
     X.gained = None
+    return eta
 
 
-def length_of_step(step: Step, segment: AffineSegment | SmoothSegment, X: State) -> float:
+def length_of_step(step: Step, segment: Segment, X: State) -> float:
     try:
         eta = step(segment)
     except LineSearchFailed as failure:

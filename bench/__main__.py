@@ -1,0 +1,40 @@
+"""``python -m bench core|lap|qap|birkhoff|all [--full]``: print name, ours, peer and ratio, line by line.
+
+Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
+the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything runs
+with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` has options of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+BENCHES = ("core", "lap", "qap", "birkhoff")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["quality"]:
+        importlib.import_module("bench.quality").main(arguments[1:])
+        return
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
+    parser.add_argument("bench", choices=[*BENCHES, "quality", "all"])
+    parser.add_argument("--full", action="store_true", help="larger instances and more passes")
+    options = parser.parse_args(arguments)
+    print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
+    for name in BENCHES if options.bench == "all" else [options.bench]:
+        for row in importlib.import_module(f"bench.{name}").run(options.full):
+            label, ours, peer, *unit = row
+            ratio = peer / ours if ours else float("inf")
+            print(
+                f"{label:60s} {ours:11.4g} {peer:11.4g} {ratio:7.2f}  {unit[0] if unit else 's'}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    for variable in THREADS:
+        os.environ.setdefault(variable, "1")
+    main(sys.argv[1:])

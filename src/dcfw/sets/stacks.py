@@ -1,0 +1,226 @@
+"""Many atoms of one kind, side by side, so that one NumPy call serves them all.
+
+A solver with an active set asks for <G, a_j> of all its atoms in every step.  Atom by atom that is a Python
+call each; a stack keeps the compact forms as rows of one array instead:
+
+==================  ==================================================  =================
+stack               atoms                                               <G, a_j> for all
+==================  ==================================================  =================
+``EntryStack``      ``OneHot``, ``Entries``, ``Permutation``            a gather
+``SignStack``       ``Signs``                                           a product
+``RankOneStack``    ``RankOne``                                         a product
+``DenseStack``      everything else, arrays of any backend              one by one
+==================  ==================================================  =================
+
+>>> import numpy as np
+>>> from dcfw.sets.atoms import OneHot
+>>> stack = stack_for(OneHot(2, 5.0, (3,)))
+>>> stack.append(OneHot(0, -1.0, (3,)))
+>>> stack.inner(np.array([10.0, 20.0, 30.0]))
+array([150., -10.])
+>>> stack.add(np.zeros(3), np.array([0.5, 1.0]))
+array([-1. ,  0. ,  2.5])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from dcfw._arrays import Array, inner
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
+
+BLOCK = 2**18
+"""How many signs are turned into floating-point numbers at a time."""
+
+
+class Stack(Protocol):
+    """What an active set asks of a stack; rows are in the order of ``append``."""
+
+    def append(self, atom: Any) -> None: ...
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget all rows but these."""
+
+    def inner(self, G: Array) -> np.ndarray:
+        """Return <G, a_j> for all rows."""
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        """Return x + sum_j c_j a_j, a new array."""
+
+
+class Rows:
+    """A two-dimensional array that grows by doubling."""
+
+    def __init__(self, width: int, dtype: Any) -> None:
+        self._data = np.empty((8, width), dtype=dtype)
+        self.count = 0
+
+    def append(self, row: Any) -> None:
+        if self.count == len(self._data):
+            more = np.empty((2 * self.count, self._data.shape[1]), dtype=self._data.dtype)
+            more[: self.count] = self._data
+            self._data = more
+        self._data[self.count] = row
+        self.count += 1
+
+    def keep(self, rows: np.ndarray) -> None:
+        self._data[: len(rows)] = self._data[rows]
+        self.count = len(rows)
+
+    @property
+    def array(self) -> np.ndarray:
+        return self._data[: self.count]
+
+
+class EntryStack:
+    """Atoms with few nonzeros, all as many: flat indices and values."""
+
+    def __init__(self, atom: Any) -> None:
+        indices, values = _entries(atom)
+        self._indices = Rows(len(indices), np.intp)
+        # A permutation's values are all one and need not be kept.
+        self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)
+
+    def append(self, atom: Any) -> None:
+        indices, values = _entries(atom)
+        self._indices.append(indices)
+        if self._values is not None:
+            self._values.append(values)
+
+    def keep(self, rows: np.ndarray) -> None:
+        self._indices.keep(rows)
+        if self._values is not None:
+            self._values.keep(rows)
+
+    def inner(self, G: Array) -> np.ndarray:
+        found = G.reshape(-1).take(self._indices.array)
+        if self._values is None:
+            return np.asarray(found.sum(axis=1))
+        return np.asarray(np.einsum("ij,ij->i", found, self._values.array))
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        y = x.copy()  # in C order, whatever x is: its reshape is a view
+        rows = np.flatnonzero(c)
+        amounts = c[rows, None]
+        if self._values is not None:
+            amounts = amounts * self._values.array[rows]
+        indices = self._indices.array[rows]
+        np.add.at(y.reshape(-1), indices.ravel(), np.broadcast_to(amounts, indices.shape).ravel())
+        return y
+
+
+class SignStack:
+    """Atoms with a sign per entry, one byte each."""
+
+    def __init__(self, atom: Signs) -> None:
+        self._signs = Rows(atom.signs.size, np.int8)
+        self._radii = Rows(1, np.float64)
+        self._block = max(1, BLOCK // atom.signs.size)
+
+    def append(self, atom: Signs) -> None:
+        self._signs.append(atom.signs.reshape(-1))
+        self._radii.append(atom.radius)
+
+    def keep(self, rows: np.ndarray) -> None:
+        self._signs.keep(rows)
+        self._radii.keep(rows)
+
+    def inner(self, G: Array) -> np.ndarray:
+        flat, signs = G.reshape(-1), self._signs.array
+        found = np.empty(len(signs))
+        for at in range(0, len(signs), self._block):
+            found[at : at + self._block] = signs[at : at + self._block].astype(G.dtype) @ flat
+        return np.asarray(found * self._radii.array[:, 0])
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        y = x.copy()
+        rows = np.flatnonzero(c)
+        amounts = (c[rows] * self._radii.array[rows, 0]).astype(x.dtype)
+        for at in range(0, len(rows), self._block):
+            part = slice(at, at + self._block)
+            y += (amounts[part] @ self._signs.array[rows[part]].astype(x.dtype)).reshape(x.shape)
+        return y
+
+
+class RankOneStack:
+    """Atoms scale * u v^T."""
+
+    def __init__(self, atom: RankOne) -> None:
+        self._u, self._v = Rows(len(atom.u), atom.u.dtype), Rows(len(atom.v), atom.v.dtype)
+        self._scales = Rows(1, np.float64)
+
+    def append(self, atom: RankOne) -> None:
+        self._u.append(atom.u)
+        self._v.append(atom.v)
+        self._scales.append(atom.scale)
+
+    def keep(self, rows: np.ndarray) -> None:
+        for part in (self._u, self._v, self._scales):
+            part.keep(rows)
+
+    def inner(self, G: Array) -> np.ndarray:
+        found = np.einsum("ij,ij->i", self._u.array @ G, self._v.array)
+        return np.asarray(found * self._scales.array[:, 0])
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        rows = np.flatnonzero(c)
+        amounts = (c[rows] * self._scales.array[rows, 0]).astype(x.dtype)
+        return x + (self._u.array[rows].T * amounts) @ self._v.array[rows]
+
+
+class DenseStack:
+    """Arrays of any backend, as a list."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+
+    def append(self, atom: Any) -> None:
+        self.arrays.append(atom.dense())
+
+    def keep(self, rows: np.ndarray) -> None:
+        self.arrays = [self.arrays[row] for row in rows]
+
+    def inner(self, G: Array) -> np.ndarray:
+        return np.array([inner(G, array) for array in self.arrays])
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        if not isinstance(x, np.ndarray):
+            for amount, array in zip(c.tolist(), self.arrays, strict=True):
+                x = x + amount * array if amount else x
+            return x
+        y = x.copy()
+        for row in np.flatnonzero(c):
+            y += float(c[row]) * self.arrays[row]
+        return y
+
+
+def kind_of(atom: Atom) -> type:
+    """Return what tells the stacks of an active set apart."""
+    kind = type(atom)
+    return kind if kind in _STACKS else Dense
+
+
+def stack_for(atom: Atom) -> Stack:
+    """Return a stack that holds the given atom."""
+    make = _STACKS.get(type(atom))
+    stack: Stack = DenseStack() if make is None else make(atom)
+    stack.append(atom)
+    return stack
+
+
+_STACKS: dict[type, Any] = {
+    OneHot: EntryStack,
+    Entries: EntryStack,
+    Permutation: EntryStack,
+    Signs: SignStack,
+    RankOne: RankOneStack,
+}
+
+
+def _entries(atom: Any) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(atom, OneHot):
+        return np.array([atom.index]), np.array([atom.value], dtype=atom.dtype)
+    if isinstance(atom, Permutation):
+        return atom.rows * len(atom.columns) + atom.columns, np.ones(1)
+    return atom.indices, atom.values

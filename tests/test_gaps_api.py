@@ -1,0 +1,216 @@
+"""The four measures of stationarity, against cvxpy, SciPy and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import dcfw
+from dcfw import functions, gaps, sets, splits
+
+N = 6
+RNG = np.random.default_rng(12)
+M = RNG.standard_normal((N, N))
+PSD = M @ M.T / N
+H = RNG.standard_normal((N, N))
+B = RNG.standard_normal(N)
+
+
+class Own:
+    """A user's simplex: no projection, no shape."""
+
+    def lmo(self, G):
+        return np.eye(len(G))[np.argmin(G)]
+
+    def contains(self, x):
+        return bool(abs(x.sum() - 1) < 1e-9 and x.min() > -1e-9)
+
+    def start(self):
+        return np.full(N, 1 / N)
+
+
+class OwnBall:
+    """A user's l2 ball without a projection; Frank-Wolfe is fast there."""
+
+    def lmo(self, G):
+        return -G / np.linalg.norm(G)
+
+    def contains(self, x):
+        return bool(x @ x <= 1 + 1e-9)
+
+    def start(self):
+        return np.zeros(N)
+
+
+def phi():
+    return functions.Quadratic(H, B)
+
+
+def dc():
+    return functions.Quadratic(PSD, B) - functions.SquaredNorm(0.3)
+
+
+X = np.abs(B) / np.abs(B).sum()
+
+
+def test_fw_gap_is_the_definition():
+    grad = PSD @ X + B - 0.3 * X
+    assert gaps.fw_gap(dc(), sets.Simplex(N), X) == pytest.approx(grad @ X - grad.min())
+    assert gaps.fw_gap(dc(), Own(), X) == pytest.approx(grad @ X - grad.min())
+    assert gaps.fw_gap(dc(), sets.Simplex(N), list(X)) == pytest.approx(grad @ X - grad.min())
+
+
+def test_fw_gap_takes_the_subgradient_of_g():
+    kinked = functions.SquaredNorm() - functions.L1Norm()
+    assert gaps.fw_gap(kinked, sets.L1Ball(2), np.zeros(2)) == 0.0
+    assert gaps.fw_gap(kinked, sets.L1Ball(2), np.array([0.5, 0.0])) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("domain", [sets.Simplex(N), Own()], ids=["ours", "own"])
+def test_dc_gap_contains_the_solution_of_the_subproblem(domain):
+    cp = pytest.importorskip("cvxpy")
+    y = cp.Variable(N)
+    u = 0.3 * X
+    model = 0.5 * cp.quad_form(y, cp.psd_wrap(PSD)) + B @ y - u @ y
+    best = cp.Problem(cp.Minimize(model), [y >= 0, cp.sum(y) == 1]).solve(solver=cp.CLARABEL)
+    truth = 0.5 * X @ PSD @ X + B @ X - u @ X - best
+    low, high = gaps.dc_gap(dc(), domain, X, accuracy=1e-3)
+    assert low - 1e-7 <= truth <= high + 1e-7
+    assert high - low <= 1.01e-3 * high
+    assert high <= gaps.fw_gap(dc(), domain, X) + 1e-12
+
+
+def test_dc_gap_of_a_smooth_f_is_an_interval_too():
+    f = functions.LogSumExp(M, B)
+    low, high = gaps.dc_gap(f - functions.SquaredNorm(0.1), sets.L2Ball(N), 0.1 * B / np.linalg.norm(B))
+    assert 0 < low <= high <= low * (1 + 1e-4)
+
+
+def test_dc_gap_with_a_budget_is_wider_but_right():
+    few = gaps.dc_gap(dc(), sets.Simplex(N), X, max_lmo=3)
+    many = gaps.dc_gap(dc(), sets.Simplex(N), X)
+    assert few.low <= many.low + 1e-12
+    assert many.high <= few.high + 1e-12
+    assert isinstance(few, gaps.Interval)
+
+
+def test_dc_gap_at_a_kink_has_no_lower_end():
+    kinked = functions.SquaredNorm() - functions.L1Norm()
+    low, high = gaps.dc_gap(kinked, sets.L1Ball(2), np.array([0.5, 0.0]))
+    assert low == 0.0
+    assert high == pytest.approx(0.125, rel=1e-5)
+
+
+def test_dc_gap_of_a_single_function_uses_the_chosen_split():
+    one, other = (gaps.dc_gap(p, sets.Simplex(N), X, 1e-2) for p in (phi(), splits.choose(phi())))
+    assert one == other
+
+
+def test_pgm_gap_is_the_projected_gradient_step():
+    domain = sets.L2Ball(N)
+    x = 0.5 * B / np.linalg.norm(B)
+    L = phi().lipschitz
+    y = x - phi().grad(x) / L
+    y = y / max(1.0, np.linalg.norm(y))
+    assert gaps.pgm_gap(phi(), domain, x) == pytest.approx(0.5 * L * np.sum((x - y) ** 2))
+    assert gaps.pgm_gap(phi(), domain, x, L=2 * L) != pytest.approx(gaps.pgm_gap(phi(), domain, x))
+
+
+def test_pgm_gap_without_a_projection_is_found_by_frank_wolfe():
+    exact = gaps.pgm_gap(phi(), sets.L2Ball(N), X)
+    assert gaps.pgm_gap(phi(), OwnBall(), X) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("domain", [sets.L2Ball(N), OwnBall()], ids=["projection", "frank-wolfe"])
+def test_ppm_gap_is_the_proximal_step_of_cvxpy(domain):
+    cp = pytest.importorskip("cvxpy")
+    A = phi().A
+    L = 2 * phi().weak_convexity
+    y = cp.Variable(N)
+    model = 0.5 * cp.quad_form(y, cp.psd_wrap(A + L * np.eye(N))) + (B - L * X) @ y
+    cp.Problem(cp.Minimize(model), [cp.norm(y) <= 1]).solve(solver=cp.CLARABEL)
+    expected = 0.5 * L * np.sum((X - y.value) ** 2)
+    assert gaps.ppm_gap(phi(), domain, X, L=L, accuracy=1e-6) == pytest.approx(expected, rel=1e-2)
+
+
+def test_the_measures_are_ordered_as_in_the_paper():
+    domain = sets.L2Ball(N)
+    rng = np.random.default_rng(1)
+    rho = phi().weak_convexity
+    L = phi().lipschitz
+    for _ in range(5):
+        x = domain.random(rng)
+        fw = gaps.fw_gap(phi(), domain, x)
+        slid = gaps.dc_gap(splits.sliding(phi()), domain, x)
+        near = gaps.dc_gap(splits.proximal(phi(), L), domain, x)
+        assert slid.low <= fw * (1 + 1e-9)
+        assert near.low <= fw * (1 + 1e-9)
+        assert slid.high >= gaps.pgm_gap(phi(), domain, x) * (1 - 1e-9)
+        assert near.high >= (1 - rho / L) * gaps.ppm_gap(phi(), domain, x, L) * (1 - 1e-6) - 1e-12
+
+
+def test_all_are_zero_at_a_minimiser():
+    f = functions.SquaredNorm()
+    domain, x = sets.Simplex(4), np.full(4, 0.25)
+    assert gaps.fw_gap(f, domain, x) == pytest.approx(0.0, abs=1e-15)
+    assert gaps.dc_gap(f, domain, x) == pytest.approx((0.0, 0.0), abs=1e-15)
+    assert gaps.pgm_gap(f, domain, x) == pytest.approx(0.0, abs=1e-15)
+    assert gaps.ppm_gap(f, domain, x) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("backend", ["torch", "array_api_strict"])
+def test_other_backends_give_the_same_numbers(backend):
+    xp = pytest.importorskip(backend)
+    other = functions.Quadratic(xp.asarray(H), xp.asarray(B))
+    x = xp.asarray(X)
+    domain = sets.Simplex(N)
+    assert gaps.fw_gap(other, domain, x) == pytest.approx(gaps.fw_gap(phi(), domain, X))
+    assert gaps.pgm_gap(other, domain, x) == pytest.approx(gaps.pgm_gap(phi(), domain, X))
+    assert gaps.ppm_gap(other, domain, x) == pytest.approx(gaps.ppm_gap(phi(), domain, X))
+    assert gaps.dc_gap(other, domain, x, 1e-3) == pytest.approx(gaps.dc_gap(phi(), domain, X, 1e-3), rel=1e-2)
+
+
+def test_an_f_that_is_not_convex_is_no_source_of_certificates():
+    wrong = functions.Quadratic(-np.eye(N), B) - functions.SquaredNorm()
+    with pytest.raises(ValueError, match="f turned out not to be convex"):
+        gaps.dc_gap(wrong, sets.L2Ball(N), 0.1 * np.ones(N))
+    broken = functions.Smooth(lambda x: 0.0, lambda x: x * np.nan, convex=True) - functions.SquaredNorm()
+    with pytest.raises(ValueError, match=r"f\.grad returned NaN"):
+        gaps.dc_gap(broken, sets.L2Ball(N), 0.1 * np.ones(N))
+
+
+@pytest.mark.parametrize("measure", [gaps.fw_gap, gaps.dc_gap, gaps.pgm_gap, gaps.ppm_gap])
+def test_bad_input_is_refused_by_name(measure):
+    domain = sets.Simplex(N)
+    with pytest.raises(ValueError, match=r"x must have shape \(6,\)"):
+        measure(phi(), domain, np.ones(3))
+    with pytest.raises(ValueError, match="x has NaN"):
+        measure(phi(), domain, np.full(N, np.nan))
+    with pytest.raises(ValueError, match=r"x must lie in the set Simplex\(6\).*by 5\)"):
+        measure(phi(), domain, np.ones(N))
+    with pytest.raises(TypeError, match="objective must be a function"):
+        measure(3.0, domain, X)
+
+
+def test_missing_constants_are_asked_for():
+    f = functions.Smooth(lambda x: 0.0, lambda x: 0 * x)
+    for measure in (gaps.pgm_gap, gaps.ppm_gap):
+        with pytest.raises(ValueError, match="L must be given"):
+            measure(f, sets.Simplex(N), X)
+        with pytest.raises(ValueError, match="L must be a number"):
+            measure(f, sets.Simplex(N), X, L=-1.0)
+    with pytest.raises(ValueError, match="accuracy must be"):
+        gaps.dc_gap(dc(), sets.Simplex(N), X, accuracy=-1.0)
+    with pytest.raises(ValueError, match="max_lmo must be"):
+        gaps.dc_gap(dc(), sets.Simplex(N), X, max_lmo=0)
+
+
+def test_the_result_of_a_run_agrees_with_the_measures():
+    domain = sets.Simplex(N)
+    res = dcfw.minimize(dc(), domain, X, tol=1e-2)
+    assert res.gap == pytest.approx(gaps.fw_gap(dc(), domain, res.x), rel=1e-6)
+    assert math.isfinite(res.dc_gap[1])
+    for row in range(min(len(res.history) - 1, 3)):
+        assert res.history["dc_high"][row] <= res.history["gap"][row]

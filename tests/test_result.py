@@ -1,0 +1,192 @@
+"""What a solve returns: fields, printing, the history and its thinning, pickling."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import OptimizeResult
+
+import dcfw
+from dcfw import Result, Status, functions, sets
+from dcfw.result import History
+
+FIELDS = [
+    "x",
+    "fun",
+    "success",
+    "status",
+    "message",
+    "nit",
+    "n_inner",
+    "gap",
+    "dc_gap",
+    "dc_gap_nit",
+    "n_fun",
+    "n_grad_f",
+    "n_grad_g",
+    "n_lmo",
+    "n_resync",
+    "time",
+    "history",
+    "method",
+    "split",
+    "conditional",
+    "restart_values",
+    "total_time",
+]
+
+
+def solve(n=6, **kwargs):
+    i = np.arange(float(n))
+    f = functions.Quadratic(np.diag(1.0 + i) + np.cos(np.outer(i, i)) @ np.cos(np.outer(i, i)).T, np.sin(i))
+    return dcfw.minimize(f - functions.SquaredNorm(0.5), sets.Simplex(n), tol=1e-2, **kwargs)
+
+
+def test_a_result_is_scipys_with_every_field():
+    res = solve()
+    assert isinstance(res, OptimizeResult)
+    assert set(FIELDS) <= set(res)
+    for field in FIELDS:
+        assert getattr(res, field) is res[field]
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-k", "fw-m", "cgs"])
+def test_every_method_fills_in_every_field(method):
+    assert set(FIELDS) <= set(solve(method=method))
+    assert solve(method=method).method == method
+
+
+def test_the_text_says_what_matters():
+    res = solve()
+    text = str(res)
+    assert repr(res) == text
+    for part in (
+        "The Frank-Wolfe gap met the tolerance.",
+        "success: True (CONVERGED)",
+        "(Frank-Wolfe gap at x)",
+        "certified, after",
+        "method: dcfw, split: given",
+        f"nit: {res.nit}",
+        f"n_lmo: {res.n_lmo}",
+        "x: ndarray(6,)",
+    ):
+        assert part in text
+    assert "restarts" not in text
+    assert "provided that" not in text
+
+
+def test_a_conditional_certificate_says_so():
+    dc = functions.DC(functions.SquaredNorm(), functions.L1Norm(), conditional="L = 3 is large enough")
+    res = dcfw.minimize(dc, sets.L2Ball(2), np.array([0.1, 0.2]))
+    assert "provided that L = 3 is large enough" in str(res)
+
+
+def test_matrices_and_long_vectors_are_abbreviated():
+    res = dcfw.minimize(functions.SquaredNorm(), sets.Birkhoff(3))
+    assert str(res).endswith("x: ndarray(3, 3)")
+    long = dcfw.minimize(functions.SquaredNorm(), sets.Simplex(500))
+    assert "..." in str(long)
+    assert len(str(long)) < 1200
+
+
+@pytest.mark.parametrize("backend", ["torch", "array_api_strict"])
+def test_other_backends_print(backend):
+    xp = pytest.importorskip(backend)
+    res = dcfw.minimize(functions.SquaredNorm(), sets.Simplex(3), xp.asarray([0.2, 0.3, 0.5]))
+    assert "(3,) [" in str(res)
+
+
+def test_every_status_has_a_sentence():
+    for status in Status:
+        assert status.sentence.endswith(".")
+    assert len({status.sentence for status in Status}) == len(Status)
+    assert Status.CONVERGED == 0
+
+
+def test_only_convergence_is_success():
+    assert solve().success
+    assert not solve(maxiter=1).success
+
+
+def test_the_history_has_one_row_an_outer_step():
+    res = solve()
+    history = res.history
+    assert len(history) == res.nit + 1
+    assert history.keys() == History.columns
+    for column in History.columns:
+        assert history[column].shape == (res.nit + 1,)
+    np.testing.assert_array_equal(history["nit"], np.arange(res.nit + 1))
+    assert history["fun"][-1] == pytest.approx(res.fun)
+    assert history["gap"][-1] == res.gap
+    for counter in ("n_inner", "n_lmo", "n_grad_f", "n_grad_g"):
+        assert (np.diff(history[counter]) >= 0).all()
+        assert history[counter][-1] == res[counter]
+    assert (np.diff(history["time"]) >= 0).all()
+    assert (history["dc_low"] <= history["dc_high"]).all()
+    assert (history["dc_high"] <= history["gap"]).all()
+    assert np.isfinite(history["eps"][:-1]).all()
+
+
+def test_the_value_of_a_surrogate_method_never_rises():
+    assert (np.diff(solve().history["fun"]) <= 1e-12).all()
+
+
+def test_unknown_columns_are_named():
+    with pytest.raises(KeyError, match=r"no column 'value'; there are nit, fun"):
+        solve().history["value"]
+
+
+def row(k):
+    return [float(k)] * len(History.columns)
+
+
+@given(st.integers(2, 40), st.integers(1, 600))
+def test_a_long_history_is_thinned_evenly_and_keeps_its_ends(limit, count):
+    history = History(limit=limit)
+    for k in range(count):
+        history.append(row(k))
+        kept = history["nit"]
+        assert kept[0] == 0
+        assert kept[-1] == k
+        assert len(history) <= limit + 1
+    if count <= limit:
+        np.testing.assert_array_equal(kept, np.arange(count))
+    elif len(kept) > 4:
+        gaps = np.diff(kept)[1:-1]
+        assert gaps.max() <= 2 * gaps.min() + 1
+        assert (np.diff(kept) > 0).all()
+
+
+def test_a_thinned_run_still_certifies_its_last_step(monkeypatch):
+    monkeypatch.setattr(History.__init__, "__defaults__", (8,))
+    res = solve(tolerance="progress")
+    thin = res.history
+    assert thin.limit == 8
+    assert len(thin) <= 9
+    assert thin["nit"][-1] == res.nit
+    assert thin["fun"][-1] == pytest.approx(res.fun)
+
+
+@pytest.mark.parametrize("make", [lambda r: pickle.loads(pickle.dumps(r)), copy.deepcopy, copy.copy])
+def test_a_result_survives_pickling_and_copying(make):
+    res = solve()
+    twin = make(res)
+    assert type(twin) is Result
+    assert str(twin) == str(res)
+    np.testing.assert_array_equal(twin.x, res.x)
+    np.testing.assert_array_equal(twin.history["gap"], res.history["gap"])
+    assert twin.status is Status.CONVERGED
+
+
+def test_the_certificate_is_that_of_the_best_certified_iterate():
+    res = solve()
+    low, high = res.dc_gap
+    assert 0 <= low <= high
+    k = res.dc_gap_nit
+    assert high == res.history["dc_high"][k] == res.history["dc_high"].min()
+    assert low == res.history["dc_low"][k]
