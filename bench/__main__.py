@@ -1,8 +1,8 @@
 """``python -m bench core|lap|qap|birkhoff|all [--full]``: print name, ours, peer and ratio, line by line.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
-the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything runs
-with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` has options of its own.
+the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
+runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` has options of its own.
 """
 
 from __future__ import annotations

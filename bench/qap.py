@@ -2,6 +2,7 @@
 
 - ``FW``: one iteration of ``qap.solve(method="fw")`` against one of SciPy's ``quadratic_assignment`` (FAQ),
   which is the same method, from the same random start.
+- ``FAQ``: the same, but through ``qap.quadratic_assignment(method="faq")``, which has SciPy's signature and stop.
 - ``DC-FW``: one inner iteration of variant 1 with vanilla steps, published protocol, against
   :mod:`bench.transcription`, for the same iterates (checked to 1e-8, but for tai256c with its ties).
 - ``LAP``: the geometric means of :mod:`bench.lap`.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -39,21 +41,27 @@ INSTANCES = {
     "tho150": (60, 100),
     "tai256c": (20, 30),
 }
-PASSES = 5
+PASSES, SECONDS = 5, 2.0
 TIED = {"tai256c"}
 """Where assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the two sides
 take different ones, and only the cost of a step can be compared."""
 
 
-def alternate(*runs: Callable[[], Any], passes: int = PASSES) -> Iterator[tuple[float, Any]]:
-    """Return (seconds of the fastest pass, answer) for each of the runs, made in turns."""
+def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
+    """Return (seconds of the fastest pass, answer) for each of the runs, made in turns.
+
+    Short runs have many passes, so that some of them are not disturbed by whatever else the machine does.
+    """
     best = [math.inf] * len(runs)
     answers: list[Any] = [None] * len(runs)
-    for _ in range(passes):
+    passes = 0
+    started = perf_counter()
+    while passes < PASSES or perf_counter() - started < SECONDS:
         for k, run in enumerate(runs):
             begun = perf_counter()
             answers[k] = run()
             best[k] = min(best[k], perf_counter() - begun)
+        passes += 1
     return zip(best, answers, strict=True)
 
 
@@ -65,22 +73,31 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def fw_rows(full: bool = False) -> Iterator[Row]:
-    """Yield seconds per iteration of Frank-Wolfe and of SciPy's FAQ."""
-    A, B, X0 = data("nug12")
-    qap.solve(A, B, method="fw", init=X0, maxiter=10)  # compiled before the clock starts
+    """Yield seconds per iteration of ``qap.solve(method="fw")`` and of SciPy's FAQ."""
+
+    def ours(A: np.ndarray, B: np.ndarray, X0: np.ndarray, steps: int) -> int:
+        return int(qap.solve(A, B, method="fw", init=X0, maxiter=steps, rtol=0.0).n_inner)
+
+    yield from _against_faq("FW", ours, full)
+
+
+def faq_rows(full: bool = False) -> Iterator[Row]:
+    """Yield seconds per iteration of our ``quadratic_assignment(method="faq")`` and of SciPy's."""
+    yield from _against_faq("FAQ", partial(_faq, qap.quadratic_assignment), full)
+
+
+def _against_faq(kind: str, ours: Callable[..., int], full: bool) -> Iterator[Row]:
+    ours(*data("nug12"), 10)  # compiled before the clock starts
     for name, (iterations, _) in INSTANCES.items():
-        A, B, X0 = data(name)
-        steps = (2 if full else 1) * iterations
+        problem = (*data(name), (2 if full else 1) * iterations)
+        mine, theirs = alternate(partial(ours, *problem), partial(_faq, quadratic_assignment, *problem))
+        yield f"{kind} {name}", mine[0] / max(mine[1], 1), theirs[0] / theirs[1], "s/iteration"
 
-        def ours(A: Any = A, B: Any = B, X0: Any = X0, steps: int = steps) -> int:
-            return int(qap.solve(A, B, method="fw", init=X0, maxiter=steps, rtol=0.0).n_inner)
 
-        def faq(A: Any = A, B: Any = B, X0: Any = X0, steps: int = steps) -> int:
-            options = {"P0": X0, "maxiter": steps, "tol": 1e-300}
-            return int(quadratic_assignment(A, B, method="faq", options=options).nit)
-
-        (our_seconds, our_steps), (their_seconds, their_steps) = alternate(ours, faq)
-        yield f"FW {name}", our_seconds / max(our_steps, 1), their_seconds / their_steps, "s/iteration"
+def _faq(solve: Callable[..., Any], A: np.ndarray, B: np.ndarray, X0: np.ndarray, steps: int) -> int:
+    """Run FAQ by SciPy's function, or by one with its signature; return the number of iterations."""
+    options = {"P0": X0, "maxiter": steps, "tol": 1e-300}
+    return int(solve(A, B, method="faq", options=options).nit)
 
 
 def dc_rows(full: bool = False) -> Iterator[Row]:
@@ -110,32 +127,18 @@ def dc_rows(full: bool = False) -> Iterator[Row]:
 
 
 def lap_rows(full: bool = False) -> Iterator[Row]:
-    """Yield one line for all sequences of :mod:`bench.lap`."""
-    rows = [(row[1], row[2]) for row in lap.run(full)]
-    ours, theirs = (math.exp(sum(map(math.log, column)) / len(rows)) for column in zip(*rows, strict=True))
-    yield f"LAP, mean of {len(rows)} sequences", ours, theirs, "s/solve"
+    """Yield seconds per solve of our assignment solver and of SciPy's, on the sequences of bench.lap."""
+    for name, ours, theirs, *_ in lap.run(full):
+        yield f"LAP {name}", ours, theirs, "s/solve"
 
 
 def run(full: bool = False) -> Iterator[Row]:
-    """Yield (name, ours, theirs, unit) for all of them."""
-    yield from fw_rows(full)
-    yield from dc_rows(full)
-    yield from lap_rows(full)
-
-
-def main(full: bool = False) -> None:
-    """Print the rows, and for each kind the geometric and the least ratio."""
-    for kind in (fw_rows, dc_rows, lap_rows):
-        ratios = []
-        for name, ours, theirs, unit in kind(full):
-            ratios.append(theirs / ours)
-            times = f"{1e6 * ours:10.1f} {1e6 * theirs:10.1f} u{unit:12s}"
-            print(f"{name:24s} {times} {ratios[-1]:7.2f}", flush=True)
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"  geometric mean {mean:.2f}, least {min(ratios):.2f}\n", flush=True)
-
-
-if __name__ == "__main__":
-    import sys
-
-    main("--full" in sys.argv[1:])
+    """Yield (name, ours, theirs, unit) of all comparisons, and their geometric mean after each kind."""
+    for kind in (fw_rows, faq_rows, dc_rows, lap_rows):
+        logs = []
+        for row in kind(full):
+            logs.append(np.log(row[1:3]))
+            if kind is not lap_rows:  # bench.lap prints its own lines
+                yield row
+        ours, theirs = np.exp(np.mean(logs, axis=0))
+        yield f"{row[0].partition(' ')[0]}, geometric mean of {len(logs)}", float(ours), float(theirs), row[3]

@@ -75,7 +75,7 @@ CASES = {
     ),
     # names
     "method misspelt": ({"method": "dcwf"}, ValueError, r"method must be one of.*did you mean 'dcfw'"),
-    "method unknown": ({"method": "newton"}, ValueError, r"method must be one of 'dcfw', 'fw', 'fw-k'"),
+    "method unknown": ({"method": "newton"}, ValueError, r"method must be one of 'dcfw'.*'fw', 'fw-k'"),
     "method a number": ({"method": 3}, TypeError, r"method must be one of"),
     "method a class": ({"method": DCFW}, TypeError, r"method must be one of"),
     "step misspelt": ({"step": "exakt"}, ValueError, r"step must be one of.*did you mean 'exact'"),

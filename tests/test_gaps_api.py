@@ -104,7 +104,8 @@ def test_dc_gap_at_a_kink_has_no_lower_end():
 
 
 def test_dc_gap_of_a_single_function_uses_the_chosen_split():
-    one, other = (gaps.dc_gap(p, sets.Simplex(N), X, 1e-2) for p in (phi(), splits.choose(phi())))
+    domain = sets.Simplex(N)
+    one, other = (gaps.dc_gap(p, domain, X, 1e-2) for p in (phi(), splits.choose(phi(), domain)))
     assert one == other
 
 

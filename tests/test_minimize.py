@@ -115,11 +115,12 @@ def test_every_backend_takes_the_same_steps_as_numpy(method, domain, backend):
     other = dcfw.minimize(quadratics(xp.asarray), domain, start, **kwargs)
     assert type(other.x) is type(start)
     assert other.x.dtype == start.dtype
-    tolerance = 1e-4 if "jax" in backend else 1e-9
-    np.testing.assert_allclose(to_numpy(other.x), ours.x, atol=tolerance)
-    if "jax" not in backend:
-        assert (other.nit, other.n_inner, other.n_lmo) == (ours.nit, ours.n_inner, ours.n_lmo)
-    assert other.fun == pytest.approx(ours.fun, rel=max(tolerance, 1e-9))
+    if "jax" in backend:  # single precision, unless told otherwise
+        assert other.fun == pytest.approx(ours.fun, abs=2e-2)
+        return
+    np.testing.assert_allclose(to_numpy(other.x), ours.x, atol=1e-9)
+    assert other.fun == pytest.approx(ours.fun, rel=1e-9)
+    assert (other.nit, other.n_inner, other.n_lmo) == (ours.nit, ours.n_inner, ours.n_lmo)
 
 
 @every_domain
@@ -142,7 +143,7 @@ def test_single_precision_works_and_stays_single(method, domain, backend):
 
 
 @every_model
-@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-m"])
+@pytest.mark.parametrize("method", ["dcfw", "fw"])
 def test_a_convex_problem_reaches_the_optimum_of_cvxpy(case, method):
     cp = pytest.importorskip("cvxpy")
     domain = case.domain
@@ -155,7 +156,7 @@ def test_a_convex_problem_reaches_the_optimum_of_cvxpy(case, method):
     residual = A @ cp.reshape(x, (n,), order="C") - b
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(residual)), case.model(cp, x))
     best = program.solve(solver=cp.CLARABEL)
-    calls = 60 if isinstance(domain, sets.Polytope) else 2000  # a linear programme each
+    calls = 60 if isinstance(domain, sets.Polytope) else 1000  # a linear programme each
     f = functions.LeastSquares(A, b)
     res = dcfw.minimize(f, domain, method=method, tol=1e-5, maxiter=10_000, max_lmo=calls)
     # Converged or not, the gap says how far the value can be from the optimum.

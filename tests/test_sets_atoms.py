@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dcfw.sets.atoms import Dense, OneHot, Permutation, RankOne
+from dcfw.sets.atoms import Dense, Entries, OneHot, Permutation, RankOne, Signs
 from set_cases import every_set
 
 
@@ -16,6 +16,8 @@ def atoms():
     return [
         Dense(rng.standard_normal((3, 3))),
         OneHot(5, -2.0, (3, 3)),
+        Entries(np.array([1, 5, 6]), np.array([-2.0, 2.0, 2.0]), (3, 3)),
+        Signs(np.where(rng.random((3, 3)) < 0.5, -1, 1).astype(np.int8), 1.5),
         Permutation(np.array([2, 0, 1])),
         RankOne(unit(rng.standard_normal(3)), unit(rng.standard_normal(3)), -1.5),
     ]
@@ -28,6 +30,7 @@ def check(atom, x, G, tol=1e-12):
     assert atom.distance2(x) == pytest.approx(np.sum((s - x) ** 2), abs=tol)
     for eta in (0.0, 0.3, 1.0):
         np.testing.assert_allclose(atom.mix(x, eta), (1.0 - eta) * x + eta * s, atol=tol)
+    np.testing.assert_allclose(atom.plus(x, -0.7), x - 0.7 * s, atol=tol)
     np.testing.assert_array_equal(x, before)
 
 

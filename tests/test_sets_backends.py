@@ -1,12 +1,14 @@
 """The oracles work alike in NumPy, PyTorch and the strict array API, and keep the given precision."""
 
+import math
+
 import array_api_compat
 import numpy as np
 import pytest
 
 from dcfw import sets
 from dcfw._arrays import to_numpy
-from dcfw.sets.atoms import Dense, OneHot, Permutation, RankOne
+from dcfw.sets.atoms import Dense, Entries, OneHot, Permutation, RankOne, Signs
 from set_cases import every_projection, every_set
 
 BACKENDS = ("torch", "array_api_strict")
@@ -91,6 +93,10 @@ def test_numpy_oracles_answer_with_the_compact_atom_of_their_set(case):
         kind = OneHot
     elif isinstance(domain, sets.Birkhoff):
         kind = Permutation
+    elif isinstance(domain, sets.KSparse):
+        kind = Entries
+    elif p == math.inf and not matrix:
+        kind = Signs
     elif isinstance(domain, sets.Spectraplex) or (p == 1.0 and matrix):
         kind = RankOne
     else:

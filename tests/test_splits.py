@@ -108,7 +108,7 @@ def test_strengthening_adds_the_same_to_both_sides():
     [
         (functions.SquaredNorm(), "convex (g = 0)"),
         (functions.Quadratic(np.eye(N)), "convex (g = 0)"),
-        (functions.Quadratic(np.diag([1.0, -2.0, 0.0, 0.0, 0.0])), "proximal(L=2)"),
+        (functions.Quadratic(np.diag([1.0, -2.0, 0.0, 0.0, 0.0])), "spectral"),
         (smooth(3.0), "sliding(L=3)"),
         (concave(), "sliding(L=2)"),
         (functions.SquaredNorm() - functions.L1Norm(), "given"),

@@ -13,6 +13,8 @@ from dcfw.functions.base import Function, Zero, as_function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
 from dcfw.solvers.active import RULES, ActiveLoop, ActiveSet
+from dcfw.solvers.adaptive import AdaptiveDCFW
+from dcfw.solvers.boosted import BoostedDCFW
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw import FW
@@ -22,7 +24,14 @@ from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
 
-METHODS: dict[str, type] = {"dcfw": DCFW, "fw": FW, "fw-k": FWK, "fw-m": FWM, "cgs": CGS}
+METHODS: dict[str, type] = {
+    "dcfw": DCFW,
+    "boosted": BoostedDCFW,
+    "fw": FW,
+    "fw-k": FWK,
+    "fw-m": FWM,
+    "cgs": CGS,
+}
 INNER = ("fw", *RULES)
 
 
@@ -51,8 +60,8 @@ def minimize(
     Parameters
     ----------
     objective : DC or function
-        ``f - g``, or a single function: then a split is chosen (:func:`dcfw.splits.choose` states the
-        rule) and named in the result.
+        ``f - g``, or a single function: then a split is chosen (:func:`dcfw.splits.best` states the rule)
+        and named in the result.
     domain : set
         One of :mod:`dcfw.sets`, or any object with ``lmo(G)``, ``contains(x)`` and ``start()``.
     x0 : array or ActiveSet, optional
@@ -60,8 +69,8 @@ def minimize(
         whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
         earlier result stands for its point, and inner solvers with an active set go on with its atoms.
         Default: ``domain.start()``.
-    method : {"dcfw", "fw", "fw-k", "fw-m", "cgs"} or a solver object
-        DC-FW, or one of the methods it is compared with.
+    method : {"dcfw", "boosted", "fw", "fw-k", "fw-m", "cgs"} or a solver object
+        DC-FW, DC-FW with a line search after each outer step, or one of the methods it is compared with.
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K and FW-M bring their own.
     inner : {"fw", "away", "pairwise", "blended"}
@@ -127,9 +136,16 @@ def minimize(
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
     if solver.needs_split:
-        dc = splits.choose(phi)
+        dc = splits.choose(phi, domain)
         f, g, split, conditional = dc.f, dc.g, dc.name, dc.conditional
         phi = dc if dc.whole is None else dc.whole
+        if isinstance(dc, splits.Auto):
+            if not isinstance(solver, DCFW):
+                raise ValueError(
+                    f"objective has a split with L='auto', which method {solver.name!r} cannot find: use "
+                    "'dcfw' or 'boosted', or give L"
+                )
+            solver = AdaptiveDCFW(solver, dc)
     else:
         _need_gradient(phi, solver)
         f, g, split, conditional = phi, Zero(), "none", ""
@@ -177,7 +193,7 @@ def minimize(
             result = run.result(Status.INTERRUPTED)
         result.method = solver.name
         result.split = split
-        result.conditional = conditional
+        result.conditional = result.get("conditional", conditional)
         if isinstance(loop, ActiveLoop):
             result.active_set = loop.active_set(result.x)
         return result

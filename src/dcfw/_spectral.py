@@ -1,16 +1,15 @@
 """The spectral split: a quadratic, divided by the sign of its Hessian's eigenvalues.
 
-Every split of a quadratic adds something to its positive curvature that is taken away again:
-phi = f - g with f'' = phi'' + g''.  What is added makes the surrogate steeper than phi and the outer steps
-shorter.  ``proximal`` adds rho in every direction, rho the size of the lowest eigenvalue; the least that can be
-added is the negative part of phi'' itself, and that is this split: f has the positive eigenvalues and g the
-negative ones.
+Every split of a quadratic adds something to its curvature that is taken away again: phi = f - g with
+f'' = phi'' + g''.  What is added makes the surrogate steeper than phi and the outer steps shorter.
+``proximal`` adds rho in every direction, rho the size of the lowest eigenvalue; the least that can be added
+is the negative part of phi'' itself, and that is this split: f has the positive eigenvalues, g the others.
 
 Two observations make it better still, and possible for large problems:
 
-* **Only the set's directions count.**  On a simplex all differences of points sum to zero, so that the Hessian
-  H may be replaced by P H P, P the projection onto those directions (:meth:`dcfw.sets.Set.tangent`).  With any
-  point c of the set, ::
+* **Only the set's directions count.**  On a simplex all differences of points sum to zero, so the Hessian H
+  may be replaced by P H P, P the projection onto those directions (:meth:`dcfw.sets.Set.tangent`).  With
+  any point c of the set, ::
 
       phi(x) = 1/2 x'(PHP)x + <grad phi(c) - PHP c, x> + constant       for all x in the set.
 
@@ -43,7 +42,7 @@ RESTARTS = 100
 """How long Lanczos may take for a few eigenvalues."""
 
 ACCURACY = 2.5e-6
-"""Of eigenvectors, relative to the largest eigenvalue.  Four times that is the size of negative eigenvalues that
+"""Of eigenvectors, relative to the largest eigenvalue.  Negative eigenvalues of up to four times that size
 are not looked for but covered by a shift: near zero there may be a crowd of them."""
 
 
@@ -120,7 +119,7 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
 
 def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     """Split by a full eigendecomposition: both parts are quadratics with a dense matrix."""
-    H = phi.hessian(x)
+    H = whole = phi.hessian(x)
     n = len(H)
     linear, constant = phi.grad(x), phi.value(x)  # at zero
     if directions is not None:
@@ -136,12 +135,11 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     rounding = 4.0 * n * float(np.finfo(np.float64).eps) * float(np.abs(values).max(initial=0.0))
     up, down = values > rounding, values < -rounding
     b = like(np.ravel(to_numpy(linear)), x)
-    if not down.any():
-        if directions is None:
-            return DC(phi, Zero(), name="convex (g = 0)")
-        f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
-        return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
+    if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
+        return DC(phi, Zero(), name="convex (g = 0)")
     f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
+    if not down.any():
+        return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
     g = Quadratic(_part(vectors, -values, down, x), convex=True)
     return DC(f, g, name=_name(directions is not None), whole=phi)
 
@@ -160,9 +158,7 @@ def _deflated(
     return DC(f, g, _name(tangent, len(values)), condition, whole=phi)
 
 
-def _negative_pairs(
-    phi: Function, x: Array, directions: Any
-) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Return the negative eigenvalues of P H P with their vectors, and a bound for what is left of them.
 
     A few pairs at a time are asked for, and deflated: H + V|Lambda|V' has zeros in their place.  None if they
@@ -190,7 +186,7 @@ def _negative_pairs(
 
     def flipped(v: np.ndarray) -> np.ndarray:
         v = np.ravel(v)
-        return size * v - hessian(v) + V @ (values * (V.T @ v))
+        return np.asarray(size * v - hessian(v) + V @ (values * (V.T @ v)))
 
     # ARPACK's accuracy is relative to the eigenvalue, and those that end the search are nearly 0: so the
     # largest eigenvalues of size - H are asked for in place of the lowest of H.
@@ -239,7 +235,9 @@ def _shape(phi: Function, domain: Any) -> tuple[int, ...]:
     if domain is not None:
         shape = tuple(domain.shape if hasattr(domain, "shape") else domain.start().shape)
         if phi.size is not None and phi.size != math.prod(shape):
-            raise ValueError(f"phi is a function of {phi.size} variables, but domain has points of shape {shape}")
+            raise ValueError(
+                f"phi is a function of {phi.size} variables, but domain has points of shape {shape}"
+            )
         return shape
     if phi.size is None:
         raise ValueError("domain must be given: phi does not know the number of its variables")
@@ -260,6 +258,11 @@ def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
 
 def _project(M: np.ndarray, directions: Any) -> np.ndarray:
     return np.stack([directions(row) for row in M])
+
+
+def _semidefinite(H: np.ndarray) -> bool:
+    values = np.linalg.eigvalsh(H)
+    return bool(values[0] >= -4.0 * len(H) * np.finfo(np.float64).eps * np.abs(values).max())
 
 
 def _part(vectors: np.ndarray, values: np.ndarray, chosen: np.ndarray, x: Array) -> Array:

@@ -70,14 +70,16 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
     Parameters
     ----------
     objective : DC or function
-        A single function is split by the rule of :func:`dcfw.splits.choose`.
+        A single function is split by the rule of :func:`dcfw.splits.best`.
     domain : set
     x : array
         A point of the set.
     accuracy : float
     max_lmo : int
     """
-    dc = splits.choose(as_function(objective, "objective"))
+    dc = splits.choose(as_function(objective, "objective"), domain)
+    if isinstance(dc, splits.Auto):
+        raise ValueError("objective must have a known L: gap_DC depends on it, and L='auto' is the solver's")
     x = _validate.point(x, "x", domain)
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))

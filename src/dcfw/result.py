@@ -124,6 +124,7 @@ class Result(OptimizeResult):  # type: ignore[misc]
     ``n_fun`` counts values of phi or f; g's value comes with its subgradient and is counted there.
     ``method, split``     what was run
     ``conditional``       the assumption under which the certificate holds, if it is not unconditional
+    ``L_history``         with ``L="auto"``, the constant used in each outer step
     """
 
     def __str__(self) -> str:

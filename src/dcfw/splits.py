@@ -5,11 +5,14 @@ One phi has many decompositions phi = f - g, and DC-FW on each of them is anothe
 ``sliding(phi, L)``     f = L/2 ||x||^2.  The subproblem is a projection, the gradient of phi is taken once
                         per outer step and reused: conditional gradient sliding, O(1/eps) gradients.
 ``proximal(phi, L)``    f = phi + L/2 ||x||^2.  The subproblem keeps phi's curvature: a proximal point method.
+``spectral(phi, set)``  quadratics: f has the positive curvature of phi along the set, g the negative one.
+``best(phi, set)``      the one of these that has done best for functions like phi, by a stated rule.
 ``strengthen(dc, mu)``  adds mu/2 ||x||^2 to both sides: a strongly convex f, which pays on strongly convex
                         sets.
 
 phi may be smooth, a difference p - q whose q is convex and nonsmooth, or (sliding only) any function whose
-negative is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).
+negative is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).  ``L="auto"``
+leaves the constant of the first two to the solver.
 
 >>> import numpy as np
 >>> from dcfw import functions, splits
@@ -34,11 +37,10 @@ from dcfw.sets.atoms import Atom
 class Remainder(Function):
     """L/2 ||x||^2 - phi(x), the concave side of a sliding split (convex when L is large enough)."""
 
-    convex = True
-
-    def __init__(self, phi: Function, L: float) -> None:
+    def __init__(self, phi: Function, L: float, convex: bool | None = True) -> None:
         self.phi = phi
         self.L = L
+        self.convex = convex
         self.differentiable = phi.differentiable
         self.affine_grad = phi.affine_grad
 
@@ -72,16 +74,38 @@ class Remainder(Function):
         return f"SquaredNorm({self.L:g}) - {self.phi!r}"
 
 
-def sliding(phi: Any, L: float | None = None) -> DC:
+class Auto(DC):
+    """A split whose constant the solver finds: f = p + L/2 ||x||^2, g = h + L/2 ||x||^2, p - h = phi.
+
+    Made by ``L="auto"``; methods of DC-FW's kind take it (:mod:`dcfw.solvers.adaptive`).
+    """
+
+    def __init__(self, phi: Function, p: Function, h: Function, name: str) -> None:
+        self.p, self.h = p, h
+        f, g = self.parts(1.0)
+        super().__init__(f, g, name, "L, found on the way, makes both parts convex", whole=phi)
+
+    def parts(self, L: float) -> tuple[Function, Function]:
+        """Return f and g for a given L."""
+        f, g = (
+            SquaredNorm(L) if isinstance(part, Zero) else Sum([part, SquaredNorm(L)])
+            for part in (self.p, self.h)
+        )
+        f.convex = g.convex = True
+        return f, g
+
+
+def sliding(phi: Any, L: float | str | None = None) -> DC:
     """Split phi as L/2 ||x||^2 - (L/2 ||x||^2 - phi): conditional (sub)gradient sliding.
 
     Parameters
     ----------
     phi : function
         Smooth, or p - q with smooth p and convex q, or a :class:`~dcfw.functions.WeaklyConcave`.
-    L : float, optional
+    L : float or "auto", optional
         A constant that makes L/2 ||x||^2 - phi convex: a smoothness constant of phi (of p, for p - q), or
-        the weak convexity modulus of -phi.  Taken from phi where phi knows it.
+        the weak convexity modulus of -phi.  Taken from phi where phi knows it.  With ``"auto"`` the solver
+        finds it on the way, step by step: as large as needed and no larger.
 
     Returns
     -------
@@ -95,6 +119,8 @@ def sliding(phi: Any, L: float | None = None) -> DC:
     'sliding(L=3)'
     """
     phi = as_function(phi, "phi")
+    if isinstance(L, str) and L == "auto":
+        return Auto(phi, Zero(), Remainder(phi, 0.0, convex=None), "sliding(L=auto)")
     if isinstance(phi, WeaklyConcave):
         known = phi.modulus
     else:
@@ -103,7 +129,7 @@ def sliding(phi: Any, L: float | None = None) -> DC:
     return DC(SquaredNorm(L), Remainder(phi, L), name=f"sliding(L={L:g})", whole=phi)
 
 
-def proximal(phi: Any, L: float | None = None) -> DC:
+def proximal(phi: Any, L: float | str | None = None) -> DC:
     """Split phi as (phi + L/2 ||x||^2) - L/2 ||x||^2: proximal point and proximal subgradient FW.
 
     For phi = p - q with a convex q the split is (p + L/2 ||x||^2) - (q + L/2 ||x||^2).
@@ -112,9 +138,10 @@ def proximal(phi: Any, L: float | None = None) -> DC:
     ----------
     phi : function
         Smooth, or p - q with smooth p and convex q.
-    L : float, optional
+    L : float or "auto", optional
         A constant that makes phi + L/2 ||x||^2 (p + L/2 ||x||^2) convex: its weak convexity modulus, of
-        which the smoothness constant is an upper bound.  Taken from phi where phi knows it.
+        which the smoothness constant is an upper bound.  Taken from phi where phi knows it.  With ``"auto"``
+        the solver starts with a small one, and enlarges it whenever it meets negative curvature.
 
     Examples
     --------
@@ -130,6 +157,8 @@ def proximal(phi: Any, L: float | None = None) -> DC:
             f"phi must be smooth (or p - q with smooth p) for splits.proximal, got {phi!r}; "
             "splits.sliding works with a supergradient alone"
         )
+    if isinstance(L, str) and L == "auto":
+        return Auto(phi, smooth, Zero() if smooth is phi else phi.g, "proximal(L=auto)")
     L = _constant(L, smooth.weak_convexity, "proximal", "a weak convexity constant of phi")
     f: Function = Sum([smooth, SquaredNorm(L)])
     f.convex = True
@@ -153,6 +182,8 @@ def strengthen(dc: Any, mu: float) -> DC:
     """
     if not isinstance(dc, DC):
         raise TypeError(f"dc must be a difference f - g, got {type(dc).__name__}")
+    if isinstance(dc, Auto):
+        raise ValueError("dc must have a known L to be strengthened; that of L='auto' is found by the solver")
     mu = _validate.scalar(mu, "mu", low=0.0, open_low=True)
     extra = SquaredNorm(mu)
     return DC(dc.f + extra, dc.g + extra, f"{dc.name} + {mu:g}/2 ||x||^2", dc.conditional, dc.whole)
@@ -173,9 +204,9 @@ def spectral(phi: Any, domain: Any = None) -> DC:
     Returns
     -------
     DC
-        Up to 1200 variables f and g are quadratics with a dense matrix.  Beyond, Lanczos looks for the negative
-        eigenvalues; if they are few, g has low rank and f = phi + g (with a tiny multiple of ||x||^2 in both, for
-        what Lanczos may have left), and ``conditional`` says what that rests on.
+        Up to 1200 variables f and g are quadratics with a dense matrix.  Beyond, Lanczos looks for the
+        negative eigenvalues; if they are few, g has low rank and f = phi + g (with a tiny multiple of
+        ||x||^2 in both, for what Lanczos may have left), and ``conditional`` says what that rests on.
 
     Examples
     --------
@@ -195,39 +226,80 @@ def spectral(phi: Any, domain: Any = None) -> DC:
     return _spectral.split(_quadratic(phi, "spectral"), domain)
 
 
-def choose(phi: Function) -> DC:
-    """Return the decomposition that ``minimize`` uses for a single function, by this rule:
+def best(phi: Any, domain: Any = None) -> DC:
+    """Return the decomposition that has done best for functions like phi, by this rule:
 
     1. a phi known to be convex is f itself, with g = 0;
-    2. a quadratic gets the proximal split with L = its weak convexity modulus (0 means convex);
+    2. a quadratic gets the spectral split along the set, unless it is large (more than 1200 variables) and
+       has many negative eigenvalues: then the proximal split, with L = its weak convexity modulus;
     3. any other smooth phi with a known Lipschitz constant gets the sliding split;
-    4. a weakly concave phi with a known modulus gets the sliding split.
+    4. a weakly concave phi with a known modulus gets the sliding split;
+    5. a difference p - q that is no quadratic stays what it is.
+
+    The result of a solve names the choice (``res.split``).
+
+    Parameters
+    ----------
+    phi : function
+    domain : set, optional
+        Where phi is to be minimised.
+
+    Notes
+    -----
+    Rule 2 was measured on 15 families of quadratics (random, few or many negative eigenvalues, cliques,
+    distances, assignment; simplices, l1 and l2 balls, boxes, products, Birkhoff polytope, spectraplex).  On
+    average a run with the proximal split took 1 to 180 times as many calls of the oracle.  From one start the
+    spectral split ends at worse points of nearly concave functions, where it goes straight to a vertex; with
+    as many calls spent on restarts it was no worse on 14 families, and by 1 per cent on the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, sets, splits
+    >>> splits.best(functions.Quadratic(np.diag([1.0, -2.0])), sets.L2Ball(2)).name
+    'spectral'
     """
-    if isinstance(phi, DC):
-        return phi
+    phi = as_function(phi, "phi")
     if phi.convex:
         return DC(phi, Zero(), name="convex (g = 0)")
     if isinstance(phi, WeaklyConcave):
         return sliding(phi)
     if phi.affine_grad:
-        if phi.weak_convexity == 0.0:
-            return DC(phi, Zero(), name="convex (g = 0)")
-        return proximal(phi)
+        return _best_of_a_quadratic(phi, domain)
+    if isinstance(phi, DC):
+        return phi
     if phi.lipschitz is None:
         raise ValueError(
             "objective is a single function without a known Lipschitz constant, so no split f - g can be "
             "chosen for it: state it (functions.Smooth(value, grad, lipschitz=L)), split it yourself "
-            "(splits.sliding(phi, L), splits.proximal(phi, L), or f - g), or use method='fw'"
+            "(splits.sliding(phi, L='auto') finds L on the way; splits.proximal(phi, L), or f - g), or use "
+            "method='fw'"
         )
     return sliding(phi)
 
 
-def _quadratic(phi: Any, split: str) -> Function:
-    phi = as_function(phi, "phi")
+def choose(phi: Function, domain: Any = None) -> DC:
+    """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`."""
+    return phi if isinstance(phi, DC) else best(phi, domain)
+
+
+def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:
+    from dcfw import _spectral
+
+    if domain is None and phi.size is None:  # no way to tell how many variables there are
+        return DC(phi, Zero(), name="convex (g = 0)") if phi.weak_convexity == 0.0 else proximal(phi)
+    try:
+        return _spectral.split(phi, domain, thorough=False)
+    except _spectral.TooManyNegative:
+        return proximal(phi)
+
+
+def _quadratic(candidate: Any, split: str) -> Function:
+    phi = as_function(candidate, "phi")
     if not phi.affine_grad:
         raise ValueError(
-            f"phi must be a quadratic (affine_grad = True) for splits.{split}, got {phi!r}; splits.sliding and "
-            "splits.proximal take any smooth function"
+            f"phi must be a quadratic (affine_grad = True) for splits.{split}, got {phi!r}; splits.sliding "
+            "and splits.proximal take any smooth function"
         )
     return phi
 
@@ -239,7 +311,7 @@ def _smooth_part(phi: Function) -> Function:
     return phi
 
 
-def _constant(L: float | None, known: float | None, split: str, meaning: str) -> float:
+def _constant(L: Any, known: float | None, split: str, meaning: str) -> float:
     if L is not None:
         return _validate.scalar(L, "L", low=0.0, open_low=True)
     if known is None:

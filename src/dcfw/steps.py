@@ -18,6 +18,7 @@ OpenLoop()
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -160,7 +161,8 @@ def first_estimate(segment: Segment) -> float:
     if segment.curvature is not None:
         measured = segment.curvature / segment.norm2
     else:
-        eta = 1e-3
+        # Far enough that the curvature stands out from the rounding of the values.
+        eta = min(max(1e-3, 10.0 * math.sqrt(segment.rounding / max(segment.gap, 1e-300))), 1.0)
         measured = 2.0 * (eta * segment.gap - segment.decrease(eta)) / (eta * eta * segment.norm2)
         measured *= 1.0 + eta  # a difference quotient that comes out a little low would be doubled at once
     floor = 1e-6 * segment.gap / segment.norm2

@@ -67,8 +67,14 @@ def _simplex() -> Iterator[Solve]:
     F, G = rng.standard_normal((n, n)), rng.standard_normal((n, n // 4))
     phi = functions.Quadratic(F @ F.T / n) - functions.Quadratic(G @ G.T / n)
     problem = f"DC quadratic on the simplex, n = {n}"
-    for label, method in (("DC-FW", "dcfw"), ("FW", "fw"), ("FW-M", "fw-m")):
-        run = partial(dcfw.minimize, phi, sets.Simplex(n), method=method, tol=1e-4, maxiter=10_000)
+    runs: list[tuple[str, dict[str, Any]]] = [
+        ("FW", {"method": "fw"}),
+        ("FW-M", {"method": "fw-m"}),
+        ("DC-FW", {}),
+        ("DC-FW, pairwise steps", {"inner": "pairwise"}),
+    ]
+    for label, options in runs:
+        run = partial(dcfw.minimize, phi, sets.Simplex(n), tol=1e-4, maxiter=10_000, **options)
         yield Solve(problem, label, run)
 
 

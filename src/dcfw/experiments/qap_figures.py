@@ -42,6 +42,9 @@ STYLES: dict[str, tuple[str, str, Any]] = {
     "dcfw-balanced": ("#CC79A7", "P", (0, (5, 1))),
     "dcfw-centered": ("#E69F00", "X", (0, (3, 1, 1, 1))),
     "dcfw-spectral": ("#000000", "*", "-"),
+    "blended-1": ("#332288", "<", (0, (5, 1))),
+    "blended-spectral": ("#882255", ">", (0, (3, 1, 1, 1))),
+    "best": ("#117733", "h", (0, (1, 1))),
 }
 """Method -> its colour, marker and line style."""
 

@@ -19,7 +19,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm2, to_numpy
 from dcfw.functions.base import Function, vector
-from dcfw.sets.atoms import Atom, OneHot
+from dcfw.sets.atoms import Atom, Entries, OneHot, Permutation
 
 DENSE_EIGENVALUES = 1200
 """Up to this size the extreme eigenvalues come from a dense factorisation, beyond it from Lanczos."""
@@ -103,6 +103,13 @@ class Quadratic(Function):
         return product if self.b is None else product + self._linear(x)
 
     def grad_at(self, atom: Atom) -> Array:
+        if isinstance(atom, Entries | Permutation) and is_numpy(self.A):
+            indices, values = atom.support()
+            if (
+                4 * len(indices) <= self.n
+            ):  # rows of A, which is symmetric; a full product has no copy to make
+                product = values @ self.A[indices]
+                return (product if self.b is None else product + self.b).reshape(atom.shape)
         if not isinstance(atom, OneHot) or self._operator:
             return self.grad(atom.dense())
         if self._sparse:

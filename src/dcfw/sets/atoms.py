@@ -13,6 +13,9 @@ Every atom has the same few verbs:
 ``plus(x, c)``     a new array x + c s
 ``distance2(x)``   ||s - x||^2
 ``key``            a hashable identity (equal vertices of one set have equal keys)
+
+Those with few nonzeros (``OneHot``, ``Entries``, ``Permutation``) also have ``support()``: the flat indices of
+the nonzeros, and their values.
 """
 
 from __future__ import annotations
@@ -103,6 +106,9 @@ class OneHot:
         at = float(x.item(self.index))
         return max(norm2(x) - at * at, 0.0) + (self.value - at) ** 2
 
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([self.index]), np.array([self.value], dtype=self.dtype)
+
     @property
     def key(self) -> Hashable:
         return (self.index, self.value)
@@ -145,6 +151,9 @@ class Entries:
     def distance2(self, x: Array) -> float:
         at = x.reshape(-1)[self.indices]
         return max(norm2(x) - norm2(at), 0.0) + norm2(self.values - at)
+
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.indices, self.values
 
     @property
     def key(self) -> Hashable:
@@ -195,9 +204,12 @@ class Permutation:
         self.rows = np.arange(len(columns)) if rows is None else rows
         self.dtype = dtype
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.columns), len(self.columns))
+
     def dense(self) -> Array:
-        n = len(self.columns)
-        s = np.zeros((n, n), dtype=self.dtype)
+        s = np.zeros(self.shape, dtype=self.dtype)
         s[self.rows, self.columns] = 1.0
         return s
 
@@ -216,6 +228,10 @@ class Permutation:
 
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + len(self.columns) - 2.0 * self.inner(x), 0.0)
+
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        n = len(self.columns)
+        return self.rows * n + self.columns, np.ones(n, dtype=self.dtype)
 
     @property
     def key(self) -> Hashable:

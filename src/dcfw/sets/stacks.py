@@ -77,13 +77,13 @@ class EntryStack:
     """Atoms with few nonzeros, all as many: flat indices and values."""
 
     def __init__(self, atom: Any) -> None:
-        indices, values = _entries(atom)
+        indices, values = atom.support()
         self._indices = Rows(len(indices), np.intp)
         # A permutation's values are all one and need not be kept.
         self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)
 
     def append(self, atom: Any) -> None:
-        indices, values = _entries(atom)
+        indices, values = atom.support()
         self._indices.append(indices)
         if self._values is not None:
             self._values.append(values)
@@ -216,11 +216,3 @@ _STACKS: dict[type, Any] = {
     Signs: SignStack,
     RankOne: RankOneStack,
 }
-
-
-def _entries(atom: Any) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(atom, OneHot):
-        return np.array([atom.index]), np.array([atom.value], dtype=atom.dtype)
-    if isinstance(atom, Permutation):
-        return atom.rows * len(atom.columns) + atom.columns, np.ones(1)
-    return atom.indices, atom.values

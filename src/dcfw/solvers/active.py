@@ -44,7 +44,7 @@ CAP = 1000
 MEMORY = 512 * 2**20
 """Bytes that the atoms' gradients may take."""
 
-LOCAL = 0.5
+LOCAL = 0.1
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
 
 RESYNC = 200
@@ -95,7 +95,7 @@ class ActiveSet:
         self._places: dict[Any, int] = {}
         self._stacks: dict[type, tuple[Stack, Rows]] = {}
         self._images = DenseStack()
-        self._twists = np.zeros(8)
+        self._twists = np.zeros(0)
         self._room = min(32, self.cap)
         self._append(Dense(x))
         self._places[self.atoms[0].key] = 0
@@ -180,6 +180,27 @@ class ActiveSet:
         other._restart([self.atoms[j] for j in used], self.weights[used])
         other.normalise()
         return other
+
+    def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
+        """Return by how much the weights differ from earlier ones, None if an atom that had one is gone."""
+        places = {id(atom): place for place, atom in enumerate(self.atoms)}
+        change = self.weights.copy()
+        for j in np.flatnonzero(weights):
+            place = places.get(id(atoms[j]))
+            if place is None:
+                return None
+            change[place] -= weights[j]
+        return change
+
+    def add_square(self, f: Function, L: float) -> None:
+        """Have the images of f, which is the function that they are of plus L/2 ||x||^2."""
+        m = len(self)
+        for place, atom in enumerate(self.atoms if self.f is not None else []):
+            dense = atom.dense()
+            self._images.arrays[place] = self._images.arrays[place] + L * dense
+            self.M[place, :m] += L * self.scores(dense)
+            self.noise = max(self.noise, 64.0 * eps_of(dense) * norm(self.image(place)) * norm(dense))
+        self.f = f if self.f is not None else None
 
     def __repr__(self) -> str:
         return f"ActiveSet({int((self.weights > 0.0).sum())} atoms)"
@@ -289,6 +310,38 @@ class ActiveLoop:
         self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
+        self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
+
+    def room(self) -> float:
+        """Return how far the weights can go on in the direction in which the last loop has changed them."""
+        change = self._change()
+        if self.active is None or change is None:
+            return 0.0
+        falling = change < 0.0
+        return float((self.active.weights[falling] / -change[falling]).min(initial=math.inf))
+
+    def follow(self, step: float, x: Array) -> None:
+        """Let the weights go on by ``step`` times what the last loop has changed, so that they make up x.
+
+        A step of -1 takes them back to where the loop began.
+        """
+        change = self._change()
+        self._last = x
+        if self.active is None or change is None:
+            self.active = None  # the next loop starts from x as its only atom
+        else:
+            weights = self.active.weights + step * change
+            weights[weights < 8.0 * np.finfo(np.float64).eps] = 0.0  # the one that ends the step, above all
+            self.active.weights[:] = weights
+            self.active.normalise()
+
+    def add_square(self, f: Function, L: float) -> None:
+        """Go on with f, which is the last loop's function plus L/2 ||x||^2."""
+        if self.active is not None:
+            self.active.add_square(f, L)
+
+    def _change(self) -> np.ndarray | None:
+        return None if self.active is None else self.active.change_since(*self._start)
 
     def resume(self, active: ActiveSet, x: Array) -> None:
         """Start from the atoms of an earlier run, which make up x."""
@@ -320,6 +373,7 @@ class ActiveLoop:
         X = State(run, f, x, grad, value)
         X.linear = linear
         active = self._set_out(run, f, x, grad)
+        self._start = (list(active.atoms), active.weights.copy())
         exact = isinstance(getattr(step, "__self__", None), Exact)
         in_weights = self.rule == "blended" and f.affine_grad and convex and exact
         target = math.inf  # the least promise for which a step without the oracle is taken
@@ -394,7 +448,10 @@ class ActiveLoop:
             active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise
         )
         if not convex:
-            not_convex(run, "the curvature along a step between two vertices is negative")
+            worst, best = _extremes(scores, active.weights)
+            curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
+            length2 = active.atoms[worst].distance2(active.atoms[best].dense())
+            not_convex(run, f"the curvature between two vertices is {curvature:.3g}", -curvature / length2)
         if count == 0 or not gained > 0.0:
             raise _stuck(run, X)
         change = active.weights - before
@@ -443,7 +500,8 @@ class ActiveLoop:
             if way.curvature < 0.0 and convex:
                 sizes = abs(alpha) * norm(X.grad) + sum(abs(c) * norm(a.array) for c, a in images)
                 if way.curvature < -64.0 * eps_of(d) * norm(d) * sizes:
-                    not_convex(run, f"the curvature along the step is {way.curvature:.3g}")
+                    lacking = -way.curvature / way.norm2
+                    not_convex(run, f"the curvature along the step is {way.curvature:.3g}", lacking)
                 way.curvature = 0.0
             eta = length_of_step(step, way, X)
             assert X.gained is not None

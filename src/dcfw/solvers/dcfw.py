@@ -1,17 +1,32 @@
 """DC-FW, Algorithm 1 of the paper: Frank-Wolfe for differences of convex functions.
 
 The method's name for each line of the algorithm is the paper's own; the inner loop's body (lines 5, 6 and
-10: the vertex S, the direction D, the step eta) is :func:`dcfw.solvers.loop.frank_wolfe`.
+10: the vertex S, the direction D, the step eta) is :func:`dcfw.solvers.loop.frank_wolfe`.  Its kin differ in
+one place each: :class:`~dcfw.solvers.boosted.BoostedDCFW` in how it gets from the inner loop's last point to
+x_{t+1}, :class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in what f and g are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from dcfw._arrays import Array
 from dcfw.functions.base import Linearisation
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
+
+
+class Iterate(NamedTuple):
+    """x_t, grad f(x_t), f(x_t) if it is known already, and the linearisation of g there."""
+
+    x: Array
+    grad: Array
+    value: float | None
+    u: Linearisation
+    memory: Any = None
+    """What a method that keeps something from step to step has found out so far."""
 
 
 @dataclass(frozen=True)
@@ -22,23 +37,36 @@ class DCFW:
     needs_split = True
 
     def solve(self, problem: Problem, run: Run) -> None:
-        f, g, frank_wolfe, step = problem.f, problem.g, problem.inner, problem.step
-        x_t, f_t, eps = problem.x0, None, None
-        grad = run.grad_f(f, x_t)
+        f, g, x_1 = problem.f, problem.g, problem.x0
+        x_t = Iterate(x_1, run.grad_f(f, x_1), None, run.linearise(g, x_1))
         while True:  # t = 1, 2, ...
-            u_t = run.linearise(g, x_t)  # the only subgradient of g in this outer step
-            f_t = run.value_of(f, x_t, grad, f_t)
-            for X_tk in frank_wolfe(
-                run, f, x_t, grad, step, linear=u_t.slope, value=f_t, max_steps=run.max_inner
-            ):  # k = 1, 2, ...: the vertex S and the gap -<grad f(X_tk) - u_t, D> are known
-                if X_tk.k == 1:
-                    run.visit(x_t, f_t - u_t.value, X_tk.gap)  # ends the run when the gap meets tol
-                    eps = run.tolerance(problem.tolerance, eps, X_tk.gap)
-                if problem.tolerance.enough(X_tk.gap, run.eps, X_tk.decrease):  # the gap is at most eps/2
-                    break
-            run.certify(*certificate(X_tk, u_t))
-            x_t, grad, f_t = X_tk.x, X_tk.grad, X_tk.value
+            X_t = minimise_surrogate(problem, run, x_t)
+            run.certify(*certificate(X_t, x_t.u))
             run.nit += 1
+            x_t = self.move(problem, run, x_t, X_t)
+
+    def move(self, problem: Problem, run: Run, x_t: Iterate, X_t: State) -> Iterate:
+        """Return x_{t+1}: the inner loop's last point, with the only subgradient of g in this outer step."""
+        return Iterate(X_t.x, X_t.grad, X_t.value, run.linearise(problem.g, X_t.x))
+
+
+def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = False) -> State:
+    """Run Frank-Wolfe on f - <u_t, .> from x_t until its gap is at most eps/2 (lines 4 to 11).
+
+    ``again`` is for a second loop from the same x_t, which has been recorded and tested before.
+    """
+    f, frank_wolfe, rule = problem.f, problem.inner, problem.tolerance
+    x, grad, f_t, u_t, _ = x_t
+    f_t = run.value_of(f, x, grad, f_t)
+    for X_tk in frank_wolfe(
+        run, f, x, grad, problem.step, linear=u_t.slope, value=f_t, max_steps=run.max_inner
+    ):  # k = 1, 2, ...: the vertex S and the gap -<grad f(X_tk) - u_t, D> are known
+        if X_tk.k == 1 and not again:
+            run.visit(x, f_t - u_t.value, X_tk.gap)  # ends the run when the gap meets tol
+            run.tolerance(rule, None if run.rule is None else run.eps, X_tk.gap)
+        if rule.enough(X_tk.gap, run.eps, X_tk.decrease):  # the gap is at most eps/2
+            break
+    return X_tk
 
 
 def certificate(X: State, u: Linearisation) -> tuple[float, float]:

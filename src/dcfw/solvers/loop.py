@@ -136,7 +136,7 @@ def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step:
         run.bad_gradient()
     if curvature < 0.0 and convex:
         if curvature < -segment.rounding_of_curvature():
-            not_convex(run, f"the curvature along the step is {curvature:.3g}")
+            not_convex(run, f"the curvature along the step is {curvature:.3g}", -curvature / segment.norm2)
         segment.curvature = 0.0
     eta = length_of_step(step, segment, X)
     X.x, X.grad, gained = segment.land(eta)
@@ -172,7 +172,8 @@ def smooth_step(
             segment.norm2 * inner(grad, grad)
         )
         if slope < -descent - slack:
-            not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}")
+            lacking = (-descent - slope) / (eta * segment.norm2)
+            not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}", lacking)
     if X.start[1] is None and segment._value is not None and X.k == 1:
         X.start = (X.start[0], segment._value)
     X.x, X.grad, X.value = x, grad, value
@@ -196,9 +197,10 @@ def length_of_step(step: Step, segment: Segment, X: State) -> float:
     return eta
 
 
-def not_convex(run: Run, what: str) -> NoReturn:
+def not_convex(run: Run, what: str, lacking: float = 0.0) -> NoReturn:
     raise Stop(
         Status.NOT_CONVEX,
         f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check f with dcfw.check, or use "
         "splits.proximal with a larger L.",
+        lacking,
     )

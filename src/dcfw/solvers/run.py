@@ -21,12 +21,16 @@ from dcfw.tolerances import NoProgress, Tolerance
 
 
 class Stop(Exception):
-    """Ends a run with a status; ``detail`` completes its sentence."""
+    """Ends a run with a status; ``detail`` completes its sentence.
 
-    def __init__(self, status: Status, detail: str = "") -> None:
+    ``lacking`` belongs to NOT_CONVEX: how much curvature was missing (per squared length), where known.
+    """
+
+    def __init__(self, status: Status, detail: str = "", lacking: float = 0.0) -> None:
         super().__init__(status, detail)
         self.status = status
         self.detail = detail
+        self.lacking = lacking
 
 
 class Run:
@@ -73,6 +77,8 @@ class Run:
         self.eps = math.inf
 
         self.history = History()
+        self.extra: dict[str, Any] = {}
+        """What a solver wants the result to have besides."""
         self.x0 = x0
         self.best: tuple[float, Array, float] | None = None
         self.current: Any = None
@@ -301,6 +307,7 @@ class Run:
             n_resync=self.n_resync,
             time=time.perf_counter() - self.started,
             history=self.history,
+            **self.extra,
         )
 
     def _last_value(self, x: Array) -> float:

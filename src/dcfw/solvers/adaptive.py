@@ -1,0 +1,141 @@
+"""DC-FW on a split whose constant L is found on the way (``splits.sliding(phi, L="auto")`` and its kin).
+
+The split is f = p + L/2 ||x||^2, g = h + L/2 ||x||^2 with p - h = phi.  A small L means tight surrogates and
+long steps, but f and g must be convex; what an outer step can show of that is looked at:
+
+* **g.**  A convex g lies above its linearisation, which is to say that phi(x_{t+1}) is at most the
+  surrogate's value there.  If it is not, the point is not accepted, and the step is made again from x_t with
+  a larger L.  For the sliding split that costs no gradient of phi: a new L adds a multiple of x_t to what is
+  known.
+* **f.**  Negative curvature along a step of the inner loop ends that loop, and the outer step is made again.
+
+Both measure by how much L was too small, and the next L is at least that.  After a few outer steps without
+such a surprise L shrinks, though not below what the last step has shown to be needed.  The surrogate's
+decrease is one of phi, too, so phi falls.  Certificates hold for the L that was used, if it makes f and g
+convex, which a few steps do not prove: they are marked as conditional on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dcfw._arrays import eps_of, inner, norm, norm2
+from dcfw.functions.base import Linearisation
+from dcfw.result import Status
+from dcfw.solvers.dcfw import DCFW, Iterate, certificate, minimise_surrogate
+from dcfw.solvers.loop import State
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run, Stop
+
+GROW = 2.0
+"""By how much L grows at least when it was too small."""
+
+SHRINK = 0.5
+"""By how much it shrinks at most when all has gone well."""
+
+SAFETY = 1.1
+"""How much more than the curvature that was measured is taken."""
+
+ATTEMPTS = 60
+"""How often an outer step is made again before the run gives up."""
+
+
+class AdaptiveDCFW:
+    """Run a method of DC-FW's kind on a split of which L is unknown.
+
+    Parameters
+    ----------
+    method : DCFW
+        How x_{t+1} follows from an inner loop (:class:`DCFW` itself, or the boosted one).
+    split : dcfw.splits.Auto
+    """
+
+    needs_split = True
+
+    def __init__(self, method: DCFW, split: Any) -> None:
+        self.method = method
+        self.split = split
+        self.name = method.name
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        p, h, x_1 = self.split.p, self.split.h, problem.x0
+        x_t = Iterate(x_1, run.grad_f(p, x_1), None, run.linearise(h, x_1))
+        # Far too small an L costs an attempt or two, which measure it; far too large a one, many outer steps.
+        L = 1e-3 * norm(x_t.grad - x_t.u.slope) / (1.0 + norm(x_1)) or 1.0
+        problem = self._at(problem, L, 0.0)
+        used: list[float] = []
+        patience = calm = 1
+        try:
+            while True:
+                x_t = x_t._replace(value=run.value_of(p, x_t.x, x_t.grad, x_t.value))
+                for attempt in range(ATTEMPTS):
+                    X_t, needed = self._attempt(problem, run, _shifted(x_t, L), L, attempt > 0)
+                    if X_t is not None:
+                        break
+                    patience, calm = min(2 * patience, 64), 0
+                    L, before = max(GROW * L, SAFETY * needed), L
+                    if run.n_lmo + 2 > run.max_lmo:
+                        raise Stop(Status.MAX_LMO)
+                    problem = self._at(problem, L, before, x_t)
+                else:
+                    raise Stop(
+                        Status.LINE_SEARCH,
+                        f"No L up to {L:.3g} makes the surrogate an upper bound of phi: phi's values are "
+                        "inexact, or its gradient is wrong.",
+                    )
+                run.certify(*certificate(X_t, x_t.u))
+                used.append(L)
+                run.nit += 1
+                x_t = _shifted(self.method.move(problem, run, _shifted(x_t, L), X_t), -L)
+                calm += 1
+                if calm > patience and max(SHRINK * L, SAFETY * needed) < 0.9 * L:
+                    L, before = max(SHRINK * L, SAFETY * needed), L
+                    problem, calm = self._at(problem, L, before), 0
+        finally:
+            run.extra.update(L_history=used, conditional=self._condition(run, [*used, L]))
+
+    def _attempt(
+        self, problem: Problem, run: Run, x_t: Iterate, L: float, again: bool
+    ) -> tuple[State | None, float]:
+        """Return the inner loop's last point, None if L was seen to be too small, and the L that it needs."""
+        try:
+            X = minimise_surrogate(problem, run, x_t, again)
+        except Stop as stop:
+            if stop.status is not Status.NOT_CONVEX:
+                raise
+            return None, L + stop.lacking
+        d = X.x - x_t.x
+        length = norm2(d)
+        if length == 0.0:
+            return X, 0.0
+        if self.split.h.convex:
+            # g is convex for every L; all that can be measured for nothing is f's curvature along d.
+            return X, L - inner(X.grad - x_t.grad, d) / length
+        assert x_t.value is not None
+        phi_t, phi = x_t.value - x_t.u.value, run.value(problem.phi, X.x)
+        excess = phi - (phi_t - X.decrease())
+        needed = L + 2.0 * excess / length
+        rounding = 64.0 * eps_of(d) * (abs(phi_t) + abs(phi))
+        return (X if excess <= rounding else None), needed
+
+    def _at(self, problem: Problem, L: float, before: float, back_to: Iterate | None = None) -> Problem:
+        """Return the problem for another L, and prepare the active set (if there is one) for it."""
+        f, g = self.split.parts(L)
+        if back_to is not None and hasattr(problem.inner, "follow"):
+            problem.inner.follow(-1.0, back_to.x)
+        if hasattr(problem.inner, "add_square"):
+            problem.inner.add_square(f, L - before)
+        return replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))
+
+    def _condition(self, run: Run, used: list[float]) -> str:
+        L = used[min(run.dc_gap_nit, len(used) - 1)]
+        return f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
+
+
+def _shifted(x_t: Iterate, L: float) -> Iterate:
+    """Return the iterate for f + L/2 ||x||^2 and g + L/2 ||x||^2."""
+    half = 0.5 * L * norm2(x_t.x)
+    u = Linearisation(x_t.u.value + half, x_t.u.slope + L * x_t.x, x_t.u.unique)
+    value = None if x_t.value is None else x_t.value + half
+    return x_t._replace(grad=x_t.grad + L * x_t.x, value=value, u=u)
