@@ -2,7 +2,7 @@
 
 - ``FW``: one iteration of ``qap.solve(method="fw")`` against one of SciPy's ``quadratic_assignment`` (FAQ),
   which is the same method, from the same random start.
-- ``FAQ``: the same, but through ``qap.quadratic_assignment(method="faq")``, which has SciPy's signature and stop.
+- ``FAQ``: the same through ``qap.quadratic_assignment(method="faq")``, which has SciPy's signature and stop.
 - ``DC-FW``: one inner iteration of variant 1 with vanilla steps, published protocol, against
   :mod:`bench.transcription`, for the same iterates (checked to 1e-8, but for tai256c with its ties).
 - ``LAP``: the geometric means of :mod:`bench.lap`.

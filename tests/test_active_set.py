@@ -167,7 +167,7 @@ class Steps(RuleBasedStateMachine):
 
 
 TestSteps = Steps.TestCase
-TestSteps.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestSteps.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 
 
 def test_a_full_set_drops_what_has_no_weight_and_merges_the_lightest_into_their_mean():
@@ -271,7 +271,6 @@ def test_pairwise_steps_end_at_the_aim_and_gain_what_they_say(seed, m, aim):
     R = rng.standard_normal((m, m))
     M, b = R @ R.T, rng.standard_normal(m)
     w = rng.dirichlet(np.ones(m))
-    w[0] += w[1:].sum() * 0.0
     before = w.copy()
     scores = M @ w + b
     count, gained, convex = pairwise_steps(M + 3.7, w, scores, m, aim, 100_000, 1e-9)

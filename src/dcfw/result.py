@@ -123,6 +123,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
     ``success, status, message, nit, n_inner, n_fun, n_grad_f, n_grad_g, n_lmo, n_resync, time, history``
     ``n_fun`` counts values of phi or f; g's value comes with its subgradient and is counted there.
     ``method, split``     what was run
+    ``active_set``        with an active set, the atoms and weights that make up x (None where a run was cut
+                          off between the two), usable as the next x0
     ``conditional``       the assumption under which the certificate holds, if it is not unconditional
     ``L_history``         with ``L="auto"``, the constant used in each outer step
     """

@@ -41,6 +41,7 @@ from dcfw.qap.compiled import (
 from dcfw.qap.quadratics import MatrixQuadratic
 from dcfw.sets import lap
 from dcfw.sets.atoms import Permutation
+from dcfw.solvers.active import nearly_done
 from dcfw.solvers.gram import pairwise_steps
 from dcfw.solvers.loop import State
 from dcfw.solvers.run import Run
@@ -305,6 +306,7 @@ class BlendedLoop(Loop):
         self.table = np.zeros(1 << math.ceil(math.log2(4 * cap)), dtype=np.int32)
         self.size = np.zeros(2, dtype=np.int64)
         self.pairwise = 0
+        self.rows = np.arange(n)
         self._last: Array | None = None
 
     def restart(self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray) -> None:
@@ -371,12 +373,14 @@ class BlendedLoop(Loop):
             X.gap, X.gained, X.bound = kernel.scalars[:3].tolist()
             X.value = None
             self._last = X.x
+            if code == TINY and nearly_done(run, X):
+                return
             kernel.end(code, run)
             known = not self._resync(run, f, X, taken)
             if last:
                 return
             if known and (done == 0 or code == GAP_MET or self._stepwise(run)):
-                X.S = Permutation(kernel.columns)
+                X.S = Permutation(kernel.columns, self.rows)
                 yield X
 
     def _advance(

@@ -23,7 +23,7 @@ from numba import njit
 
 from dcfw._arrays import Array
 from dcfw.qap.quadratics import MatrixQuadratic
-from dcfw.result import Status
+from dcfw.result import History, Status
 from dcfw.sets import lap
 from dcfw.sets.atoms import Permutation
 from dcfw.solvers.loop import State
@@ -50,7 +50,9 @@ def _vertex_gradient(P, Q, left, right, weight, C, p, gathered, product, out):  
     for k in range(P.shape[0]):
         Qk = Q[k]
         for i in range(n):
-            gathered[i] = Qk[p[i]]
+            row = Qk[p[i]]
+            for j in range(n):  # a slice assignment would cost more than the copy
+                gathered[i, j] = row[j]
         if k == 0:
             np.dot(P[k], gathered, out)
         else:
@@ -91,18 +93,17 @@ def _steps(  # type: ignore[no-untyped-def]
     n = X.shape[0]
     p = index[0]
     solved = 0
-    Xf, Gf, changef = X.reshape(n * n), G.reshape(n * n), change.reshape(n * n)
+    if linear.shape[0] == 0:
+        G = grad  # nothing is subtracted, so nothing need be copied
+    Xf, Gf, changef, gradf = X.reshape(n * n), G.reshape(n * n), change.reshape(n * n), grad.reshape(n * n)
+    linearf = linear.reshape(linear.size)
     for k in range(steps + 1):
         if k == steps and not measured:
             scalars[_GAP] = np.inf
             break
         if not (started and k == 0):
-            if linear.shape[0] > 0:
-                for i in range(n):
-                    for j in range(n):
-                        G[i, j] = grad[i, j] - linear[i, j]
-            else:
-                G[:] = grad
+            for i in range(linearf.shape[0]):
+                Gf[i] = gradf[i] - linearf[i]
             status = lap.solve(G, real, index)
             solved += 1
             if status != 0:
@@ -121,9 +122,8 @@ def _steps(  # type: ignore[no-untyped-def]
             break
         gap = scalars[_GAP]
         _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, change)
-        for i in range(n):
-            for j in range(n):
-                change[i, j] -= grad[i, j]
+        for i in range(n * n):
+            changef[i] -= gradf[i]
         curvature = -np.dot(Xf, changef)
         for i in range(n):
             curvature += change[i, p[i]]
@@ -139,10 +139,9 @@ def _steps(  # type: ignore[no-untyped-def]
             eta = gap / curvature
         if eta < 0.25 * _EPS:
             return TINY, k, solved
-        for i in range(n):
-            for j in range(n):
-                X[i, j] *= 1.0 - eta
-                grad[i, j] += eta * change[i, j]
+        for i in range(n * n):
+            Xf[i] *= 1.0 - eta
+            gradf[i] += eta * changef[i]
         for i in range(n):
             X[i, p[i]] += eta
         scalars[_GAINED] += eta * (gap - 0.5 * eta * curvature)
@@ -374,15 +373,20 @@ class CompiledFW:
     @staticmethod
     def _record(run: Run, kernel: Kernel, first: float, taken: int, begun: float) -> None:
         """Write the rows of the steps between two visits (the last one is written by the visit)."""
-        pace = (time.perf_counter() - begun) / max(taken, 1)
-        for k in range(1, taken):
-            gap = float(kernel.gaps[k])
-            if gap < run.dc_gap[1]:
-                run.dc_gap, run.dc_gap_nit = (0.0, gap), run.nit + k
-            run.history.append(
-                [
-                    run.nit + k, first - float(kernel.gains[k]), gap, 0.0, gap, math.nan,
-                    run.n_inner + k, run.n_lmo + k, run.n_grad_f + k, run.n_grad_g, run.n_fun,
-                    begun - run.started + k * pace,
-                ]
-            )  # fmt: skip
+        if taken < 2:
+            return
+        pace = (time.perf_counter() - begun) / taken
+        k = np.arange(1, taken)
+        gaps, gains = kernel.gaps[1:taken], kernel.gains[1:taken]
+        least = int(np.argmin(gaps))
+        if gaps[least] < run.dc_gap[1]:
+            run.dc_gap, run.dc_gap_nit = (0.0, float(gaps[least])), run.nit + least + 1
+        # All rows in one array: made one by one, they would cost as much as the steps.
+        rows = np.empty((taken - 1, len(History.columns)))
+        rows.T[:] = np.broadcast_arrays(
+            run.nit + k, first - gains, gaps, 0.0, gaps, math.nan,
+            run.n_inner + k, run.n_lmo + k, run.n_grad_f + k, run.n_grad_g, run.n_fun,
+            begun - run.started + k * pace,
+        )  # fmt: skip
+        for row in rows.tolist():
+            run.history.append(row)

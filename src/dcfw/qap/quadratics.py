@@ -85,10 +85,11 @@ class MatrixQuadratic(Function):
         return gradient
 
     def grad(self, X: Array) -> Array:
-        gradient = np.zeros((self.n, self.n))
+        gradient: Any = None
         for P, Q in self.pairs:
-            gradient += P @ (Q.T @ X.T).T if is_sparse(Q) else P @ (X @ Q)
-        return self._gathered(gradient, X)
+            product = P @ (Q.T @ X.T).T if is_sparse(Q) else P @ (X @ Q)
+            gradient = product if gradient is None else gradient + product
+        return self._gathered(np.zeros((self.n, self.n)) if gradient is None else gradient, X)
 
     def grad_at(self, atom: Atom) -> Array:
         if not isinstance(atom, Permutation):

@@ -14,8 +14,8 @@ Every atom has the same few verbs:
 ``distance2(x)``   ||s - x||^2
 ``key``            a hashable identity (equal vertices of one set have equal keys)
 
-Those with few nonzeros (``OneHot``, ``Entries``, ``Permutation``) also have ``support()``: the flat indices of
-the nonzeros, and their values.
+Those with few nonzeros (``OneHot``, ``Entries``, ``Permutation``) also have ``support()``: the flat indices
+of the nonzeros, and their values.
 """
 
 from __future__ import annotations

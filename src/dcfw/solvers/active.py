@@ -398,11 +398,16 @@ class ActiveLoop:
                 scores = active.scores(G)
                 worst, best = _extremes(scores, active.weights)
             run.before_step(X)
-            if in_weights:
-                self._optimise_weights(run, active, X, scores)
-            else:
-                pairs = self.rule == "pairwise" or (self.rule == "blended" and not asked)
-                self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
+            try:
+                if in_weights:
+                    self._optimise_weights(run, active, X, scores)
+                else:
+                    pairs = self.rule == "pairwise" or (self.rule == "blended" and not asked)
+                    self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
+            except Stop as stop:
+                if stop.status is Status.NO_PROGRESS and nearly_done(run, X):
+                    return
+                raise
             run.since_resync += 1
             if run.since_resync >= min(run.resync_period, RESYNC):
                 self._resync(run, f, active, X)
@@ -551,6 +556,14 @@ def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
         if c:
             y = atom.plus(y, c)
     return y
+
+
+def nearly_done(run: Run, X: State) -> bool:
+    """Tell whether a loop that is stuck at rounding level may end as if it had met its tolerance.
+
+    It may if it has moved and the gap left would end the run: the next outer step will see.
+    """
+    return X.linear is not None and X.k > 1 and run.threshold is not None and X.gap <= run.threshold
 
 
 def _extremes(scores: np.ndarray, w: np.ndarray) -> tuple[int, int]:

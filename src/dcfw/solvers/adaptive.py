@@ -10,9 +10,9 @@ long steps, but f and g must be convex; what an outer step can show of that is l
 * **f.**  Negative curvature along a step of the inner loop ends that loop, and the outer step is made again.
 
 Both measure by how much L was too small, and the next L is at least that.  After a few outer steps without
-such a surprise L shrinks, though not below what the last step has shown to be needed.  The surrogate's
-decrease is one of phi, too, so phi falls.  Certificates hold for the L that was used, if it makes f and g
-convex, which a few steps do not prove: they are marked as conditional on it.
+such a surprise L shrinks, though not below what the last step has shown to be needed.  phi falls by at least
+what the surrogate does.  Certificates hold for the L that was used, if it makes f and g convex, which a few
+steps do not prove: they are marked as conditional on it.
 """
 
 from __future__ import annotations
@@ -70,20 +70,18 @@ class AdaptiveDCFW:
             while True:
                 x_t = x_t._replace(value=run.value_of(p, x_t.x, x_t.grad, x_t.value))
                 for attempt in range(ATTEMPTS):
-                    X_t, needed = self._attempt(problem, run, _shifted(x_t, L), L, attempt > 0)
+                    X_t, needed = self._attempt(problem, run, x_t, L, attempt > 0)
                     if X_t is not None:
                         break
                     patience, calm = min(2 * patience, 64), 0
                     L, before = max(GROW * L, SAFETY * needed), L
                     if run.n_lmo + 2 > run.max_lmo:
                         raise Stop(Status.MAX_LMO)
+                    if _drowns(x_t, L):
+                        raise _hopeless(L)
                     problem = self._at(problem, L, before, x_t)
                 else:
-                    raise Stop(
-                        Status.LINE_SEARCH,
-                        f"No L up to {L:.3g} makes the surrogate an upper bound of phi: phi's values are "
-                        "inexact, or its gradient is wrong.",
-                    )
+                    raise _hopeless(L)
                 run.certify(*certificate(X_t, x_t.u))
                 used.append(L)
                 run.nit += 1
@@ -93,14 +91,15 @@ class AdaptiveDCFW:
                     L, before = max(SHRINK * L, SAFETY * needed), L
                     problem, calm = self._at(problem, L, before), 0
         finally:
-            run.extra.update(L_history=used, conditional=self._condition(run, [*used, L]))
+            run.extra.update(L_history=used, conditional=self._condition(run, used or [L]))
 
     def _attempt(
         self, problem: Problem, run: Run, x_t: Iterate, L: float, again: bool
     ) -> tuple[State | None, float]:
         """Return the inner loop's last point, None if L was seen to be too small, and the L that it needs."""
+        start = _shifted(x_t, L)
         try:
-            X = minimise_surrogate(problem, run, x_t, again)
+            X = minimise_surrogate(problem, run, start, again)
         except Stop as stop:
             if stop.status is not Status.NOT_CONVEX:
                 raise
@@ -111,7 +110,7 @@ class AdaptiveDCFW:
             return X, 0.0
         if self.split.h.convex:
             # g is convex for every L; all that can be measured for nothing is f's curvature along d.
-            return X, L - inner(X.grad - x_t.grad, d) / length
+            return X, L - inner(X.grad - start.grad, d) / length
         assert x_t.value is not None
         phi_t, phi = x_t.value - x_t.u.value, run.value(problem.phi, X.x)
         excess = phi - (phi_t - X.decrease())
@@ -131,6 +130,19 @@ class AdaptiveDCFW:
     def _condition(self, run: Run, used: list[float]) -> str:
         L = used[min(run.dc_gap_nit, len(used) - 1)]
         return f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
+
+
+def _drowns(x_t: Iterate, L: float) -> bool:
+    """Tell whether L x is so large that grad phi = grad f - grad g is lost in its rounding."""
+    return eps_of(x_t.x) * L * norm(x_t.x) > 1e-3 * norm(x_t.grad - x_t.u.slope)
+
+
+def _hopeless(L: float) -> Stop:
+    return Stop(
+        Status.LINE_SEARCH,
+        f"No L up to {L:.3g} makes the surrogate an upper bound of phi: phi's values are inexact, or its "
+        "gradient is wrong.",
+    )
 
 
 def _shifted(x_t: Iterate, L: float) -> Iterate:

@@ -1,0 +1,297 @@
+"""Away, pairwise and blended steps find what vanilla steps look for, linearly where those zig-zag."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dcfw
+from dcfw import Status, functions, sets
+from dcfw.functions.base import Zero
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.cgs import CGS
+from reference_gaps import symmetric
+
+RULES = ("away", "pairwise", "blended")
+LOOPS = [(rule, lazy) for rule in RULES for lazy in (False, True) if lazy or rule != "blended"]
+DOMAINS = {
+    "simplex": sets.Simplex(12),
+    "l1": sets.L1Ball(12, radius=1.5),
+    "cube": sets.LInfBall(12, radius=0.4),
+    "box": sets.Box(-0.2, 0.5, shape=12),
+    "k-sparse": sets.KSparse((3, 4), k=3, radius=0.5),
+    "birkhoff": sets.Birkhoff(5),
+    "hull": sets.ConvexHull(np.random.default_rng(8).standard_normal((9, 12))),
+    "product": sets.Product([sets.Simplex(6), sets.L1Ball(6)]),
+}
+loops = pytest.mark.parametrize(("rule", "lazy"), LOOPS, ids=lambda value: str(value))
+
+
+def strongly_convex(domain, seed, kind="quadratic"):
+    rng = np.random.default_rng(seed)
+    n = math.prod(domain.shape)
+    if kind == "smooth":
+        return functions.LogSumExp(rng.standard_normal((20, n))) + functions.Quadratic(
+            symmetric(rng, n, 0.5, 2.0), rng.standard_normal(n), convex=True
+        )
+    return functions.Quadratic(symmetric(rng, n, 0.5, 2.0), rng.standard_normal(n), convex=True)
+
+
+class Flat(functions.Function):
+    """A function of a vector as one of an array of any shape (LogSumExp knows vectors only)."""
+
+    convex = True
+
+    def __init__(self, function):
+        self.function = function
+
+    def value(self, x):
+        return self.function.value(x.reshape(-1))
+
+    def grad(self, x):
+        return self.function.grad(x.reshape(-1)).reshape(x.shape)
+
+
+def solve(f, domain, rule, lazy=True, **options):
+    options = {"tol": 1e-10, "tolerance": 1e-10, "maxiter": 20_000, "max_inner": 20_000, **options}
+    return dcfw.minimize(f, domain, inner=rule, lazy=lazy, **options)
+
+
+@pytest.mark.parametrize("kind", ["quadratic", "smooth"])
+@pytest.mark.parametrize("name", DOMAINS)
+def test_every_inner_solver_finds_the_minimiser_of_the_others(name, kind):
+    domain = DOMAINS[name]
+    f = strongly_convex(domain, 1, kind)
+    f = Flat(f) if kind == "smooth" else f
+    tol = 1e-10 if kind == "quadratic" else 1e-9
+    results = {(rule, lazy): solve(f, domain, rule, lazy, tol=tol, tolerance=tol) for rule, lazy in LOOPS}
+    results["as FW", False] = solve(f, domain, "pairwise", method="fw", tol=tol)
+    for key, res in results.items():
+        assert res.success, (key, res.message)
+        assert domain.contains(res.x)
+    values = [res.fun for res in results.values()]
+    assert max(values) - min(values) <= 1e-8
+    first = results["blended", True].x
+    for key, res in results.items():
+        # f is 0.5-strongly convex: 1/4 ||x - y||^2 is at most the difference of values plus the gap.
+        assert np.abs(res.x - first).max() <= 1e-4, key
+
+
+@pytest.mark.parametrize("kind", ["quadratic", "smooth"])
+def test_vanilla_steps_find_the_same_minimiser_where_they_are_fast_themselves(kind):
+    domain = sets.LInfBall(8, radius=3.0)  # so large that the minimiser is inside
+    f = strongly_convex(domain, 2, kind)
+    vanilla = solve(f, domain, "fw", tol=1e-8, tolerance=1e-8, max_inner=500_000)
+    assert vanilla.success
+    for rule, lazy in LOOPS:
+        res = solve(f, domain, rule, lazy, tol=1e-8, tolerance=1e-8)
+        assert res.fun == pytest.approx(vanilla.fun, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["simplex", "l1", "cube", "box", "k-sparse", "birkhoff", "product"])
+@loops
+def test_the_nearest_point_is_the_projection(name, rule, lazy):
+    domain = DOMAINS[name]
+    y = np.random.default_rng(3).standard_normal(domain.shape)
+    n = y.size
+    f = functions.Quadratic(np.eye(n), -y.ravel(), convex=True)
+    res = solve(f, domain, rule, lazy, tol=1e-13, tolerance=1e-13)
+    assert res.gap <= 1e-11  # some stop at rounding level before
+    np.testing.assert_allclose(res.x, domain.project(y), atol=1e-6)
+
+
+def linear(gaps):
+    """Tell whether gaps fall linearly: to 1e-9 of the first, and no slower at the end than at the start."""
+    gaps = np.minimum.accumulate(gaps / gaps[0])
+    below = np.flatnonzero(gaps <= 1e-9)
+    if not len(below):
+        return False
+    log = np.log(gaps[: below[0]])
+    half = len(log) // 2
+    start, end = (np.polyfit(np.arange(len(part)), part, 1)[0] for part in (log[:half], log[half:]))
+    return end <= 0.3 * start < 0.0
+
+
+@pytest.mark.parametrize("name", ["simplex", "l1", "k-sparse", "birkhoff", "box"])
+def test_convergence_is_linear_on_polytopes_and_that_of_vanilla_steps_is_not(name):
+    domain = DOMAINS[name]
+    f = strongly_convex(domain, 5)
+    f = functions.Quadratic(f.A, -f.A @ (0.8 * domain.random(np.random.default_rng(6)).ravel()), convex=True)
+    f = functions.Quadratic(f.A, f.b - 0.3 * np.random.default_rng(7).standard_normal(f.n), convex=True)
+    answers = {}
+    for rule, lazy in [*LOOPS, ("fw", False)]:
+        res = solve(f, domain, rule, lazy, method="fw", tol=0.0, rtol=1e-10, maxiter=2000)
+        gaps = res.history["gap"]
+        answers[rule, lazy] = linear(gaps[gaps > 0.0])
+    assert answers == {key: key[0] != "fw" for key in answers}
+
+
+@loops
+def test_a_nonconvex_objective_goes_down_to_a_stationary_point(rule, lazy):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        for name in ("simplex", "l1", "cube", "k-sparse", "birkhoff"):
+            domain = DOMAINS[name]
+            n = math.prod(domain.shape)
+            phi = functions.Quadratic(symmetric(rng, n, -2.0, 2.0), rng.standard_normal(n))
+            x0 = domain.random(rng)
+            res = dcfw.minimize(phi, domain, x0, method="fw", inner=rule, lazy=lazy, tol=1e-7, maxiter=5000)
+            assert res.success, res.message
+            values = res.history["fun"]
+            assert (np.diff(values) <= 1e-12).all()
+            assert res.fun <= phi.value(x0)
+            G = phi.grad(res.x)
+            assert float(np.vdot(G, res.x - domain.lmo(G))) <= 1.1e-7
+            assert domain.contains(res.x)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(sorted(DOMAINS)),
+    loop=st.sampled_from(LOOPS),
+    step=st.sampled_from(["exact", "short", "backtracking"]),
+    tolerance=st.sampled_from(["adaptive", "progress", 0.05]),
+    cap=st.sampled_from([4, 6, 1000]),
+    smooth=st.booleans(),
+)
+def test_phi_never_rises_above_its_value_at_x0(seed, name, loop, step, tolerance, cap, smooth):
+    domain, rng = DOMAINS[name], np.random.default_rng(seed)
+    n = math.prod(domain.shape)
+    f = functions.Quadratic(symmetric(rng, n, 0.0, 2.0), rng.standard_normal(n), convex=True)
+    if smooth:
+        f = functions.Smooth(f.value, f.grad, lipschitz=2.0, convex=True)
+    g = functions.Quadratic(symmetric(rng, n, 0.0, 2.0), convex=True)
+    x0 = domain.random(rng)
+    inner = ActiveLoop(*loop, cap=cap)
+    res = dcfw.minimize(
+        f - g, domain, x0, inner=inner, step=step, tolerance=tolerance, maxiter=30, max_lmo=200, tol=1e-6
+    )
+    start = f.value(x0) - g.value(x0)
+    assert res.fun <= start + 1e-12 * (1.0 + abs(start))
+    assert (np.diff(res.history["fun"]) <= 1e-11).all()
+    assert domain.contains(res.x)
+    assert len(inner.active) <= inner.active.cap
+    assert inner.active.cap == cap
+    if res.active_set is not None:
+        np.testing.assert_allclose(res.active_set.point(), res.x, atol=1e-11)
+
+
+@pytest.mark.parametrize("step", ["short", "backtracking", "open-loop"])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_step_rule_works_with_an_active_set(rule, step):
+    domain = DOMAINS["l1"]
+    f = strongly_convex(domain, 9)
+    best = solve(f, domain, "blended").fun
+    res = solve(f, domain, rule, step=step, tol=1e-6, tolerance=1e-6, maxiter=5000, max_inner=5000)
+    assert res.fun == pytest.approx(best, abs=1e-3 if step == "open-loop" else 1e-6)
+    assert domain.contains(res.x)
+
+
+@pytest.mark.parametrize("method", [CGS(), CGS(momentum=True)], ids=["published", "momentum"])
+@pytest.mark.parametrize("rule", RULES)
+def test_sliding_with_an_active_set_reaches_the_same_stationary_value(method, rule):
+    rng = np.random.default_rng(0)
+    phi = functions.Quadratic(symmetric(rng, 12, -0.2, 1.0), rng.standard_normal(12))
+    domain = DOMAINS["simplex"]
+    vanilla = dcfw.minimize(phi, domain, method=method, tol=1e-4)
+    res = dcfw.minimize(phi, domain, method=method, inner=rule, tol=1e-4)
+    assert res.success
+    assert vanilla.success
+    assert res.fun == pytest.approx(vanilla.fun, abs=1e-4)
+
+
+def test_a_memory_of_four_atoms_still_converges():
+    domain = DOMAINS["birkhoff"]
+    f = strongly_convex(domain, 4)
+    best = solve(f, domain, "blended")
+    for rule in RULES:
+        loop = ActiveLoop(rule, cap=4)
+        res = solve(f, domain, loop, tol=1e-4, tolerance=1e-4)
+        assert res.success
+        assert res.fun == pytest.approx(best.fun, abs=1e-4)
+        assert len(loop.active) <= 4
+    assert len(best.active_set) > 4
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_active_set_of_a_result_is_its_point_and_the_next_start(rule):
+    domain = DOMAINS["l1"]
+    f = strongly_convex(domain, 7)
+    res = solve(f, domain, rule, tol=1e-8, tolerance=1e-8)
+    active = res.active_set
+    np.testing.assert_allclose(active.point(), res.x, atol=1e-13)
+    assert (active.weights > 0.0).all()
+    assert active.weights.sum() == pytest.approx(1.0, abs=1e-15)
+    weights = active.weights.copy()
+    again = solve(f, domain, rule, x0=active, tol=2e-8, tolerance=2e-8)
+    assert again.status is Status.CONVERGED
+    assert again.n_lmo == 1
+    # A nearby problem is solved with fewer calls from the atoms than from the point alone.
+    near = functions.Quadratic(f.A, f.b + 0.01, convex=True)
+    warm = solve(near, domain, rule, x0=active, tol=1e-8, tolerance=1e-8)
+    cold = solve(near, domain, rule, x0=active.point(), tol=1e-8, tolerance=1e-8)
+    assert warm.fun == pytest.approx(cold.fun, abs=1e-8)
+    assert warm.n_lmo < cold.n_lmo
+    np.testing.assert_array_equal(active.weights, weights)  # never written to
+    vanilla = solve(near, domain, "fw", x0=active, maxiter=0)
+    np.testing.assert_array_equal(vanilla.x, active.point())
+
+
+def test_an_active_set_of_another_set_is_refused():
+    res = solve(strongly_convex(DOMAINS["cube"], 1), sets.LInfBall(12, radius=2.0), "blended", maxiter=3)
+    assert res.active_set is not None
+    with pytest.raises(ValueError, match=r"x0 must be made of atoms in domain; pass x0\.point\(\)"):
+        solve(strongly_convex(DOMAINS["cube"], 1), DOMAINS["cube"], "blended", x0=res.active_set)
+
+
+def test_methods_that_bring_their_own_steps_refuse_an_active_set():
+    dc = functions.SquaredNorm(1.0) - Zero()
+    for method in ("fw-k", "fw-m"):
+        with pytest.raises(ValueError, match=f"method '{method}' takes vanilla steps only"):
+            dcfw.minimize(dc, sets.Simplex(3), method=method, inner="away")
+
+
+def test_runs_are_reproducible_and_x0_is_not_written_to():
+    domain = DOMAINS["birkhoff"]
+    dc = strongly_convex(domain, 1) - functions.SquaredNorm(0.4)
+    x0 = domain.random(0)
+    x0.setflags(write=False)
+    first, second = (dcfw.minimize(dc, domain, x0, inner="blended") for _ in range(2))
+    assert first.x.tobytes() == second.x.tobytes()
+    assert first.n_lmo == second.n_lmo
+
+
+@pytest.mark.parametrize("backend", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("rule", RULES)
+def test_other_backends_find_the_same_point(backend, rule):
+    xp = pytest.importorskip(backend)
+    rng = np.random.default_rng(2)
+    A, b, B = symmetric(rng, 12, 0.1, 2.0), rng.standard_normal(12), symmetric(rng, 12, 0.0, 1.0)
+    for name in ("simplex", "cube", "k-sparse"):
+        domain = DOMAINS[name]
+        shape = domain.shape
+        x0 = domain.random(3)
+        ours = dcfw.minimize(
+            functions.Quadratic(A, b) - functions.Quadratic(B), domain, x0, inner=rule, tol=1e-6
+        )
+        f, g = functions.Quadratic(xp.asarray(A), xp.asarray(b)), functions.Quadratic(xp.asarray(B))
+        res = dcfw.minimize(f - g, domain, xp.asarray(x0), inner=rule, tol=1e-6)
+        assert res.success
+        assert type(res.x) is type(xp.asarray(x0))
+        assert tuple(res.x.shape) == shape
+        assert res.fun == pytest.approx(ours.fun, abs=1e-6)
+        np.testing.assert_allclose(np.asarray(res.x), ours.x, atol=1e-3)
+
+
+def test_single_precision_stays_single():
+    domain = DOMAINS["k-sparse"]
+    rng = np.random.default_rng(2)
+    A = symmetric(rng, 12, 0.1, 2.0).astype(np.float32)
+    f = functions.Quadratic(A, rng.standard_normal(12).astype(np.float32))
+    for rule in RULES:
+        res = dcfw.minimize(f, domain, np.zeros(domain.shape, np.float32), inner=rule, tol=1e-4)
+        assert res.x.dtype == np.float32
+        assert res.success
