@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array, eps_of, namespace, norm, to_numpy
+from dcfw._arrays import Array, eps_of, like, namespace, norm, to_numpy
 
 
 def scalar(
@@ -146,6 +146,14 @@ def point(x: Any, name: str, domain: Any) -> Array:
         how = f" (it breaks the constraints by {violation:.3g})"
     hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""
     raise ValueError(f"{name} must lie in the set {domain!r}{how}{hint}")
+
+
+def companion(values: Any, name: str, size: int, A: Any) -> Array:
+    """Return data that go with the matrix A: a vector of its backend, dtype and device."""
+    values = array(values, name, shape=(size,))
+    if hasattr(A, "nnz") or hasattr(A, "matvec"):
+        return values
+    return like(to_numpy(values), A)
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:

@@ -29,7 +29,8 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import DC, Function, Linearisation, Sum, WeaklyConcave, Zero, as_function
+from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function
+from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.sets.atoms import Atom
 

@@ -1,7 +1,8 @@
 """Functions: what can be minimised, and what can be subtracted from it."""
 
 from dcfw.functions.autodiff import autodiff
-from dcfw.functions.base import DC, Convex, Function, Linearisation, Smooth, WeaklyConcave, Zero, as_function
+from dcfw.functions.base import DC, Function, Linearisation, Zero, as_function
+from dcfw.functions.given import Convex, Smooth, WeaklyConcave
 from dcfw.functions.losses import LogisticLoss, LogSumExp
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
 from dcfw.functions.quadratic import LeastSquares, Quadratic, SquaredNorm

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
-from dcfw.functions.base import Function, vector
+from dcfw.functions.base import Function
 
 
 class LogSumExp(Function):
@@ -33,7 +33,7 @@ class LogSumExp(Function):
         if b is None or self.A is None:
             self.b = None if b is None else _validate.array(b, "b")
         else:
-            self.b = vector(b, "b", int(self.A.shape[0]), self.A)
+            self.b = _validate.companion(b, "b", int(self.A.shape[0]), self.A)
         self.temperature = _validate.scalar(temperature, "temperature", low=0.0, open_low=True)
 
     @property
@@ -90,7 +90,7 @@ class LogisticLoss(Function):
         self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
         self.A = _validate.sparse(A, "A") if self._sparse else _validate.array(A, "A", ndim=2)
         self.m = int(self.A.shape[0])
-        self.y = vector(y, "y", self.m, self.A)
+        self.y = _validate.companion(y, "y", self.m, self.A)
         labels = to_numpy(self.y)
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise ValueError("y must hold the labels -1 and +1 only")

@@ -18,7 +18,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm2, to_numpy
-from dcfw.functions.base import Function, vector
+from dcfw.functions.base import Function
 from dcfw.sets.atoms import Atom, Entries, OneHot, Permutation
 
 DENSE_EIGENVALUES = 1200
@@ -74,7 +74,7 @@ class Quadratic(Function):
                     A = np.ascontiguousarray(A)
         self.A = A
         self.n = int(A.shape[0])
-        self.b = None if b is None else vector(b, "b", self.n, A)
+        self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
         if convex is not None:
             self.convex = bool(convex)
@@ -192,7 +192,7 @@ class LeastSquares(Function):
             A = _validate.array(A, "A", ndim=2)
         self.A = A
         self.m, self.n = (int(size) for size in A.shape)
-        self.b = vector(b, "b", self.m, A)
+        self.b = _validate.companion(b, "b", self.m, A)
         self._columns: OrderedDict[int, Array] = OrderedDict()
 
     @property
