@@ -29,8 +29,12 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
+
+# A shell's background job, such as a test run may be, ignores Ctrl-C, and its children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from dcfw.experiments import Store, Study, rng_for, run
 
 folder, n_jobs, count, nap, meet = Path(sys.argv[1]), *map(float, sys.argv[2:6])
