@@ -12,7 +12,8 @@ from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
-from dcfw.solvers.active import RULES, ActiveLoop, ActiveSet
+from dcfw.solvers.active import RULES, ActiveLoop
+from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
 from dcfw.solvers.boosted import BoostedDCFW
 from dcfw.solvers.cgs import CGS

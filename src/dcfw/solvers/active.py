@@ -21,7 +21,7 @@ round counts as one inner step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,256 +31,18 @@ from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
+from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.loop import State, length_of_step, not_convex, smooth_step
 from dcfw.solvers.run import Run, Stop
 from dcfw.steps import Exact
 
 RULES = ("away", "pairwise", "blended")
 
-CAP = 1000
-"""How many atoms are kept at most, unless fewer fill the memory."""
-
-MEMORY = 512 * 2**20
-"""Bytes that the atoms' gradients may take."""
-
 LOCAL = 0.1
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
 
 RESYNC = 200
 """After so many steps X is computed afresh from the weights, and its gradient from X."""
-
-
-class ActiveSet:
-    """Atoms and weights: X = sum_j weights[j] atoms[j], weights nonnegative with sum one.
-
-    A vertex that is met again is found by its key in a dictionary.  Atoms whose weight has fallen to zero
-    stay as candidates for cheap steps until there are twice as many atoms as had weight the last time; then
-    they are dropped.  Memory is bounded: if more than three quarters of ``cap`` have weight, the lightest
-    ones are merged into one dense atom, their mean, so that half of that number is left.  Neither changes X.
-
-    For a quadratic f the set has an image grad f(a_j) of each atom and the matrix M_ij = <H a_i, a_j>, H the
-    Hessian, up to one constant.  Because H is symmetric, a new atom's row needs its own image only.
-
-    Parameters
-    ----------
-    x : array
-        The point to start from, as the only atom.
-    cap : int, optional
-        How many atoms may be kept (default: 1000, or what 512 MiB hold as dense arrays, but at least 32).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw.sets.atoms import OneHot
-    >>> active = ActiveSet(np.array([0.5, 0.5]))
-    >>> place = active.add(OneHot(0, 1.0, (2,)))
-    >>> active.weights[:] = 0.5
-    >>> active.point(), active.find(OneHot(0, 1.0, (2,))) == place
-    (array([0.75, 0.25]), True)
-    """
-
-    def __init__(self, x: Array, cap: int | None = None) -> None:
-        if cap is None:
-            cap = min(CAP, max(MEMORY // (8 * math.prod(x.shape)), 32))
-        self.cap = _validate.integer(cap, "cap", low=4)
-        self.atoms: list[Atom] = []
-        self.f: Function | None = None
-        """The function whose gradients the images are, None if there are none."""
-        self.M = np.zeros((0, 0))
-        self.noise = 0.0
-        """What rounding may make of a curvature that is zero."""
-        self._zero = 0.0 * x
-        self._weights = np.zeros(8)
-        self._places: dict[Any, int] = {}
-        self._stacks: dict[type, tuple[Stack, Rows]] = {}
-        self._images = DenseStack()
-        self._twists = np.zeros(0)
-        self._room = min(32, self.cap)
-        self._append(Dense(x))
-        self._places[self.atoms[0].key] = 0
-        self._weights[0] = 1.0
-
-    def __len__(self) -> int:
-        return len(self.atoms)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights, a view."""
-        return self._weights[: len(self.atoms)]
-
-    def find(self, atom: Atom) -> int | None:
-        """Return the place of a vertex, None if it is not there."""
-        return self._places.get(atom.key)
-
-    def add(self, atom: Atom, image: Array | None = None) -> int:
-        """Add a vertex that is not there yet, with weight zero, and return its place.
-
-        If there is no room, atoms are dropped first, and places change.
-        """
-        if len(self) >= self._room:
-            self._make_room()
-        self._append(atom)
-        place = len(self) - 1
-        self._places[atom.key] = place
-        if image is not None:
-            self._append_image(image)
-        return place
-
-    def attach(self, f: Function, gradient: Callable[[Atom], Array]) -> None:
-        """Have the images of f, from ``gradient(atom)`` unless they are there already."""
-        if f is not self.f:
-            self.f, self.noise = f, 0.0
-            self._images = DenseStack()
-            for atom in self.atoms:
-                self._append_image(gradient(atom))
-
-    def image(self, place: int) -> Array:
-        """Return the gradient at an atom."""
-        return self._images.arrays[place]
-
-    def scores(self, G: Array) -> np.ndarray:
-        """Return <G, a_j> for all atoms."""
-        found = np.empty(len(self))
-        for stack, places in self._stacks.values():
-            found[places.array[:, 0]] = stack.inner(G)
-        return found
-
-    def combine(self, x: Array, c: np.ndarray) -> Array:
-        """Return x + sum_j c_j a_j."""
-        for stack, places in self._stacks.values():
-            x = stack.add(x, c[places.array[:, 0]])
-        return x
-
-    def combine_images(self, grad: Array, c: np.ndarray) -> Array:
-        """Return grad + sum_j c_j image_j."""
-        return self._images.add(grad, c)
-
-    def point(self) -> Array:
-        """Return X, afresh from the weights."""
-        return self.combine(self._zero, self.weights)
-
-    def move(self, coefficients: tuple[float, float, float], to: int, worst: int, eta: float) -> None:
-        """Change the weights as a step of length eta along alpha X + beta a_to + gamma a_worst does."""
-        alpha, beta, gamma = coefficients
-        w = self.weights
-        w *= 1.0 + eta * alpha
-        w[to] += eta * beta
-        if gamma:
-            w[worst] = 0.0 if eta == 1.0 else max(w[worst] + eta * gamma, 0.0)
-
-    def normalise(self) -> None:
-        """Undo the rounding in the sum of the weights."""
-        self.weights[:] /= self.weights.sum()
-
-    def copy(self) -> ActiveSet:
-        """Return the atoms that have weight, with their weights and without images."""
-        other = ActiveSet(self._zero, self.cap)
-        used = np.flatnonzero(self.weights)
-        other._restart([self.atoms[j] for j in used], self.weights[used])
-        other.normalise()
-        return other
-
-    def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
-        """Return by how much the weights differ from earlier ones, None if an atom that had one is gone."""
-        places = {id(atom): place for place, atom in enumerate(self.atoms)}
-        change = self.weights.copy()
-        for j in np.flatnonzero(weights):
-            place = places.get(id(atoms[j]))
-            if place is None:
-                return None
-            change[place] -= weights[j]
-        return change
-
-    def add_square(self, f: Function, L: float) -> None:
-        """Have the images of f, which is the function that they are of plus L/2 ||x||^2."""
-        m = len(self)
-        for place, atom in enumerate(self.atoms if self.f is not None else []):
-            dense = atom.dense()
-            self._images.arrays[place] = self._images.arrays[place] + L * dense
-            self.M[place, :m] += L * self.scores(dense)
-            self.noise = max(self.noise, 64.0 * eps_of(dense) * norm(self.image(place)) * norm(dense))
-        self.f = f if self.f is not None else None
-
-    def __repr__(self) -> str:
-        return f"ActiveSet({int((self.weights > 0.0).sum())} atoms)"
-
-    # -- storage ----------------------------------------------------------------------------------------
-
-    def _append(self, atom: Atom) -> None:
-        place = len(self.atoms)
-        if place == len(self._weights):
-            self._weights = np.append(self._weights, np.zeros(place))
-        self._weights[place] = 0.0
-        self.atoms.append(atom)
-        kind = kind_of(atom)
-        if kind in self._stacks:
-            stack, places = self._stacks[kind]
-            stack.append(atom)
-        else:
-            places = Rows(1, np.intp)
-            self._stacks[kind] = (stack_for(atom), places)
-        places.append(place)
-
-    def _append_image(self, image: Array) -> None:
-        place = len(self._images.arrays)
-        atom = self.atoms[place]
-        self._images.append(Dense(image))
-        if place >= len(self.M):
-            size = min(max(2 * len(self.M), 16), max(self.cap, place + 1))
-            grown = np.zeros((size, size))
-            grown[:place, :place] = self.M[:place, :place]
-            self.M = grown
-            self._twists = np.append(self._twists, np.zeros(size - len(self._twists)))
-        row = self.scores(image)[: place + 1]
-        # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric but for the second term, b the gradient at 0.
-        # Up to a constant that term is what two atoms' products with the other's image differ by.
-        twist = self._twists[0] + atom.inner(self.image(0)) - float(row[0]) if place else 0.0
-        self._twists[place] = twist
-        row -= self._twists[: place + 1]
-        self.M[place, : place + 1] = row
-        self.M[: place + 1, place] = row
-        self.noise = max(self.noise, 64.0 * eps_of(image) * norm(image) * norm(atom.dense()))
-
-    def _make_room(self) -> None:
-        used = np.flatnonzero(self.weights)
-        most = (3 * self.cap) // 4
-        if len(used) > most:
-            order = used[np.argsort(self._weights[used], kind="stable")]
-            self._merge(order[: len(used) - most // 2], np.sort(order[len(used) - most // 2 :]))
-        else:
-            self._keep(used)
-        self._room = min(2 * len(self) + 32, self.cap)
-
-    def _keep(self, places: np.ndarray) -> None:
-        images, f = self._images, self.f
-        size = len(places)
-        if f is not None:
-            images.keep(places)
-            self.M[:size, :size] = self.M[np.ix_(places, places)]
-            self._twists[:size] = self._twists[places]
-        self._restart([self.atoms[j] for j in places], self.weights[places])
-        self._images, self.f = images, f
-
-    def _restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
-        self.atoms, self._stacks = [], {}
-        self._images, self.f = DenseStack(), None
-        for atom in atoms:
-            self._append(atom)
-        self.weights[:] = weights
-        self._places = {atom.key: place for place, atom in enumerate(self.atoms)}
-
-    def _merge(self, light: np.ndarray, heavy: np.ndarray) -> None:
-        total = float(self.weights[light].sum())
-        shares = np.zeros(len(self))
-        shares[light] = self.weights[light] / total
-        mean = self.combine(self._zero, shares)
-        image = None if self.f is None else self.combine_images(self._zero, shares)
-        self._keep(heavy)
-        self._append(Dense(mean))
-        self.weights[-1] = total
-        if image is not None:
-            self._append_image(image)
 
 
 class ActiveLoop:
@@ -293,6 +55,12 @@ class ActiveLoop:
         Whether known atoms may stand in for the oracle's vertex (blended steps are lazy by nature).
     cap : int, optional
         How many atoms may be kept; see :class:`ActiveSet`.
+
+    Notes
+    -----
+    A start that is no vertex is an atom itself until its weight is gone.  If it is very close to the
+    minimiser, that takes many short steps (of the order of one over the distance, though few calls of the
+    oracle): to go on from an earlier solution, give its active set as x0 and not its point.
 
     Examples
     --------
