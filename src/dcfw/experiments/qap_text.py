@@ -116,6 +116,9 @@ def _what(summary: Summary) -> list[str]:
                 "of solver time in all: "
                 + ", ".join(f"{title(m)} {_duration(s)}" for m, s in run["seconds"].items()),
                 *(f"- software: {text}" for text in versions),
+                "- rows of different methods may have been computed at different times and loads of the "
+                "machine: do not read a ratio of two methods' seconds from these tables; `python -m bench` "
+                "measures ratios in one run",
                 "- times are wall-clock seconds of one process and depend on the machine and on what else it "
                 "did; values and LAP solves do not, up to rounding in the linear algebra",
             ]
