@@ -44,7 +44,7 @@ def check_state(loop, f, X):
     assert len({a.tobytes() for a in atoms[1:]}) == m - 1
     np.testing.assert_allclose(sum(wj * a for wj, a in zip(w, atoms, strict=True)), X, atol=1e-13)
     np.testing.assert_allclose(loop.point(), X, atol=1e-13)
-    H = MatrixQuadratic(f.pairs, n=n, left=f.left, right=f.right, weight=f.weight)
+    H = MatrixQuadratic(f.pairs, n=n, thin=f.thin, left=f.left, right=f.right, weight=f.weight)
     used = [j for j in range(m) if j or w[0] > 0.0]
     for j in used:
         np.testing.assert_allclose(loop.images[loop.slots[j]], f.grad(atoms[j]), atol=1e-11)
@@ -124,8 +124,8 @@ def test_every_certificate_contains_the_dc_gap(split, rule, cap):
     for x, low, high, gap in zip(iterates, *columns, strict=True):
         u = dc.g.grad(x)
         surrogate = MatrixQuadratic(
-            dc.f.pairs, n=n, left=dc.f.left, right=dc.f.right, weight=dc.f.weight, convex=True,
-            C=-u if dc.f.C is None else dc.f.C - u,
+            dc.f.pairs, n=n, thin=dc.f.thin, left=dc.f.left, right=dc.f.right, weight=dc.f.weight,
+            convex=True, C=-u if dc.f.C is None else dc.f.C - u,
         )  # fmt: skip
         exact = solve(
             DC(surrogate, Zero()), x, "pairwise", tolerance=1e-11, rtol=0.0, tol=1e-11, max_lmo=None

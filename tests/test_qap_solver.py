@@ -21,7 +21,12 @@ from dcfw.result import Status
 from dcfw.sets import Birkhoff
 
 COUNTS = ("nit", "n_inner", "n_lmo", "n_fun", "n_grad_f", "n_grad_g")
-METHODS = [("fw", "auto"), ("cgs", "auto"), *(("dcfw", split) for split in ("auto", *SPLITS))]
+METHODS = [
+    ("fw", "auto"),
+    ("cgs", "auto"),
+    ("boosted", "auto"),
+    *(("dcfw", split) for split in ("auto", *SPLITS)),
+]
 every_method = pytest.mark.parametrize(("method", "split"), METHODS, ids=lambda name: name)
 
 
@@ -449,11 +454,27 @@ def test_sparse_matrices_take_the_same_way(method, split, both):
     n = 110  # smaller ones are made dense
     A, B = (rng.random((n, n)) * (rng.random((n, n)) < 0.05) for _ in range(2))
     options = {"method": method, "split": split, "inner": "fw", "max_lmo": 25, "rng": 0}
-    dense = solve(A, B, **options)
     sparse = solve(sp.csr_array(A), sp.csc_matrix(B) if both else B, **options)
+    if split == "auto":
+        options["split"] = "balanced"  # what it means for sparse data
+    dense = solve(A, B, **options)
     check(sparse, A, B)
     np.testing.assert_allclose(sparse.relaxed, dense.relaxed, atol=1e-7)
     assert [sparse[name] for name in COUNTS] == [dense[name] for name in COUNTS]
+
+
+def test_the_automatic_split_is_spectral_for_dense_data_and_balanced_for_sparse_ones():
+    rng = np.random.default_rng(23)
+    A, B = (rng.random((110, 110)) * (rng.random((110, 110)) < 0.05) for _ in range(2))
+    assert solve(A, B, max_lmo=3).split == "spectral"
+    assert solve(sp.csr_array(A), B, max_lmo=3).split == "balanced"
+
+
+def test_a_boosted_run_needs_fewer_outer_steps_and_says_that_it_is_one():
+    problem = qap.generators.nugent((5, 6), rng=3)
+    plain, boosted = (solve(problem.A, problem.B, method=method) for method in ("dcfw", "boosted"))
+    assert boosted.method == "boosted"
+    assert boosted.nit < plain.nit
 
 
 @pytest.mark.parametrize("n", [12, 110])

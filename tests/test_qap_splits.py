@@ -6,7 +6,17 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcfw.qap.quadratics import SPLITS, decompose, frobenius, relaxation, spectral_norm
+from dcfw.qap import generators
+from dcfw.qap.compiled import Kernel, _gradient, _vertex_gradient
+from dcfw.qap.quadratics import (
+    SPLITS,
+    MatrixQuadratic,
+    _doubly_centred,
+    decompose,
+    frobenius,
+    relaxation,
+    spectral_norm,
+)
 from dcfw.sets import Birkhoff
 from dcfw.sets.atoms import Permutation
 
@@ -121,6 +131,43 @@ def test_the_gradient_at_a_permutation_is_that_at_its_matrix(split, problem):
         grad = function.grad(atom.dense())
         tolerance = 1e-12 * np.abs(grad).max() + rounding(A, B, C)
         np.testing.assert_allclose(function.grad_at(atom), grad, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("m", "rank"), [(3, 4), (5, 8)])
+def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_gradients_know_it(m, rank):
+    # Manhattan distances of an m x m grid, doubly centred, are negative semidefinite of rank 2 (m - 1).
+    problem = generators.nugent((m, m), rng=1)
+    A, B = (np.asarray(M, dtype=float) for M in (problem.A, problem.B))
+    if np.linalg.matrix_rank(_doubly_centred(A)) > rank:
+        A, B = B, A
+    n, rng = m * m, np.random.default_rng(2)
+    dc = decompose(A, B, rng.random((n, n)), "spectral")
+    kernel, X, p = Kernel(n), random_point(n, rng), rng.permutation(n).astype(np.int64)
+    found = np.empty((n, n))
+    for part in (dc.f, dc.g):
+        assert [V.shape for _, V, _ in part.thin] == [(rank, n)]
+        assert not part.pairs
+        full = MatrixQuadratic([(U @ V, Q) for U, V, Q in part.thin], n=n, C=part.C)
+        size = np.abs(full.grad(X)).max()
+        _gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        np.testing.assert_allclose(found, full.grad(X), rtol=0, atol=1e-12 * size)
+        _vertex_gradient(kernel.pack(part), p, kernel.gathered, kernel.product, found)
+        np.testing.assert_allclose(found, full.grad(np.eye(n)[p]), rtol=0, atol=1e-11 * size)
+        assert part.lipschitz == pytest.approx(full.lipschitz)
+
+
+@every_split
+@settings(max_examples=25, deadline=None)
+@given(problems())
+def test_the_compiled_gradient_at_a_matrix_is_the_function_s_own(split, problem):
+    A, B, C, rng = problem
+    n = len(A)
+    kernel, X, found = Kernel(n), random_point(n, rng), np.empty((n, n))
+    for part in (decompose(A, B, C, split).f, relaxation(A, B, C)):
+        grad = part.grad(X)
+        _gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        tolerance = 1e-12 * np.abs(grad).max() + rounding(A, B, C)
+        np.testing.assert_allclose(found, grad, rtol=0, atol=tolerance)
 
 
 @every_split

@@ -22,7 +22,7 @@ def qap(
             metavar="INSTANCE", help="A QAPLIB name such as nug30, or a .dat file.", show_default=False
         ),
     ],
-    method: Annotated[str, typer.Option(help="dcfw, fw (as in FAQ) or cgs.")] = "dcfw",
+    method: Annotated[str, typer.Option(help="dcfw, boosted, fw (as in FAQ) or cgs.")] = "dcfw",
     split: Annotated[
         str, typer.Option(help="auto, paper, sliding, proximal, balanced, centered or spectral.")
     ] = "auto",

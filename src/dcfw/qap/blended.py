@@ -36,6 +36,7 @@ from dcfw.qap.compiled import (
     STEPS_DONE,
     TINY,
     Loop,
+    _gradient,
     _vertex_gradient,
 )
 from dcfw.qap.quadratics import MatrixQuadratic
@@ -52,6 +53,9 @@ MEMORY = 512 * 2**20
 
 LOCAL = 0.5
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
+
+FETCH = 8
+"""How many multiplications of a matrix product take the time of adding one entry of a stored gradient."""
 
 IDLE = 2
 """Atoms without weight are dropped when there are this many times as many atoms as had weight last time."""
@@ -195,6 +199,13 @@ def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _products(f):  # type: ignore[no-untyped-def]
+    """Return what the gradient at a matrix costs, in units of n^2 multiplications."""
+    n = f.U.shape[0]
+    return 3 * f.U.shape[1] + n * (2 * f.P.shape[0] + (f.left.shape[0] > 0) + (f.right.shape[0] > 0))
+
+
+@njit(cache=True, nogil=True)
 def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
     """Bring the gradient up to date after a change of the weights."""
     size = grad.shape[0]
@@ -211,8 +222,7 @@ def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _steps(  # type: ignore[no-untyped-def]
-    P, Q, left, right, weight, C, linear,
-    X, grad, G, gathered, product,
+    f, linear, X, grad, G, gathered, product,
     real, index, scalars, perms, slots, images, dense, offsets, M, w, before, scores, table, size,
     threshold, progress, started, steps, measured,
 ):  # fmt: skip
@@ -226,6 +236,7 @@ def _steps(  # type: ignore[no-untyped-def]
     solved = moved = 0
     Xf, Gf, gradf, linearf = X.reshape(nn), G.reshape(nn), grad.reshape(nn), linear.reshape(nn)
     flat = images.reshape(images.shape[0], nn)
+    dear = _products(f)
     for k in range(steps + 1):
         if k == steps and not measured:
             scalars[_GAP] = np.inf
@@ -261,11 +272,11 @@ def _steps(  # type: ignore[no-untyped-def]
             perms[j] = p[:n]
             w[j] = 0.0
             offsets[j] = 0.0
-            if C.shape[0] > 0:
+            if f.C.shape[0] > 0:
                 for i in range(n):
-                    offsets[j] += C[i, p[i]]
+                    offsets[j] += f.C[i, p[i]]
             image = images[slots[j]]
-            _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, image)
+            _vertex_gradient(f, p[:n], gathered, product, image)
             _gram(image, perms, dense, offsets, M, w, j, m)
         _slopes(G, perms, dense, w, scores, m)
         before[:m] = w[:m]
@@ -275,7 +286,13 @@ def _steps(  # type: ignore[no-untyped-def]
             return TINY, k, solved, moved
         scalars[_GAINED] += gained
         _point(perms, dense, w, m, X)
-        _follow(flat, slots, before, w, m, gradf)
+        changed = 0
+        for i in range(m):
+            changed += w[i] != before[i]
+        if changed * FETCH > dear:
+            _gradient(f, X, gathered, product, grad)
+        else:
+            _follow(flat, slots, before, w, m, gradf)
     return STEPS_DONE, steps, solved, moved
 
 
@@ -308,17 +325,22 @@ class BlendedLoop(Loop):
         self.pairwise = 0
         self.rows = np.arange(n)
         self._last: Array | None = None
+        self._f: MatrixQuadratic | None = None
 
     def restart(self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray) -> None:
-        """Make X the only atom."""
-        self.size[:] = 1, min(32, self.cap)
+        """Make X the only atom with weight; the others stay at hand, for what they know of the same f."""
+        if f is not self._f:
+            self._f = f
+            self.size[:] = 1, min(32, self.cap)
+            self.table[:] = 0
+        m = int(self.size[0])
         self.dense[:] = X
-        self.images[self.slots[0]] = grad
+        image = self.images[self.slots[0]]
+        image[:] = grad
         self.offsets[0] = 0.0 if f.C is None else np.vdot(f.C, X)
-        self.M[0, 0] = np.vdot(grad, X) - self.offsets[0]
         self.w[:] = 0.0
         self.w[0] = 1.0
-        self.table[:] = 0
+        _gram(image, self.perms, self.dense, self.offsets, self.M, self.w, 0, m)
 
     def point(self) -> np.ndarray:
         """Return the point that the weights stand for."""
@@ -389,7 +411,7 @@ class BlendedLoop(Loop):
         kernel = self.kernel
         begun = time.perf_counter()
         answer = _steps(
-            *kernel.pack(f), X.linear, X.x, X.grad, kernel.G, kernel.gathered, kernel.product,
+            kernel.pack(f), X.linear, X.x, X.grad, kernel.G, kernel.gathered, kernel.product,
             kernel.real, kernel.index, kernel.scalars,
             self.perms, self.slots, self.images, self.dense, self.offsets, self.M, self.w, self.before,
             self.scores, self.table, self.size,

@@ -25,7 +25,7 @@ from dcfw import _validate
 from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square
 from dcfw.sets.birkhoff import Birkhoff
 
-OWN_METHODS = ("dcfw", "fw", "cgs")
+OWN_METHODS = ("dcfw", "boosted", "fw", "cgs")
 FAQ_OPTIONS = ("P0", "shuffle_input", "maxiter", "tol")
 SOLVE_OPTIONS = (
     "C",
@@ -51,7 +51,7 @@ def quadratic_assignment(
     ----------
     A, B : (n, n) matrices
         The value of a permutation p is ``sum_ij A[i, j] B[p(i), p(j)]``.
-    method : {"dcfw", "fw", "cgs", "faq", "2opt"}
+    method : {"dcfw", "boosted", "fw", "cgs", "faq", "2opt"}
         One of :func:`dcfw.qap.solve`'s methods, or SciPy's.
     options : dict, optional
         For all methods: ``maximize`` (False), ``partial_match`` (pairs ``[[i, j], ...]`` with p(i) = j given)

@@ -54,7 +54,7 @@ def faq(
     done = 0
     while done < maxiter:
         steps, stopped = _steps(
-            *kernel.pack(phi), X, grad, kernel.change, kernel.gathered, kernel.product, kernel.real,
+            kernel.pack(phi), X, grad, kernel.change, kernel.gathered, kernel.product, kernel.real,
             kernel.index, float(tol), min(portion, maxiter - done),
         )  # fmt: skip
         done += steps
@@ -67,7 +67,7 @@ def faq(
 
 @njit(cache=True, nogil=True)
 def _steps(  # type: ignore[no-untyped-def]
-    P, Q, left, right, weight, C, X, grad, change, gathered, product, real, index, tol, steps
+    f, X, grad, change, gathered, product, real, index, tol, steps
 ):  # fmt: skip
     """Return the number of steps made, and 1 if the last was short, 0 if not, -1 if the gradient is bad."""
     n = X.shape[0]
@@ -81,7 +81,7 @@ def _steps(  # type: ignore[no-untyped-def]
         for i in range(n):
             gap -= grad[i, p[i]]
             on_vertex += X[i, p[i]]
-        _vertex_gradient(P, Q, left, right, weight, C, p[:n], gathered, product, change)
+        _vertex_gradient(f, p[:n], gathered, product, change)
         for i in range(n):
             for j in range(n):
                 change[i, j] -= grad[i, j]

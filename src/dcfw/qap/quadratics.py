@@ -6,7 +6,8 @@ has parts of one form, :class:`MatrixQuadratic`: the gradient is ::
     sum_k P_k X Q_k + left X + X right + weight X + C
 
 At a permutation matrix all of it but the products P_k Q_k[p] is a gather, so that is where the gradient is
-taken (one matrix product per pair and step).
+taken (one matrix product per pair and step).  Where P_k has a low rank r, as the distances of a grid have
+once they are centred, it is kept as a product of two thin matrices, and a gradient costs 2 r/n of that.
 
 ==============  ====================================================================================
 ``"paper"``     variant 1: f, g = 1/4 ||A X +- X B||^2
@@ -36,6 +37,9 @@ from dcfw.functions.base import DC, Function, Linearisation
 from dcfw.qap.objective import is_sparse
 from dcfw.sets.atoms import Atom, Permutation
 
+Thin = tuple[np.ndarray, np.ndarray, np.ndarray]
+Factors = tuple[np.ndarray, np.ndarray]
+
 SPLITS = ("paper", "sliding", "proximal", "balanced", "centered", "spectral")
 
 
@@ -43,7 +47,9 @@ class MatrixQuadratic(Function):
     """1/2 <X, H(X)> + <C, X> + constant with H(X) = sum_k P_k X Q_k + left X + X right + weight X.
 
     H must be symmetric as an operator: either each pair is (symmetric, symmetric) or (skew, skew), or pairs
-    come with their transposes.  P_k and Q_k may be SciPy sparse.
+    come with their transposes.  P_k and Q_k may be SciPy sparse.  ``thin`` has further pairs as triples
+    (U, V, Q) with P = U V, U of shape (n, r) and V of shape (r, n), for dense P of low rank; their ranks
+    together are at most n.
     """
 
     affine_grad = True
@@ -53,6 +59,7 @@ class MatrixQuadratic(Function):
         pairs: list[tuple[Any, Any]],
         *,
         n: int,
+        thin: list[Thin] | None = None,
         left: np.ndarray | None = None,
         right: np.ndarray | None = None,
         weight: float = 0.0,
@@ -61,6 +68,7 @@ class MatrixQuadratic(Function):
         convex: bool | None = None,
     ) -> None:
         self.pairs = pairs
+        self.thin = thin or []
         self.n = n
         self.left = left
         self.right = right
@@ -89,6 +97,9 @@ class MatrixQuadratic(Function):
         for P, Q in self.pairs:
             product = P @ (Q.T @ X.T).T if is_sparse(Q) else P @ (X @ Q)
             gradient = product if gradient is None else gradient + product
+        for U, V, Q in self.thin:
+            product = U @ ((V @ X) @ Q)
+            gradient = product if gradient is None else gradient + product
         return self._gathered(np.zeros((self.n, self.n)) if gradient is None else gradient, X)
 
     def grad_at(self, atom: Atom) -> Array:
@@ -99,6 +110,10 @@ class MatrixQuadratic(Function):
         for P, Q in self.pairs:
             rows = Q[p]
             gradient += (P @ rows).toarray() if is_sparse(P) and is_sparse(rows) else _plain(P @ rows)
+        for U, V, Q in self.thin:
+            columns = np.empty_like(V)
+            columns[:, p] = V
+            gradient += U @ (columns @ Q)
         if self.left is not None:
             gradient[:, p] += self.left
         if self.right is not None:
@@ -123,6 +138,7 @@ class MatrixQuadratic(Function):
     @property
     def lipschitz(self) -> float:
         bound = sum(spectral_norm(P) * spectral_norm(Q) for P, Q in self.pairs) + abs(self.weight)
+        bound += sum(spectral_norm(U @ V) * spectral_norm(Q) for U, V, Q in self.thin)
         for side in (self.left, self.right):
             bound += 0.0 if side is None else spectral_norm(side)
         return float(bound)
@@ -234,36 +250,52 @@ def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray 
     constant = -0.5 * inner(slope, centre)
     linear = slope if C is None else slope + C
     A, B = _doubly_centred(A), _doubly_centred(B)
-    positive: list[tuple[Any, Any]] = []
-    negative: list[tuple[Any, Any]] = []
     (A_up, A_down), (B_up, B_down) = _parts(0.5 * (A + A.T)), _parts(0.5 * (B + B.T))
-    _add(positive, 2.0 * A_up, B_up)
-    _add(positive, 2.0 * A_down, B_down)
-    _add(negative, 2.0 * A_up, B_down)
-    _add(negative, 2.0 * A_down, B_up)
+    positive = _Pairs([(A_up, B_up), (A_down, B_down)], n)
+    negative = _Pairs([(A_up, B_down), (A_down, B_up)], n)
     A_k, B_k = 0.5 * (A - A.T), 0.5 * (B - B.T)
     if _large(A_k, A) and _large(B_k, B):
-        (M, _), (N, _) = _parts(1j * A_k), _parts(1j * B_k)
-        _add(positive, 4.0 * M.real, N.real)
-        _add(positive, -4.0 * M.imag, N.imag)
-        _add(negative, 4.0 * M.real, N.real)
-        _add(negative, 4.0 * M.imag, N.imag)
-    f = MatrixQuadratic(positive, n=n, C=linear, constant=constant, convex=True)
-    g = MatrixQuadratic(negative, n=n, convex=True)
+        M, N = (U @ V for U, V in (_parts(1j * A_k)[0], _parts(1j * B_k)[0]))
+        positive.add(4.0 * M.real, N.real)
+        positive.add(-4.0 * M.imag, N.imag)
+        negative.add(4.0 * M.real, N.real)
+        negative.add(4.0 * M.imag, N.imag)
+    f = MatrixQuadratic(positive.full, thin=positive.thin, n=n, C=linear, constant=constant, convex=True)
+    g = MatrixQuadratic(negative.full, thin=negative.thin, n=n, convex=True)
     return DC(f, g, name="spectral", whole=phi)
 
 
-def _parts(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positive and the negative part of a Hermitian matrix, both positive semidefinite."""
+class _Pairs:
+    """Twice the products of factored matrices, as full or as thin pairs, whichever takes fewer operations."""
+
+    def __init__(self, factored: list[tuple[Factors, Factors]], n: int) -> None:
+        products = [(U, V, S @ T) for (U, V), (S, T) in factored if U.shape[1] and S.shape[1]]
+        self.full: list[tuple[Any, Any]] = []
+        self.thin: list[Thin] = []
+        if 2 * sum(len(V) for _, V, _ in products) < n * len(products):
+            self.thin = [(np.ascontiguousarray(2.0 * U), np.ascontiguousarray(V), Q) for U, V, Q in products]
+        else:
+            for U, V, Q in products:
+                self.add(2.0 * (U @ V), Q)
+
+    def add(self, P: np.ndarray, Q: np.ndarray) -> None:
+        if P.any() and Q.any():
+            self.full.append((np.ascontiguousarray(P), np.ascontiguousarray(Q)))
+
+
+def _parts(H: np.ndarray) -> tuple[Factors, Factors]:
+    """Return the positive and the negative part of a Hermitian matrix, both positive semidefinite, factored.
+
+    What is below the rounding of the largest eigenvalue is no eigenvalue: it would double the products for
+    the many distance matrices whose centred form has only one sign.
+    """
     values, vectors = np.linalg.eigh(H)
-    up = (vectors * np.maximum(values, 0.0)) @ vectors.conj().T
-    down = (vectors * np.maximum(-values, 0.0)) @ vectors.conj().T
-    return up, down
-
-
-def _add(pairs: list[tuple[Any, Any]], P: np.ndarray, Q: np.ndarray) -> None:
-    if P.any() and Q.any():
-        pairs.append((np.ascontiguousarray(P), np.ascontiguousarray(Q)))
+    least = 4.0 * len(H) * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
+    parts = []
+    for kept, sign in ((values > least, 1.0), (values < -least, -1.0)):
+        W = vectors[:, kept]
+        parts.append((sign * values[kept] * W, W.conj().T))
+    return parts[0], parts[1]
 
 
 def _large(part: np.ndarray, whole: np.ndarray) -> bool:

@@ -28,13 +28,18 @@ from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.task import OWN, PROTOCOLS, Task
 from dcfw.result import Result, Status
 
-METHODS = ("dcfw", "fw", "cgs")
+METHODS = ("dcfw", "boosted", "fw", "cgs")
 INNERS = ("auto", "fw", "blended")
 POLISHES = ("2opt", "tabu")
 DENSE_UP_TO = 100
 """Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
-AUTO_SPLIT = "balanced"
-"""What ``split="auto"`` means for a single run."""
+AUTO_SPLIT, AUTO_SPARSE = "spectral", "balanced"
+"""What ``split="auto"`` means, for dense and for sparse data (which the spectral split would make dense).
+
+Chosen by error at equal time: one run with the balanced split ends lower than one with the spectral split,
+but its time is enough for two or three of those from different starts, whose best is lower still (``python -m
+bench inner`` has the figures).
+"""
 
 
 def solve(
@@ -67,10 +72,12 @@ def solve(
         Arrays or SciPy sparse arrays, symmetric or not.  The smaller one is padded with zeros.
     C : matrix, optional
         The linear term, with a row for each row of A and a column for each row of B.
-    method : {"dcfw", "fw", "cgs"}
-        DC-FW, plain Frank-Wolfe (as in FAQ), or nonconvex conditional gradient sliding.
+    method : {"dcfw", "boosted", "fw", "cgs"}
+        DC-FW, DC-FW with a line search after each outer step, plain Frank-Wolfe (as in FAQ), or nonconvex
+        conditional gradient sliding.
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral"}
-        The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.
+        The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the
+        best at equal time, and ``"balanced"`` for sparse data.
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
         active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``, and
@@ -145,7 +152,7 @@ def solve(
     task = Task(
         *_reduced(A, B, C, partial_match, bool(maximize)),
         method=method,
-        split=AUTO_SPLIT if split == "auto" else split,
+        split=(AUTO_SPARSE if is_sparse(A) or is_sparse(B) else AUTO_SPLIT) if split == "auto" else split,
         inner=("blended" if protocol is None else "fw") if inner == "auto" else inner,
         init=init,
         polish=polish,

@@ -37,6 +37,8 @@ PROTOCOLS = {
     "text": Protocol(normalise=False, noise=1.0, update="text", half_constant=False),
     "published": Protocol(normalise=True, noise=0.001, update="published", half_constant=True),
 }
+SPLIT_METHODS = ("dcfw", "boosted")
+
 # Without a protocol: scale-free like the authors' code, with constants that make the parts convex, and with
 # starts far enough apart to be worth a restart (ten of them on 14 instances ended at a mean error of 3.5 %,
 # against 4.3 % with the authors' noise and 4.8 % with ten times this one).
@@ -104,16 +106,18 @@ class Task:
         constant = spectral_norm(A) * spectral_norm(B) if self._needs_constant() else 0.0
         if not self.protocol.half_constant:
             constant *= 2.0
-        if self.method == "dcfw":
+        if self.method in SPLIT_METHODS:
             L = constant if constant > 0.0 else None
-            return decompose(A, B, C, self.split, L), scale, "dcfw", least
+            return decompose(A, B, C, self.split, L), scale, self.method, least
         phi = relaxation(A, B, C)
         if self.method == "cgs":
             return phi, scale, CGS(L=constant if constant > 0.0 else 1.0), least
         return phi, scale, "fw", least
 
     def _needs_constant(self) -> bool:
-        return self.method == "cgs" or (self.method == "dcfw" and self.split in ("sliding", "proximal"))
+        return self.method == "cgs" or (
+            self.method in SPLIT_METHODS and self.split in ("sliding", "proximal")
+        )
 
     def check_init(self) -> None:
         if isinstance(self.init, str):
@@ -240,7 +244,7 @@ class Task:
             else:
                 loop = BlendedLoop if self.inner == "blended" else Loop
                 options["inner"] = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
-        elif self.method == "dcfw" and self.protocol.half_constant:
+        elif self.method in SPLIT_METHODS and self.protocol.half_constant:
             options["inner"] = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
         maxiter = self.maxiter
         if maxiter is None:
