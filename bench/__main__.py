@@ -1,4 +1,4 @@
-"""``python -m bench core|lap|qap|birkhoff|inner|all [--full]``: print name, ours, peer and ratio by line.
+"""``python -m bench core|lap|qap|birkhoff|inner|stochastic|align|all [--full]``: name, ours, peer, ratio.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
@@ -13,7 +13,7 @@ import os
 import sys
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-BENCHES = ("core", "lap", "qap", "birkhoff", "inner")
+BENCHES = ("core", "lap", "qap", "birkhoff", "inner", "stochastic", "align")
 
 
 def main(arguments: list[str]) -> None:

@@ -196,6 +196,22 @@ def product(*cases: Case) -> Case:
 
 CUBE_CORNERS = np.array(list(itertools.product([-1.0, 1.0], repeat=3)))
 
+
+def epigraph(ball: Case) -> Case:
+    def extreme(z: Array, tol: float) -> bool:
+        x = z[:-1].reshape(ball.domain.shape)
+        apex = near(z, 0.0, tol)
+        return apex or (near(z[-1], ball.domain.radius, tol) and ball.extreme(x, tol))
+
+    def model(cp: Any, z: Any) -> list:
+        # ||x|| <= t: the norm is 1 for l1 and Schatten 1, and the other names are those of cvxpy.
+        x, t = cp.reshape(z[:-1], ball.domain.shape, order="C"), z[-1]
+        norm = cp.normNuc(x) if isinstance(ball.domain, sets.NuclearBall) else cp.norm(z[:-1], ball.domain.p)
+        return [norm <= t, t <= ball.domain.radius]
+
+    return Case(sets.Epigraph(ball.domain), model, extreme)
+
+
 CASES: tuple[Case, ...] = (
     simplex(7),
     simplex((2, 3), radius=2.5),
@@ -234,6 +250,9 @@ CASES: tuple[Case, ...] = (
     hull(np.vstack([CUBE_CORNERS, 0.5 * (CUBE_CORNERS[:4] + CUBE_CORNERS[4:])])),
     product(simplex(3), lp(sets.L1Ball((2, 2)), 1, 1.0), birkhoff(2)),
     product(lp(sets.L2Ball(3), 2, 1.0)),
+    epigraph(lp(sets.L1Ball(4, radius=2.0), 1, 2.0)),
+    epigraph(lp(sets.L2Ball((2, 2)), 2, 1.0)),
+    epigraph(schatten(sets.NuclearBall((2, 3), radius=0.5), 1, 0.5)),
 )
 
 every_set = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

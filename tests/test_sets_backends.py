@@ -93,7 +93,9 @@ def test_numpy_oracles_answer_with_the_compact_atom_of_their_set(case):
         kind = OneHot
     elif isinstance(domain, sets.Birkhoff):
         kind = Permutation
-    elif isinstance(domain, sets.KSparse):
+    elif isinstance(domain, sets.KSparse) or (
+        isinstance(domain, sets.Epigraph) and isinstance(domain.ball, sets.L1Ball)
+    ):
         kind = Entries
     elif p == math.inf and not matrix:
         kind = Signs

@@ -10,11 +10,13 @@ from typing import Any
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
+from dcfw.functions.penalties import Composite
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
 from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
+from dcfw.solvers.block import Block
 from dcfw.solvers.boosted import BoostedDCFW
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.dcfw import DCFW
@@ -24,14 +26,18 @@ from dcfw.solvers.fw_m import FWM
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.stochastic import SFW, Stochastic
 
 METHODS: dict[str, type] = {
     "dcfw": DCFW,
     "boosted": BoostedDCFW,
+    "block": Block,
     "fw": FW,
     "fw-k": FWK,
     "fw-m": FWM,
     "cgs": CGS,
+    "stochastic": Stochastic,
+    "sfw": SFW,
 }
 INNER = ("fw", *RULES)
 
@@ -70,10 +76,12 @@ def minimize(
         whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
         earlier result stands for its point, and inner solvers with an active set go on with its atoms.
         Default: ``domain.start()``.
-    method : {"dcfw", "boosted", "fw", "fw-k", "fw-m", "cgs"} or a solver object
-        DC-FW, DC-FW with a line search after each outer step, or one of the methods it is compared with.
+    method : {"dcfw", "boosted", "block", "fw", "fw-k", "fw-m", "cgs", "stochastic", "sfw"} or a solver object
+        DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
+        :class:`~dcfw.sets.Product`), or one of the methods it is compared with; for finite sums and
+        streams, DC-FW and Frank-Wolfe with sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
-        The step size.  FW-K and FW-M bring their own.
+        The step size.  FW-K, FW-M and SFW bring their own.
     inner : {"fw", "away", "pairwise", "blended"}
         The inner solver: vanilla steps as in the paper, or one of those with an active set
         (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on polytopes.
@@ -96,7 +104,7 @@ def minimize(
         ``callback(intermediate_result)`` at x0 and after each outer step; raise ``StopIteration`` to end
         the run (and with it the restarts).
     rng : None, int or numpy.random.Generator
-        Seeds the random restarts.
+        Seeds the random restarts, and methods that draw.
 
     Returns
     -------
@@ -116,6 +124,11 @@ def minimize(
     started = clock.perf_counter()
     solver = _method(method)
     phi = as_function(objective, "objective")
+    if isinstance(phi, Composite):
+        raise ValueError(
+            f"objective has the norm {phi.norm!r} in its convex part, which must be smooth for Frank-Wolfe: "
+            "lift it first, objective, domain = functions.lift(objective, domain)"
+        )
     check_domain(domain)
     tol = _validate.scalar(tol, "tol", low=0.0)
     rtol = _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
@@ -133,7 +146,7 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     if not callable(inner):
         inner = _validate.choice(inner, "inner", INNER)
-    if inner != "fw" and isinstance(solver, FWK | FWM):
+    if inner != "fw" and isinstance(solver, FWK | FWM | SFW):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
     if solver.needs_split:
@@ -184,6 +197,7 @@ def minimize(
             step=rule.bind(f, domain),
             tolerance=tolerance_rule,
             inner=loop,
+            rng=generator,
         )
         try:
             solver.solve(problem, run)
@@ -233,7 +247,7 @@ def _method(method: Any) -> Method:
 
 
 def _need_gradient(phi: Function, solver: Method) -> None:
-    if not phi.differentiable:
+    if not (phi.differentiable or getattr(solver, "subgradients", False)):
         raise ValueError(
             f"method {solver.name!r} needs the gradient of phi, and phi is not differentiable: use 'dcfw', "
             "'fw-k' or 'fw-m', which take a subgradient of g"

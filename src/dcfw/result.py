@@ -127,6 +127,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
                           off between the two), usable as the next x0
     ``conditional``       the assumption under which the certificate holds, if it is not unconditional
     ``L_history``         with ``L="auto"``, the constant used in each outer step
+    ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)
+    ``n_samples, epochs`` with sampled gradients, how many components' gradients were taken, and that over
+                          their number
     """
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ set                 points                                                 one o
 ``Polytope``        A_ub x <= b_ub, A_eq x = b_eq, bounds                  a linear programme
 ``ConvexHull``      convex combinations of given points                    a product
 ``Product``         one block from each of several sets                    the blocks' own
+``Epigraph``        (x, t) with ||x|| <= t <= r, for a ball ||x|| <= r     the ball's own
 ==================  =====================================================  ==================
 
 >>> import numpy as np
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 from dcfw.sets.base import FeasibleSet, Oracle, Set
 from dcfw.sets.birkhoff import Birkhoff
+from dcfw.sets.epigraph import Epigraph
 from dcfw.sets.norms import Box, KSparse, L1Ball, L2Ball, LInfBall, LpBall
 from dcfw.sets.polytope import ConvexHull, Polytope
 from dcfw.sets.product import Product
@@ -43,6 +45,7 @@ __all__ = [
     "Birkhoff",
     "Box",
     "ConvexHull",
+    "Epigraph",
     "FeasibleSet",
     "KSparse",
     "L1Ball",

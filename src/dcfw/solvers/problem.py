@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from dcfw._arrays import Array
 from dcfw.functions.base import Function
@@ -19,7 +21,7 @@ class Problem:
     """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
 
     ``step`` is the rule bound to f.  ``phi`` is the objective as one function; ``f`` and ``g`` are its parts
-    (g = 0 where there is no split).
+    (g = 0 where there is no split).  ``rng`` is for methods that draw.
     """
 
     phi: Function
@@ -31,6 +33,7 @@ class Problem:
     step: Step
     tolerance: Tolerance
     inner: Callable[..., Iterator[State]]
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
 
 class Method(Protocol):

@@ -1,0 +1,293 @@
+"""Means of many functions, and expectations: objectives of which a sample tells most of what matters.
+
+A :class:`FiniteSum` is F(x) = 1/m sum_i F_i(x).  Besides ``value`` and ``grad`` it has the verbs that
+stochastic methods (:mod:`dcfw.solvers.stochastic`) live on:
+
+``draw(rng, size)``            a random batch: ``size`` different indices, or None for all m of them
+``batch_grad(x, batch)``       the mean gradient over the batch, an unbiased estimate of ``grad(x)``
+``batch_linearise(x, batch)``  the mean value and the mean gradient, for the price of one
+``m``                          how many components there are
+``lipschitz``                  a Lipschitz constant of the mean's gradient
+``lipschitz_max``              one that every single component's gradient has; the noise is in proportion
+
+A :class:`Stream` is an expectation F(x) = E F(x, xi): it has the same verbs, but m is None and a batch is
+what the user's ``draw`` returns.  A batch may be used at two points, as variance reduction needs it.
+
+>>> import numpy as np
+>>> from dcfw import functions
+>>> A, b = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 2.0])
+>>> F = functions.FiniteSum.least_squares(A, b)
+>>> x = np.zeros(2)
+>>> F.value(x), F.grad(x), F.batch_grad(x, np.array([1]))
+(1.25, array([-0.5, -2. ]), array([ 0., -4.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.functions.base import Function, Linearisation
+
+
+class FiniteSum(Function):
+    """The mean 1/m sum_i F_i of m functions, with minibatch gradients.
+
+    Parameters
+    ----------
+    m : int
+        The number of components.
+    value : callable
+        ``value(x)``, the mean over all components.
+    batch_grad : callable
+        ``batch_grad(x, indices)``, the mean gradient over the components in an integer array.
+    grad : callable, optional
+        ``grad(x)``, the mean gradient over all; ``batch_grad`` with all indices unless given.
+    batch_value : callable, optional
+        ``batch_value(x, indices)``.  Without it, the history of a stochastic run needs whole values.
+    lipschitz, lipschitz_max : float, optional
+        Lipschitz constants of the mean gradient and of every component's gradient.
+    convex : bool, optional
+        Whether the mean is convex, if known.
+
+    See Also
+    --------
+    FiniteSum.logistic, FiniteSum.least_squares, FiniteSum.completion : vectorised, ready-made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> c = np.array([1.0, 2.0, 6.0])
+    >>> F = functions.FiniteSum(
+    ...     3,
+    ...     value=lambda x: np.cos(x[0] - c).mean(),
+    ...     batch_grad=lambda x, i: -np.sin(x - c[i]).mean(keepdims=True),
+    ... )
+    >>> F.grad(np.array([2.0])).round(4), F.batch_grad(np.array([2.0]), np.array([1]))
+    (array([-0.5328]), array([-0.]))
+    """
+
+    def __init__(
+        self,
+        m: int,
+        value: Callable[[Array], Any],
+        batch_grad: Callable[[Array, np.ndarray], Array],
+        *,
+        grad: Callable[[Array], Array] | None = None,
+        batch_value: Callable[[Array, np.ndarray], Any] | None = None,
+        lipschitz: float | None = None,
+        lipschitz_max: float | None = None,
+        convex: bool | None = None,
+    ) -> None:
+        self.m = _validate.integer(m, "m", low=1)
+        for candidate, name in ((value, "value"), (batch_grad, "batch_grad")):
+            if not callable(candidate):
+                raise TypeError(f"{name} must be callable, got {type(candidate).__name__}")
+        self._value, self._grad = value, grad
+        self._batch_grad, self._batch_value = batch_grad, batch_value
+        self._lipschitz = _constant(lipschitz, "lipschitz")
+        self._lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
+        self.convex = convex
+
+    @staticmethod
+    def logistic(A: Any, y: Any) -> FiniteSum:
+        """Return the mean logistic loss, F_i(x) = log(1 + exp(-y_i a_i'x)).
+
+        Parameters
+        ----------
+        A : array or SciPy sparse matrix of shape (m, n)
+        y : array of shape (m,)
+            Labels, -1 or +1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dcfw import functions
+        >>> F = functions.FiniteSum.logistic(np.eye(2), np.array([1, -1]))
+        >>> F.batch_grad(np.zeros(2), np.array([0]))
+        array([-0.5,  0. ])
+        """
+        from dcfw.functions.scored import Logistic
+
+        return Logistic(A, y)
+
+    @staticmethod
+    def least_squares(A: Any, b: Any) -> FiniteSum:
+        """Return half the mean squared residual, F_i(x) = 1/2 (a_i'x - b_i)^2.
+
+        Parameters
+        ----------
+        A : array or SciPy sparse matrix of shape (m, n)
+        b : array of shape (m,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dcfw import functions
+        >>> functions.FiniteSum.least_squares(np.eye(2), np.array([2.0, 0.0])).value(np.zeros(2))
+        1.0
+        """
+        from dcfw.functions.scored import Squares
+
+        return Squares(A, b)
+
+    @staticmethod
+    def completion(shape: tuple[int, int], rows: Any, cols: Any, values: Any) -> FiniteSum:
+        """Return half the mean squared error on observed entries, F_k(X) = 1/2 (X[i_k, j_k] - v_k)^2.
+
+        The gradient of a batch is zero but for the entries observed in it.  An entry may be observed often.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The shape of the matrix.
+        rows, cols : integer arrays of shape (m,)
+            Where the observed entries are.
+        values : array of shape (m,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dcfw import functions
+        >>> F = functions.FiniteSum.completion((2, 2), [0, 1], [1, 1], [3.0, 1.0])
+        >>> F.grad(np.zeros((2, 2)))
+        array([[ 0. , -1.5],
+               [ 0. , -0.5]])
+        """
+        from dcfw.functions.scored import Completion
+
+        return Completion(shape, rows, cols, values)
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self._lipschitz
+
+    @property
+    def lipschitz_max(self) -> float | None:
+        return self._lipschitz_max
+
+    def value(self, x: Array) -> float:
+        return float(self._value(x))
+
+    def grad(self, x: Array) -> Array:
+        return self._batch_grad(x, np.arange(self.m)) if self._grad is None else self._grad(x)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray | None:
+        """Return ``size`` different indices, None (for all) where that is at least m."""
+        return None if size >= self.m else rng.choice(self.m, size, replace=False)
+
+    def batch_grad(self, x: Array, batch: Any) -> Array:
+        """Return the mean gradient over the components in ``batch`` (all of them if None)."""
+        return self.grad(x) if batch is None else self._batch_grad(x, self._indices(batch))
+
+    def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
+        """Return mean value and mean gradient over the batch."""
+        if batch is None:
+            return self.linearise(x)
+        batch = self._indices(batch)
+        value = self.value(x) if self._batch_value is None else float(self._batch_value(x, batch))
+        return Linearisation(value, self._batch_grad(x, batch), True)
+
+    def _indices(self, batch: Any) -> np.ndarray:
+        indices: np.ndarray = np.asarray(batch)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
+            raise ValueError(
+                f"indices must be a non-empty vector of integers, got shape {indices.shape}, {indices.dtype}"
+            )
+        worst = int(indices.min()) if indices.min() < 0 else int(indices.max())
+        if not 0 <= worst < self.m:
+            raise ValueError(f"indices must be between 0 and m - 1 = {self.m - 1}, got {worst}")
+        return indices
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(m={self.m})"
+
+
+class Stream(Function):
+    """An expectation E F(x, xi), of which there are as many samples as one asks for.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(rng, size)`` returns a batch of ``size`` fresh samples, in whatever form.
+    batch_grad : callable
+        ``batch_grad(x, batch)``, the mean gradient over a batch.
+    batch_value : callable
+        ``batch_value(x, batch)``, the mean value over a batch.
+    lipschitz, lipschitz_max : float, optional
+        Lipschitz constants of the expected gradient and of every sample's gradient.
+    convex : bool, optional
+        Whether the expectation is convex, if known.
+    holdout : int
+        ``value`` and ``grad`` are means over that many samples, drawn once from a generator seeded with 0:
+        what a run reports is measured on data that it has not seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> F = functions.Stream(
+    ...     draw=lambda rng, size: rng.normal(3.0, 1.0, (size, 1)),
+    ...     batch_grad=lambda x, batch: x - batch.mean(axis=0),
+    ...     batch_value=lambda x, batch: 0.5 * ((x - batch) ** 2).mean(),
+    ... )
+    >>> batch = F.draw(np.random.default_rng(0), 10_000)
+    >>> F.batch_grad(np.zeros(1), batch).round(1)
+    array([-3.])
+    """
+
+    m = None
+
+    def __init__(
+        self,
+        draw: Callable[[np.random.Generator, int], Any],
+        batch_grad: Callable[[Array, Any], Array],
+        batch_value: Callable[[Array, Any], Any],
+        *,
+        lipschitz: float | None = None,
+        lipschitz_max: float | None = None,
+        convex: bool | None = None,
+        holdout: int = 1000,
+    ) -> None:
+        for candidate, name in ((draw, "draw"), (batch_grad, "batch_grad"), (batch_value, "batch_value")):
+            if not callable(candidate):
+                raise TypeError(f"{name} must be callable, got {type(candidate).__name__}")
+        self.draw = draw
+        self.batch_grad = batch_grad
+        self._batch_value = batch_value
+        self._lipschitz = _constant(lipschitz, "lipschitz")
+        self.lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
+        self.convex = convex
+        self._size = _validate.integer(holdout, "holdout", low=1)
+
+    @cached_property
+    def holdout(self) -> Any:
+        """The batch behind ``value`` and ``grad``."""
+        return self.draw(np.random.default_rng(0), self._size)
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self._lipschitz
+
+    def value(self, x: Array) -> float:
+        return float(self._batch_value(x, self.holdout))
+
+    def grad(self, x: Array) -> Array:
+        return self.batch_grad(x, self.holdout)
+
+    def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
+        """Return mean value and mean gradient over the batch."""
+        return Linearisation(float(self._batch_value(x, batch)), self.batch_grad(x, batch), True)
+
+    def __repr__(self) -> str:
+        return "Stream()"
+
+
+def _constant(value: Any, name: str) -> float | None:
+    return None if value is None else _validate.scalar(value, name, low=0.0)

@@ -1,0 +1,163 @@
+"""Lifting: a norm among the terms of f becomes linear in one more variable.
+
+min smooth(x) + lam ||x|| - g(x) over ||x|| <= r is the same problem as min smooth(x) + lam t - g(x) over the
+epigraph {(x, t): ||x|| <= t <= r}, and there the objective is a DC with a smooth first part.  Points are
+vectors, x (raveled) followed by t; :class:`~dcfw.sets.epigraph.Epigraph` has ``point(z)`` and ``lift(x)``
+for the way back and forth.  This is how conditional gradients treat norm-regularised problems since
+Harchaoui, Juditsky and Nemirovski (2015).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, is_numpy, namespace
+from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function
+from dcfw.functions.norms import L1Norm
+from dcfw.functions.penalties import Composite
+from dcfw.sets.epigraph import Epigraph
+from dcfw.sets.norms import L1Ball, LpBall
+from dcfw.sets.spectral import SchattenBall
+
+
+class Lifted(Function):
+    """A function of x as one of z = (x, t); what it knows about itself stays true."""
+
+    def __init__(self, function: Function, domain: Epigraph) -> None:
+        self.function, self.domain = function, domain
+        self.convex = function.convex
+        self.differentiable = function.differentiable
+        self.affine_grad = function.affine_grad
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self.function.lipschitz
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return self.function.weak_convexity
+
+    @property
+    def size(self) -> int:
+        return self.domain.shape[0]
+
+    def template(self) -> Array | None:
+        return self.function.template()
+
+    def value(self, x: Array) -> float:
+        return self.function.value(self.domain.point(x))
+
+    def grad(self, x: Array) -> Array:
+        return self.domain.lift(self.function.grad(self.domain.point(x)), 0.0)
+
+    def linearise(self, x: Array) -> Linearisation:
+        return self._lifted(self.function.linearise(self.domain.point(x)))
+
+    def _lifted(self, answer: Linearisation) -> Linearisation:
+        return answer._replace(slope=self.domain.lift(answer.slope, 0.0))
+
+    def __repr__(self) -> str:
+        return f"Lifted({self.function!r})"
+
+
+class LiftedSample(Lifted):
+    """A lifted finite sum or stream, with the verbs of those."""
+
+    def __init__(self, function: Any, domain: Epigraph) -> None:
+        super().__init__(function, domain)
+        self.m = function.m
+        self.draw = function.draw
+        self.lipschitz_max = function.lipschitz_max
+        self.source = function
+
+    def batch_grad(self, x: Array, batch: Any) -> Array:
+        return self.batch_linearise(x, batch).slope
+
+    def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
+        return self._lifted(self.source.batch_linearise(self.domain.point(x), batch))
+
+
+class Height(Function):
+    """The linear function scale * t of z = (x, t)."""
+
+    convex = True
+    affine_grad = True
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.0
+
+    def value(self, x: Array) -> float:
+        return self.scale * float(x[-1])
+
+    def grad(self, x: Array) -> Array:
+        if is_numpy(x):
+            slope = np.zeros_like(x)
+            slope[-1] = self.scale
+            return slope
+        return namespace(x).concat([0.0 * x[:-1], 0.0 * x[-1:] + self.scale])
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return self.value(x)
+
+    def __repr__(self) -> str:
+        return f"{self.scale:g} * t"
+
+
+def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
+    """Return the objective as a smooth-part DC on the epigraph of the ball's norm, and that epigraph.
+
+    Parameters
+    ----------
+    objective : function
+        ``loss + penalty`` (:mod:`dcfw.functions.penalties`), or any function, which then leaves t alone.
+    ball : L1Ball or NuclearBall
+        The ball ||x|| <= r of the norm in the penalty.
+
+    Returns
+    -------
+    objective : Function
+        A function of z = (x, t); its value is at least that of the original at x, and equal for t = ||x||.
+    domain : Epigraph
+        ``domain.point(res.x)`` is the x of a result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, sets
+    >>> phi = functions.SquaredNorm() + functions.L1MinusL2(0.5)
+    >>> lifted, domain = functions.lift(phi, sets.L1Ball(2, radius=4.0))
+    >>> x = np.array([3.0, 0.0])
+    >>> float(phi.value(x)), float(lifted.value(domain.lift(x)))
+    (4.5, 4.5)
+    """
+    phi = as_function(objective, "objective")
+    if not isinstance(ball, LpBall | SchattenBall):
+        raise TypeError(f"ball must be a norm ball such as L1Ball or NuclearBall, got {type(ball).__name__}")
+    domain = Epigraph(ball)
+    if not isinstance(phi, Composite):
+        return _lifted(phi, domain), domain
+    wanted = L1Ball if isinstance(phi.norm, L1Norm) else SchattenBall
+    if not isinstance(ball, wanted) or getattr(ball, "p", None) != 1.0:
+        name = "L1Ball" if wanted is L1Ball else "NuclearBall"
+        raise ValueError(f"ball must be a {name} to lift {phi.norm!r}, got {ball!r}")
+    f: Function = Height(phi.norm.scale)
+    if not isinstance(phi.smooth, Zero):
+        f = _lifted(phi.smooth, domain) + f
+    return DC(f, _lifted(phi.g, domain)), domain
+
+
+def _lifted(function: Function, domain: Epigraph) -> Function:
+    """Lift term by term, so that sums stay sums and samples stay samples."""
+    if isinstance(function, Sum):
+        return Sum([_lifted(term, domain) for term in function.terms])
+    if isinstance(function, Scaled):
+        return Scaled(_lifted(function.function, domain), function.scale)
+    if isinstance(function, DC) and function.whole is None:
+        return DC(_lifted(function.f, domain), _lifted(function.g, domain))
+    return (LiftedSample if hasattr(function, "batch_linearise") else Lifted)(function, domain)

@@ -1,0 +1,311 @@
+"""Sparsity penalties that do not shrink what is large: l1 - l2, capped l1, SCAD and MCP.
+
+Each is a sum of p(|x_i|) (l1 - l2 aside) with slope lam at zero that flattens out, and each has the DC form
+
+    P = f - g,    f = lam ||x||_1,    g convex:
+
+==============  ======================================================  =============================
+``L1MinusL2``   lam (||x||_1 - ||x||_2)                                 g = lam ||x||_2
+``CappedL1``    lam sum min(|x_i|, theta)                               g = lam sum (|x_i| - theta)_+
+``SCAD``        lam|t| to lam, a parabola, constant beyond a lam        g has curvature 1/(a - 1)
+``MCP``         lam|t| - t^2/(2 gamma), constant beyond gamma lam       g has curvature 1/gamma
+==============  ======================================================  =============================
+
+With ``spectral=True`` x is a matrix and its singular values take the place of |x_i|: f is lam times the
+nuclear norm, and g stays convex (an even, increasing, convex function of singular values is one of the
+matrix), with gradient U g'(Sigma) V^T.
+
+**The norm in f.**  ``loss + MCP(0.1)`` is a :class:`Composite`, a DC whose f = loss + lam ||x||_1 is not
+smooth, while Frank-Wolfe needs the gradient of f.  Two ways are exact:
+
+* :func:`dcfw.functions.lift` adds a variable t and replaces lam ||x|| by lam t on the epigraph
+  {(x, t): ||x|| <= t <= r} of the norm (:class:`dcfw.sets.epigraph.Epigraph`).  There f is smooth, the
+  linear oracle costs what the ball's does, and the minimisers are the same.
+* Where the constraint ||x|| <= r is known to hold with equality, lam ||x|| is a constant and may be left
+  out: minimise ``loss - penalty.g`` on the ball.
+
+>>> import numpy as np, dcfw
+>>> from dcfw import functions, sets
+>>> loss = functions.LeastSquares(np.eye(3), np.array([2.0, 0.3, -0.1]))
+>>> objective, domain = functions.lift(loss + functions.MCP(0.5, gamma=2.0), sets.L1Ball(3, radius=5.0))
+>>> res = dcfw.minimize(objective, domain, tol=1e-9)
+>>> domain.point(res.x).round(6) + 0.0  # what is small is zero, and what is large is not shrunk
+array([2., 0., 0.])
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from dcfw import _validate
+from dcfw._arrays import Array, namespace
+from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function
+from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
+
+
+class Composite(DC):
+    """smooth + norm - g: a DC whose first part holds a norm (made by ``loss + penalty``).
+
+    Attributes
+    ----------
+    smooth : Function
+        The smooth convex terms of f.
+    norm : L1Norm or NuclearNorm
+        The norm in f.
+    f, g : Function
+        f = smooth + norm (not differentiable), and the convex function that is subtracted.
+    """
+
+    def __init__(self, smooth: Function, norm: L1Norm | NuclearNorm, g: Function) -> None:
+        # Not DC's own: that would refuse the norm in f, for which functions.lift is the way.
+        if not smooth.differentiable:
+            raise ValueError(f"the loss must be differentiable when a penalty is added to it, got {smooth!r}")
+        self.smooth, self.norm, self.g = smooth, norm, g
+        self.f = norm if isinstance(smooth, Zero) else Sum([smooth, norm])
+        self.whole = None
+        self.name, self.conditional = "given", ""
+        self.differentiable = self.affine_grad = False
+
+    def _plus(self, upper: Function, lower: Function) -> Composite:
+        """Return self + upper - lower; a norm of the same kind in ``upper`` joins ours."""
+        norm, g = self.norm, lower if isinstance(self.g, Zero) else self.g + lower
+        if isinstance(upper, Zero):
+            return Composite(self.smooth, norm, g)
+        if isinstance(upper, type(norm)):
+            return Composite(self.smooth, type(norm)(norm.scale + upper.scale), g)
+        return Composite(upper if isinstance(self.smooth, Zero) else self.smooth + upper, norm, g)
+
+    def __add__(self, other: Any) -> Function:
+        other = as_function(other, "the right side of +")
+        if isinstance(other, Composite):
+            return self._plus(other.norm, other.g)._plus(other.smooth, Zero())
+        if isinstance(other, DC) and other.whole is None:
+            return self._plus(other.f, other.g)
+        return self._plus(other, Zero())
+
+    def __radd__(self, other: Any) -> Function:
+        return self if isinstance(other, numbers.Real) and other == 0 else self + other
+
+    def __sub__(self, other: Any) -> DC:
+        other = as_function(other, "the right side of -")
+        if isinstance(other, DC) and other.whole is None:
+            return self._plus(other.g, other.f)
+        return self._plus(Zero(), other)
+
+    def __mul__(self, scale: Any) -> Function:
+        if not isinstance(scale, numbers.Real):
+            return NotImplemented
+        scale = _validate.scalar(scale, "scale of a penalty", low=0.0)
+        return Composite(scale * self.smooth, type(self.norm)(scale * self.norm.scale), scale * self.g)
+
+    __rmul__ = __mul__
+
+    def linearise(self, x: Array) -> Linearisation:
+        f, g = self.f.linearise(x), self.g.linearise(x)
+        return Linearisation(f.value - g.value, f.slope - g.slope, False)
+
+
+class Concave(Function):
+    """The convex function sum_i h(|x_i|) that a penalty subtracts, or that of the singular values.
+
+    ``kinks`` are the sizes at which h' jumps.
+    """
+
+    convex = True
+
+    def __init__(self, penalty: Separable) -> None:
+        self.penalty = penalty
+        self.differentiable = not penalty.kinks
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self.penalty.bend
+
+    def value(self, x: Array) -> float:
+        return float(namespace(x).sum(self.penalty.removed(self.penalty.sizes(x))))
+
+    def grad(self, x: Array) -> Array:
+        return self.linearise(x).slope
+
+    def linearise(self, x: Array) -> Linearisation:
+        xp, penalty = namespace(x), self.penalty
+        unique = True
+        if penalty.spectral:
+            U, size, Vt = xp.linalg.svd(x, full_matrices=False)
+            slope = (U * penalty.slope(size)) @ Vt
+        else:
+            size = abs(x)
+            slope = xp.sign(x) * penalty.slope(size)
+        for kink in penalty.kinks:
+            unique = unique and not bool(xp.any(size == kink))
+        return Linearisation(float(xp.sum(penalty.removed(size))), slope, unique)
+
+    def __repr__(self) -> str:
+        return f"{self.penalty!r}.g"
+
+
+class Separable(Composite):
+    """A penalty sum_i p(|x_i|), p(t) = lam t - h(t), of entries or of singular values."""
+
+    kinks: tuple[float, ...] = ()
+    bend: float | None = None
+    """The largest curvature of h, where h is smooth."""
+
+    def __init__(self, lam: float, spectral: bool) -> None:
+        self.lam = _validate.scalar(lam, "lam", low=0.0)
+        self.spectral = bool(spectral)
+        super().__init__(Zero(), (NuclearNorm if spectral else L1Norm)(self.lam), Concave(self))
+
+    def sizes(self, x: Array) -> Array:
+        """Return |x_i|, or the singular values."""
+        if not self.spectral:
+            return abs(x)
+        if x.ndim != 2:
+            raise ValueError(f"x must be a matrix for a spectral penalty, got shape {tuple(x.shape)}")
+        return namespace(x).linalg.svd(x, full_matrices=False)[1]
+
+    def value(self, x: Array) -> float:
+        return float(namespace(x).sum(self.profile(self.sizes(x))))
+
+    def profile(self, t: Array) -> Array:
+        """Return p(t) for t >= 0."""
+        raise NotImplementedError
+
+    def removed(self, t: Array) -> Array:
+        """Return h(t) = lam t - p(t)."""
+        raise NotImplementedError
+
+    def slope(self, t: Array) -> Array:
+        """Return h'(t)."""
+        raise NotImplementedError
+
+    def _say(self, name: str, parameter: float) -> str:
+        spectral = ", spectral=True" if self.spectral else ""
+        return f"{type(self).__name__}({self.lam:g}, {name}={parameter:g}{spectral})"
+
+
+class L1MinusL2(Composite):
+    """The penalty lam (||x||_1 - ||x||_2), zero for vectors with one nonzero.
+
+    With ``spectral=True``, the nuclear norm minus the Frobenius norm: zero for matrices of rank one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.L1MinusL2(2.0).value(np.array([3.0, -4.0]))
+    4.0
+    """
+
+    def __init__(self, lam: float = 1.0, *, spectral: bool = False) -> None:
+        self.lam = _validate.scalar(lam, "lam", low=0.0)
+        self.spectral = bool(spectral)
+        super().__init__(Zero(), (NuclearNorm if spectral else L1Norm)(self.lam), L2Norm(self.lam))
+
+    def __repr__(self) -> str:
+        return f"L1MinusL2({self.lam:g}{', spectral=True' if self.spectral else ''})"
+
+
+class CappedL1(Separable):
+    """The penalty lam sum min(|x_i|, theta); g = lam sum max(|x_i| - theta, 0) has kinks at theta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.CappedL1(2.0, theta=1.5).value(np.array([1.0, -4.0]))
+    5.0
+    """
+
+    def __init__(self, lam: float = 1.0, theta: float = 1.0, *, spectral: bool = False) -> None:
+        self.theta = _validate.scalar(theta, "theta", low=0.0, open_low=True)
+        self.kinks = (self.theta,)
+        super().__init__(lam, spectral)
+
+    def profile(self, t: Array) -> Array:
+        return self.lam * namespace(t).where(t < self.theta, t, self.theta + 0.0 * t)
+
+    def removed(self, t: Array) -> Array:
+        return 0.5 * self.lam * (abs(t - self.theta) + (t - self.theta))
+
+    def slope(self, t: Array) -> Array:
+        return namespace(t).where(t > self.theta, self.lam + 0.0 * t, 0.0 * t)
+
+    def __repr__(self) -> str:
+        return self._say("theta", self.theta)
+
+
+class SCAD(Separable):
+    """Fan and Li's smoothly clipped absolute deviation.
+
+    p(t) = lam t for t <= lam, (2 a lam t - t^2 - lam^2) / (2 (a - 1)) up to a lam, then lam^2 (a + 1) / 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.SCAD(1.0, a=3.0).value(np.array([0.5, 9.0]))
+    2.5
+    """
+
+    bend: float
+
+    def __init__(self, lam: float = 1.0, a: float = 3.7, *, spectral: bool = False) -> None:
+        self.a = _validate.scalar(a, "a", low=1.0, open_low=True)
+        self.bend = 1.0 / (self.a - 1.0)
+        super().__init__(lam, spectral)
+
+    def profile(self, t: Array) -> Array:
+        xp, lam, a = namespace(t), self.lam, self.a
+        middle = (2.0 * a * lam * t - t * t - lam * lam) / (2.0 * (a - 1.0))
+        beyond = 0.5 * lam * lam * (a + 1.0) + 0.0 * t
+        return xp.where(t <= lam, lam * t, xp.where(t <= a * lam, middle, beyond))
+
+    def removed(self, t: Array) -> Array:
+        xp, lam, a = namespace(t), self.lam, self.a
+        excess = xp.where(t > lam, t - lam, 0.0 * t)
+        beyond = lam * t - 0.5 * lam * lam * (a + 1.0)
+        return xp.where(t <= a * lam, 0.5 * self.bend * excess * excess, beyond)
+
+    def slope(self, t: Array) -> Array:
+        xp, lam = namespace(t), self.lam
+        excess = xp.where(t > lam, t - lam, 0.0 * t)
+        return xp.where(t <= self.a * lam, self.bend * excess, lam + 0.0 * t)
+
+    def __repr__(self) -> str:
+        return self._say("a", self.a)
+
+
+class MCP(Separable):
+    """Zhang's minimax concave penalty; g is lam times a Huber function.
+
+    p(t) = lam t - t^2 / (2 gamma) for t <= gamma lam, then gamma lam^2 / 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.MCP(1.0, gamma=2.0).value(np.array([1.0, -9.0]))
+    1.75
+    """
+
+    def __init__(self, lam: float = 1.0, gamma: float = 3.0, *, spectral: bool = False) -> None:
+        self.gamma = _validate.scalar(gamma, "gamma", low=0.0, open_low=True)
+        self.bend = 1.0 / self.gamma
+        super().__init__(lam, spectral)
+
+    def profile(self, t: Array) -> Array:
+        lam, gamma = self.lam, self.gamma
+        beyond = 0.5 * gamma * lam * lam + 0.0 * t
+        return namespace(t).where(t <= gamma * lam, lam * t - t * t / (2.0 * gamma), beyond)
+
+    def removed(self, t: Array) -> Array:
+        lam, gamma = self.lam, self.gamma
+        return namespace(t).where(t <= gamma * lam, t * t / (2.0 * gamma), lam * t - 0.5 * gamma * lam * lam)
+
+    def slope(self, t: Array) -> Array:
+        return namespace(t).where(t <= self.gamma * self.lam, t / self.gamma, self.lam + 0.0 * t)
+
+    def __repr__(self) -> str:
+        return self._say("gamma", self.gamma)

@@ -1,0 +1,188 @@
+"""Finite sums of losses of linear scores: logistic regression, least squares, matrix completion.
+
+They are made by :meth:`FiniteSum.logistic <dcfw.functions.FiniteSum.logistic>`, ``least_squares`` and
+``completion``.  A batch costs its own rows (or observed entries) only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
+from dcfw.functions.base import Linearisation
+from dcfw.functions.finite_sum import FiniteSum
+from dcfw.functions.quadratic import LeastSquares
+
+Adjoint = Callable[[Array], Array]
+
+
+class Scored(FiniteSum):
+    """A mean of losses of scores, 1/m sum_i loss(z_i, y_i), where the score z_i is linear in x.
+
+    A subclass gives the scores of a batch with their adjoint, and the loss with its slope and curvature.
+    """
+
+    convex = True
+    curvature = 1.0
+
+    def __init__(self, m: int, y: Array) -> None:
+        self.m = m
+        self.y = y
+
+    def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
+        """Return the scores at x, and the map that takes slopes of scores to a gradient like x."""
+        raise NotImplementedError
+
+    def _losses(self, z: Array, y: Array) -> Array:
+        r = z - y
+        return 0.5 * r * r
+
+    def _slopes(self, z: Array, y: Array) -> Array:
+        return z - y
+
+    def value(self, x: Array) -> float:
+        return float(namespace(x).mean(self._losses(self._scores(x, None)[0], self.y)))
+
+    def grad(self, x: Array) -> Array:
+        return self.batch_grad(x, None)
+
+    def linearise(self, x: Array) -> Linearisation:
+        return self.batch_linearise(x, None)
+
+    def batch_grad(self, x: Array, batch: Any) -> Array:
+        z, y, adjoint = self._sample(x, batch)
+        return adjoint(self._slopes(z, y) / len(y))
+
+    def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
+        z, y, adjoint = self._sample(x, batch)
+        value = float(namespace(x).mean(self._losses(z, y)))
+        return Linearisation(value, adjoint(self._slopes(z, y) / len(y)), True)
+
+    def _sample(self, x: Array, batch: Any) -> tuple[Array, Array, Adjoint]:
+        batch = None if batch is None else self._indices(batch)
+        z, adjoint = self._scores(x, batch)
+        return z, self.y if batch is None else self.y[batch], adjoint
+
+
+class Linear(Scored):
+    """Scores a_i'x for the rows of a matrix."""
+
+    def __init__(self, A: Any, y: Any, name: str) -> None:
+        self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
+        self.A = _validate.sparse(A, "A") if self._sparse else _validate.array(A, "A", ndim=2)
+        m = _validate.integer(int(self.A.shape[0]), "the number of rows of A", low=1)
+        super().__init__(m, _validate.companion(y, name, m, self.A))
+
+    def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
+        rows = self.A if batch is None else self.A[batch]
+        return rows @ x, lambda slopes: rows.T @ slopes
+
+    @property
+    def size(self) -> int:
+        return int(self.A.shape[1])
+
+    @cached_property
+    def _constants(self) -> tuple[float, float]:
+        entries = self.A.multiply(self.A) if self._sparse else to_numpy(self.A * self.A)
+        whole = LeastSquares(self.A, self.y).lipschitz
+        return self.curvature * whole / self.m, self.curvature * float(np.max(entries.sum(axis=1)))
+
+    @property
+    def lipschitz(self) -> float:
+        return self._constants[0]
+
+    @property
+    def lipschitz_max(self) -> float:
+        return self._constants[1]
+
+
+class Squares(Linear):
+    """See :meth:`FiniteSum.least_squares`."""
+
+    affine_grad = True
+
+    def __init__(self, A: Any, b: Any) -> None:
+        super().__init__(A, b, "b")
+
+
+class Logistic(Linear):
+    """See :meth:`FiniteSum.logistic`."""
+
+    curvature = 0.25
+
+    def __init__(self, A: Any, y: Any) -> None:
+        super().__init__(A, y, "y")
+        if not np.isin(to_numpy(self.y), (-1.0, 1.0)).all():
+            raise ValueError("y must hold the labels -1 and +1 only")
+
+    def _losses(self, z: Array, y: Array) -> Array:
+        xp = namespace(z)
+        margin = y * z
+        # log(1 + e^-m) = max(-m, 0) + log(1 + e^-|m|), which does not overflow.
+        return 0.5 * (abs(margin) - margin) + xp.log1p(xp.exp(-abs(margin)))
+
+    def _slopes(self, z: Array, y: Array) -> Array:
+        # -y / (1 + e^m), through tanh, which does not overflow either.
+        return -0.5 * y * (1.0 - namespace(z).tanh(0.5 * y * z))
+
+
+class Completion(Scored):
+    """See :meth:`FiniteSum.completion`."""
+
+    affine_grad = True
+
+    def __init__(self, shape: tuple[int, int], rows: Any, cols: Any, values: Any) -> None:
+        self.shape = _validate.shape(shape, ndim=2)
+        values = _validate.array(values, "values", ndim=1)
+        super().__init__(_validate.integer(int(values.shape[0]), "the number of values", low=1), values)
+        flat = []
+        for candidate, name, size in ((rows, "rows", self.shape[0]), (cols, "cols", self.shape[1])):
+            index = np.asarray(candidate)
+            if index.dtype.kind not in "iu" or index.shape != (self.m,):
+                raise ValueError(
+                    f"{name} must hold {self.m} integers, one for each of the values, got {index.dtype} of "
+                    f"shape {index.shape}"
+                )
+            if index.min() < 0 or index.max() >= size:
+                raise ValueError(f"{name} must be between 0 and {size - 1} for the shape {self.shape}")
+            flat.append(index.astype(np.int64))
+        self.rows, self.cols = flat
+        self._flat = self.rows * self.shape[1] + self.cols
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def template(self) -> Array:
+        return self.y
+
+    def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
+        places = self._flat if batch is None else self._flat[batch]
+
+        def adjoint(slopes: Array) -> Array:
+            # bincount adds up entries that were observed more than once.
+            total = np.bincount(places, to_numpy(slopes), minlength=self.size)
+            return like(total.reshape(x.shape), x)
+
+        if is_numpy(x):
+            return x.reshape(-1)[places], adjoint
+        xp = namespace(x)
+        return xp.take(xp.reshape(x, (-1,)), xp.asarray(places, device=x.device), axis=0), adjoint
+
+    @cached_property
+    def _lipschitz_mean(self) -> float:
+        return float(np.bincount(self._flat).max()) / self.m
+
+    @property
+    def lipschitz(self) -> float:
+        return self._lipschitz_mean
+
+    @property
+    def lipschitz_max(self) -> float:
+        return 1.0

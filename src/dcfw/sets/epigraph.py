@@ -1,0 +1,110 @@
+"""Epigraphs of norms, {(x, t): ||x|| <= t <= r}: where a norm in the objective becomes the variable t.
+
+The vertices are the apex (0, 0) and (s, r) for the vertices s of the ball ||x|| <= r, so that the linear
+oracle is the ball's, followed by one comparison: (s, r) if <G, s> + g r < 0, else the apex.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dcfw._arrays import Array, is_numpy, namespace
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot
+from dcfw.sets.base import Oracle, Set, excess
+from dcfw.sets.norms import LpBall, lp_norm
+from dcfw.sets.spectral import SchattenBall
+
+
+class Epigraph(Set):
+    """The set {(x, t): ||x|| <= t <= r} for a ball ||x|| <= r; its points are vectors, x raveled and then t.
+
+    Parameters
+    ----------
+    ball : LpBall or SchattenBall
+        Any ball of an l_p or Schatten norm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw.sets import L1Ball
+    >>> from dcfw.sets.epigraph import Epigraph
+    >>> domain = Epigraph(L1Ball(2, radius=3.0))
+    >>> domain.lmo(np.array([0.5, -2.0, 1.0])), domain.lmo(np.array([0.5, -0.9, 1.0]))
+    (array([0., 3., 3.]), array([0., 0., 0.]))
+    """
+
+    def __init__(self, ball: LpBall | SchattenBall) -> None:
+        if not isinstance(ball, LpBall | SchattenBall):
+            raise TypeError(f"ball must be a ball of an l_p or Schatten norm, got {type(ball).__name__}")
+        self.ball = ball
+        self.radius = self.scale = ball.radius
+        self.shape = (math.prod(ball.shape) + 1,)
+        # Between two vertices of the ball, or from the apex to one of them.
+        self.diameter = max(ball.diameter, math.hypot(0.5 * ball.diameter, ball.radius))
+
+    def point(self, z: Array) -> Array:
+        """Return the x of z = (x, t), a view where the backend has views."""
+        return (
+            z[:-1].reshape(self.ball.shape) if is_numpy(z) else namespace(z).reshape(z[:-1], self.ball.shape)
+        )
+
+    def lift(self, x: Array, t: float | None = None) -> Array:
+        """Return (x, t), with t = ||x|| unless given."""
+        if t is None:
+            t = self._norm(self.ball._values(x))
+        xp = namespace(x)
+        if is_numpy(x):
+            z = np.empty(self.shape, dtype=x.dtype)
+            z[:-1] = x.reshape(-1)
+            z[-1] = t
+            return z
+        flat = xp.reshape(x, (-1,))
+        return xp.concat([flat, 0.0 * flat[:1] + t])
+
+    def _norm(self, x: np.ndarray) -> float:
+        if isinstance(self.ball, SchattenBall):
+            x = np.linalg.svd(x, compute_uv=False)
+        return lp_norm(x, self.ball.p)
+
+    def _vertex(self, G: Array) -> Array:
+        return EpigraphOracle(self)(G).dense()
+
+    def oracle(self) -> Oracle:
+        """Return an oracle around the ball's own."""
+        return EpigraphOracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return the larger of ||x|| - t and t - r where that is positive."""
+        z = self._values(x)
+        if not np.isfinite(z).all():
+            return math.inf
+        return excess(max(self._norm(self.point(z)) - z[-1], z[-1] - self.radius))
+
+    def _centre(self) -> np.ndarray:
+        return np.zeros(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Epigraph({self.ball!r})"
+
+
+class EpigraphOracle(Oracle):
+    """The ball's oracle and a comparison; ``error`` is the ball's."""
+
+    def __init__(self, domain: Epigraph) -> None:
+        self.domain = domain
+        self.lower = domain.ball.oracle()
+
+    def __call__(self, G: Array) -> Atom:
+        domain = self.domain
+        Gx = domain.point(G)  # type: ignore[attr-defined]
+        S = self.lower(Gx)
+        self.error = self.lower.error
+        radius: float = domain.radius  # type: ignore[attr-defined]
+        away = S.inner(Gx) + float(G[-1]) * radius < 0.0
+        if isinstance(S, OneHot):
+            # The apex has two entries as well (zeros): an active set stacks vertices of one size.
+            index, value, top = (S.index, S.value, radius) if away else (0, 0.0, 0.0)
+            return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)
+        return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)  # type: ignore[attr-defined]

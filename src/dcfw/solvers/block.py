@@ -1,0 +1,314 @@
+"""Block-coordinate DC-FW: outer steps that move one block of a product of sets.
+
+On a product the FW gap is a sum, one term for each block, and the oracle falls apart into the blocks' own.
+So a step may stay inside one block: linearise g at x_t, minimise the surrogate f - <u_t, .> over block i with
+the other blocks fixed (the same inner loop as DC-FW's, on the block), and go on with the next one.  A block's
+gradient and vertex are often far cheaper than the whole ones, and each step sees the work of those before it.
+
+**Passes.**  The blocks are visited in passes.  A pass begins with the block gaps at x_t, all of them: their
+sum is the FW gap, which is tested, recorded and given to the tolerance rule.  Only there is convergence
+claimed.  Then come at most b outer steps, b the number of blocks:
+
+``"cyclic"``  the blocks in their order
+``"random"``  in a new random order in each pass
+``"gap"``     always the block with the largest known gap.  A block's gap is known from the start of the pass,
+              and from the end of the inner loop on it (none, if the loop ended without looking: the block is
+              done for this pass); what others did meanwhile is seen at the next pass, which begins as soon as
+              no known gap is worth a step
+
+The inner tolerance is shared out: a loop ends when its block's gap is at most a b-th of what DC-FW asks of
+the whole gap.  A block that meets that at once is passed over, which is no outer step.  At the start of a
+pass the whole gap is above the tolerance, so some block is not passed over: a run never spins.
+
+**g is linearised once in each outer step**, at x_t and as a whole, although only one block of the subgradient
+is used: g need not be separable, and a fresh tangent is a closer surrogate than an old one.
+
+**Counts.**  ``n_lmo`` counts calls of a block's oracle; b of them, one for each block, are one call of the
+whole set's (``n_lmo / b`` compares with the other methods).  ``n_lmo_blocks`` has them block by block.  No
+block is asked twice at the same x_t: the vertices that start a pass are those of its first step.  Gradients
+of f in one block, and updates of the whole gradient, count one each.
+
+**Certificates.**  gap_DC(x_t) is at most the FW gap, where that is known (else the history has nan), and at
+least the decrease of the surrogate in one block, where g is differentiable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of
+from dcfw.result import Status
+from dcfw.sets.atoms import Atom
+from dcfw.sets.base import Oracle
+from dcfw.sets.product import Product, ProductOracle
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.dcfw import Iterate, certificate
+from dcfw.solvers.loop import State
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.restriction import QuadraticPart, Slot, SmoothPart
+from dcfw.solvers.run import Run, Stop
+
+ORDERS = ("cyclic", "random", "gap")
+
+
+@dataclass(frozen=True)
+class Block:
+    """DC-FW on one block of a :class:`dcfw.sets.Product` at a time (``method="block"``).
+
+    Parameters
+    ----------
+    order : {"cyclic", "random", "gap"}
+        Which block is next; ``"random"`` draws from the ``rng`` of :func:`dcfw.minimize`.
+    steps : int, optional
+        How many Frank-Wolfe steps an outer step may take on its block.  Default: until the block's share of
+        the inner tolerance is met.  1 is block-coordinate Frank-Wolfe with g linearised in every step.
+
+    Notes
+    -----
+    Phi never increases with steps that descend (all but ``"open-loop"``).  With ``inner="away"``,
+    ``"pairwise"`` or ``"blended"`` each block has an active set of its own, kept from visit to visit.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> from dcfw.solvers.block import Block
+    >>> f = functions.LeastSquares(np.eye(4), np.array([0.7, 0.1, 0.2, 0.9]))
+    >>> g = functions.SquaredNorm(0.5)
+    >>> domain = sets.Product([sets.Simplex(2), sets.Box(0.0, 1.0, shape=2)])
+    >>> res = dcfw.minimize(f - g, domain, method=Block(order="gap"))
+    >>> res.success, res.x.round(3), res.n_lmo == sum(res.n_lmo_blocks)
+    (True, array([1. , 0. , 0.4, 1. ]), True)
+    """
+
+    order: str = "cyclic"
+    steps: int | None = None
+    name = "block"
+    needs_split = True
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.order, "order", ORDERS)
+        if self.steps is not None:
+            _validate.integer(self.steps, "steps", low=1)
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        blocks = Blocks(problem, run, self.steps)
+        while True:  # a pass
+            gaps = blocks.measure()
+            for i in self._agenda(blocks, gaps, problem.rng):
+                if blocks.exhausted():
+                    break
+                gaps[i] = blocks.step(i)
+
+    def _agenda(self, blocks: Blocks, gaps: list[float], rng: np.random.Generator) -> Iterator[int]:
+        """Yield the blocks of one pass; ``gaps`` is kept up to date by whoever visits them."""
+        if self.order == "gap":
+            for _ in gaps:
+                i = int(np.argmax(gaps))
+                if blocks.idle(gaps[i]):
+                    return
+                yield i
+        else:
+            count = len(gaps)
+            yield from range(count) if self.order == "cyclic" else map(int, rng.permutation(count))
+
+
+class Blocks:
+    """The iterate x_t of a run, block by block, and the two things done with it: measure, and step."""
+
+    def __init__(self, problem: Problem, run: Run, steps: int | None) -> None:
+        product = problem.domain
+        if not isinstance(product, Product):
+            raise ValueError(
+                f"method 'block' needs a domain with blocks: domain must be a sets.Product, got {product!r}; "
+                "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
+            )
+        self.problem, self.run = problem, run
+        self.max_steps = run.max_inner if steps is None else min(steps, run.max_inner)
+        self.slots = [Slot(product, i) for i in range(len(product.sets))]
+        self.count = len(self.slots)
+        if run.max_lmo < self.count:
+            raise ValueError(
+                f"max_lmo must be at least {self.count} for method 'block' here: each of the {self.count} "
+                "blocks is asked once before the first step"
+            )
+        oracle = run._oracle
+        assert isinstance(oracle, ProductOracle)
+        self.oracles = [Remembering(own) for own in oracle.oracles]
+        part = QuadraticPart if problem.f.affine_grad else SmoothPart
+        self.parts: list[Any] = [part(problem.f, slot) for slot in self.slots]
+        self.rules = [
+            problem.rule.bind(part.f, slot.domain) for part, slot in zip(self.parts, self.slots, strict=True)
+        ]
+        self.loops = [_loop_of_one_block(problem.inner) for _ in self.slots]
+        x = problem.x0
+        self.x_t = Iterate(x, run.grad_f(problem.f, x), None, run.linearise(problem.g, x))
+        self.z = [slot.of(x) for slot in self.slots]
+        self.measured = False
+        self.fresh: set[int] = set()
+        """The blocks whose oracle has answered at x_t."""
+        self.since_resync = 0
+        run.extra["n_lmo_blocks"] = [0] * self.count
+
+    # -- the whole gap ------------------------------------------------------------------------------------
+
+    def measure(self) -> list[float]:
+        """Return the block gaps at x_t; record their sum and end the run where that is due."""
+        run = self.run
+        if self.since_resync >= run.resync_period:
+            # Rounding adds up in the whole gradient, which follows the blocks: start it afresh now and then.
+            self.x_t = self.x_t._replace(grad=self.problem.f.grad(self.x_t.x))
+            run.n_resync += 1
+            self.since_resync = 0
+        G = self.x_t.grad - self.x_t.u.slope
+        gaps = []
+        for i, slot in enumerate(self.slots):
+            with self._only(i):
+                gaps.append(run.lmo(slot.of(G), self.z[i])[1])
+        self._visit(sum(gaps))
+        if run.n_lmo + self.count > run.max_lmo:  # after another step its gap could not be measured
+            raise Stop(Status.MAX_LMO)
+        run.tolerance(self.problem.tolerance, None if run.rule is None else run.eps, sum(gaps))
+        self.measured = True
+        return gaps
+
+    def _visit(self, gap: float) -> None:
+        run, x_t = self.run, self.x_t
+        f_t = self._value()
+        fun = f_t - x_t.u.value
+        if run.best is not None and math.isnan(run.best[2]) and not math.isnan(gap):
+            # Of points that are equal but for rounding, or if it ends the run, the one whose gap is known.
+            tie = fun <= run.best[0] + 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
+            if tie or (run.threshold is not None and gap <= run.threshold):
+                run.best = None
+        run.visit(x_t.x, fun, gap)
+        if math.isnan(gap):
+            run.history.rows[-1][5] = run.eps
+
+    def _value(self) -> float:
+        """Return f(x_t), which is computed at most once."""
+        x, grad, known, _, _ = self.x_t
+        f_t = self.run.value_of(self.problem.f, x, grad, known)
+        self.x_t = self.x_t._replace(value=f_t)
+        return f_t
+
+    def idle(self, gap: float) -> bool:
+        """Tell whether a block with this gap meets its share of the tolerance without a step."""
+        return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
+
+    def exhausted(self) -> bool:
+        """Tell whether a budget asks for the whole gap now instead of another step."""
+        run = self.run
+        # A step takes a call of the oracle to begin with, and a measurement afterwards.
+        return not self.measured and (run.nit >= run.maxiter or run.n_lmo + 1 + self.count > run.max_lmo)
+
+    # -- one outer step -----------------------------------------------------------------------------------
+
+    def step(self, i: int) -> float:
+        """Minimise the surrogate over block i and return the block's gap there; x_t is x_{t+1} then.
+
+        A block that meets its share of the tolerance stays as it is.
+        """
+        run = self.run
+        try:
+            X = self._minimise_surrogate(i)
+        except Stop as stop:
+            if (
+                stop.status is Status.NO_PROGRESS
+                and not self.measured
+                and run.n_lmo + self.count <= run.max_lmo
+            ):
+                self.measure()  # other blocks may tell that the run has converged
+            raise
+        if X.k == 1:
+            return X.gap
+        low, high = certificate(X, self.x_t.u)
+        run.certify(low, high if self.count == 1 else math.inf)
+        run.nit += 1
+        self._move(i, X)
+        return X.gap if math.isfinite(X.gap) else 0.0
+
+    def _minimise_surrogate(self, i: int) -> State:
+        run, part, rule = self.run, self.parts[i], self.problem.tolerance
+        x, grad, _, u, _ = self.x_t
+        slot, z = self.slots[i], self.z[i]
+        f_t = self._value()
+        with self._only(i):
+            grad_z, others = part.begin(run, x, z, grad)
+            linear = slot.of(u.slope) if others is None else slot.of(u.slope) - others
+            loop: Iterator[State] = self.loops[i](
+                run, part.f, z, grad_z, self.rules[i], linear=linear, value=f_t, max_steps=self.max_steps
+            )
+            for X in loop:
+                if rule.enough(self.count * X.gap, run.eps, X.decrease):
+                    break
+                if X.k == 1 and not self.measured:
+                    self._visit(math.nan)
+        return X
+
+    def _move(self, i: int, X: State) -> None:
+        run, problem, part = self.run, self.problem, self.parts[i]
+        old = self.x_t
+        x = self.slots[i].put(old.x, X.x)
+        grad = part.end(run, x, old.grad, self.z[i], X.x, X.grad)
+        value = None if problem.f.affine_grad else X.value
+        self.x_t = Iterate(x, grad, value, run.linearise(problem.g, x))
+        self.z[i] = X.x
+        self.since_resync += 1
+        self.measured = False
+        self.fresh.clear()
+        run.current = SimpleNamespace(x=x)
+
+    @contextmanager
+    def _only(self, i: int) -> Iterator[None]:
+        """Have the run see block i as if it were the whole problem.
+
+        What is left of the LMO budget is less by what a measurement needs, so that the gap of the point that
+        is returned is known.
+        """
+        run, slot = self.run, self.slots[i]
+        whole = run._oracle, run.shape, run.max_lmo
+        run._oracle, run.shape, run.max_lmo = self.oracles[i], slot.shape, run.max_lmo - (self.count - 1)
+        current, calls = run.current, run.n_lmo
+        run.current = None
+        if i in self.fresh:  # the first answer is known, and has been counted
+            self.oracles[i].recall = True
+            run.n_lmo -= 1
+        self.fresh.add(i)
+        try:
+            yield
+        finally:
+            run._oracle, run.shape, run.max_lmo = whole
+            run.extra["n_lmo_blocks"][i] += run.n_lmo - calls
+            if run.current is not None:  # a point of the block, reached before the run ended
+                current = SimpleNamespace(x=slot.put(self.x_t.x, run.current.x))
+            run.current = current
+
+
+class Remembering(Oracle):
+    """A block's oracle that gives its last answer again where it is told to ``recall``."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.recall = False
+        self._last: Atom | None = None
+
+    def __call__(self, G: Array) -> Atom:
+        if not self.recall or self._last is None:
+            self._last = self.oracle(G)
+        self.recall = False
+        self.error = self.oracle.error
+        return self._last
+
+
+def _loop_of_one_block(inner: Any) -> Any:
+    """Return the inner loop for one block: an active set belongs to one block only."""
+    return ActiveLoop(inner.rule, inner.lazy, inner.cap) if isinstance(inner, ActiveLoop) else inner

@@ -1,0 +1,131 @@
+"""Estimates of the gradient of a finite sum or a stream, from a batch of samples at a time.
+
+An estimator is called with x_0, x_1, ... in turn and returns an estimate v_t of grad F(x_t):
+
+``Minibatch``  the batch's own gradient: unbiased; the noise falls as batches grow
+``Momentum``   (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t): averages old gradients, at the price of a lag
+               (Mokhtari, Hassani and Karbasi 2020)
+``Spider``     v_{t-1} + grad F_B(x_t) - grad F_B(x_{t-1}), afresh from a large batch every ``period`` steps
+               (Fang et al. 2018; Yurtsever, Sra and Cevher 2019)
+``Storm``      (1 - rho_t) (v_{t-1} - grad F_B(x_{t-1})) + grad F_B(x_t): the two ideas together, without
+               large batches (Cutkosky and Orabona 2019)
+
+The weights are Mokhtari et al.'s rho_t = 4 / (t + 8)^(2/3).  Batches have ``ceil(batch growth^t)`` samples.
+One that holds all m components gives the gradient itself, whatever the estimator (``exact``).
+
+Samples are counted one by one: a component's gradient at one point is one sample, so that the differences of
+the last two estimators cost two for each component in the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array
+from dcfw.functions.base import Linearisation
+
+LARGE = 1e15
+"""Batches of a stream grow no further than this (or the exponential would overflow)."""
+
+
+class Samples:
+    """A finite sum or stream with a generator and a count: every gradient taken comes through here."""
+
+    def __init__(self, source: Any, rng: np.random.Generator) -> None:
+        self.source = source
+        self.m: int | None = source.m
+        self.rng = rng
+        self.n_samples = 0
+
+    def whole(self, size: int) -> bool:
+        return self.m is not None and size >= self.m
+
+    def draw(self, size: int) -> Any:
+        return None if self.whole(size) else self.source.draw(self.rng, size)
+
+    def linearise(self, x: Array, batch: Any, size: int) -> Linearisation:
+        """Return mean value and gradient over a batch of ``size`` samples (all of them, if it is None)."""
+        self.n_samples += size if self.m is None else min(size, self.m)
+        answer: Linearisation = self.source.batch_linearise(x, batch)
+        return answer
+
+
+class Minibatch:
+    """The gradient of a batch; the base of the others."""
+
+    exact = False
+    """Whether the last estimate is the gradient itself."""
+
+    def __init__(self, samples: Samples, batch: int, growth: float, period: int) -> None:
+        self.samples, self.batch, self.growth, self.period = samples, batch, growth, period
+        self.t = 0
+        self.x: Array = None
+        self.v: Array = None
+
+    def size(self, t: int) -> int:
+        """Return how many samples the batch of step t has."""
+        size = self.batch * self.growth**t if t * math.log(self.growth) < 30.0 else LARGE
+        return math.ceil(min(size, LARGE if self.samples.m is None else self.samples.m))
+
+    def __call__(self, x: Array) -> Linearisation:
+        """Return an estimate of F(x) and of its gradient; to be called once for each iterate."""
+        size = self.size(self.t)
+        batch = self.samples.draw(size)
+        here = self.samples.linearise(x, batch, size)
+        self.exact = self.samples.whole(size)
+        if self.v is not None and not self.exact:
+            here = here._replace(slope=self.combine(here.slope, batch, size))
+        self.x, self.v = x, here.slope
+        self.t += 1
+        return here
+
+    def combine(self, here: Array, batch: Any, size: int) -> Array:
+        """Return v_t from the batch's gradient at x_t and what is known from before."""
+        return here
+
+    def before(self, batch: Any, size: int) -> Array:
+        """Return the batch's gradient at x_{t-1}."""
+        return self.samples.linearise(self.x, batch, size).slope
+
+    def rho(self) -> float:
+        return min(4.0 * math.pow(self.t + 8.0, -2.0 / 3.0), 1.0)
+
+
+class Momentum(Minibatch):
+    """See the module's text."""
+
+    def combine(self, here: Array, batch: Any, size: int) -> Array:
+        rho = self.rho()
+        return (1.0 - rho) * self.v + rho * here
+
+
+class Spider(Minibatch):
+    """See the module's text.  A stream's large batches have ``period`` times the samples of the others."""
+
+    def size(self, t: int) -> int:
+        if t % self.period:
+            return super().size(t)
+        return self.samples.m or self.period * super().size(t)
+
+    def combine(self, here: Array, batch: Any, size: int) -> Array:
+        if self.t % self.period == 0:
+            return here
+        return self.v + here - self.before(batch, size)
+
+
+class Storm(Minibatch):
+    """See the module's text."""
+
+    def combine(self, here: Array, batch: Any, size: int) -> Array:
+        return here + (1.0 - self.rho()) * (self.v - self.before(batch, size))
+
+
+ESTIMATORS: dict[str, type[Minibatch]] = {
+    "minibatch": Minibatch,
+    "momentum": Momentum,
+    "spider": Spider,
+    "storm": Storm,
+}

@@ -1,0 +1,149 @@
+"""A function of several blocks as a function of one of them, the others held fixed.
+
+For a quadratic f with Hessian H, f as a function of block i has the Hessian H_ii wherever the other blocks
+stand; they only add a linear term.  So there is one quadratic q_i for the whole solve, with its own cheap
+gradients (n_i^2 operations, or a column of H_ii at a vertex with one nonzero), and near x
+
+    f(z in place of x_i) = q_i(z) + <c_i, z> + a constant,     c_i = (grad f(x))_i - grad q_i(x_i),
+
+where c_i is what the other blocks contribute.  A solver puts c_i where it has a linear term anyway.  When
+block i has moved by d, the gradient of f in all blocks changes by H_{:,i} d, n n_i operations.
+
+Any other f is evaluated with the block put into its place; its gradient comes whole and is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, like, namespace
+from dcfw.functions.base import Function, Scaled, Sum, Zero
+from dcfw.functions.quadratic import LeastSquares, Quadratic, SquaredNorm
+from dcfw.sets.product import Product
+from dcfw.solvers.run import Run
+
+Change = Callable[[Array], Array]
+"""H_{:,i}, the map from a (flat) change of block i to the change of the whole gradient."""
+
+
+class Slot:
+    """One block of a product: where it stands in the flat vector, and in what shape."""
+
+    def __init__(self, product: Product, index: int) -> None:
+        self.domain: Any = product.sets[index]
+        self.shape = product.shapes[index]
+        self.size = product.shape[0]
+        self.slice: slice = product._slices[index]
+        self.whole = len(product.sets) == 1 and self.shape == product.shape
+
+    def of(self, x: Array) -> Array:
+        """Return the block of a flat vector, in its own shape."""
+        part = x[self.slice]
+        return part if len(self.shape) == 1 else namespace(x).reshape(part, self.shape)
+
+    def put(self, x: Array, z: Array) -> Array:
+        """Return a copy of the flat vector x with z as its block."""
+        xp = namespace(x)
+        concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
+        return concatenate([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])
+
+    def alone(self, z: Array) -> Array:
+        """Return the flat vector with z as its block and zeros elsewhere."""
+        return self.put(like(np.zeros(self.size), z), z)
+
+
+class QuadraticPart:
+    """A quadratic f as a function of one block: q_i, its gradient where the block stands, and H_{:,i}."""
+
+    def __init__(self, f: Function, slot: Slot) -> None:
+        self.whole_f, self.slot = f, slot
+        self.f, self._change = (f, None) if slot.whole else _structure(f, slot)
+        self._grad: Array | None = None
+
+    def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, Array | None]:
+        """Return the gradient of q_i at z, and c_i (None if there are no other blocks)."""
+        if self.slot.whole:
+            return grad, None
+        if self._grad is None:
+            self._grad = run.grad_f(self.f, z)
+        return self._grad, self.slot.of(grad) - self._grad
+
+    def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
+        """Return the whole gradient at x, where the block has gone from z to new."""
+        if self.slot.whole:
+            return grad_new
+        self._grad = grad_new
+        if self._change is None:
+            return run.grad_f(self.whole_f, x)
+        run.n_grad_f += 1
+        return grad + self._change(namespace(new).reshape(new - z, (-1,)))
+
+
+class SmoothPart:
+    """Any differentiable f as a function of one block."""
+
+    def __init__(self, f: Function, slot: Slot) -> None:
+        self.whole_f, self.slot = f, slot
+        self.f: Function = _Inserted(f, slot)
+
+    def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, None]:
+        self.f = _Inserted(self.whole_f, self.slot, x)
+        return self.slot.of(grad), None
+
+    def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
+        assert isinstance(self.f, _Inserted)
+        known = self.f.last
+        # The loop has just asked for the gradient at its last point, unless a user's loop ends otherwise.
+        return known[1] if known is not None and known[0] is new else run.grad_f(self.whole_f, x)
+
+
+class _Inserted(Function):
+    """f with a block put into its place in x, or among zeros; the last gradient is kept whole."""
+
+    def __init__(self, f: Function, slot: Slot, x: Array | None = None) -> None:
+        self.whole_f, self.slot, self.x = f, slot, x
+        self.convex, self.affine_grad = f.convex, f.affine_grad
+        self.last: tuple[Array, Array] | None = None
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self.whole_f.lipschitz
+
+    def _insert(self, z: Array) -> Array:
+        return self.slot.alone(z) if self.x is None else self.slot.put(self.x, z)
+
+    def value(self, z: Array) -> float:
+        return self.whole_f.value(self._insert(z))
+
+    def grad(self, z: Array) -> Array:
+        whole = self.whole_f.grad(self._insert(z))
+        self.last = (z, whole)
+        return self.slot.of(whole)
+
+
+def _structure(f: Function, slot: Slot) -> tuple[Function, Change | None]:
+    """Return q_i, and H_{:,i} where it is had for less than a gradient of f."""
+    s = slot.slice
+    if isinstance(f, Quadratic) and not f._operator:
+        rows = f.A[s, :]
+        return Quadratic(rows[:, s], convex=True), lambda d: rows.T @ d
+    if isinstance(f, LeastSquares) and not f._operator:
+        A, columns = f.A, f.A[:, s]
+        return LeastSquares(columns, 0.0 * f.b), lambda d: A.T @ (columns @ d)
+    if isinstance(f, SquaredNorm | Zero):
+        scale = f.scale if isinstance(f, SquaredNorm) else 0.0
+        return f, lambda d: slot.alone(scale * d)
+    if isinstance(f, Scaled) and f.affine_grad:
+        q, change = _structure(f.function, slot)
+        weight = f.scale
+        return weight * q, None if change is None else lambda d: weight * change(d)
+    if isinstance(f, Sum):
+        parts = [_structure(term, slot) for term in f.terms]
+        changes = [change for _, change in parts]
+        known = [change for change in changes if change is not None]
+        whole = Sum([q for q, _ in parts])
+        return whole, (lambda d: sum(change(d) for change in known)) if len(known) == len(changes) else None
+    return _Inserted(f, slot), None

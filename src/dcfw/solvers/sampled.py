@@ -1,0 +1,213 @@
+"""One run on samples: the estimated oracle, and what is known for certain about the iterates.
+
+The stochastic methods (:mod:`dcfw.solvers.stochastic`) are written as if the estimate were the gradient.
+:class:`Sampled` stands between them and the :class:`~dcfw.solvers.run.Run`: it takes the objective apart,
+counts samples, keeps estimates from passing for certificates, and confirms a gap before a run ends on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero
+from dcfw.result import Result, Status
+from dcfw.solvers.estimators import ESTIMATORS, Minibatch, Samples
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run, Stop
+
+ESTIMATE = "the gradient estimate behind the gap is exact, which it is only on average"
+
+FRESH = 1000
+"""How many fresh samples of a stream confirm a gap at least."""
+
+
+class Sampled:
+    """One run's objective with an estimated gradient, and what is known for certain about its iterates."""
+
+    def __init__(self, method: Any, problem: Problem, run: Run) -> None:
+        self.method, self.run = method, run
+        source, self.weight, self.rest, self.g = decompose(problem.phi, method.name)
+        self.smooth_part = (
+            problem.phi.f if isinstance(problem.phi, DC) and problem.phi.whole is None else problem.phi
+        )
+        self.samples = Samples(source, _validate.generator(problem.rng))
+        m = source.m
+        batch = method.batch if method.batch is not None else 64 if m is None else math.isqrt(m - 1) + 1
+        period = method.period
+        if period is None:
+            # For a finite sum the small batches between two large ones cost one epoch as well.
+            period = 32 if m is None else max(2, 1 + m // (2 * batch))
+        self.estimator = ESTIMATORS[method.estimator](self.samples, batch, method.growth, period)
+        self.budget = math.inf if method.epochs is None else method.epochs * (m or 1)
+        self.n_estimates = 0
+        self.threshold: float | None = None
+        self.certified = False
+        self.known = run.dc_gap, run.dc_gap_nit
+        self.confirmed_at = 0
+        self.u = Linearisation(0.0, 0.0, True)
+
+    # -- the oracle -----------------------------------------------------------------------------------
+
+    @property
+    def exact(self) -> bool:
+        return self.estimator.exact
+
+    def estimate(self, x: Array) -> tuple[Array, float]:
+        """Return an estimate of grad F + grad c and one of phi(x), both from one batch; u_t is in ``u``."""
+        F = self.estimator(x)
+        self.n_estimates += 1
+        self.run.n_grad_f = self.n_estimates
+        if not math.isfinite(F.value):
+            self.run.bad("the value of a batch", F.value)
+        self.u = self.run.linearise(self.g, x)
+        return self._total(x, F)
+
+    def _total(self, x: Array, F: Linearisation) -> tuple[Array, float]:
+        p, phi = self.weight * F.slope, self.weight * F.value
+        for term in self.rest:
+            c = term.linearise(x)
+            p, phi = p + c.slope, phi + c.value
+        return p, phi - self.u.value
+
+    def smoothness(self) -> float:
+        """Return the expected smoothness of F for the size of a batch, plus the constants of the rest."""
+        F, m = self.samples.source, self.samples.m
+        rest = Sum(self.rest).lipschitz if self.rest else 0.0
+        if F.lipschitz is None or rest is None:
+            raise ValueError(
+                f"method {self.method.name!r} needs a Lipschitz constant of every smooth term's gradient: "
+                "state lipschitz= (and lipschitz_max=) in the FiniteSum or Stream, or pass Stochastic(L=...)"
+            )
+        worst = F.lipschitz if F.lipschitz_max is None else max(F.lipschitz_max, F.lipschitz)
+        t = max(self.estimator.t - 1, 0)
+        b = min(Minibatch.size(self.estimator, t), m or math.inf)
+        if m is None:
+            L = worst / b + (1.0 - 1.0 / b) * F.lipschitz
+        elif b >= m:
+            L = F.lipschitz
+        else:
+            L = ((m - b) * worst + m * (b - 1) * F.lipschitz) / (b * (m - 1))
+        return self.weight * L + rest or 1.0  # a linear objective: any L will do
+
+    # -- milestones -------------------------------------------------------------------------------------
+
+    def visit(self, x: Array, phi: float, gap: float) -> None:
+        """Record an iterate; end the run if its gap, confirmed if need be, meets the tolerance."""
+        run = self.run
+        if self.threshold is None:
+            self.threshold = max(run.tol, run.rtol * gap)
+        run.threshold = self.threshold if self.exact else -math.inf  # an estimate has to be confirmed first
+        self._count()
+        self.certified = self.exact
+        run.best = None  # the last iterate is the one returned
+        try:
+            run.visit(x, phi, gap)
+        finally:
+            if not self.exact:
+                run.dc_gap, run.dc_gap_nit = self.known
+                run.history.rows[-1][4] = math.inf
+            self.known = run.dc_gap, run.dc_gap_nit
+        if not self.exact and gap <= self.threshold and self._may_confirm():
+            self._confirm(x)
+        if self.samples.n_samples >= self.budget:
+            raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")
+
+    def _may_confirm(self) -> bool:
+        """Tell whether enough samples have been drawn since the last time to afford it."""
+        return self.samples.n_samples - self.confirmed_at >= (self.samples.m or self.confirmed_at)
+
+    def _confirm(self, x: Array, ending: bool = False) -> None:
+        """Measure the FW gap at x with the whole gradient; end the run if it meets the tolerance.
+
+        A stream's is measured with fresh samples, as many as there have been so far: the estimate at hand may
+        have converged to the minimiser of the few samples that it was made from.
+        """
+        run, samples = self.run, self.samples
+        size = samples.m or max(samples.n_samples, FRESH)
+        p, phi = self._total(x, samples.linearise(x, samples.draw(size), size))
+        self.confirmed_at = samples.n_samples
+        kept = run.lmo_error
+        _, gap = run.lmo(p - self.u.slope, x)
+        run.lmo_error = kept  # it goes with the vertex that the next step makes for
+        self._count()
+        met = gap <= (self.threshold or 0.0)
+        if ending or met:
+            run.best = (phi, x, gap)
+            run.history.rows[-1][1:3] = [phi, gap]
+            if samples.m is not None:
+                self.certified = True
+                run.dc_gap, run.dc_gap_nit = (0.0, gap), run.nit
+                run.history.rows[-1][3:5] = [0.0, gap]
+        if met:
+            raise Stop(Status.CONVERGED)
+        if run.n_lmo >= run.max_lmo and not ending:
+            raise Stop(Status.MAX_LMO)
+
+    def _count(self) -> None:
+        n = self.samples.n_samples
+        self.run.extra.update(n_samples=n, epochs=n / (self.samples.m or 1))
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Sampled:
+        run = self.run
+        if run.callback is not None:
+            run.callback = self._reporting(run.callback)
+        return self
+
+    def _reporting(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the user's callback, told the samples besides."""
+
+        def told(intermediate: Result) -> None:
+            intermediate.update(self.run.extra)
+            if not self.exact:  # the estimated gap is no bound
+                intermediate.dc_gap, intermediate.dc_gap_nit = self.known
+            callback(intermediate)
+
+        return told
+
+    def __exit__(self, kind: Any, stop: Any, trace: Any) -> None:
+        run = self.run
+        try:
+            # A point within an inner loop has no gap, and its value would be compared with an estimate.
+            run.current = None
+            if (
+                self.method.certify
+                and self.samples.m is not None
+                and not self.certified
+                and run.best is not None
+                and isinstance(stop, Stop)
+                and stop.status is Status.MAXITER
+                and run.n_lmo < run.max_lmo
+            ):
+                self._confirm(run.best[1], ending=True)
+        finally:
+            self._count()
+            run.extra["conditional"] = "" if self.certified else ESTIMATE
+
+
+def decompose(phi: Function, method: str) -> tuple[Any, float, list[Function], Function]:
+    """Return F, its weight, the other smooth terms, and g, for phi = weight F + terms - g."""
+    while isinstance(phi, DC) and phi.whole is not None:
+        phi = phi.whole
+    upper, g = (phi.f, phi.g) if isinstance(phi, DC) else (phi, Zero())
+    found: list[tuple[Any, float]] = []
+    rest: list[Function] = []
+    for term in upper.terms if isinstance(upper, Sum) else (upper,):
+        core, weight = (term.function, term.scale) if isinstance(term, Scaled) else (term, 1.0)
+        if hasattr(core, "batch_linearise"):
+            found.append((core, weight))
+        else:
+            rest.append(term)
+    if len(found) != 1 or found[0][1] < 0.0:
+        raise ValueError(
+            "objective must have one FiniteSum or Stream among its terms (with a positive factor) for method "
+            f"{method!r}, got {phi!r}; join several into one FiniteSum(m, value, batch_grad)"
+        )
+    if not all(term.differentiable for term in rest):
+        raise ValueError(f"objective must be smooth but for what is subtracted from it, got {phi!r}")
+    return *found[0], rest, g

@@ -1,0 +1,207 @@
+"""Stochastic DC-FW: sliding on gradients that are estimated from samples; and stochastic Frank-Wolfe.
+
+The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or a :class:`~dcfw.functions.Stream`, c any
+smooth terms besides, g convex (the part that a DC penalty subtracts, say).  Both methods replace grad F(x_t)
+by an estimate (:mod:`dcfw.solvers.estimators`), take c and g as they are, and write
+
+    v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t,    u_t a subgradient of g at x_t.
+
+* :class:`Stochastic` is DC-FW on the sliding split: an inner Frank-Wolfe loop minimises
+  L/2 ||x||^2 - <L x_t - v_t, x>.  All of its steps use the one estimate, so that an outer step costs one
+  batch, however many calls of the linear oracle it takes.  With batches that hold everything it *is* DC-FW on
+  ``splits.sliding``, iterate by iterate.
+* :class:`SFW` makes one step towards the vertex for v_t, and pays for a new estimate in each.
+
+L has to cover the noise: with a batch of b of m components, drawn without replacement, it is the expected
+smoothness (Gower et al. 2019)
+
+    L(b) = (m - b) / (b (m - 1)) * lipschitz_max  +  m (b - 1) / (b (m - 1)) * lipschitz,
+
+which falls from the components' constant for b = 1 to the mean's for b = m.
+
+**What is certain.**  The FW gap in the history is that of the estimate.  Before a run ends as converged, the
+gap is measured with the whole gradient of a finite sum (at most once an epoch; these samples are counted),
+and when it ends for want of iterations or epochs, too (``certify=False`` saves that).  A stream has nothing
+but estimates: its gap is confirmed with fresh samples.  If the gap of a result is an estimate,
+``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, not the one of lowest value,
+since values on the way are estimates as well; ``fun`` is the value at x.  ``n_samples`` and ``epochs`` say
+what the gradients have cost, in the result and in the callback (for a stream, an epoch is one sample).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dcfw import _validate, steps
+from dcfw._arrays import Array
+from dcfw.functions.base import Zero
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.result import Status
+from dcfw.solvers.estimators import ESTIMATORS
+from dcfw.solvers.loop import State, frank_wolfe
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.sampled import Sampled
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What the two methods have in common.
+
+    Parameters
+    ----------
+    batch : int, optional
+        The first batch's number of samples; the square root of m (64 for a stream) unless given.
+    growth : float
+        Batches grow by this factor from step to step.
+    estimator : {"minibatch", "momentum", "spider", "storm"}
+        See :mod:`dcfw.solvers.estimators`.
+    epochs : float, optional
+        The budget: so many times m samples (so many samples, for a stream).  No step is begun beyond it.
+    period : int, optional
+        Steps between SPIDER's large batches; unless given, as many as use up as many samples as a large one.
+    certify : bool
+        Whether to measure the gap with a whole gradient at the end.
+    """
+
+    batch: int | None = None
+    growth: float = 1.05
+    estimator: str = "momentum"
+    epochs: float | None = None
+    period: int | None = None
+    certify: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch is not None:
+            _validate.integer(self.batch, "batch", low=1)
+        if self.period is not None:
+            _validate.integer(self.period, "period", low=1)
+        _validate.scalar(self.growth, "growth", low=1.0)
+        _validate.choice(self.estimator, "estimator", ESTIMATORS)
+        if self.epochs is not None:
+            _validate.scalar(self.epochs, "epochs", low=0.0, open_low=True)
+
+
+@dataclass(frozen=True)
+class Stochastic(Sampling):
+    """DC-FW on the sliding split with estimated gradients.
+
+    Parameters
+    ----------
+    L : float, optional
+        The constant of the sliding split in all steps; the expected smoothness L(b) unless given.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> from dcfw.solvers.stochastic import Stochastic
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((400, 5))
+    >>> loss = functions.FiniteSum.least_squares(A, A @ np.array([1.0, 0.0, -2.0, 0.0, 0.0]))
+    >>> method = Stochastic(batch=20, estimator="storm")
+    >>> res = dcfw.minimize(loss, sets.L1Ball(5, 3.0), method=method, inner="blended", rng=0)
+    >>> res.x.round(3) + 0.0, res.success, res.epochs < 5  # certified: that includes a whole gradient
+    (array([ 1.,  0., -2.,  0.,  0.]), True, True)
+    """
+
+    L: float | None = None
+    name = "stochastic"
+    needs_split = False
+    subgradients = True
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        if self.L is not None:
+            _validate.scalar(self.L, "L", low=0.0, open_low=True)
+        with Sampled(self, problem, run) as sampled:
+            x_t, grad, last = problem.x0, None, 0.0
+            while True:
+                p_t, phi_t = sampled.estimate(x_t)
+                L = self.L or sampled.smoothness()
+                if grad is None or last != L:  # one object for one L: an active set keeps what it knows of it
+                    square, last = SquaredNorm(L), L
+                    problem = replace(problem, f=square, step=problem.rule.bind(square, problem.domain))
+                    grad = square.grad(x_t)
+                linear = (
+                    square.grad(x_t) - p_t + sampled.u.slope
+                )  # L x_t - v_t, in the order of splits.sliding
+                x_t, grad = self._slide(problem, run, sampled, x_t, grad, linear, phi_t)
+                run.nit += 1
+
+    def _slide(
+        self,
+        problem: Problem,
+        run: Run,
+        sampled: Sampled,
+        x_t: Array,
+        grad: Array,
+        linear: Array,
+        phi_t: float,
+    ) -> tuple[Array, Array]:
+        """Return x_{t+1}, where the inner loop's gap meets the tolerance, and L x_{t+1}."""
+        square, frank_wolfe, rule, counted = problem.f, problem.inner, problem.tolerance, run.n_grad_f
+        X: State | None = None
+        try:
+            for X in frank_wolfe(
+                run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
+            ):
+                run.n_grad_f = counted  # the quadratic's gradients are nobody's samples
+                if X.k == 1:
+                    sampled.visit(x_t, phi_t, X.gap)
+                    run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
+                if rule.enough(X.gap, run.eps, X.decrease):
+                    break
+        except Stop as stop:
+            # That an estimate shows no way to go on says nothing about the next one.
+            if stop.status is not Status.NO_PROGRESS or sampled.exact:
+                raise
+        finally:
+            run.n_grad_f = counted
+        return (x_t, grad) if X is None else (X.x, X.grad)
+
+
+@dataclass(frozen=True)
+class SFW(Sampling):
+    """Stochastic Frank-Wolfe: one step towards the vertex for each gradient estimate.
+
+    Parameters
+    ----------
+    step : {"open-loop", "short"} or a rule from :mod:`dcfw.steps`
+        ``"open-loop"`` is 2/(t+2); ``"short"`` the Demyanov-Rubinov step with the estimated gap and the
+        Lipschitz constant of F + c.  Rules that look at values cannot work with estimates.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> from dcfw.solvers.stochastic import SFW
+    >>> loss = functions.FiniteSum.least_squares(np.eye(3), np.array([0.9, 0.1, 0.0]))
+    >>> res = dcfw.minimize(loss, sets.Simplex(3), method=SFW(batch=1, epochs=100), rng=1, tol=1e-3)
+    >>> res.success, res.n_samples, res.n_lmo
+    (True, 62, 26)
+    """
+
+    step: Any = "open-loop"
+    name = "sfw"
+    needs_split = False
+    subgradients = True
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        rule = steps.resolve(self.step)
+        if isinstance(rule, steps.Exact | steps.Backtracking):
+            raise ValueError(f"step of SFW must not look at values, which are estimates: got {rule!r}")
+        with Sampled(self, problem, run) as sampled:
+            phi: list[float] = [math.nan]
+
+            def minus_estimate(x: Array) -> Array:
+                p_t, phi[0] = sampled.estimate(x)
+                return sampled.u.slope - p_t
+
+            flat = Zero()  # all the slope is in the linear part, and there is no curvature to step by
+            step = rule.bind(sampled.smooth_part, problem.domain)
+            for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
+                run.nit = run.n_inner
+                run.n_grad_f = sampled.n_estimates
+                sampled.visit(X.x, phi[0], X.gap)
