@@ -1,22 +1,20 @@
 """The figures of the QAPLIB study: errors as in the paper, the heat map beside the published one, costs.
 
 Each function takes the rows (:class:`~dcfw.experiments.qap_tables.Runs`) and returns a Matplotlib figure;
-:func:`save` writes it as PNG and SVG.  Nothing here computes: the numbers come from
-:mod:`dcfw.experiments.qap_tables`.  A method has one colour, one marker and one line style in all figures;
-the colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
-
-Matplotlib is imported when a figure is drawn, and its global state is neither used nor changed.
+what all studies draw alike is in :mod:`dcfw.experiments.drawing`.  Nothing here computes: the numbers come
+from :mod:`dcfw.experiments.qap_tables`.  A method has one colour, one marker and one line style in all
+figures; the colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dcfw.experiments.drawing import drawing, save
 from dcfw.experiments.qap_tables import (
     COST_METHODS,
     PAPER_METHODS,
@@ -48,46 +46,6 @@ STYLES: dict[str, tuple[str, str, Any]] = {
 }
 """Method -> its colour, marker and line style."""
 
-_SETTINGS = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "figure.dpi": 100,
-    # The same figure gives the same SVG file, so that a change in a repository is a change of the data.
-    "svg.hashsalt": "dcfw",
-}
-
-
-@contextlib.contextmanager
-def _drawing() -> Iterator[Any]:
-    """Give the class of figures that need no screen, under our settings."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            'figures need Matplotlib: pip install "dcfw[plots]", or ask for the report without figures'
-        ) from error
-    # From the defaults, not from the user's style sheet: the files are to look the same everywhere.
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **_SETTINGS}):
-        yield Figure
-
-
-def save(figure: Any, folder: Path, name: str) -> list[str]:
-    """Write ``figure`` as PNG and SVG into ``folder`` and return the names of the two files."""
-    with _drawing():
-        figure.savefig(folder / f"{name}.png", dpi=180, facecolor="white")
-        figure.savefig(folder / f"{name}.svg", facecolor="white", metadata={"Date": None})
-    return [f"{name}.png", f"{name}.svg"]
-
 
 def draw_all(runs: Runs, folder: Path) -> list[str]:
     """Draw all figures for which there are rows and return the names of the files."""
@@ -110,7 +68,7 @@ def errors(runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0) -> Any:
     error = {m: {i: runs.table[m, i, seed][runs.error] for i in found.instances} for m in (a, b)}
     names = sorted(found.instances, key=lambda i: (error[b][i], error[a][i], i))
     panels = [list(part) for part in np.array_split(np.array(names), min(3, len(names)))]
-    with _drawing() as figure_class:
+    with drawing() as figure_class:
         figure = figure_class(figsize=(11.5, 2.6 * len(panels) + 0.7), layout="constrained")
         grid = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
         width = max(len(part) for part in panels)
@@ -173,7 +131,7 @@ def heat_maps(runs: Runs, methods: Sequence[str] = PAPER_METHODS) -> Any:
     ]
     beyond = min(share.values()) < min(scale), max(share.values()) > max(scale)
     same = one_block(ours)
-    with _drawing() as figure_class:
+    with drawing() as figure_class:
         figure = figure_class(figsize=(12.0, 6.0), layout="constrained")
         left, right = figure.subplots(1, 2)
         text = {pair: _cell_text(cell, same is None) for pair, cell in ours.items()}
@@ -261,7 +219,7 @@ def cost_panels(runs: Runs, seed: int = 0, max_n: int | None = 50) -> Any:
     methods = [m for m in COST_METHODS if m in found.table]
     solves = {m: np.maximum(runs.get("n_lmo", m, found.block)[:, 0], 1) for m in methods}
     seconds = {m: runs.get("seconds", m, found.block)[:, 0] for m in methods}
-    with _drawing() as figure_class:
+    with drawing() as figure_class:
         figure = figure_class(figsize=(11.5, 8.0), layout="constrained")
         (top_left, top_right), (low_left, low_right) = figure.subplots(2, 2)
         _boxes(top_left, methods, solves, "LAP solves per run")

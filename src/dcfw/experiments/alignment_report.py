@@ -1,0 +1,342 @@
+"""The report of the alignment study: the paper's three panels, the tables beside the published numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw.experiments.alignment import LONG, NOISE, RATES, SHORT
+from dcfw.experiments.store import Store, csv_text
+
+TITLES = {"dcfw": "DC-FW", "fw-k": "FW-K", "fw-m": "FW-M", "dcfw-exact": "DC-FW, exact steps"}
+PUBLISHED = {"dcfw": (10_000, 88, 0), "fw-k": (10_000, 10_000, 0), "fw-m": (10_000, 10_000, 19_990)}
+"""Calls of the oracle, subgradients of g, further values of phi, after 10^4 iterations."""
+PUBLISHED_QUALITY = 93.11
+AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "iterations": ("steps", lambda c: c["n_lmo"]),
+    "svds": ("SVDs (oracle calls and subgradients)", lambda c: np.add(c["n_lmo"], c["n_grad_g"])),
+    "time": ("seconds", lambda c: c["time"]),
+}
+
+Row = Mapping[str, Any]
+
+
+def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
+    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
+    with Store(store, readonly=True) as opened:
+        rows, versions = opened.rows("alignment"), opened.versions("alignment")
+    if not rows:
+        raise ValueError("the store has no row of the study 'alignment': run it first")
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = {part: [r for r in rows if r["part"] == part] for part in ("long", "rates", "choices")}
+    drawn: list[str] = []
+    for dataset in ("planted", "real"):
+        chosen = [r for r in parts["long"] if r["dataset"] == dataset]
+        if chosen:
+            drawn += draw_gaps(chosen, folder, f"gaps_{dataset}")
+    if parts["rates"]:
+        drawn += draw_rates(parts["rates"], folder)
+    plain = [{k: v for k, v in r.items() if k != "curve"} for r in rows]
+    curves = [
+        {"dataset": r["dataset"], "method": r["method"], **{k: v[i] for k, v in r["curve"].items()}}
+        for r in parts["long"]
+        for i in range(len(r["curve"]["gap"]))
+    ]
+    files = {
+        "rows.csv": csv_text(_rectangular(plain)),
+        "summary.json": json.dumps(summarise(parts), indent=2) + "\n",
+        "README.md": _readme(rows, parts, versions, drawn),
+    }
+    if curves:
+        files["curves.csv"] = csv_text(curves)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    return [folder / name for name in [*files, *drawn]]
+
+
+def _rectangular(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    columns = list(dict.fromkeys(name for r in rows for name in r))
+    return [{name: r.get(name, "") for name in columns} for r in rows]
+
+
+def gap_at(row: Row, axis: str, budget: float) -> float:
+    """Return the least gap that a run had shown by the time a budget was spent (inf before its first)."""
+    spent = np.asarray(AXES[axis][1](row["curve"]))
+    seen = int(np.searchsorted(spent, budget, side="right"))
+    return float(row["curve"]["least"][seen - 1]) if seen else float("inf")
+
+
+def equal_budgets(rows: Iterable[Row], axis: str, count: int = 12) -> list[dict[str, float]]:
+    """Return the least gaps of all methods at budgets that each of them has reached, on a log scale."""
+    runs = {r["method"]: r for r in rows}
+    spent = {m: np.asarray(AXES[axis][1](r["curve"])) for m, r in runs.items()}
+    low, high = max(float(s[0]) for s in spent.values()), min(float(s[-1]) for s in spent.values())
+    if not 0.0 < low < high:
+        return []
+    budgets = np.geomspace(low, high, count)
+    budgets[-1] = high
+    return [{"budget": float(b), **{m: gap_at(r, axis, b) for m, r in runs.items()}} for b in budgets]
+
+
+def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the tables as JSON values."""
+    return {
+        "counts": {
+            f"{r['dataset']}/{r['method']}": {
+                name: r[name] for name in ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
+            }
+            for r in parts["long"]
+        },
+        "equal_budgets": {
+            dataset: {
+                axis: equal_budgets([r for r in parts["long"] if r["dataset"] == dataset], axis)
+                for axis in AXES
+            }
+            for dataset in sorted({r["dataset"] for r in parts["long"]})
+        },
+        "quality": [
+            {k: r.get(k) for k in ("dataset", "method", "seed", "rate", "part", "lam", "scaling", "steps")}
+            | {k: v for k, v in r.items() if k.startswith(("map ", "vertex ", "full "))}
+            for part in parts.values()
+            for r in part
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------------- figures
+
+
+def _styles() -> dict[str, tuple[str, Any]]:
+    from dcfw.experiments.drawing import COLOURS, LINES
+
+    return {m: (COLOURS[k], LINES[k]) for k, m in enumerate(TITLES)}
+
+
+def draw_gaps(rows: list[dict[str, Any]], folder: Path, name: str) -> list[str]:
+    """Draw the least FW gap so far against steps, SVDs and time: the paper's three panels."""
+    from dcfw.experiments.drawing import drawing, save
+
+    styles = _styles()
+    with drawing() as figure_class:
+        figure = figure_class(figsize=(11.0, 3.6), layout="constrained")
+        panels = figure.subplots(1, 3, sharey=True)
+        for axes, (label, spent) in zip(panels, AXES.values(), strict=True):
+            for r in sorted(rows, key=lambda r: list(TITLES).index(r["method"])):
+                colour, line = styles[r["method"]]
+                axes.loglog(
+                    spent(r["curve"]), r["curve"]["least"], color=colour, linestyle=line, linewidth=1.7,
+                    label=TITLES[r["method"]],
+                )  # fmt: skip
+            axes.set_xlabel(label)
+            axes.xaxis.set_minor_formatter("")
+            axes.grid(True)
+        panels[0].set_ylabel("least FW gap so far")
+        r = rows[0]
+        figure.suptitle(
+            f"{r['dataset']} data: d = 300, {r['words']:,} words, {100 * r['rate']:g} % observed",
+            fontsize=10.5,
+        )
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        return save(figure, folder, name)
+
+
+def draw_rates(rows: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Draw gap and quality against the observation rate (mean and range over the seeds)."""
+    from dcfw.experiments.drawing import COLOURS, drawing, save
+
+    styles = _styles()
+    datasets = sorted({r["dataset"] for r in rows})
+    with drawing() as figure_class:
+        figure = figure_class(figsize=(8.6, 2.9 * len(datasets) + 0.6), layout="constrained")
+        grid = figure.subplots(len(datasets), 2, squeeze=False)
+        for line_of_axes, dataset in zip(grid, datasets, strict=True):
+            for method in TITLES:
+                chosen = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method)]
+                if not chosen:
+                    continue
+                colour, line = styles[method]
+                for axes, value in zip(line_of_axes, (lambda r: r["gap"], _percent), strict=True):
+                    _band(axes, chosen, value, colour, line, TITLES[method])
+            vertex = [r for r in rows if (r["dataset"], r["method"]) == (dataset, "dcfw")]
+            _band(
+                line_of_axes[1],
+                vertex,
+                lambda r: _percent(r, "vertex"),
+                COLOURS[6],
+                (0, (1, 1)),
+                "first vertex",
+            )
+            line_of_axes[0].set_yscale("log")
+            line_of_axes[0].set_ylabel(f"{dataset}\nleast FW gap")
+            line_of_axes[1].set_ylabel("mean cosine,\n% of full Procrustes")
+            for axes in line_of_axes:
+                axes.set_xscale("log")
+                axes.set_xticks(RATES, [f"{100 * rate:g} %" for rate in RATES])
+                axes.minorticks_off()
+                axes.grid(True)
+        for axes in grid[-1]:
+            axes.set_xlabel("entries observed")
+        handles, labels = grid[0, 1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        figure.suptitle(f"{SHORT:,} steps; mean and range over the seeds", fontsize=10.5)
+        return save(figure, folder, "rates")
+
+
+def _band(axes: Any, rows: list[dict[str, Any]], value: Any, colour: str, line: Any, label: str) -> None:
+    rates = sorted({r["rate"] for r in rows})
+    found = [[value(r) for r in rows if r["rate"] == rate] for rate in rates]
+    axes.plot(rates, [np.mean(v) for v in found], color=colour, linestyle=line, marker="o", ms=3, label=label)
+    axes.fill_between(rates, [min(v) for v in found], [max(v) for v in found], color=colour, alpha=0.15, lw=0)
+
+
+def _percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
+    return 100.0 * float(row[f"{name} {measure}"]) / float(row[f"full {measure}"])
+
+
+# -------------------------------------------------------------------------------------------- README
+
+
+def _readme(
+    rows: list[dict[str, Any]],
+    parts: Mapping[str, list[dict[str, Any]]],
+    versions: Iterable[Mapping[str, str]],
+    drawn: list[str],
+) -> str:
+    software = "; ".join(", ".join(f"{k} {v}" for k, v in sorted(entry.items())) for entry in versions)
+    lines = [
+        "# Alignment of partially observed embeddings",
+        "",
+        f"{len(rows)} runs, {sum(r['seconds'] for r in rows) / 60:.0f} minutes of solving, float64, one BLAS "
+        f"thread. Planted: E2 = Q E1 + {NOISE:g} N, d = 300, 10,000 Gaussian words. Real: English word2vec "
+        "and French fastText vectors (unit rows unless said otherwise) of 4340 dictionary pairs, a fifth "
+        "of them held out. "
+        'DC-FW, FW-K and FW-M as in the authors\' code (`protocol="published"`), lambda = 1e-4, X0 = 0; '
+        "“exact steps” is `align` by default. What exactly is in `dcfw.experiments.alignment`.",
+        "",
+        "    python -m dcfw.experiments.alignment run STORE",
+        "    python -m dcfw.experiments.alignment report STORE -o results/alignment",
+        "",
+        f"Versions: {software}.",
+        "",
+    ]
+    if parts["long"]:
+        lines += _long_lines(parts["long"], drawn)
+    if parts["rates"]:
+        lines += _rate_lines(parts["rates"], drawn)
+    if parts["choices"]:
+        lines += _choice_lines(parts["choices"])
+    return "\n".join(lines) + "\n"
+
+
+def _long_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
+    lines = [
+        f"## {LONG:,} steps at 10 % observed",
+        "",
+        "| data | method | oracle calls | subgradients of g | values | least FW gap | DC gap at most "
+        "| seconds | published: calls, subgradients, values |",
+        "| --- | --- |" + " ---: |" * 6 + " --- |",
+    ]
+    for r in rows:
+        published = PUBLISHED.get(r["method"])
+        beside = "" if published is None else ", ".join(f"{v:,}" for v in published)
+        lines.append(
+            f"| {r['dataset']} | {TITLES[r['method']]} | {r['n_lmo']:,} | {r['n_grad_g']:,} | {r['n_fun']:,} "
+            f"| {r['gap']:.3g} | {r['dc_gap_high']:.3g} | {r['seconds']:.0f} | {beside} |"
+        )
+    lines.append("")
+    for dataset in ("planted", "real"):
+        if f"gaps_{dataset}.png" in drawn:
+            lines += [f"![gaps on the {dataset} data](gaps_{dataset}.png)", ""]
+        chosen = [r for r in rows if r["dataset"] == dataset]
+        for axis in ("svds", "time"):
+            table = equal_budgets(chosen, axis, 8)
+            if table:
+                methods = [m for m in TITLES if m in table[0]]
+                lines += [
+                    f"Least gap so far on the {dataset} data at equal {AXES[axis][0]}:",
+                    "",
+                    "| " + " | ".join([AXES[axis][0], *(TITLES[m] for m in methods)]) + " |",
+                    "| ---: |" + " ---: |" * len(methods),
+                ]
+                for e in table:
+                    cells = [f"{e['budget']:,.0f}" if e["budget"] >= 10 else f"{e['budget']:.2f}"]
+                    lines.append("| " + " | ".join([*cells, *(f"{e[m]:.3g}" for m in methods)]) + " |")
+                lines.append("")
+    lines += [
+        f"Quality after rounding, as a percentage of Procrustes with every entry known (published: "
+        f"{PUBLISHED_QUALITY} %, on fastText data that could not be had here):",
+        "",
+        "| data | method | mean cosine | held-out cosine | P@1 | P@5 |",
+        "| --- | --- |" + " ---: |" * 4,
+    ]
+    for r in rows:
+        lines.append(f"| {r['dataset']} | {TITLES[r['method']]} | " + _shares(r, "map") + " |")
+    for dataset in ("planted", "real"):
+        chosen = [r for r in rows if r["dataset"] == dataset]
+        if chosen:
+            lines.append(f"| {dataset} | the first vertex, rounded | " + _shares(chosen[0], "vertex") + " |")
+    return [*lines, ""]
+
+
+def _shares(row: Row, name: str) -> str:
+    cells = []
+    for measure in ("cosine", "held cosine", "p@1", "p@5"):
+        if f"{name} {measure}" in row and row[f"{name} {measure}"] != "":
+            cells.append(f"{_percent(row, name, measure):.1f} % ({row[f'{name} {measure}']:.3f})")
+        else:
+            cells.append("")
+    return " | ".join(cells)
+
+
+def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
+    seeds = sorted({r["seed"] for r in rows})
+    lines = [
+        f"## Rates, {SHORT:,} steps, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        "",
+        *(["![gap and quality by rate](rates.png)", ""] if "rates.png" in drawn else []),
+        "Means over the seeds; percentages are of full Procrustes.",
+        "",
+        "| data | observed | method | runs | least gap | subgradients | mean cosine | P@1 "
+        "| first vertex: cosine |",
+        "| --- | ---: | --- |" + " ---: |" * 6,
+    ]
+    for dataset in sorted({r["dataset"] for r in rows}):
+        for rate in RATES:
+            for method in TITLES:
+                runs = [r for r in rows if (r["dataset"], r["rate"], r["method"]) == (dataset, rate, method)]
+                if not runs:
+                    continue
+                found = [f"{np.mean([_percent(r) for r in runs]):.1f} %", ""]
+                if dataset == "real":
+                    found[1] = f"{np.mean([_percent(r, measure='p@1') for r in runs]):.1f} %"
+                lines.append(
+                    f"| {dataset} | {100 * rate:g} % | {TITLES[method]} | {len(runs)} | "
+                    f"{np.mean([r['gap'] for r in runs]):.3g} | {np.mean([r['n_grad_g'] for r in runs]):.0f} "
+                    f"| {found[0]} | {found[1]} | {np.mean([_percent(r, 'vertex') for r in runs]):.1f} % |"
+                )
+    return [*lines, ""]
+
+
+def _choice_lines(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Real pairs at 10 %: lambda, scaling and stop",
+        "",
+        "DC-FW with exact steps, seed 0; percentages are of full Procrustes under the same scaling, with the "
+        "values in brackets.",
+        "",
+        "| scaling | lambda | steps | mean cosine | held-out cosine | P@1 | P@5 |",
+        "| --- | ---: | ---: |" + " ---: |" * 4,
+    ]
+    vertices = {}
+    for r in sorted(rows, key=lambda r: (r["scaling"], r["lam"], r["steps"])):
+        lines.append(f"| {r['scaling']} | {r['lam']:g} | {r['steps']:,} | " + _shares(r, "map") + " |")
+        vertices[r["scaling"]] = _shares(r, "vertex")
+    lines += [f"| {scaling} | | the first vertex | {cells} |" for scaling, cells in vertices.items()]
+    return [*lines, ""]

@@ -1,0 +1,70 @@
+"""How the figures of all studies look, and how they are written.
+
+Matplotlib is imported when a figure is drawn, and its global state is neither used nor changed.  The colours
+are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dcfw.experiments.statistics import performance_profile
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+SETTINGS = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "figure.dpi": 100,
+    # The same figure gives the same SVG file, so that a change in a repository is a change of the data.
+    "svg.hashsalt": "dcfw",
+}
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[Any]:
+    """Give the class of figures that need no screen, under our settings."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            'figures need Matplotlib: pip install "dcfw[plots]", or ask for the report without figures'
+        ) from error
+    # From the defaults, not from the user's style sheet: the files are to look the same everywhere.
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **SETTINGS}):
+        yield Figure
+
+
+def save(figure: Any, folder: Path, name: str) -> list[str]:
+    """Write ``figure`` as PNG and SVG into ``folder`` and return the names of the two files."""
+    with drawing():
+        figure.savefig(folder / f"{name}.png", dpi=180, facecolor="white")
+        figure.savefig(folder / f"{name}.svg", facecolor="white", metadata={"Date": None})
+    return [f"{name}.png", f"{name}.svg"]
+
+
+def draw_profiles(axes: Any, costs: Mapping[str, Sequence[float]], styles: Mapping[str, Any]) -> None:
+    """Draw the performance profiles of Dolan and Moré on axes; styles: method -> (colour, line style)."""
+    reach = 2.0
+    for method, (tau, rho) in performance_profile(costs).items():
+        colour, line = styles[method]
+        axes.step(tau, rho, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
+        reach = max(reach, float(tau[-1]))
+    axes.set_xscale("log")
+    axes.set_xlim(1.0, min(reach * 1.1, 1e5))
+    axes.set_ylim(0.0, 1.02)
+    axes.grid(True)
