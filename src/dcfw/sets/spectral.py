@@ -22,10 +22,13 @@ from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.norms import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
+from dcfw.sets.polar import METHODS, certified, polar
 from dcfw.sets.simplex import project_simplex
 
 DENSE = 16
 """Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
+
+INEXACT = "inexact"
 
 AFFORDABLE = 1000
 """Up to this size a full decomposition is the way out when Lanczos has not converged."""
@@ -114,6 +117,11 @@ class SpectralBall(SchattenBall):
         The shape (m, n) of the matrices.
     radius : float, default 1.0
         The radius.
+    polar : {"auto", "svd", "eigh", "products", "inexact"}
+        How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
+        matrix products in single precision: its answers lie in the ball, near its extreme points, and come
+        with a certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which
+        the gaps of a solve include.
 
     Examples
     --------
@@ -123,11 +131,22 @@ class SpectralBall(SchattenBall):
            [ 1.,  0.]])
     """
 
-    def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
+    def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
+        self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
+
+    def _vertex(self, G: Array) -> Array:
+        if self.polar == INEXACT:
+            return -self.radius * certified(G)[0]
+        return -self.radius * polar(G, self.polar)
+
+    def oracle(self) -> Oracle:
+        """Return an oracle (an inexact one, if that was asked for, with the bound of its error)."""
+        return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
 
     def _parameters(self) -> str:
-        return Set._parameters(self)
+        method = "" if self.polar == "auto" else f", polar={self.polar!r}"
+        return Set._parameters(self) + method
 
 
 class NuclearBall(SchattenBall):
@@ -258,6 +277,19 @@ class NuclearOracle(Oracle):
         return RankOne(u, v, -self.radius)
 
 
+class InexactPolarOracle(Oracle):
+    """Points of the spectral-norm ball near the best vertex, with a certified bound of the difference."""
+
+    def __init__(self, domain: SpectralBall) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+
+    def __call__(self, G: Array) -> Atom:
+        S, error = certified(G)
+        self.error = self.radius * error
+        return Dense(-self.radius * S)
+
+
 class SpectraplexOracle(Oracle):
     """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
 
@@ -284,22 +316,6 @@ class SpectraplexOracle(Oracle):
         v = np.linalg.eigh(G)[1][:, 0].copy()
         self._guess = v
         return RankOne(v, v, self.radius)
-
-
-def polar(G: Array) -> Array:
-    """Return the orthogonal polar factor U V^T of ``G`` = U diag(sigma) V^T.
-
-    All its singular values are 1, also where G is rank-deficient or zero (it is then one of several
-    nearest such matrices).
-
-    Examples
-    --------
-    >>> polar(np.array([[0.0, 2.0], [1.0, 0.0]])).round(12)
-    array([[0., 1.],
-           [1., 0.]])
-    """
-    U, _, Vt = namespace(G).linalg.svd(G, full_matrices=False)
-    return U @ Vt
 
 
 def _settled(residual: float, size: float, G: Any) -> bool:

@@ -1,0 +1,73 @@
+"""Word vectors in word2vec's binary form: a line "n d", then each word, a space, and d float32 numbers.
+
+A word has no terminator of its own but the space, and records have no common length, so the file is read
+front to back.  Some writers put a newline after each vector and some do not: one before a word belongs
+to no word.  A cut or damaged file shows by its end, or by "words" of absurd length.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from dcfw.align.rows import Rows, Vectors
+from dcfw.align.stream import Stream
+
+_BLOCK = 1 << 20
+_LONGEST_WORD = 4096
+_LONGEST_VECTOR = 1 << 20  # dimensions; far beyond any, and a bound on what a damaged header can ask for
+_FASTTEXT = 793712314  # the first four bytes of a fastText model
+
+
+def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vectors:
+    """Read vectors in word2vec's binary form."""
+    data = stream.read(_BLOCK)
+    if len(data) >= 4 and struct.unpack("<i", data[:4])[0] == _FASTTEXT:
+        raise ValueError(
+            f"{stream.path} is a fastText model, which is not word2vec's binary form; "
+            "give the .vec file that comes with it"
+        )
+    first, newline, _ = data[:64].partition(b"\n")
+    fields = first.split()
+    if not newline or len(fields) != 2 or not all(field.isdigit() for field in fields):
+        raise ValueError(
+            f"{stream.path} does not begin with a line such as '200000 300', so it is not in word2vec's "
+            "binary form; vectors in text form are read when the name does not end in .bin"
+        )
+    n, d = map(int, fields)
+    if not 1 <= d <= _LONGEST_VECTOR:
+        raise ValueError(f"{stream.path}: a dimension of {d} in the first line must be a mistake")
+    size = 4 * d
+    # The header is not trusted: no file has more records than fit into it.
+    expected = 0 if stream.size is None else min(n, stream.size // (size + 2) + 1)
+    rows = Rows(stream.path, d, dtype, limit=limit, skip=skip, unit="word", expected=expected)
+    at = len(first) + 1
+    for place in range(1, n + 1):
+        if rows.full:
+            return rows.done()
+        if len(data) - at < size + _LONGEST_WORD:
+            data, at = data[at:] + stream.read(max(_BLOCK, size + _LONGEST_WORD)), 0
+        while data[at : at + 1] == b"\n":
+            at += 1
+        space = data.find(b" ", at, at + _LONGEST_WORD)
+        end = space + 1 + size
+        if space < 0 and len(data) - at >= _LONGEST_WORD:
+            raise ValueError(
+                f"{stream.path}, word {place}: no end of the word within {_LONGEST_WORD} bytes; the file is "
+                "damaged, or its dimension is not what its first line says"
+            )
+        if space < 0 or end > len(data):
+            what = f"the file is cut short: {place - 1} of {n} vectors are whole"
+            rows.refuse("missing", place, what, n - place + 1)
+            return rows.done()
+        vector = np.frombuffer(data, dtype="<f4", count=d, offset=space + 1)
+        if not np.isfinite(vector).all():
+            rows.refuse("broken", place, "the vector has NaN or Inf")
+        elif rows.accept(data[at:space], place):
+            rows.extend(vector[None, :])
+        at = end
+    if not rows.full and (data[at:].strip(b"\n") or stream.read(1)):
+        rows.refuse("missing", n, f"more bytes follow after the {n} vectors that the first line promises", 0)
+    return rows.done()

@@ -1,0 +1,203 @@
+"""The alignment as a scikit-learn estimator: rows are words, NaN in the target is what is not known.
+
+Scikit-learn's manner is the transpose of the paper's.  There a word is a column, the map X is applied from
+the left and X E1 approximates the target; here a word is a row, X and y are scikit-learn's names for the
+source and the target, and ``transform`` computes ``X @ rotation_.T``.  The relaxed solution of
+:func:`dcfw.align.align` is rounded to the nearest orthogonal matrix, so lengths and angles are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.align import retrieval
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+except ModuleNotFoundError as _missing:
+    raise ModuleNotFoundError(
+        'MaskedProcrustes needs scikit-learn: pip install "dcfw[sklearn]"', name=_missing.name
+    ) from None
+
+_FLOATS = (np.float64, np.float32)
+
+
+class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Orthogonal map from one embedding to another, of which only some entries are known.
+
+    Minimises 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_* over the matrices of spectral norm at most 1, where
+    E1 and Y are the transposes of source and target and P o leaves out the missing entries, and takes the
+    orthogonal matrix nearest to the solution.
+
+    Parameters
+    ----------
+    lam
+        Weight of the nuclear norm, which pulls X towards orthogonal matrices.
+    method
+        ``"dcfw"``, ``"fw-k"`` or ``"fw-m"``.
+    centre
+        Take the mean of the rows from the source, and the mean of the known entries of each column from
+        the target.  ``transform`` adds the latter.
+    unit_rows
+        Scale rows to norm 1 first.  The norm of a target row of which m of d entries are known is taken to be
+        sqrt(d / m) times the norm of those.
+    max_iter
+        Frank-Wolfe steps in all, which is the number of polar factors: they are the cost of the fit.
+    tol
+        Stop when the Frank-Wolfe gap is at most this part of the first one.
+
+    Attributes
+    ----------
+    rotation_ : (d_target, d_source)
+        Its rows or its columns, whichever are fewer, are orthonormal.
+    result_ : Result
+        What :func:`dcfw.align.align` returned: the relaxed solution, the certificate, the history.
+    source_mean_, target_mean_ : arrays
+        What was taken off (zeros without ``centre``).
+    n_features_in_, n_iter_ : int
+        Dimension of the source; Frank-Wolfe steps made.
+
+    Examples
+    --------
+    >>> from dcfw.align import MaskedProcrustes
+    >>> rng = np.random.default_rng(0)
+    >>> source, rotation = rng.standard_normal((200, 3)), np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    >>> target = source @ rotation.T
+    >>> target[rng.random(target.shape) < 0.5] = np.nan
+    >>> model = MaskedProcrustes().fit(source, target)
+    >>> bool(np.allclose(model.rotation_, rotation, atol=1e-2))
+    True
+    >>> round(model.score(source, target), 3)
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        lam: float = 1e-4,
+        method: str = "dcfw",
+        centre: bool = False,
+        unit_rows: bool = False,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+    ) -> None:
+        self.lam = lam
+        self.method = method
+        self.centre = centre
+        self.unit_rows = unit_rows
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> MaskedProcrustes:
+        """Find the map.
+
+        Parameters
+        ----------
+        X : (n, d_source)
+            The source: a vector in each row.
+        y : (n, d_target)
+            The target: the vectors that the rows of X go with; NaN for entries that are not known.  A list
+            of n numbers stands for n vectors of dimension 1.
+        """
+        from dcfw.align.solver import align
+
+        max_iter = _validate.integer(self.max_iter, "max_iter", low=1)
+        source = validate_data(self, X, dtype=_FLOATS)
+        target = self._target(y, source)
+        if np.isnan(target).all():
+            raise ValueError("y (the target) must have at least one entry that is not NaN")
+        if self.unit_rows:
+            source, target = retrieval.unit_rows(source), _unit_rows_of_known(target)
+        self.source_mean_ = np.zeros(source.shape[1], dtype=source.dtype)
+        self.target_mean_ = np.zeros(target.shape[1], dtype=target.dtype)
+        if self.centre:
+            self.source_mean_ = source.mean(axis=0)
+            known = ~np.isnan(target)
+            total = np.where(known, target, 0.0).sum(axis=0)
+            self.target_mean_ = total / np.maximum(known.sum(axis=0), 1).astype(target.dtype)
+        self.result_ = align(
+            np.ascontiguousarray((source - self.source_mean_).T),
+            np.ascontiguousarray((target - self.target_mean_).T),
+            lam=self.lam,
+            method=self.method,
+            tol=0.0,
+            rtol=self.tol,
+            maxiter=max_iter,
+            max_lmo=max_iter,
+        )
+        self.rotation_ = self.result_.rotation
+        self.n_iter_ = max(1, int(self.result_.n_lmo))
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the vectors mapped into the target space."""
+        check_is_fitted(self)
+        source = validate_data(self, X, reset=False, dtype=_FLOATS)
+        if self.unit_rows:
+            source = retrieval.unit_rows(source)
+        return (source - self.source_mean_) @ self.rotation_.T + self.target_mean_
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return target vectors mapped back into the source space.
+
+        This undoes ``transform`` where the rotation is square, up to the lengths that ``unit_rows`` changed.
+        """
+        check_is_fitted(self)
+        target = check_array(X, dtype=_FLOATS, input_name="X")
+        if target.shape[1] != self.rotation_.shape[0]:
+            raise ValueError(
+                f"X has {target.shape[1]} features, but MaskedProcrustes was fitted to "
+                f"{self.rotation_.shape[0]}"
+            )
+        return (target - self.target_mean_) @ self.rotation_ + self.source_mean_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean cosine between the mapped source and the target.
+
+        For each row the cosine is taken over the entries that are known; rows without any, or that are zero
+        there, do not count.
+        """
+        mapped = self.transform(X)
+        target = self._target(y, mapped)
+        if target.shape[1] != mapped.shape[1]:
+            raise ValueError(f"y (the target) must have {mapped.shape[1]} columns, got {target.shape[1]}")
+        return retrieval.mean_cosine(mapped, target)
+
+    def _target(self, target: Any, source: Array) -> Array:
+        if target is None:
+            raise ValueError(
+                "MaskedProcrustes requires y to be passed, but the target y is None: give the vectors to "
+                "map to, with NaN for entries that are not known"
+            )
+        target = check_array(
+            target, dtype=source.dtype, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y"
+        )
+        if target.ndim == 1:
+            target = target[:, None]
+        check_consistent_length(source, target)
+        return target
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.rotation_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _unit_rows_of_known(target: Array) -> Array:
+    """Return target with rows of (estimated) norm 1; rows with nothing but NaN or zeros as they are."""
+    known = ~np.isnan(target)
+    mean_square = np.nansum(target**2, axis=1) / np.maximum(known.sum(axis=1), 1)
+    norms = np.sqrt(target.shape[1] * mean_square)[:, None].astype(target.dtype)
+    return target / np.where(norms > 0.0, norms, 1.0)

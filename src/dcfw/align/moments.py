@@ -1,0 +1,163 @@
+"""What the objective needs to know of the data, in sums that can be taken a block of words at a time.
+
+With H_i the sum of e e^T over the words e whose target entry i is observed, and b_i that of y e,
+
+    ||P o (X E1) - Y||^2  =  sum_i x_i^T H_i x_i - 2 <b_i, x_i>  +  ||Y||^2,
+
+x_i the rows of X.  The d2 matrices H_i do not grow with the number of words, so the words are read once and
+can then be forgotten: a million of them stream through a few hundred megabytes, and blocks that lie on other
+machines are summed there.  Where every word is observed entirely or not at all, all H_i are one matrix.
+
+The H_i are symmetric and kept packed: row after row of their lower triangles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcfw.align.observations import Block, Observations
+
+
+@dataclass
+class Moments:
+    """Sums over words: how many there are, how many entries are observed, and the matrices of the text.
+
+    ``grams`` has one packed matrix per row of X, or a single one for all of them; ``cross`` is b, ``square``
+    is ||Y||^2, and ``source`` is E1 E1^T over all words, observed or not.
+    """
+
+    n: int
+    observed: int
+    grams: np.ndarray
+    cross: np.ndarray
+    square: float
+    source: np.ndarray
+
+    @classmethod
+    def of(cls, block: Block) -> Moments:
+        """Return the sums over one block."""
+        E, Y, observed = block
+        cross = Y @ E.T
+        words = observed.any(axis=0)
+        if (observed == words).all():
+            grams = _packed(E[:, words].T)[None, :]
+        else:
+            grams = _row_grams(np.ascontiguousarray(E.T), observed)
+        square = math.fsum(float(np.vdot(row, row)) for row in Y.astype(np.float64, copy=False))
+        return cls(E.shape[1], int(observed.sum()), grams, cross, square, E @ E.T)
+
+    def plus(self, other: Moments, out: bool = False) -> Moments:
+        """Return the sums over both, writing over this one's matrices if ``out``."""
+        if self.cross.shape != other.cross.shape:
+            raise ValueError(
+                f"blocks must have the same dimensions: E1 has {self.cross.shape[1]} rows in one and "
+                f"{other.cross.shape[1]} in another, Y {self.cross.shape[0]} and {other.cross.shape[0]}"
+            )
+
+        def total(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            # A single matrix for all rows, added to one for each, stands for itself in every row.
+            return np.asarray(np.add(a, b, out=a if out and len(a) >= len(b) else None))
+
+        return Moments(
+            self.n + other.n,
+            self.observed + other.observed,
+            total(self.grams, other.grams),
+            total(self.cross, other.cross),
+            self.square + other.square,
+            total(self.source, other.source),
+        )
+
+
+def packed_size(d: int) -> int:
+    """Return the number of entries in the lower triangle of a matrix of order d."""
+    return d * (d + 1) // 2
+
+
+def unpacked(triangle: np.ndarray, d: int) -> np.ndarray:
+    """Return the symmetric matrix whose lower triangle is ``triangle``."""
+    full = np.zeros((d, d), dtype=triangle.dtype)
+    full[np.tril_indices(d)] = triangle
+    return full + np.tril(full, -1).T
+
+
+def _packed(rows: np.ndarray) -> np.ndarray:
+    """Return rows^T rows, packed."""
+    from scipy.linalg.blas import dsyrk, ssyrk
+
+    d = rows.shape[1]
+    if not len(rows):
+        return np.zeros(packed_size(d), dtype=rows.dtype)
+    syrk = ssyrk if rows.dtype == np.float32 else dsyrk
+    # BLAS fills the upper triangle in its own order, which is the lower one in ours.
+    return np.asarray(syrk(1.0, rows.T).T[np.tril_indices(d)])
+
+
+def _row_grams(words: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """Return the packed Gram matrices of the words that each row of ``observed`` marks."""
+    everything: np.ndarray | None = None
+    grams = np.empty((len(observed), packed_size(words.shape[1])), dtype=words.dtype)
+    for gram, row in zip(grams, observed, strict=True):
+        if 2 * np.count_nonzero(row) <= len(row):
+            gram[:] = _packed(words[row])
+        else:  # fewer words to take away than to add up
+            everything = _packed(words) if everything is None else everything
+            np.subtract(everything, _packed(words[~row]), out=gram)
+    return grams
+
+
+# -- sums over blocks, here and on a cluster --------------------------------------------------------------
+
+
+def accumulate(blocks: Iterable[Any], dtype: Any = None) -> Moments:
+    """Return the sums over an iterable of blocks, of which one at a time is in memory.
+
+    A block is ``(E1, Y)`` or ``(E1, Y, mask)`` with columns of words, or a callable that returns one.
+    """
+    total: Moments | None = None
+    for item in blocks:
+        part = moments_of(item, dtype)
+        total = part if total is None else total.plus(part, out=True)
+    if total is None:
+        raise ValueError("blocks must not be empty")
+    return total
+
+
+def accumulate_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Moments:
+    """Return the same sums, taken by the workers of a Dask cluster.
+
+    Blocks are added in pairs, as they become ready, where they are; the order of the additions is fixed, so
+    the result does not depend on which worker did what, nor on whether one was lost and its blocks were
+    done again.  Give blocks as callables that read their own data: arrays would pass through the scheduler.
+    """
+    parts = [client.submit(moments_of, item, dtype, pure=False) for item in blocks]
+    if not parts:
+        raise ValueError("blocks must not be empty")
+    while len(parts) > 1:
+        pairs = [
+            client.submit(Moments.plus, a, b, pure=False)
+            for a, b in zip(parts[::2], parts[1::2], strict=False)
+        ]
+        parts = pairs + parts[len(parts) & ~1 :]
+    return parts[0].result()  # type: ignore[no-any-return]
+
+
+def moments_of(item: Any, dtype: Any = None) -> Moments:
+    """Return the sums over one block, given as a tuple or as a callable that returns one."""
+    if callable(item):
+        item = item()
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
+        raise TypeError("each block must be (E1, Y) or (E1, Y, mask), or a callable that returns one")
+    E1, Y, mask = (*item, None)[:3]
+    return _total(Observations(E1, Y, mask, dtype).blocks())
+
+
+def _total(blocks: Iterator[Block]) -> Moments:
+    total = Moments.of(next(blocks))
+    for block in blocks:
+        total = total.plus(Moments.of(block), out=True)
+    return total

@@ -1,0 +1,172 @@
+"""Source vectors and partly observed target vectors, a block of words at a time.
+
+Columns are words.  Which target entries are observed can be said in three ways: NaN marks the missing ones, a
+mask of the target's shape marks the observed ones, or the target is a SciPy sparse matrix whose stored
+entries are the observed ones (a stored zero is an observed zero).  Here all three become the same thing, a
+:class:`Block`, and never more of them at once than a block: the arrays may be memory maps larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, is_numpy, namespace
+
+BLOCK_BYTES = 64 * 2**20
+"""About how much memory a block of words takes."""
+
+
+class Block(NamedTuple):
+    """Some words: their source vectors, their target vectors (0 where missing) and what is observed."""
+
+    E: Array
+    Y: Array
+    observed: Array
+
+
+class Observations:
+    """Checked shapes of the data, and the data by blocks.
+
+    Parameters
+    ----------
+    E1 : array of shape (d1, n)
+        The source vectors.
+    Y : array or SciPy sparse matrix of shape (d2, n)
+        The target vectors; without a mask, NaN marks missing entries.
+    mask : array of shape (d2, n), optional
+        True (or 1) where Y is observed; what Y holds elsewhere does not matter.
+    dtype : float32 or float64, optional
+        What to compute in; by default float64 unless E1 and Y are both in single precision.
+
+    Examples
+    --------
+    >>> data = Observations([[1.0, 2.0]], [[np.nan, 4.0]])
+    >>> [block.observed.tolist() for block in data.blocks()]
+    [[[False, True]]]
+    """
+
+    def __init__(self, E1: Any, Y: Any, mask: Any = None, dtype: Any = None) -> None:
+        self.E1 = _matrix(E1, "E1")
+        self.sparse = hasattr(Y, "tocsc") and hasattr(Y, "nnz")
+        if self.sparse:
+            if mask is not None:
+                raise ValueError("mask must be None for a sparse Y: its stored entries are the observed ones")
+            Y = _validate.sparse(Y, "Y", "csc")
+        self.Y = Y if self.sparse else _matrix(Y, "Y")
+        self.mask = None if mask is None else _matrix(mask, "mask")
+        self.d1, self.n = (int(size) for size in self.E1.shape)
+        self.d2 = int(self.Y.shape[0])
+        if min(self.d1, self.d2, self.n) == 0:
+            raise ValueError(f"E1 and Y must not be empty, got shapes {self.E1.shape} and {self.Y.shape}")
+        if int(self.Y.shape[1]) != self.n:
+            raise ValueError(
+                f"Y must have as many columns (words) as E1, which has {self.n}; got shape "
+                f"{tuple(self.Y.shape)}.  If your words are rows, transpose both, or use MaskedProcrustes"
+            )
+        if self.mask is not None and tuple(self.mask.shape) != tuple(self.Y.shape):
+            raise ValueError(
+                f"mask must have the shape of Y, {tuple(self.Y.shape)}, got {tuple(self.mask.shape)}"
+            )
+        self.numpy = is_numpy(self.E1)
+        if not self.numpy:
+            others = [a for a in (self.Y, self.mask) if a is not None]
+            if any(is_numpy(a) for a in others) or self.sparse:
+                raise TypeError("E1, Y and mask must be arrays of one library")
+        self.dtype = self._dtype(dtype)
+
+    def _dtype(self, asked: Any) -> Any:
+        if not self.numpy:
+            xp = namespace(self.E1)
+            return xp.float64 if not xp.isdtype(self.E1.dtype, "real floating") else self.E1.dtype
+        if asked is not None:
+            dtype = np.dtype(asked)
+            if dtype not in (np.float32, np.float64):
+                raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+            return dtype
+        single = self.E1.dtype == np.float32 and self.Y.dtype == np.float32
+        return np.dtype(np.float32 if single else np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all blocks together."""
+        return self.n * self._bytes_per_word
+
+    @property
+    def _bytes_per_word(self) -> int:
+        return (self.d1 + self.d2) * (self.dtype.itemsize if self.numpy else 8) + self.d2
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the words in blocks of about ``BLOCK_BYTES``, checked for what must not be in them."""
+        width = max(BLOCK_BYTES // self._bytes_per_word, 1)
+        if not self.numpy:
+            width = self.n
+        for start in range(0, self.n, width):
+            at = slice(start, min(start + width, self.n))
+            yield self._block(at) if self.numpy else self._foreign_block()
+
+    def count(self) -> int:
+        """Return how many target entries are observed, in one pass over Y or the mask."""
+        if self.sparse:
+            return int(self.Y.nnz)
+        if not self.numpy:
+            return sum(int(namespace(b.observed).sum(b.observed)) for b in self.blocks())
+        rows = range(self.d2)
+        if self.mask is not None:
+            return sum(int(np.count_nonzero(self.mask[i])) for i in rows)
+        return sum(self.n - int(np.count_nonzero(np.isnan(self.Y[i]))) for i in rows)
+
+    def _block(self, at: slice) -> Block:
+        E = np.ascontiguousarray(self.E1[:, at], dtype=self.dtype)
+        _finite(E, np.True_, "E1", at.start)
+        if self.sparse:
+            part = self.Y[:, at].tocoo()
+            Y = np.zeros(part.shape, dtype=self.dtype)
+            observed = np.zeros(part.shape, dtype=bool)
+            Y[part.row, part.col] = part.data
+            observed[part.row, part.col] = True
+            return Block(E, Y, observed)
+        Y = np.array(self.Y[:, at], dtype=self.dtype, order="C")
+        if self.mask is None:
+            observed = ~np.isnan(Y)
+        else:
+            values = np.asarray(self.mask[:, at])
+            observed = values.astype(bool)
+            if values.dtype != bool and not (values == observed).all():
+                raise ValueError("mask must hold only 0 and 1 (or False and True): weights are not supported")
+        _finite(Y, observed, "Y", at.start)
+        Y[~observed] = 0.0
+        return Block(E, Y, observed)
+
+    def _foreign_block(self) -> Block:
+        """Return everything as one block of another array library."""
+        xp = namespace(self.E1)
+        E = _validate.array(self.E1, "E1")
+        Y = xp.astype(self.Y, self.dtype)
+        observed = ~xp.isnan(Y) if self.mask is None else xp.astype(self.mask, xp.bool)
+        Y = xp.where(observed, Y, xp.zeros_like(Y))
+        return Block(xp.astype(E, self.dtype), _validate.array(Y, "Y (where it is observed)"), observed)
+
+
+def _matrix(values: Any, name: str) -> Array:
+    """Return a two-dimensional array of real numbers, without looking at all of them."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array; pass {name}.data and mask=~{name}.mask")
+    if not (hasattr(values, "shape") and hasattr(values, "dtype")):
+        values = np.asarray(values)
+    if len(values.shape) != 2:
+        raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(values.shape)}")
+    if is_numpy(values) and values.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    return values
+
+
+def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> None:
+    wrong = ~np.isfinite(values) & where
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        what = "observed entries that are" if name == "Y" else "entries that are"
+        raise ValueError(f"{name} has {what} NaN or Inf (the first at {(row, column + offset)})")

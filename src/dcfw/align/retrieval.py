@@ -1,0 +1,171 @@
+"""How good a map between two embeddings is: cosines of pairs, and translation by nearest neighbours.
+
+Once the source vectors are mapped into the target space, a word is translated by the target word whose
+vector is nearest to its own.  *Precision at k* is the part of the source words for which one of the k
+nearest words is a correct translation.  Some target words (hubs) are near to everything; cross-domain
+similarity local scaling (CSLS; Conneau et al., 2018) takes from each similarity how close the two words
+are to their own neighbourhoods on average, which makes hubs less attractive:
+
+    csls(x, y) = 2 cos(x, y) - r_T(x) - r_S(y),
+
+where r_S(y) is the mean cosine of y with its 10 nearest source vectors, and r_T(x), alike, is the same for
+all candidates y and so does not matter for their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array
+
+METHODS = ("nn", "csls")
+_BLOCK_ENTRIES = 1 << 22  # of one block of similarities: 16 MB in single precision
+
+
+def unit_rows(matrix: Array) -> Array:
+    """Return the matrix with rows of norm 1 (rows of zeros stay as they are).
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / np.where(norms > 0.0, norms, 1.0)
+
+
+def mean_cosine(source: Any, target: Any) -> float:
+    """Return the mean of the cosines of the rows of ``source`` and ``target``, NaN in target left out.
+
+    The cosine of two rows is taken over the entries that are observed (not NaN) in the target; rows without
+    any, or where one of the two is zero there, do not count.  NaN if no row counts.
+
+    Examples
+    --------
+    >>> from dcfw.align import mean_cosine
+    >>> mean_cosine([[3.0, 4.0], [1.0, 1.0]], [[6.0, 8.0], [2.0, np.nan]])
+    1.0
+    """
+    source = _validate.array(source, "source", ndim=2)
+    target = np.asarray(target, dtype=source.dtype)
+    if source.shape != target.shape:
+        raise ValueError(f"target must have the shape of source, {source.shape}, got {target.shape}")
+    seen = ~np.isnan(target)
+    a, b = np.where(seen, source, 0.0), np.where(seen, target, 0.0)
+    product = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    counts = product > 0.0
+    if not counts.any():
+        return float("nan")
+    return float(np.mean(np.einsum("ij,ij->i", a, b)[counts] / product[counts]))
+
+
+def precision_at(
+    source: Any,
+    target: Any,
+    pairs: Any,
+    k: int | Sequence[int] = (1, 5),
+    method: str = "nn",
+    *,
+    neighbours: int = 10,
+) -> dict[int, float]:
+    """Return the precision of word translation at each k: the part of source words that are found.
+
+    Parameters
+    ----------
+    source
+        The source vectors, mapped into the target space; rows are words.
+    target
+        The target vectors, among whose rows the translations are looked for.
+    pairs
+        ``(source rows, target rows)`` of the correct translations, such as :func:`pairs` returns.  A source
+        word may have many: finding any one of them counts.
+    k
+        How many of the nearest words may be looked at.
+    method
+        ``"nn"`` for the largest cosine, ``"csls"`` for the largest similarity after local scaling.
+    neighbours
+        The size of the neighbourhoods of CSLS.
+
+    Returns
+    -------
+    dict
+        k -> precision in [0, 1].  Of two target words that are equally near, the one that comes first in
+        the matrix (the more frequent one, in most files) is ranked first.
+
+    Examples
+    --------
+    >>> from dcfw.align import precision_at
+    >>> source, target = np.eye(3), np.array([[1.0, 0.1, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> precision_at(source, target, ([0, 1, 2], [1, 1, 2]), k=(1, 2))  # word 0 has a nearer one
+    {1: 0.6666666666666666, 2: 1.0}
+    """
+    source, target = (
+        _validate.array(M, name, ndim=2) for M, name in ((source, "source"), (target, "target"))
+    )
+    if source.shape[1] != target.shape[1]:
+        raise ValueError(
+            f"source and target must have as many columns, got {source.shape[1]} and {target.shape[1]}; "
+            "map the source first"
+        )
+    method = _validate.choice(method, "method", METHODS)
+    wanted = [_validate.integer(n, "k", low=1) for n in ((k,) if isinstance(k, int) else k)]
+    rows, columns = _indices(pairs[0], "source", len(source)), _indices(pairs[1], "target", len(target))
+    if rows.shape != columns.shape or not rows.size:
+        raise ValueError(
+            f"pairs must be two lists of equal length, not empty; got {rows.size}, {columns.size}"
+        )
+    source, target = unit_rows(source), unit_rows(target)
+    penalty = np.zeros(len(target), dtype=target.dtype)
+    if method == "csls":
+        penalty = _neighbourhood(target, source, _validate.integer(neighbours, "neighbours", low=1)) / 2.0
+    ranks = _ranks(source, target, rows, columns, penalty)
+    return {n: float(np.mean(ranks < n)) for n in wanted}
+
+
+def _indices(values: Any, name: str, size: int) -> np.ndarray:
+    indices = np.asarray(values)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise TypeError(
+            f"the {name} rows of pairs must be a list of integers, got {indices.dtype} of shape "
+            f"{indices.shape}"
+        )
+    if indices.size and not (indices.min() >= 0 and indices.max() < size):
+        raise ValueError(
+            f"the {name} rows of pairs must be between 0 and {size - 1}, got {indices.min()} to "
+            f"{indices.max()}"
+        )
+    return indices
+
+
+def _neighbourhood(points: Array, others: Array, count: int) -> Array:
+    """Return the mean cosine of each point with its ``count`` nearest others."""
+    count = min(count, len(others))
+    means = np.empty(len(points), dtype=points.dtype)
+    step = max(1, _BLOCK_ENTRIES // len(others))
+    for start in range(0, len(points), step):
+        block = points[start : start + step] @ others.T
+        block.partition(len(others) - count, axis=1)
+        means[start : start + step] = block[:, len(others) - count :].mean(axis=1)
+    return means
+
+
+def _ranks(source: Array, target: Array, rows: np.ndarray, columns: np.ndarray, penalty: Array) -> np.ndarray:
+    """Return, for each source word, how many target words come before its best correct translation."""
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    words, first = np.unique(rows, return_index=True)
+    ends = np.append(first[1:], len(rows))
+    ranks = np.empty(len(words), dtype=np.intp)
+    step = max(1, _BLOCK_ENTRIES // len(target))
+    for start in range(0, len(words), step):
+        scores = source[words[start : start + step]] @ target.T - penalty
+        for i, row in enumerate(scores):
+            correct = columns[first[start + i] : ends[start + i]]
+            best = correct[np.argmax(row[correct])]  # the first of equal ones
+            ranks[start + i] = np.count_nonzero(row > row[best]) + np.count_nonzero(row[:best] == row[best])
+    return ranks

@@ -1,0 +1,119 @@
+"""Words and their vectors as they come out of a file: what is kept, what is refused, what is skipped.
+
+All readers of word vectors share two problems.  One is memory: how many words a file has is known only
+at its end (the number in its first line may be wrong), so the matrix grows as they come.  Its memory is
+resized in place, which on most systems moves no data, and never by more than an eighth or 4 MB.
+The other is what to do about a line that cannot be used.  By default it is an error that names the place;
+with ``on_error="skip"`` it is left out and counted under one of the :data:`REASONS`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+REASONS = {
+    "broken": "an entry that is not a finite number, or no word",
+    "dimension": "more or fewer numbers than the others have",
+    "duplicate": "a word that came before (the first one is kept)",
+    "encoding": "a word that is not UTF-8",
+    "missing": "promised by the first line of the file, but not there",
+}
+"""Why words are skipped, as counted in :attr:`Vectors.skipped`."""
+
+_GROWTH = 4 << 20  # bytes
+
+
+class Vectors(NamedTuple):
+    """Words and their vectors.
+
+    ``words`` is a list; row i of ``matrix`` is the vector of ``words[i]``; ``skipped`` counts what was left
+    out, with the reason as its key (empty when nothing was).
+
+    Examples
+    --------
+    >>> vectors = Vectors(["one", "two"], np.eye(2), {})
+    >>> vectors.matrix[vectors.words.index("two")]
+    array([0., 1.])
+    """
+
+    words: list[str]
+    matrix: np.ndarray
+    skipped: dict[str, int]
+
+
+class Rows:
+    """Collects words and vectors of one file, with the policy for what cannot be used.
+
+    ``unit`` is what the places of the file are counted in ("line", "word" or "row"), for messages.
+    """
+
+    def __init__(
+        self, path: Path, d: int, dtype: Any, *, limit: int | None, skip: bool, unit: str, expected: int = 0
+    ) -> None:
+        self.path, self.unit = path, unit
+        self.words: list[str] = []
+        self.skipped: dict[str, int] = {}
+        self._limit, self._skip = limit, skip
+        self._known: set[str] = set()
+        self._filled = 0
+        smallest = max(1, _GROWTH // (d * np.dtype(dtype).itemsize))
+        rows = expected or smallest
+        self._matrix = np.empty((rows if limit is None else min(rows, limit), d), dtype=dtype)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many words are there as were asked for."""
+        return self._limit is not None and len(self.words) >= self._limit
+
+    def refuse(self, reason: str, place: int, what: str, count: int = 1) -> None:
+        """Count what cannot be used, or raise the error for it (with a count of 0, do nothing but that)."""
+        if not self._skip:
+            raise ValueError(
+                f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with "
+                "on_error='skip'"
+            )
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+    def accept(self, raw: bytes | str, place: int) -> bool:
+        """Take a word, and tell whether its vector is wanted."""
+        try:
+            word = raw if isinstance(raw, str) else raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.refuse("encoding", place, f"the word {raw!r} is not UTF-8 ({error.reason})")
+            return False
+        if not word:
+            self.refuse("broken", place, "there is no word")
+            return False
+        if word in self._known:
+            first = self.words.index(word)
+            self.refuse("duplicate", place, f"the word {word!r} was there before, as word {first + 1}")
+            return False
+        self._known.add(word)
+        self.words.append(word)
+        return True
+
+    def extend(self, values: np.ndarray) -> None:
+        """Store the vectors of the words accepted since the last call."""
+        end = self._filled + len(values)
+        if end > len(self._matrix):
+            d, size = self._matrix.shape[1], self._matrix.dtype.itemsize
+            more = max(_GROWTH // (d * size), len(self._matrix) // 8, end - len(self._matrix))
+            self._resize(len(self._matrix) + more)
+        self._matrix[self._filled : end] = values
+        self._filled = end
+
+    def done(self) -> Vectors:
+        """Return what was collected."""
+        if not self.words:
+            raise ValueError(f"{self.path} has no vectors")
+        self._known = set()
+        self._resize(self._filled)
+        return Vectors(self.words, self._matrix, self.skipped)
+
+    def _resize(self, rows: int) -> None:
+        if rows != len(self._matrix):
+            self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)  # nobody else has seen it

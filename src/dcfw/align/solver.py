@@ -1,0 +1,172 @@
+"""``dcfw.align.align``: the orthogonal map between two embedding spaces from a few observed entries.
+
+With E1 the source vectors and Y what is known of the target vectors (columns are words),
+
+    min  1/(2n) ||P o (X E1) - Y||_F^2  -  lambda ||X||_*     over the X with ||X||_2 <= 1:
+
+a convex loss, a set whose extreme points are the orthogonal matrices, and a concave term that pulls the
+solution towards them.  DC-FW linearises the nuclear norm and takes Frank-Wolfe steps, each a polar factor and
+a gradient of the loss at it.  The nearest orthogonal matrix to the solution is the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw._minimize import minimize
+from dcfw.align.nuclear import PolarNuclearNorm
+from dcfw.align.objective import MaskedLeastSquares
+from dcfw.align.products import PASSES
+from dcfw.align.protocol import PROTOCOLS, rules
+from dcfw.result import Result
+from dcfw.sets.polar import polar as polar_factor
+from dcfw.sets.spectral import SpectralBall
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
+
+
+def align(
+    E1: Any,
+    Y: Any = None,
+    mask: Any = None,
+    *,
+    lam: float = 1e-4,
+    method: Any = "dcfw",
+    step: Any = None,
+    inner: Any = "fw",
+    tolerance: Any = None,
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    maxiter: int = 1000,
+    max_inner: int = 10_000,
+    max_lmo: int | None = None,
+    time_limit: float | None = None,
+    x0: Any = None,
+    polar: str = "auto",
+    product: str = "auto",
+    protocol: str | None = None,
+    callback: Callable[..., Any] | None = None,
+    dtype: Any = None,
+) -> Result:
+    """Find the X with ||X||_2 <= 1 that minimises 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_*.
+
+    Parameters
+    ----------
+    E1 : array of shape (d1, n), or MaskedLeastSquares
+        The source vectors; columns are words.  Or the whole loss, for instance from
+        :meth:`MaskedLeastSquares.from_blocks`; then there is no Y.
+    Y : array or SciPy sparse matrix of shape (d2, n)
+        The target vectors of the same words.  Missing entries are NaN, or outside the mask, or not stored (a
+        stored zero is an observation).
+    mask : array of shape (d2, n), optional
+        P: true (or 1) where Y is observed.
+    lam : float
+        The weight of the nuclear norm.
+    method : {"dcfw", "boosted", "fw-k", "fw-m"} or a solver object
+        As in :func:`dcfw.minimize`.  FW-K takes the curvature constant 4 ||E1||_F^2 / n, which holds for
+        every mask.
+    step, tolerance
+        As in :func:`dcfw.minimize`; "exact" and "adaptive" unless the protocol says otherwise.
+    inner, tol, rtol, maxiter, max_inner, max_lmo, time_limit, callback
+        As in :func:`dcfw.minimize`.
+    x0 : array of shape (d2, d1), optional
+        The start, zero by default.
+    polar : {"auto", "svd", "eigh", "products", "inexact"}
+        How polar factors are found (:mod:`dcfw.sets.polar`).  ``"inexact"`` is faster, and the gaps that it
+        reports are upper bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
+    product : {"auto", "gram", "observed", "dense"}
+        How gradients are found (:mod:`dcfw.align.products`).
+    protocol : {None, "text", "published"}
+        Reproduce the paper's experiment as its text states it (steps 2/(k+1) in each inner loop) or as its
+        authors' code ran it: steps 2/(t_k+1) over all inner loops, inner loops that end at a gap of eps
+        instead of eps/2, the identity as the first subgradient at X = 0 (the default is the one of minimum
+        norm, 0), and their constants for FW-K and FW-M.
+    dtype : float32 or float64, optional
+        What to compute in; by default float64 unless E1 and Y are both float32.
+
+    Returns
+    -------
+    Result
+        The fields of :class:`dcfw.Result`; ``rotation``, the orthogonal matrix nearest to ``x`` (with
+        orthonormal rows or columns, whichever are fewer, where X is not square); ``product``, the one that
+        was chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw.align import align
+    >>> rng = np.random.default_rng(0)
+    >>> E1 = rng.standard_normal((4, 100))
+    >>> Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    >>> Y = np.where(rng.random((4, 100)) < 0.5, Q @ E1, np.nan)
+    >>> res = align(E1, Y, tol=1e-10)
+    >>> bool(abs(res.rotation - Q).max() < 1e-6)
+    True
+    """
+    if protocol is not None:
+        protocol = _validate.choice(protocol, "protocol", PROTOCOLS)
+    lam = _validate.scalar(lam, "lam", low=0.0)
+    if isinstance(E1, MaskedLeastSquares):
+        if Y is not None or mask is not None:
+            raise ValueError("Y and mask must be None when E1 is a MaskedLeastSquares, which has them")
+        f = E1
+    elif Y is None:
+        raise TypeError("Y must be given: the target vectors, NaN where they are missing")
+    else:
+        f = MaskedLeastSquares(
+            E1, Y, mask, product=product, dtype=dtype, passes=_passes(method, maxiter, max_lmo)
+        )
+    usual_step, usual_tolerance = rules(protocol)
+    result = minimize(
+        f - PolarNuclearNorm(lam, complete=protocol == "published"),
+        SpectralBall(f.shape, polar=polar),
+        x0,
+        method=_solver(method, f, protocol),
+        step=usual_step if step is None else step,
+        inner=inner,
+        tolerance=usual_tolerance if tolerance is None else tolerance,
+        tol=tol,
+        rtol=rtol,
+        maxiter=maxiter,
+        max_inner=max_inner,
+        max_lmo=max_lmo,
+        time_limit=time_limit,
+        callback=callback,
+    )
+    result.rotation = nearest_rotation(result.x)
+    result.product = f.product
+    return result
+
+
+def _solver(method: Any, f: MaskedLeastSquares, protocol: str | None) -> Any:
+    """Return the method with the constants of this problem."""
+    if method == "fw-k":
+        return FWK(C=f.published_constants[0] if protocol == "published" else f.curvature)
+    if method == "fw-m" and protocol == "published":
+        return FWM(L=f.published_constants[1])
+    return method
+
+
+def _passes(method: Any, maxiter: Any, max_lmo: Any) -> float:
+    """Return how many gradients to expect: the usual number, unless a budget is lower."""
+    budgets = [max_lmo] if method in ("dcfw", "boosted") else [max_lmo, maxiter]
+    return min([PASSES, *(b for b in budgets if isinstance(b, int | float) and not math.isnan(b))])
+
+
+def nearest_rotation(X: Array) -> Array:
+    """Return the orthogonal matrix nearest to X in the Frobenius norm (a reflection is allowed).
+
+    Where X is not square, the nearest matrix with orthonormal rows or columns, whichever are fewer.  Where X
+    is rank-deficient, one of the nearest.
+
+    Examples
+    --------
+    >>> nearest_rotation(np.array([[0.0, 0.5], [-0.2, 0.0]])).round(12) + 0.0
+    array([[ 0.,  1.],
+           [-1.,  0.]])
+    """
+    return polar_factor(_validate.array(X, "X", ndim=2))

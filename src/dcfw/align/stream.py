@@ -1,0 +1,60 @@
+"""The bytes of a file, whether it is compressed or not, with progress and clear errors.
+
+A file of word vectors has hundreds of megabytes and is often a gzip archive.  :class:`Stream` gives its
+bytes piece by piece, recognises an archive by its first bytes instead of by its name, and turns the
+many errors of a damaged one into a single ``ValueError`` that says how far the file could be read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Progress = Callable[[int, int], Any]
+"""Called with the bytes of the file that are done, and all of them."""
+
+_GZIP = b"\x1f\x8b"
+
+
+class Stream:
+    """Reads a file from its start to its end.
+
+    ``size`` is the number of bytes that will come, or None for an archive, which does not tell.
+    """
+
+    def __init__(self, path: Path, progress: Progress | None = None) -> None:
+        self.path = path
+        self._progress = progress
+        self._total = os.path.getsize(path)
+        self._raw = path.open("rb")
+        self._compressed = self._raw.read(2) == _GZIP
+        self._raw.seek(0)
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if self._compressed else self._raw
+        self.size = None if self._compressed else self._total
+        self._given = 0
+
+    def read(self, count: int) -> bytes:
+        """Return the next ``count`` bytes; fewer only at the end of the file."""
+        try:
+            data = self._file.read(count)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"{self.path} is a damaged gzip archive ({str(error).rstrip('.')}): only the first "
+                f"{self._given} bytes of its content could be read; fetch the file again"
+            ) from None
+        self._given += len(data)
+        if self._progress is not None:
+            # An archive is measured where it is read, which is a little ahead of what was given out.
+            self._progress(min(self._raw.tell(), self._total), self._total)
+        return bytes(data)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        self._raw.close()

@@ -1,0 +1,174 @@
+"""Word vectors as text, the ``.vec`` of fastText and word2vec: a word and its numbers on every line.
+
+The text of 200,000 vectors has 60 million numbers, so the way they are read decides.  NumPy's text parser
+(``np.loadtxt`` on a few hundred lines at a time) is exact and strict, and takes 60 % of the time that
+converting one line after the other does.  It sees the numbers only: the words are cut off before, and
+when it refuses a block, the lines are gone through one by one to find those that are bad.  (A compiled
+parser read such a file in 4 s where this takes 7, but its compiler needs 130 MB and some seconds.)
+
+What makes a line good: a word, then d numbers, separated by spaces or tabs.  The word may have spaces in
+it: the *last* d fields are the numbers.  Lines end at a newline only, since words of real files contain all
+other kinds of white space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dcfw.align.rows import Rows, Vectors
+from dcfw.align.stream import Stream
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time; a longer line is taken for a sign of a binary file."""
+
+_BLANKS = b" \t\r"
+_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+# A word that ends in decimal fractions is a vector with too many numbers, not a word with spaces.
+_TOO_MANY = re.compile(rb"\S+(?:[ \t]+[+-]?\d*\.\d+(?:[eE][+-]?\d+)?)+")
+
+
+def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vectors:
+    """Read vectors in text form, with a header line ("n d") or without one."""
+    blocks = _blocks(stream)
+    block = next(blocks, b"").removeprefix(b"\xef\xbb\xbf")  # the mark some editors put at the start of UTF-8
+    first, _, after = block.partition(b"\n")
+    header = _header(first)
+    if header is None:
+        d, line = _dimension(first), 1
+    else:
+        d, line, block = header[1], 2, after or next(blocks, b"")
+    if not 1 <= d <= BLOCK // 2:
+        raise ValueError(
+            f"{stream.path}, line 1: "
+            + ("neither a header nor a word with numbers" if header is None else f"a dimension of {d}")
+            + "; expected a header such as '200000 300', or a word and its vector"
+        )
+    expected = 0
+    if stream.size is not None and block:
+        # The header is not trusted: room is made for as many lines as a file of this size should have.
+        expected = int(1.02 * block.count(b"\n") * stream.size / len(block)) + 1
+        expected = min(expected, stream.size // (2 * d) + 1)
+    rows = Rows(stream.path, d, dtype, limit=limit, skip=skip, unit="line", expected=expected)
+    while block and not rows.full:
+        line += _add(block, line, rows, d, dtype)
+        block = next(blocks, b"")
+    if header is not None and not rows.full:
+        found, promised = len(rows.words) + sum(rows.skipped.values()), header[0]
+        if found < promised:
+            what = f"the file ends after {found} of the {promised} vectors that its first line promises"
+            rows.refuse("missing", line - 1, what, promised - found)
+        elif found > promised:
+            what = f"the file has {found} vectors, but its first line promises {promised}"
+            rows.refuse("missing", line - 1, what, 0)
+    return rows.done()
+
+
+def _blocks(stream: Stream) -> Iterator[bytes]:
+    """Yield the stream in blocks of whole lines, each with its newline."""
+    rest = b""
+    while data := stream.read(BLOCK):
+        data = rest + data
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(data) >= BLOCK:
+            raise ValueError(
+                f"{stream.path} has a line of more than {BLOCK} bytes, which does not look like vectors in "
+                "text form (a binary file is read when its name ends in .bin)"
+            )
+        rest = data[cut:]
+        if cut:
+            yield data[:cut]
+    if rest:
+        yield rest + b"\n"
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    """Return (n, d) if the line is a header, which is two whole numbers."""
+    fields = line.split()
+    if len(fields) == 2 and all(field.isdigit() and len(field) <= 18 for field in fields):
+        return int(fields[0]), int(fields[1])
+    return None
+
+
+def _dimension(line: bytes) -> int:
+    """Return the number of numbers at the end of the first line of a file without a header."""
+    fields = line.split()
+    count = 0
+    while count < len(fields) - 1 and _NUMBER.fullmatch(fields[-1 - count]):
+        count += 1
+    return count
+
+
+def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
+    """Read the lines of a block, which begins with line ``first``, into ``rows``; return their number."""
+    lines = block.split(b"\n")
+    lines.pop()  # what follows the last newline: nothing
+    cut = [_cut(line, d) for line in lines]
+    texts = [numbers for _, numbers in cut if numbers]
+    values = _parse(texts, d, dtype)
+    sound = values is not None
+    if values is None:
+        # Zeros stand in for the numbers of bad lines, which are refused below before they are looked at.
+        texts = [text if _is_sound(text, dtype) else " ".join(["0"] * d) for text in texts]
+        values = _parse(texts, d, dtype)
+        assert values is not None
+    kept, row = [], -1
+    for place, (word, numbers) in enumerate(cut, start=first):
+        row += bool(numbers)
+        if not numbers:
+            if word:  # an empty line is no loss, and many files end with one
+                rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
+        elif not (sound or _is_sound(numbers, dtype)):
+            rows.refuse("broken", place, _complaint(numbers, dtype))
+        elif b" " in word and _TOO_MANY.fullmatch(word):
+            count = len(word.split()) - 1 + d
+            rows.refuse("dimension", place, f"{count} numbers where {d} were expected")
+        elif rows.accept(word, place):
+            kept.append(row)
+            if rows.full:
+                break
+    rows.extend(values if len(kept) == len(values) else values[kept])
+    return len(lines)
+
+
+def _cut(line: bytes, d: int) -> tuple[bytes, str]:
+    """Return the word and the text of its d numbers, separated by single spaces.
+
+    Where there are not as many, the text is empty and the whole line stands for the word.
+    """
+    line = line.strip(_BLANKS)
+    if line.count(b" ") == d and b"\t" not in line:
+        word, _, numbers = line.partition(b" ")
+        if b"  " not in numbers:
+            return word, numbers.decode("latin-1")
+    fields = line.rsplit(None, d)
+    if len(fields) <= d:
+        return line, ""
+    return fields[0].rstrip(_BLANKS), b" ".join(fields[1:]).decode("latin-1")
+
+
+def _parse(texts: list[str], d: int, dtype: Any) -> np.ndarray | None:
+    """Return the numbers, a row for each text, or None if any is not a finite number."""
+    if not texts:
+        return np.empty((0, d), dtype=dtype)
+    try:
+        values = np.loadtxt(texts, dtype=dtype, delimiter=" ", comments=None, ndmin=2)
+    except ValueError:
+        return None
+    return values if values.shape == (len(texts), d) and np.isfinite(values).all() else None
+
+
+def _is_sound(numbers: str, dtype: Any) -> bool:
+    return _parse([numbers], numbers.count(" ") + 1, dtype) is not None
+
+
+def _complaint(numbers: str, dtype: Any) -> str:
+    """Say which number is bad."""
+    bad = next(field for field in numbers.split(" ") if not _is_sound(field, dtype))
+    shown = bad[:40].encode("latin-1").decode("utf-8", "replace")
+    if _NUMBER.fullmatch(bad.encode("latin-1")):
+        return f"{shown} is too large for {np.dtype(dtype)}"
+    return f"{shown!r} is not a finite number"

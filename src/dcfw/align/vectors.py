@@ -1,0 +1,265 @@
+"""Files of word vectors: fastText's and word2vec's text, word2vec's binary form, and NumPy's.
+
+:func:`read_vectors` reads all of them into a list of words and a matrix whose rows are their vectors, and
+:func:`write_vectors` writes them.  Files are read from front to back in small blocks, straight into the
+matrix that is returned, so the memory needed is that of the matrix and of the words.  The sizes that a
+file claims for itself are checked, not trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw.align.rows import REASONS, Rows, Vectors
+from dcfw.align.stream import Progress, Stream
+
+__all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
+
+FORMATS = ("text", "binary", "npy")
+_WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
+_ROWS_AT_A_TIME = 1000
+
+
+def read_vectors(
+    path: str | os.PathLike[str],
+    *,
+    limit: int | None = None,
+    dtype: Any = np.float32,
+    on_error: str = "raise",
+    progress: Progress | None = None,
+    format: str | None = None,
+    words: str | os.PathLike[str] | Sequence[str] | None = None,
+) -> Vectors:
+    """Read word vectors from a file.
+
+    Parameters
+    ----------
+    path
+        The file.  It may be a gzip archive, whatever its name.
+    limit
+        Read the first ``limit`` words only (files have the most frequent words first).
+    dtype
+        float32 or float64.
+    on_error
+        ``"raise"`` for an error that names the first line that cannot be used and why; ``"skip"`` to leave
+        such lines out and count them.  A damaged archive, a header that makes no sense and a missing word
+        list are errors always.
+    progress
+        Called as ``progress(done, total)`` with the bytes of the file read so far and its size.
+    format
+        ``"text"``, ``"binary"`` (word2vec) or ``"npy"``; by default what the name says: ``.bin`` and
+        ``.npy``, everything else is text.
+    words
+        For ``"npy"``, the words or the file that lists them, in the order of the rows: one word a line, or
+        tab-separated columns whose first line names one of them ``word``.  By default a file beside the
+        matrix, for ``en.npy`` the first there is of ``en_words.tsv``, ``en_words.txt``, ``en.words``,
+        ``en.tsv`` and ``en.txt``.
+
+    Returns
+    -------
+    Vectors
+        A named tuple ``(words, matrix, skipped)``: the list of words, the matrix with a row for each, and
+        the number of lines skipped by reason.  The reasons are ``"broken"`` (an entry that is not a finite
+        number), ``"dimension"`` (more or fewer numbers than the others have), ``"duplicate"`` (the first
+        one is kept), ``"encoding"`` (a word that is not UTF-8) and ``"missing"`` (promised by the first line
+        of the file but not there).
+
+    Notes
+    -----
+    In text files the first line may be a header, "n d" (a first line of two whole numbers always is one);
+    without one the first vector sets the dimension.  A word may have spaces in it: the last d fields of a
+    line are its vector.  But when all that follows the first field of such a word are decimal fractions,
+    the line counts as one of wrong dimension.  Empty lines are ignored.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from dcfw.align import read_vectors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "small.vec")
+    ...     _ = file.write_text("3 2\\ncat 0.5 1\\nNew York 0.25 -1\\ncat 0 0\\n")
+    ...     vectors = read_vectors(file, on_error="skip")
+    >>> vectors.words
+    ['cat', 'New York']
+    >>> vectors.matrix
+    array([[ 0.5 ,  1.  ],
+           [ 0.25, -1.  ]], dtype=float32)
+    >>> vectors.skipped
+    {'duplicate': 1}
+    """
+    path = Path(path)
+    limit = None if limit is None else _validate.integer(limit, "limit", low=1)
+    skip = _validate.choice(on_error, "on_error", ("raise", "skip")) == "skip"
+    kind = _format(path) if format is None else _validate.choice(format, "format", FORMATS)
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    if kind == "npy":
+        return _read_npy(path, dtype, limit, skip, progress, words)
+    if words is not None:
+        raise ValueError("words is for .npy files; this file has its words in it")
+    with Stream(path, progress) as stream:
+        if kind == "binary":
+            from dcfw.align.binary_vectors import read_binary
+
+            return read_binary(stream, dtype, limit, skip)
+        from dcfw.align.text_vectors import read_text
+
+        return read_text(stream, dtype, limit, skip)
+
+
+def _format(path: Path) -> str:
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    return {".bin": "binary", ".npy": "npy"}.get(suffix.lower(), "text")
+
+
+def _read_npy(
+    path: Path, dtype: np.dtype, limit: int | None, skip: bool, progress: Progress | None, words: Any
+) -> Vectors:
+    """Read a NumPy matrix and its words."""
+    try:
+        # Mapped, so that rows go straight from the file into the result.
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a whole .npy file with numbers: {error}") from None
+    if not isinstance(stored, np.ndarray) or stored.ndim != 2 or stored.dtype.kind not in "iuf":
+        raise ValueError(f"{path} must hold a matrix of real numbers with a row for each word")
+    if words is None or isinstance(words, str | os.PathLike):
+        listed = Path(words) if words is not None else _word_list(path)
+        names = _read_words(listed)
+    else:
+        listed, names = Path("words"), list(words)
+    if len(names) != len(stored):
+        raise ValueError(f"{listed} has {len(names)} words, but {path} has {len(stored)} rows")
+    rows = Rows(path, stored.shape[1], dtype, limit=limit, skip=skip, unit="row", expected=len(stored))
+    for start in range(0, len(stored), _ROWS_AT_A_TIME):
+        with np.errstate(over="ignore"):  # what does not fit becomes Inf and is refused
+            values = np.asarray(stored[start : start + _ROWS_AT_A_TIME], dtype=dtype)
+        kept = []
+        for i, finite in enumerate(np.isfinite(values).all(axis=1).tolist()):
+            if not finite:
+                rows.refuse("broken", start + i, f"the vector has NaN, Inf or a number beyond {dtype}")
+            elif rows.accept(names[start + i], start + i):
+                kept.append(i)
+            if rows.full:
+                break
+        rows.extend(values[kept])
+        if progress is not None:
+            progress((start + len(values)) * stored.itemsize * stored.shape[1], stored.nbytes)
+        if rows.full:
+            break
+    return rows.done()
+
+
+def _word_list(path: Path) -> Path:
+    for ending in _WORD_LISTS:
+        candidate = path.with_name(path.stem + ending)
+        if candidate.is_file():
+            return candidate
+    tried = ", ".join(path.stem + ending for ending in _WORD_LISTS)
+    raise FileNotFoundError(f"no list of words beside {path}: none of {tried} is there; name it with words=")
+
+
+def _read_words(path: Path) -> list[bytes]:
+    """Return the words of a list, undecoded: :class:`Rows` has the policy for what is not UTF-8."""
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = [line.removesuffix(b"\r") for line in lines]
+    while lines and not lines[-1]:
+        lines.pop()
+    columns = lines[0].split(b"\t") if lines else []
+    if len(columns) < 2:
+        return lines
+    if b"word" not in columns:
+        raise ValueError(f"{path}: the first line must name one of the {len(columns)} columns 'word'")
+    where, words = columns.index(b"word"), []
+    row = columns.index(b"row") if b"row" in columns else None
+    for number, line in enumerate(lines[1:], start=2):
+        fields = line.split(b"\t")
+        if len(fields) != len(columns):
+            raise ValueError(
+                f"{path}, line {number}: {len(fields)} columns where {len(columns)} were expected"
+            )
+        if row is not None and fields[row] != b"%d" % (number - 2):
+            raise ValueError(
+                f"{path}, line {number}: row {fields[row]!r}, but the words must be in the order of the "
+                "rows, counted from 0"
+            )
+        words.append(fields[where])
+    return words
+
+
+def write_vectors(
+    path: str | os.PathLike[str], words: Iterable[str], matrix: Any, *, digits: int = 6
+) -> None:
+    """Write word vectors: text, or with a name that ends in ``.bin`` or ``.npy`` those forms.
+
+    Parameters
+    ----------
+    path
+        The file; a name that ends in ``.gz`` makes it a gzip archive.  With ``.npy`` the words go into a file
+        beside it (``en_words.txt`` for ``en.npy``).  It is replaced only when all is written.
+    words, matrix
+        The words, and the matrix with a row for each.
+    digits
+        Significant digits of the numbers of a text file (9 are enough to give back float32 exactly).
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from dcfw.align import read_vectors, write_vectors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "small.vec.gz")
+    ...     write_vectors(file, ["un", "deux"], [[0.5, 1.0], [0.25, -1.0]])
+    ...     read_vectors(file).words
+    ['un', 'deux']
+    """
+    path, words = Path(path), list(words)
+    matrix = _validate.array(matrix, "matrix", ndim=2)
+    digits = _validate.integer(digits, "digits", low=1, high=17)
+    if len(words) != len(matrix):
+        raise ValueError(f"words and matrix must go together, got {len(words)} words and {len(matrix)} rows")
+    kind = _format(path)
+    for word in words:
+        if not word or word != word.strip() or "\n" in word or (kind == "binary" and " " in word):
+            raise ValueError(f"words must be printable in the file, got {word!r}")
+    if kind == "npy":
+        if path.suffix.lower() == ".gz":
+            raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; .npy files are mapped")
+        listed = path.with_name(path.stem + "_words.txt")
+        with _replacing(listed) as file:
+            file.writelines(word.encode() + b"\n" for word in words)
+        with _replacing(path) as file:
+            np.save(file, matrix)
+        return
+    with _replacing(path) as file:
+        file.write(f"{len(words)} {matrix.shape[1]}\n".encode())
+        if kind == "binary":
+            for word, row in zip(words, matrix.astype("<f4"), strict=True):
+                file.write(word.encode() + b" " + row.tobytes() + b"\n")
+        else:
+            form = " ".join([f"%.{digits}g"] * matrix.shape[1])
+            for word, row in zip(words, matrix, strict=True):
+                file.write(f"{word} {form % tuple(row.tolist())}\n".encode())
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Any:
+    """Open a file beside ``path`` that takes its place when all went well."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with contextlib.ExitStack() as stack:
+            raw: Any = stack.enter_context(unfinished.open("wb"))
+            if path.suffix.lower() == ".gz":
+                raw = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+            yield raw
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,265 @@
+"""``dcfw align``: fit a map between two sets of word vectors of which few entries are known, and test it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("align")(align)
+
+
+def align(
+    source: Annotated[
+        Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.", show_default=False)
+    ],
+    target: Annotated[Path, typer.Option(help="Target vectors, likewise.", show_default=False)],
+    dictionary: Annotated[
+        Path,
+        typer.Option(help="Pairs of words, a source and a target word on each line.", show_default=False),
+    ],
+    observed: Annotated[float, typer.Option(help="The part of the target entries that is known.")] = 0.1,
+    holdout: Annotated[float, typer.Option(help="The part of the source words kept for the test.")] = 0.2,
+    lam: Annotated[float, typer.Option(help="Weight of the nuclear norm.")] = 1e-4,
+    method: Annotated[str, typer.Option(help="dcfw, fw-k or fw-m.")] = "dcfw",
+    steps: Annotated[int, typer.Option(help="Frank-Wolfe steps, each one polar factor.", min=1)] = 300,
+    tol: Annotated[float, typer.Option(help="Stop at this part of the first gap.")] = 1e-4,
+    unit: Annotated[bool, typer.Option("--unit/--no-unit", help="Scale all vectors to norm 1.")] = True,
+    centre: Annotated[
+        bool, typer.Option("--centre/--no-centre", help="Take from each vector its language's mean.")
+    ] = False,
+    retrieval: Annotated[str, typer.Option(help="nn (nearest cosine) or csls.")] = "nn",
+    limit: Annotated[
+        int, typer.Option(help="Read only so many words of each file; 0 for all.", metavar="WORDS", min=0)
+    ] = 0,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out lines that cannot be read, and count them.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Decides the pairs held out and the entries known.", min=0)] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw a picture into this file (.png, .svg, .pdf).", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the rotation (.npy), or the mapped source vectors (.vec, .vec.gz, .bin).",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Fit an orthogonal map with few target entries known, and translate with it.
+
+    Some pairs of the dictionary are held out; of the others only a part of the target entries is kept, and
+    the map is fitted to those.  Prints, for the held-out words, the mean cosine and how often the right word
+    is the nearest (P@1) or among the nearest five (P@5): before, after, after one step only, and with every
+    entry known (full Procrustes).  Ctrl-C ends the fit with the best map so far.
+
+    \b
+    Examples:
+      dcfw align --source en.vec --target fr.vec --dictionary en-fr.txt
+      dcfw align --source en.vec.gz --target fr.bin --dictionary en-fr.txt --limit 50000 --json
+      dcfw align --source en.npy --target fr.npy --dictionary pairs.tsv --observed 0.1 --plot out.png
+      dcfw align --source en.vec --target fr.vec --dictionary en-fr.txt --output mapped.vec
+    """
+    from dcfw.align.dictionary import read_dictionary
+    from dcfw.align.translation import trial
+    from dcfw.align.vectors import read_vectors
+
+    _check_names(plot, output)
+    words = read_dictionary(dictionary)
+    with _Bars() as bars:
+        left, right = (
+            read_vectors(
+                path,
+                limit=limit or None,
+                on_error="skip" if skip_broken else "raise",
+                progress=bars.bytes(f"reading {path.name}"),
+            )
+            for path in (source, target)
+        )
+        found = trial(
+            left,
+            right,
+            words,
+            observed=observed,
+            holdout=holdout,
+            lam=lam,
+            method=method,
+            steps=steps,
+            tol=tol,
+            unit=unit,
+            centre=centre,
+            retrieval=retrieval,
+            rng=seed,
+            callback=bars.steps(f"aligning, {method}", steps),
+        )
+    report = summary(found, [(str(source), left), (str(target), right)])
+    if plot is not None:
+        from dcfw.align.pictures import draw
+
+        draw(found, left.words, right.words).savefig(plot)
+    if output is not None:
+        _write(output, found, left.words)
+    typer.echo(json.dumps(report, indent=2) if as_json else text(report))
+    if found.result.status.name == "INTERRUPTED":
+        raise typer.Exit(130)
+
+
+def _check_names(plot: Path | None, output: Path | None) -> None:
+    """Complain about what could not be written, before the work is done instead of after."""
+    for option, path in (("--plot", plot), ("--output", output)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ValueError(f"{option}: the folder of {path} does not exist")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {plot}")
+
+
+def _write(output: Path, found: Any, words: list[str]) -> None:
+    """Write the rotation or the mapped vectors."""
+    import numpy as np
+
+    from dcfw.align.vectors import write_vectors
+
+    if output.suffix.lower() == ".npy":
+        np.save(output, found.rotation)
+    else:
+        write_vectors(output, words, found.source @ found.rotation.T + found.shift)
+
+
+def summary(found: Any, files: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return what the command prints, in the order in which it prints it."""
+    result = found.result
+    low, high = map(float, result.dc_gap)
+    return {
+        "source": _file(*files[0]),
+        "target": _file(*files[1]),
+        "pairs": {
+            "fitted": len(found.fitted[0]),
+            "held_out": len(found.held[0]),
+            "missing": dict(found.missing),
+        },
+        "observed": found.observed,
+        "scores": found.scores,
+        "share_of_full": {name: _number(found.share(name)) for name in ("cosine", "p@1", "p@5")},
+        "method": result.method,
+        "objective": float(result.fun),
+        "fw_gap": _number(result.gap),
+        "dc_gap": [low, _number(high)],
+        "polar_factors": int(result.n_lmo),
+        "subgradients": int(result.n_grad_g),
+        "seconds": round(float(result.time), 3),
+        "status": result.status.name,
+        "message": result.message,
+    }
+
+
+def _file(path: str, vectors: Any) -> dict[str, Any]:
+    n, d = vectors.matrix.shape
+    return {"file": path, "words": n, "dimension": d, "skipped": vectors.skipped}
+
+
+def _number(value: float) -> float | None:
+    """Return the number, or None for the NaN and infinity that JSON does not have."""
+    import math
+
+    return float(value) if math.isfinite(value) else None
+
+
+_NAMES = {
+    "before": "before",
+    "vertex": "after one step",
+    "masked": "after",
+    "full": "full Procrustes",
+}
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return the report for people."""
+    lines = []
+    for side in ("source", "target"):
+        file = report[side]
+        skipped = ", ".join(f"{count} {reason}" for reason, count in file["skipped"].items())
+        lines.append(
+            f"{side:<9}{file['file']}: {file['words']} words, d = {file['dimension']}"
+            + (f" (skipped: {skipped})" if skipped else "")
+        )
+    pairs = report["pairs"]
+    missing = pairs["missing"]["source"] + pairs["missing"]["target"]
+    lines += [
+        f"pairs    {pairs['fitted']} fitted, {pairs['held_out']} held out; {missing} of the dictionary "
+        "without vectors",
+        f"known    {100 * report['observed']:.3g} % of the target entries of the fitted pairs",
+        "",
+        f"{'held-out words':<18}{'mean cosine':>12}{'P@1':>9}{'P@5':>9}",
+    ]
+    for name, label in _NAMES.items():
+        score = report["scores"][name]
+        cells = (
+            ["-"] * 3
+            if score is None
+            else [f"{score['cosine']:.3f}", *(f"{100 * score[p]:.1f} %" for p in ("p@1", "p@5"))]
+        )
+        lines.append(f"{label:<18}{cells[0]:>12}{cells[1]:>9}{cells[2]:>9}")
+    share = ["-" if v is None else f"{100 * v:.1f} %" for v in report["share_of_full"].values()]
+    low, high = report["dc_gap"]
+    certified = (
+        "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0 means stationary)"
+    )
+    lines += [
+        f"{'after, of full':<18}{share[0]:>12}{share[1]:>9}{share[2]:>9}",
+        "",
+        f"fit      {report['method']}: {report['polar_factors']} polar factors, {report['subgradients']} "
+        f"subgradients, {report['seconds']:.2f} s; {certified}",
+        f"stopped  {report['message']}",
+    ]
+    return "\n".join(lines)
+
+
+class _Bars:
+    """Progress bars on the standard error stream, if that is a terminal."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bars = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+
+    def __enter__(self) -> _Bars:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def bytes(self, title: str) -> Any:
+        """Return the progress callback of a file."""
+        if self._bars is None:
+            return None
+        task = self._bars.add_task(title, total=None)
+        return lambda done, total: self._bars.update(task, completed=done, total=total)
+
+    def steps(self, title: str, steps: int) -> Any:
+        """Return the callback of a fit."""
+        if self._bars is None:
+            return None
+        task = self._bars.add_task(title, total=steps)
+        return lambda intermediate_result: self._bars.update(task, completed=intermediate_result.n_lmo)

@@ -1,0 +1,362 @@
+"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, four ways.
+
+It is the linear oracle of the spectral-norm ball, the subgradient of the nuclear norm and the nearest
+orthogonal matrix, so a solve asks for thousands of them.
+
+``"svd"``       the definition; what the others fall back to when G is (nearly) singular, where the factor
+                is not unique
+``"eigh"``      G^T G = V Lambda V^T, then polish W = G V.  Two thirds of the work of an SVD.  The squares in
+                G^T G cost accuracy in the small singular values, but G = W V^T holds whatever V is: the
+                columns of W fail to be orthogonal by a small E, whose effect is known to first order
+``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
+                Nothing but matrix products, so it is what GPUs like
+``"auto"``      the fastest of the exact ones for the array at hand
+
+:func:`certified` runs a few of those products in single precision and then proves, in double precision, that
+its answer S lies in the unit ball and how much of ||G||_* = max <G, Z> it misses.  With M = G S^T,
+
+    ||G||_* <= ||G (I - S^T S)||_* + ||M||_*     since G = G (I - S^T S) + M S and ||S|| <= 1,
+
+the first term is at most sqrt(||G||_F^2 - ||M||_F^2) sqrt(k - ||S||_F^2) by Hölder's inequality, and the
+second is at most <G, S> if M is symmetric positive semidefinite: a Cholesky factorisation shows it up to a
+shift, and what is not symmetric is added.  The bound holds for any S in the ball; a good S makes it small.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm, norm2
+
+METHODS = ("auto", "svd", "eigh", "products")
+
+SMALL = 24
+"""Up to this size an SVD beats the Gram matrix: calls cost more than arithmetic."""
+
+SPREAD = 0.03
+"""Columns of W shorter than this fraction of the longest are orthogonalised once more among themselves."""
+
+LOWEST = 1e-3
+"""The relative singular value from which one round of polynomial steps leads to 1."""
+
+FEW = (1e-2, 5)
+"""Lowest relative singular value and number of the polynomial steps in :func:`certified`."""
+
+ROUNDS = 6
+"""After so many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
+
+
+def polar(G: Array, method: str = "auto") -> Array:
+    """Return the orthogonal polar factor U V^T of ``G`` = U diag(sigma) V^T.
+
+    All its singular values are 1, also where G is rank-deficient or zero (it is then one of several
+    nearest such matrices).  G need not be square.
+
+    Parameters
+    ----------
+    G : array of shape (m, n)
+    method : {"auto", "svd", "eigh", "products"}
+        See the text of the module; all give the same factor up to rounding (some eps times the condition
+        number of G).
+
+    Examples
+    --------
+    >>> polar(np.array([[0.0, 2.0], [1.0, 0.0]])).round(12)
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    method = _validate.choice(method, "method", METHODS)
+    if method == "auto":
+        method = "eigh" if is_numpy(G) and min(G.shape) > SMALL else "svd"
+        if not is_numpy(G) and _on_accelerator(G):
+            method = "products"
+    if method == "svd":
+        return by_svd(G)
+    if G.shape[0] < G.shape[1]:
+        return polar(G.T, method).T
+    S = by_eigh(G) if method == "eigh" else by_products(G)
+    return by_svd(G) if S is None else S
+
+
+def _on_accelerator(G: Array) -> bool:
+    return getattr(getattr(G, "device", None), "type", "cpu") != "cpu"
+
+
+def by_svd(G: Array) -> Array:
+    """Return U V^T as the singular value decomposition defines it."""
+    U, _, Vt = namespace(G).linalg.svd(G, full_matrices=False)
+    return U @ Vt
+
+
+# -- through the Gram matrix ------------------------------------------------------------------------------
+
+
+def by_eigh(G: Array) -> Array | None:
+    """Return the polar factor of a square or tall matrix, or None if it is too close to singular."""
+    xp = namespace(G)
+    scale = float(xp.max(xp.abs(G)))
+    if not (scale > 0.0 and math.isfinite(scale)):
+        return None
+    if not 1e-12 < scale < 1e12:
+        G = G / scale  # squares must neither overflow nor vanish
+    V = _eigenvectors(G)
+    W = G @ V
+    lengths = xp.sqrt(xp.sum(W * W, axis=0))
+    if not float(xp.min(lengths)) > 4.0 * math.sqrt(G.shape[0]) * eps_of(G) * float(xp.max(lengths)):
+        return None
+    W, V, lengths = _orthogonalised_tail(W, V, lengths)
+    # W = U D with unit columns, U^T U = I + E.  To first order in E the polar factor of W is U (I - C) with
+    # C_ij = d_i E_ij / (d_i + d_j); what is left out is of the order of E^2.
+    W /= lengths
+    E = _plus_diagonal(W.T @ W, -1.0)
+    if not float(xp.max(xp.abs(E))) < 0.5 * eps_of(G) ** 0.35:  # 2e-6 in double precision, 2e-3 in single
+        return None
+    ratio = (1.0 / lengths)[:, None] * lengths[None, :]
+    ratio += 1.0
+    E /= ratio
+    W -= W @ E
+    return W @ V.T
+
+
+def _plus_diagonal(A: Array, shift: float) -> Array:
+    """Return A + shift I, in A's own memory where that can be."""
+    if is_numpy(A):
+        A.flat[:: A.shape[1] + 1] += shift
+        return A
+    return A + shift * namespace(A).eye(A.shape[0], dtype=A.dtype, device=A.device)
+
+
+def _eigenvectors(W: Array) -> Array:
+    """Return the eigenvectors of W^T W, eigenvalues ascending."""
+    A = W.T @ W
+    if is_numpy(A):
+        from scipy.linalg.lapack import dsyevd, ssyevd  # in single precision NumPy's takes half as long again
+
+        # A.T is A in LAPACK's own order; the shape of the answer is that of a matrix without a copy.
+        return (ssyevd if A.dtype == np.float32 else dsyevd)(A.T, overwrite_a=1)[1]
+    return namespace(A).linalg.eigh(A)[1]
+
+
+def _orthogonalised_tail(W: Array, V: Array, lengths: Array) -> tuple[Array, Array, Array]:
+    """Return W and V with the short columns of W made orthogonal to each other.
+
+    W^T W was formed with an error relative to its longest column.  Among the short ones alone the error is
+    relative to the longest of those: an eigenvalue problem of their own, then of the shortest of them, ...
+    """
+    xp = namespace(W)
+    count = int(lengths.shape[0])
+    while True:
+        top = float(lengths[count - 1])
+        short = int(xp.sum(xp.astype(lengths[:count] < SPREAD * top, xp.int64)))
+        if short == 0 or short == count or eps_of(W) * (top / float(lengths[0])) ** 2 < eps_of(W) ** 0.5:
+            return W, V, lengths
+        R = _eigenvectors(W[:, :short])
+        W = xp.concat([W[:, :short] @ R, W[:, short:]], axis=1)
+        V = xp.concat([V[:, :short] @ R, V[:, short:]], axis=1)
+        lengths = xp.sqrt(xp.sum(W * W, axis=0))
+        if not float(xp.min(lengths)) > 0.0:
+            return W, V, lengths
+        count = short
+
+
+# -- by matrix products -----------------------------------------------------------------------------------
+
+
+@functools.lru_cache
+def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
+    """Return (a, b, c) of odd quintics a x + b x^3 + c x^5 whose composition takes [lowest, 1] near 1.
+
+    Each is the best uniform approximation of 1 on the interval that its predecessors lead to, divided by
+    its maximum, so that [0, 1] is never left; from 0.8 on it is Newton-Schulz's (15 x - 10 x^3 + 3 x^5) / 8,
+    which converges cubically.
+
+    Examples
+    --------
+    >>> len(schedule(1e-3))
+    8
+    """
+    found = []
+    while lowest < 1.0 - 1e-9:
+        if lowest < 0.8:
+            a, b, c, error = _best_quintic(lowest)
+            peak = (1.0 + error) * (1.0 + 1e-13)  # with room for the rounding of the coefficients
+            a, b, c = a / peak, b / peak, c / peak
+        else:
+            a, b, c = 15.0 / 8.0, -10.0 / 8.0, 3.0 / 8.0
+        found.append((a, b, c))
+        lowest = a * lowest + b * lowest**3 + c * lowest**5
+    return tuple(found)
+
+
+def _best_quintic(lowest: float) -> tuple[float, float, float, float]:
+    """Return the odd quintic nearest to 1 on [lowest, 1], and its error, by Remez's exchange."""
+    points = np.linspace(lowest, 1.0, 4)
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    for _ in range(200):
+        a, b, c, error = np.linalg.solve(
+            np.stack([points, points**3, points**5, signs], axis=1), np.ones(4)
+        ).tolist()
+        # The derivative is a quadratic in x^2; its roots are the extrema inside.
+        root = math.sqrt(max(9.0 * b * b - 20.0 * a * c, 0.0))
+        extrema = sorted(math.sqrt((-3.0 * b + sign * root) / (10.0 * c)) for sign in (-1.0, 1.0))
+        moved = np.array([lowest, *extrema, 1.0])
+        if np.abs(moved - points).max() < 1e-13:
+            break
+        points = moved
+    return a, b, c, error
+
+
+def _step(X: Array, coefficients: tuple[float, float, float], A: Array = None, A2: Array = None) -> Array:
+    """Return a X + b X A + c X A^2 with A = X^T X (where it is given, it is written over)."""
+    a, b, c = coefficients
+    if A is None:
+        A = X.T @ X
+        A2 = A.T @ A  # A is symmetric; written like this, NumPy computes one triangle only
+    A2 *= c
+    A *= b
+    A2 += A
+    return X @ _plus_diagonal(A2, a)
+
+
+def _steps(G: Array, coefficients: tuple[tuple[float, float, float], ...]) -> Array:
+    """Return what the polynomials make of G divided by an upper bound of its spectral norm.
+
+    The bound is the Schatten-8 norm, the fourth root of ||(G^T G)^2||_F, which the first step needs anyway.
+    G is not zero, and of moderate size.
+    """
+    A = G.T @ G
+    A2 = A.T @ A
+    scale = 1.0 / (norm2(A2) ** 0.125 * (1.0 + 8.0 * eps_of(G)))
+    X = _step(scale * G, coefficients[0], scale**2 * A, scale**4 * A2)
+    for polynomial in coefficients[1:]:
+        X = _step(X, polynomial)
+    return X
+
+
+def by_products(G: Array, tol: float | None = None) -> Array | None:
+    """Return the polar factor of a square or tall matrix by products alone, or None if it is singular.
+
+    Rounds of polynomial steps go on until ||S^T S - I||_F <= ``tol`` (some rounding errors, by default).
+    """
+    columns = int(G.shape[1])
+    if tol is None:
+        tol = 8.0 * math.sqrt(columns) * math.sqrt(max(G.shape)) * eps_of(G)
+    size = norm(G)
+    if not (size > 0.0 and math.isfinite(size)):
+        return None
+    xp = namespace(G)
+    X = G / size
+    unit = xp.eye(columns, dtype=X.dtype, device=X.device)
+    for _ in range(ROUNDS):
+        X = _steps(X, schedule(LOWEST))
+        # Newton-Schulz's cubic: a last step that squares what is left of the residual.
+        residual = X.T @ X - unit
+        X = X - 0.5 * (X @ residual)
+        if norm(residual) <= math.sqrt(tol) and norm(X.T @ X - unit) <= tol:
+            return X
+    return None
+
+
+# -- inexact, with a certificate --------------------------------------------------------------------------
+
+
+def certified(G: Array) -> tuple[Array, float]:
+    """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from products in single precision.
+
+    ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
+    of the order of 1e-3 ||G||_* (singular values below a hundredth of the largest are not brought all the
+    way to 1).  What cannot be certified comes from an SVD, with the rounding of one as its bound.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> G = rng.standard_normal((30, 30))
+    >>> S, error = certified(G)
+    >>> missing = np.linalg.norm(G, "nuc") - np.vdot(G, S)
+    >>> bool(0.0 <= missing <= error <= 0.01 * np.linalg.norm(G, "nuc"))
+    True
+    """
+    m, n = G.shape
+    if m < n:
+        S, error = certified(G.T)
+        return S.T, error
+    xp = namespace(G)
+    if m > n:  # G = Q R: the polar factor is Q times that of the square R
+        Q, R = xp.linalg.qr(G)
+        S, error = certified(R)
+        # Q is orthonormal up to rounding only, and so is the answer kept inside the ball.
+        slack = 4.0 * m * eps_of(G)
+        return (1.0 - slack) * (Q @ S), error + 2.0 * slack * math.sqrt(n) * norm(G)
+    S = _few_products(G)
+    if S is not None:
+        bound = missed(G, S)
+        if bound is not None:
+            return S, bound
+    S = by_svd(G)
+    slack = 4.0 * n * eps_of(G)
+    return (1.0 - slack) * S, 2.0 * slack * math.sqrt(n) * norm(G)
+
+
+def _few_products(G: Array) -> Array | None:
+    """Return an approximate polar factor of a square matrix, just inside the unit ball."""
+    xp = namespace(G)
+    size = norm(G)
+    if not (size > 0.0 and math.isfinite(size)):
+        return None
+    single = xp.float32
+    X = xp.astype(G if 1e-3 < size < 1e3 else G / size, single)  # fourth powers must be representable
+    X = _steps(X, schedule(FEW[0])[: FEW[1]])
+    margin = 2.0 * math.sqrt(G.shape[1]) * float(xp.finfo(single).eps)
+    return xp.astype(X, G.dtype) * (1.0 - margin)
+
+
+def missed(G: Array, S: Array) -> float | None:
+    """Return a bound of ||G||_* - <G, S> for square matrices, None if ||S||_2 <= 1 cannot be shown.
+
+    The work is done in double precision whatever the arrays have; see the text of the module.
+    """
+    xp = namespace(G)
+    k = int(G.shape[1])
+    if G.dtype != xp.float64:
+        G, S = xp.astype(G, xp.float64), xp.astype(S, xp.float64)
+    rounding = 8.0 * k * 2.0**-52
+    if not _definite(-(S.T @ S), 1.0 - rounding):
+        return None
+    M = G @ S.T
+    found, size, captured, length = inner(G, S), norm2(G), norm2(M), norm2(S)
+    first = math.sqrt(max(size - captured, 0.0) + rounding * size) * math.sqrt(
+        max(k - length, 0.0) + rounding * k
+    )
+    # LAPACK reads one triangle only, so the symmetric part is its mirror image, and the rest a triangle.
+    rest = norm(M - M.T) / math.sqrt(2.0)
+    # Rounding that makes M asymmetric also makes its least eigenvalues negative, by about as much.
+    shift = rest / math.sqrt(k) + rounding * math.sqrt(size)
+    while not _definite(M, shift):
+        shift *= 16.0
+        if not shift < math.sqrt(size):
+            return None
+    second = math.sqrt(k) * rest + 2.0 * k * (shift + rounding * abs(found))
+    return first + second + 4.0 * rounding * math.sqrt(k * size)
+
+
+def _definite(A: Array, shift: float) -> bool:
+    """Tell whether A + shift I is positive definite, with the lower triangle of A for all of it."""
+    if is_numpy(A):
+        from scipy.linalg.lapack import dpotrf
+
+        diagonal = A.diagonal().copy()
+        A.flat[:: A.shape[1] + 1] += shift
+        info = dpotrf(A.T, clean=0)[1]  # A.T: the lower triangle is the upper one in LAPACK's order
+        A.flat[:: A.shape[1] + 1] = diagonal
+        return bool(info == 0)
+    xp = namespace(A)
+    try:
+        A = xp.tril(A) + xp.tril(A, k=-1).T
+        factor = xp.linalg.cholesky(_plus_diagonal(A, shift))
+    except (np.linalg.LinAlgError, RuntimeError):
+        return False
+    return bool(xp.all(xp.isfinite(factor)))

@@ -1,0 +1,292 @@
+"""dcfw.align.align finds rotations, and its protocol takes the steps of the authors' code."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import dcfw
+from dcfw import Status
+from dcfw.align import MaskedLeastSquares, align, nearest_rotation
+from dcfw.align.protocol import GlobalOpenLoop, WholeAdaptive
+
+METHODS = ("dcfw", "boosted", "fw-k", "fw-m")
+
+
+def planted(d=8, n=300, rate=0.5, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    E1 = rng.standard_normal((d, n))
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    E2 = Q @ E1 + noise * rng.standard_normal((d, n))
+    return E1, E2, rng.random((d, n)) < rate, Q
+
+
+def literal_phi(E1, Y, mask, lam, X):
+    R = np.where(mask, X @ E1 - Y, 0.0)
+    return (R**2).sum() / (2 * E1.shape[1]) - lam * np.linalg.norm(X, "nuc")
+
+
+def polar(G):
+    U, _, Vt = np.linalg.svd(G, full_matrices=False)
+    return U @ Vt
+
+
+# -- what it finds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_full_mask_and_a_rotated_copy_give_the_rotation(method):
+    E1, E2, _, Q = planted(n=200)
+    res = align(E1, E2, np.ones(E2.shape), method=method, tol=1e-8, maxiter=4000)
+    assert res.method == method
+    # FW-K's steps min(gap / C, 1) are short: it gets near in that many.
+    np.testing.assert_allclose(res.rotation, Q, atol=1e-2 if method == "fw-k" else 1e-6)
+
+
+@pytest.mark.parametrize("product", ["gram", "observed", "dense"])
+@pytest.mark.parametrize("as_given", ["nan", "mask", "sparse"])
+def test_half_of_the_entries_are_enough(product, as_given):
+    E1, E2, mask, Q = planted()
+    Y = {
+        "nan": (np.where(mask, E2, np.nan),),
+        "mask": (E2, mask),
+        "sparse": (scipy.sparse.csr_matrix(np.where(mask, E2, 0.0)),),
+    }[as_given]
+    res = align(E1, *Y, product=product, tol=1e-9)
+    assert (res.status, res.product) == (Status.CONVERGED, product)
+    np.testing.assert_allclose(res.rotation, Q, atol=1e-6)
+    assert res.fun == pytest.approx(literal_phi(E1, E2, mask, 1e-4, res.x), abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
+def test_a_map_between_different_dimensions_has_orthonormal_rows_or_columns(shape):
+    d2, d1 = shape
+    rng = np.random.default_rng(0)
+    E1 = rng.standard_normal((d1, 200))
+    Q = np.linalg.qr(rng.standard_normal((9, 5)))[0]
+    Q = Q if shape == (9, 5) else Q.T
+    Y = np.where(rng.random((d2, 200)) < 0.6, Q @ E1, np.nan)
+    res = align(E1, Y, tol=1e-9)
+    assert res.x.shape == res.rotation.shape == shape
+    np.testing.assert_allclose(res.rotation, Q, atol=1e-5)
+
+
+def test_with_a_source_of_low_rank_the_map_is_right_where_it_matters():
+    E1, _, mask, Q = planted(d=6)
+    E1 = np.diag([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]) @ E1
+    res = align(E1, Q @ E1, mask, tol=1e-9)
+    np.testing.assert_allclose(res.rotation @ E1, Q @ E1, atol=1e-4)
+    np.testing.assert_allclose(res.rotation.T @ res.rotation, np.eye(6), atol=1e-10)
+
+
+def test_a_source_of_zeros_leaves_the_nuclear_norm_alone():
+    res = align(np.zeros((4, 10)), np.ones((4, 10)), lam=0.5)
+    assert res.success  # zero is a critical point: 0 is a subgradient of the nuclear norm there
+    assert not res.x.any()
+    published = align(np.zeros((4, 10)), np.ones((4, 10)), lam=0.5, protocol="published")
+    np.testing.assert_allclose(published.x, np.eye(4), atol=1e-12)  # the authors' first subgradient leads on
+
+
+def test_rows_that_were_never_seen_are_filled_in_by_orthogonality():
+    E1, E2, mask, Q = planted(d=5)
+    mask[2] = False
+    mask[:, 10:20] = False
+    res = align(E1, E2, mask, tol=1e-9)
+    np.testing.assert_allclose(abs(res.rotation[2]), abs(Q[2]), atol=1e-3)
+
+
+def test_more_lambda_makes_the_solution_more_orthogonal():
+    E1, E2, mask, _ = planted(d=6, noise=2.0, n=60)
+    least = [np.linalg.svd(align(E1, E2, mask, lam=lam).x)[1][-1] for lam in (0.0, 1.0, 10.0)]
+    assert least[0] < least[1] <= least[2] + 1e-9
+    assert least[2] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, "float64"])
+def test_dtype_is_that_of_the_solution(dtype):
+    E1, E2, mask, Q = planted()
+    res = align(E1, E2, mask, dtype=dtype, tol=1e-5)
+    assert res.x.dtype == res.rotation.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(res.rotation, Q, atol=1e-2)
+
+
+def test_torch_runs_from_end_to_end():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, E2, mask, _ = planted()
+    expected = align(E1, E2, mask, max_lmo=40)
+    res = align(torch.from_numpy(E1), torch.from_numpy(E2), torch.from_numpy(mask), max_lmo=40)
+    assert isinstance(res.rotation, torch.Tensor)
+    np.testing.assert_allclose(res.x.numpy(), expected.x, atol=1e-9)
+
+
+def test_a_start_and_a_callback_are_handed_on():
+    E1, E2, mask, Q = planted()
+    seen = []
+    res = align(
+        E1, E2, mask, x0=0.9 * Q, callback=lambda intermediate_result: seen.append(res_x(intermediate_result))
+    )
+    np.testing.assert_array_equal(seen[0], 0.9 * Q)
+    assert res.history["nit"][0] == 0
+
+
+def res_x(result):
+    return result.x.copy()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "error", "message"),
+    [
+        ((np.ones((2, 3)),), {}, TypeError, "Y must be given"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {"lam": -1.0}, ValueError, "lam must be a number"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {"protocol": "paper"}, ValueError, "protocol must be one of"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {"polar": "qr"}, ValueError, "polar must be one of"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {"x0": 2 * np.eye(2)}, ValueError, "x0 must lie in the set"),
+        ((np.ones((2, 3)), np.ones((3, 2))), {}, ValueError, "Y must have as many columns"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, keywords, error, message):
+    with pytest.raises(error, match=message):
+        align(*arguments, **keywords)
+
+
+def test_a_loss_comes_without_data():
+    E1, E2, mask, _ = planted()
+    f = MaskedLeastSquares(E1, E2, mask)
+    with pytest.raises(ValueError, match="Y and mask must be None"):
+        align(f, E2)
+
+
+def test_the_nearest_rotation_is_nearer_than_others():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5, 5))
+    R = nearest_rotation(X)
+    others = [np.linalg.qr(R + 0.3 * rng.standard_normal((5, 5)))[0] for _ in range(50)]
+    assert all(np.linalg.norm(X - R) <= np.linalg.norm(X - other) for other in others)
+
+
+# -- inexact polar factors --------------------------------------------------------------------------------
+
+
+def test_with_inexact_factors_gaps_are_upper_bounds_and_points_feasible():
+    E1, E2, mask, _ = planted(d=30, n=300, noise=0.5)
+    f = MaskedLeastSquares(E1, E2, mask)
+    pairs = []
+
+    def look(intermediate_result):
+        X = intermediate_result.x
+        assert np.linalg.norm(X, 2) <= 1.0
+        u = dcfw.functions.NuclearNorm(1e-4).grad(X)
+        G = f.grad(X) - u
+        pairs.append((intermediate_result.gap, np.vdot(G, X) + np.linalg.norm(G, "nuc")))
+
+    res = align(f, polar="inexact", callback=look, max_lmo=80, tol=0.0)
+    assert len(pairs) > 3
+    assert all(true <= gap * (1.0 + 1e-9) for gap, true in pairs)
+    assert any(true < gap * 0.9999 for gap, true in pairs)  # the bound is in there
+    exact = align(f, max_lmo=80, tol=0.0)
+    assert res.fun == pytest.approx(exact.fun, rel=1e-2)
+
+
+# -- the authors' variants --------------------------------------------------------------------------------
+
+
+def points_of(*arguments, **keywords):
+    points = []
+    align(
+        *arguments,
+        tol=0.0,
+        callback=lambda intermediate_result: points.append(res_x(intermediate_result)),
+        **keywords,
+    )
+    return points
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("d", [6, 30])
+def test_published_dcfw_is_the_authors_loop(seed, d):
+    literal = pytest.importorskip("bench.alignment_transcription", reason="bench is not installed")
+    E1, E2, mask, _ = planted(d=d, noise=0.5, seed=seed, rate=0.3)
+    Y = np.where(mask, E2, 0.0)
+    theirs, steps = literal.dc_frank_wolfe(E1, Y, mask.astype(float), max_lmo=150)
+    ours = points_of(E1, E2, mask, protocol="published", max_lmo=150, maxiter=10**6)
+    assert len(theirs) == len(ours) > 5
+    assert steps > 60
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-8)
+
+
+def test_published_fwk_has_the_authors_steps():
+    E1, E2, mask, _ = planted(d=6, noise=0.5)
+    n, d = 300, 6
+    C = E1 @ E1.T
+    C0 = min(d**2 * np.linalg.norm(C, 2), np.linalg.norm(E1) ** 2, d * np.linalg.norm(C)) / n
+    X = np.zeros((6, 6))
+    theirs = [X]
+    for _ in range(30):
+        G = np.where(mask, X @ E1 - E2, 0.0) @ E1.T / n - 1e-4 * polar(X)
+        S = -polar(G)
+        gap = np.vdot(G, X - S)
+        X = X + min(gap / C0, 1.0) * (S - X)
+        theirs.append(X)
+    ours = points_of(E1, E2, mask, protocol="published", method="fw-k", maxiter=30)
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+
+
+def test_published_fwm_has_the_authors_steps():
+    E1, E2, mask, _ = planted(d=6, noise=0.5)
+    n = 300
+    L = np.linalg.norm(E1 @ E1.T) / n
+    X = np.zeros((6, 6))
+    theirs = [X]
+    for _ in range(20):
+        G = np.where(mask, X @ E1 - E2, 0.0) @ E1.T / n - 1e-4 * polar(X)
+        D = X + polar(G)
+        gap, length = np.vdot(G, D), np.vdot(D, D)
+        phi = literal_phi(E1, E2, mask, 1e-4, X)
+        while True:
+            eta = min(1.0, gap / (L * length))
+            if literal_phi(E1, E2, mask, 1e-4, X - eta * D) <= phi - eta * gap + 0.5 * L * eta**2 * length:
+                break
+            L *= 2.0
+        L /= 2.0
+        X = X - eta * D
+        theirs.append(X)
+    ours = points_of(E1, E2, mask, protocol="published", method="fw-m", maxiter=20)
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def test_the_first_subgradient_is_zero_by_default_and_the_identity_as_published():
+    E1, E2, mask, _ = planted(d=5)
+    lam = 1e3  # so large that it decides on the first vertex
+    first = {}
+    for protocol in (None, "text", "published"):
+        points = points_of(
+            E1, E2, mask, lam=lam, protocol=protocol, step="open-loop", tolerance=1e9 / 2e6, maxiter=1
+        )
+        first[protocol] = points[-1]
+    correlation = np.where(mask, E2, 0.0) @ E1.T
+    np.testing.assert_allclose(first[None], first["text"])
+    assert (
+        np.linalg.norm(first["published"] - np.eye(5)) < 0.1 < np.linalg.norm(polar(correlation) - np.eye(5))
+    )
+    assert np.linalg.norm(first[None] - np.eye(5)) > 1.0
+
+
+def test_the_global_counter_goes_on_where_an_inner_loop_ends():
+    step = GlobalOpenLoop().bind(None, None)
+    assert [step(None) for _ in range(4)] == [2 / (k + 1) for k in (1, 2, 3, 4)]
+    assert GlobalOpenLoop().bind(None, None)(None) == 1.0  # each run has its own
+
+
+def test_the_whole_tolerance_never_leaves_an_inner_loop_without_a_step():
+    rule = WholeAdaptive(0.8)
+    for gap in (1.0, 0.79, 0.5, 0.5, 1e-9, 3.0):
+        eps = rule.next(0.79, gap)
+        assert not rule.enough(gap, eps, lambda: 0.0)
+    assert rule.enough(0.5, 0.5, lambda: 0.0)
+
+
+def test_the_text_protocol_restarts_the_counter_in_each_inner_loop():
+    E1, E2, mask, _ = planted(d=6, noise=0.5)
+    assert len(points_of(E1, E2, mask, protocol="text", max_lmo=40)) > 2
+    explicit = points_of(E1, E2, mask, step="open-loop", tolerance=dcfw.tolerances.Adaptive(0.8), max_lmo=40)
+    np.testing.assert_array_equal(points_of(E1, E2, mask, protocol="text", max_lmo=40), explicit)
