@@ -26,6 +26,7 @@ from typing import Any
 
 from dcfw.experiments import qap_tables as tables
 from dcfw.experiments.qap import _size
+from dcfw.experiments.qap_active import active_sets
 from dcfw.experiments.qap_tables import Runs
 from dcfw.experiments.qap_text import readme
 from dcfw.experiments.statistics import Interval, Score
@@ -200,6 +201,7 @@ def summarise(
             }
             for m, entry in tables.against_fw(runs).items()
         },
+        "active_sets": active_sets(runs),
         "costs": _costs(runs),
     }
 
