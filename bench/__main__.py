@@ -1,4 +1,4 @@
-"""``python -m bench core|lap|qap|birkhoff|inner|stochastic|align|all [--full]``: name, ours, peer, ratio.
+"""``python -m bench core|lap|qap|birkhoff|inner|stochastic|align|torch|all [--full]``: ours, peer, ratio.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
@@ -13,7 +13,8 @@ import os
 import sys
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-BENCHES = ("core", "lap", "qap", "birkhoff", "inner", "stochastic", "align")
+BENCHES = ("core", "lap", "qap", "birkhoff", "inner", "stochastic", "align", "torch")
+MODULES = {"torch": "torch_step"}  # a file torch.py in a source folder would pass for PyTorch
 
 
 def main(arguments: list[str]) -> None:
@@ -26,7 +27,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
     for name in BENCHES if options.bench == "all" else [options.bench]:
-        for row in importlib.import_module(f"bench.{name}").run(options.full):
+        for row in importlib.import_module(f"bench.{MODULES.get(name, name)}").run(options.full):
             label, ours, peer, *unit = row
             ratio = peer / ours if ours else float("inf")
             print(

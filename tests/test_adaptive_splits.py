@@ -141,7 +141,7 @@ def test_no_more_gradients_than_a_small_multiple_of_the_best_fixed_constant(spli
     for seed in range(3):
         phi = make(seed)
         for domain in DOMAINS:
-            kwargs = {"tol": 0.0, "rtol": 1e-2, "max_lmo": 4000, "maxiter": 400}
+            kwargs = {"inner": "fw", "tol": 0.0, "rtol": 1e-2, "max_lmo": 4000, "maxiter": 400}
             x0 = domain.random(seed)
             fixed = [dcfw.minimize(split(phi, L), domain, x0, **kwargs) for L in (0.3, 1.0, 3.0, 10.0, 30.0)]
             best = min((gradients(res) for res in fixed if res.success), default=None)
@@ -195,7 +195,7 @@ def test_the_constant_follows_the_curvature_down():
 def test_the_lmo_budget_holds_for_steps_made_again(split, budget):
     domain, phi = sets.Simplex(N), indefinite(1, low=-0.5)
     x0 = domain.random(2)
-    res = dcfw.minimize(split(phi, L="auto"), domain, x0, max_lmo=budget, tol=0.0)
+    res = dcfw.minimize(split(phi, L="auto"), domain, x0, inner="fw", max_lmo=budget, tol=0.0)
     assert res.n_lmo <= budget
     assert res.status is Status.MAX_LMO
     grad = phi.grad(res.x)
@@ -234,7 +234,7 @@ def test_it_runs_in_torch():
     torch = pytest.importorskip("torch")
     phi, domain = indefinite(2), sets.Simplex(N)
     x0 = domain.random(4)
-    ours = dcfw.minimize(splits.sliding(phi, L="auto"), domain, x0, rtol=1e-1)
+    ours = dcfw.minimize(splits.sliding(phi, L="auto"), domain, x0, inner="fw", rtol=1e-1)
     other = functions.Quadratic(torch.asarray(phi.A), torch.asarray(phi.b))
     res = dcfw.minimize(splits.sliding(other, L="auto"), domain, torch.asarray(x0), rtol=1e-1)
     np.testing.assert_allclose(to_numpy(res.x), ours.x, atol=1e-8)

@@ -81,7 +81,7 @@ CASES = {
     "step misspelt": ({"step": "exakt"}, ValueError, r"step must be one of.*did you mean 'exact'"),
     "step a number": ({"step": 0.5}, TypeError, r"step must be one of"),
     "step a class": ({"step": steps.Exact}, TypeError, r"step must be one of"),
-    "inner misspelt": ({"inner": "fv"}, ValueError, r"inner must be one of 'fw'"),
+    "inner misspelt": ({"inner": "fv"}, ValueError, r"inner must be one of 'auto', 'fw'"),
     "tolerance misspelt": (
         {"tolerance": "adaptve"},
         ValueError,

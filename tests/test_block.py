@@ -238,7 +238,7 @@ def test_the_counters_are_the_users_and_nothing_is_asked_twice(order, options):
 
 def test_a_quadratic_takes_one_gradient_a_step_and_one_update_an_outer_step():
     phi = quadratic(6) - functions.SquaredNorm(0.1)
-    res = dcfw.minimize(phi, simplices(), method="block", tol=1e-3)
+    res = dcfw.minimize(phi, simplices(), method="block", inner="fw", tol=1e-3)
     assert res.nit > 4
     # The first of f and of each block, one at a vertex for each step, one update for each outer step.
     assert res.n_grad_f == 1 + 4 + res.n_inner + res.nit

@@ -62,7 +62,9 @@ RUNS = {
 
 def values(name):
     make, domain, options = RUNS[name]
-    res = dcfw.minimize(make(), domain, vertex(domain), tol=0.0, maxiter=10, max_inner=200, **options)
+    res = dcfw.minimize(
+        make(), domain, vertex(domain), inner="fw", tol=0.0, maxiter=10, max_inner=200, **options
+    )
     return {k: float(res.history["fun"][k]) for k in STEPS if k < len(res.history)}
 
 

@@ -109,7 +109,7 @@ def test_every_method_reaches_the_same_stationarity_on_every_set(method, step, d
 def test_every_backend_takes_the_same_steps_as_numpy(method, domain, backend):
     xp = pytest.importorskip(backend)
     x0 = rough_start(domain)
-    kwargs = {"method": method, "tol": 0.0, "rtol": 0.1, "maxiter": 40, "max_inner": 40}
+    kwargs = {"method": method, "inner": "fw", "tol": 0.0, "rtol": 0.1, "maxiter": 40, "max_inner": 40}
     ours = dcfw.minimize(quadratics(), domain, x0, **kwargs)
     start = xp.asarray(x0)
     other = dcfw.minimize(quadratics(xp.asarray), domain, start, **kwargs)
@@ -759,3 +759,37 @@ def test_a_numpy_solve_loads_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("domain", "options", "remembers"),
+    [
+        (sets.Simplex(9), {}, True),
+        (
+            sets.Product([sets.Box(-1.0, 1.0, 5), sets.L1Ball(4)]),
+            {"method": "block"},
+            False,
+        ),  # atoms by block
+        (sets.L1Ball(9), {"method": "boosted"}, True),
+        (sets.Birkhoff(3), {}, True),
+        (sets.L2Ball(9), {}, False),
+        (sets.LpBall(9, p=1.5), {}, False),
+        (sets.LpBall(9, p=1), {}, True),
+        (sets.Simplex(9), {"inner": "fw"}, False),
+        (sets.Simplex(9), {"step": "short"}, False),
+        (sets.Simplex(9), {"method": "fw"}, False),
+        (sets.Simplex(9), {"method": "fw-k"}, False),
+        (sets.Simplex(9), {"method": "cgs"}, False),
+    ],
+)
+def test_dc_fw_keeps_an_active_set_by_default_just_on_polytopes_with_exact_steps(domain, options, remembers):
+    res = dcfw.minimize(quadratics(), domain, rtol=0.1, maxiter=40, **options)
+    assert (res.get("active_set") is not None) == remembers
+
+
+def test_what_has_lost_its_weight_leaves_exact_zeros_behind():
+    res = dcfw.minimize(quadratics(), sets.Simplex(9), tol=1e-8)
+    assert res.success
+    in_use = {int(np.argmax(atom.dense())) for atom in res.active_set.atoms}
+    assert set(np.flatnonzero(res.x)) <= in_use
+    assert len(in_use) < 9

@@ -59,7 +59,7 @@ def both(objective, X0, *, method="dcfw", **options):
     """Return the results of the generic and of the compiled loop."""
     options = {"rtol": 1e-2, "max_lmo": 2000, "tolerance": Adaptive(0.8), **options}
     domain = Watched(len(X0))
-    generic = minimize(objective, domain, X0, method=method, **options)
+    generic = minimize(objective, domain, X0, method=method, inner="fw", **options)
     generic.tied = domain.tied
     if method == "fw":
         compiled = minimize(objective, domain, X0, method=CompiledFW(), **options)
@@ -154,7 +154,7 @@ def test_a_rule_of_ones_own_is_asked_at_every_step():
     rules = Impatient(), Impatient()
     objective = decompose(A, B, split="balanced")
     options = {"rtol": 1e-2, "max_lmo": 300}
-    generic = minimize(objective, Birkhoff(9), X0, tolerance=rules[0], **options)
+    generic = minimize(objective, Birkhoff(9), X0, tolerance=rules[0], inner="fw", **options)
     compiled = minimize(objective, Birkhoff(9), X0, tolerance=rules[1], inner=Loop(9), **options)
     same(generic, compiled)
     assert rules[0].asked == rules[1].asked > generic.nit

@@ -2,14 +2,19 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcfw import Status, functions, minimize, sets, splits
+import dcfw
+from dcfw import Status, functions, sets, splits
 from reference_gaps import minimise_convex, rounding, size_of, symmetric, trace
+
+minimize = partial(dcfw.minimize, inner="fw")
+"""The paper's own inner steps, on polytopes too."""
 
 SEEDS = st.integers(0, 2**32 - 1)
 SETS = {

@@ -38,6 +38,7 @@ _MODULES = (
 __all__ = [
     "Result",
     "Status",
+    "align",
     "callbacks",
     "check",
     "functions",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dcfw import callbacks, functions, gaps, qap, sets, splits, steps, tolerances
+    from dcfw import align, callbacks, functions, gaps, qap, sets, splits, steps, tolerances
     from dcfw._check import check
     from dcfw._minimize import minimize
     from dcfw.result import Result, Status

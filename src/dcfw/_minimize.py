@@ -39,7 +39,7 @@ METHODS: dict[str, type] = {
     "stochastic": Stochastic,
     "sfw": SFW,
 }
-INNER = ("fw", *RULES)
+INNER = ("auto", "fw", *RULES)
 
 
 def minimize(
@@ -49,7 +49,7 @@ def minimize(
     *,
     method: Any = "dcfw",
     step: Any = "exact",
-    inner: Any = "fw",
+    inner: Any = "auto",
     lazy: bool = True,
     tolerance: Any = "adaptive",
     tol: float = 1e-6,
@@ -82,9 +82,10 @@ def minimize(
         streams, DC-FW and Frank-Wolfe with sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
-    inner : {"fw", "away", "pairwise", "blended"}
+    inner : {"auto", "fw", "away", "pairwise", "blended"}
         The inner solver: vanilla steps as in the paper, or one of those with an active set
-        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on polytopes.
+        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on polytopes.  ``"auto"`` is
+        ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and ``"fw"`` elsewhere.
     lazy : bool
         Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`
@@ -146,7 +147,7 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     if not callable(inner):
         inner = _validate.choice(inner, "inner", INNER)
-    if inner != "fw" and isinstance(solver, FWK | FWM | SFW):
+    if inner not in ("auto", "fw") and isinstance(solver, FWK | FWM | SFW):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
     if solver.needs_split:
@@ -169,6 +170,8 @@ def minimize(
             raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
         x0 = known.point()
     x0 = starting_point(x0, domain, phi)
+    if inner == "auto":
+        inner = _best_inner(solver, f, domain, rule)
 
     def one(start: Array, began: float) -> Result:
         oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
@@ -228,6 +231,20 @@ def minimize(
     best.restart_values = values
     best.total_time = total
     return best
+
+
+def _best_inner(solver: Method, f: Function, domain: Any, rule: Any) -> str:
+    """Return the inner solver that ``inner="auto"`` stands for.
+
+    On the polytopes of the study in results/inner blended steps solved 98 % of the problems and were fastest
+    in most, vanilla steps 39 %.  Plain Frank-Wolfe, CGS and the steps of a rule stay what they are; so does
+    the search for L where every look at f is a gradient.
+    """
+    if not (getattr(domain, "polytope", False) and isinstance(rule, steps.Exact)):
+        return "fw"
+    if isinstance(solver, AdaptiveDCFW):
+        return "blended" if f.affine_grad else "fw"
+    return "blended" if isinstance(solver, DCFW | Block | Stochastic) else "fw"
 
 
 def _inner_loop(inner: Any, lazy: bool) -> Callable[..., Any]:

@@ -109,11 +109,9 @@ class Observations:
             yield self._block(at) if self.numpy else self._foreign_block()
 
     def count(self) -> int:
-        """Return how many target entries are observed, in one pass over Y or the mask."""
+        """Return how many target entries of NumPy or sparse data are observed, in one pass over them."""
         if self.sparse:
             return int(self.Y.nnz)
-        if not self.numpy:
-            return sum(int(namespace(b.observed).sum(b.observed)) for b in self.blocks())
         rows = range(self.d2)
         if self.mask is not None:
             return sum(int(np.count_nonzero(self.mask[i])) for i in rows)

@@ -256,8 +256,8 @@ def _active_sets(summary: Summary) -> list[str]:
     return [
         "## Active sets: the paper's split with vanilla and with blended steps",
         "DC-FW (var 1) from the same starts with the same stop; LAP solves are geometric means. The "
-        "difference is blended minus vanilla, with its 90 % interval over the seeds; the score counts the runs with the "
-        "better, the worse and the same permutation.",
+        "difference is blended minus vanilla, with its 90 % interval over the seeds; the score counts "
+        "the runs with the better, the worse and the same permutation.",
         table([*header, "blended", "difference", "better : worse : equal"], lines),
     ]
 

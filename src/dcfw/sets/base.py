@@ -62,6 +62,8 @@ class Set:
     shape: tuple[int, ...]
     diameter: float
     strong_convexity: float = 0.0
+    polytope: bool = False
+    """Whether the set is the hull of finitely many points, so that remembering them pays."""
     scale: float = 1.0
     """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
 

@@ -46,6 +46,8 @@ class Birkhoff(Set):
            [0., 0., 1.]])
     """
 
+    polytope = True
+
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
         self.shape = (self.n, self.n)

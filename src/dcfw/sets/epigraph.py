@@ -41,6 +41,7 @@ class Epigraph(Set):
         self.ball = ball
         self.radius = self.scale = ball.radius
         self.shape = (math.prod(ball.shape) + 1,)
+        self.polytope = ball.polytope
         # Between two vertices of the ball, or from the apex to one of them.
         self.diameter = max(ball.diameter, math.hypot(0.5 * ball.diameter, ball.radius))
 

@@ -67,6 +67,7 @@ class LpBall(Set):
         n = math.prod(self.shape)
         self.diameter = lp_diameter(n, self.p, self.radius)
         self.strong_convexity = lp_strong_convexity(n, self.p, self.radius)
+        self.polytope = self.p in (1.0, math.inf)
 
     def _vertex(self, G: Array) -> Array:
         return lp_vertex(G, self.p, self.radius)
@@ -190,6 +191,8 @@ class Box(Set):
     array([0.5, 0.5, 0.5])
     """
 
+    polytope = True
+
     def __init__(self, lower: Any, upper: Any, shape: int | tuple[int, ...] | None = None) -> None:
         low = np.asarray(to_numpy(_validate.array(lower, "lower")), dtype=np.float64)
         high = np.asarray(to_numpy(_validate.array(upper, "upper")), dtype=np.float64)
@@ -268,6 +271,8 @@ class KSparse(Set):
     >>> KSparse(4, k=2).lmo(np.array([1.0, -5.0, 3.0, 0.0]))
     array([ 0.,  1., -1.,  0.])
     """
+
+    polytope = True
 
     def __init__(self, shape: int | tuple[int, ...], k: int, radius: float = 1.0) -> None:
         self.shape = _validate.shape(shape)

@@ -83,7 +83,9 @@ def polar(G: Array, method: str = "auto") -> Array:
 
 
 def _on_accelerator(G: Array) -> bool:
-    return getattr(getattr(G, "device", None), "type", "cpu") != "cpu"
+    # Libraries do not agree on what a device is, but all of them name it.
+    device = str(getattr(G, "device", "cpu")).lower()
+    return any(name in device for name in ("cuda", "gpu", "hip", "mps", "xpu"))
 
 
 def by_svd(G: Array) -> Array:
@@ -118,7 +120,11 @@ def by_eigh(G: Array) -> Array | None:
     ratio = (1.0 / lengths)[:, None] * lengths[None, :]
     ratio += 1.0
     E /= ratio
-    W -= W @ E
+    if is_numpy(E):
+        # E is small, so single precision has digits enough for the correction.
+        W -= W.astype(np.float32, copy=False) @ E.astype(np.float32, copy=False)
+    else:
+        W -= W @ E
     return W @ V.T
 
 
@@ -147,7 +153,9 @@ def _orthogonalised_tail(W: Array, V: Array, lengths: Array) -> tuple[Array, Arr
     W^T W was formed with an error relative to its longest column.  Among the short ones alone the error is
     relative to the longest of those: an eigenvalue problem of their own, then of the shortest of them, ...
     """
-    xp = namespace(W)
+    from array_api_compat import array_namespace  # NumPy has all of these names only from 2.1 on
+
+    xp = array_namespace(W)
     count = int(lengths.shape[0])
     while True:
         top = float(lengths[count - 1])
@@ -248,15 +256,13 @@ def by_products(G: Array, tol: float | None = None) -> Array | None:
     size = norm(G)
     if not (size > 0.0 and math.isfinite(size)):
         return None
-    xp = namespace(G)
     X = G / size
-    unit = xp.eye(columns, dtype=X.dtype, device=X.device)
     for _ in range(ROUNDS):
         X = _steps(X, schedule(LOWEST))
         # Newton-Schulz's cubic: a last step that squares what is left of the residual.
-        residual = X.T @ X - unit
+        residual = _plus_diagonal(X.T @ X, -1.0)
         X = X - 0.5 * (X @ residual)
-        if norm(residual) <= math.sqrt(tol) and norm(X.T @ X - unit) <= tol:
+        if norm(residual) <= math.sqrt(tol) and norm(_plus_diagonal(X.T @ X, -1.0)) <= tol:
             return X
     return None
 
@@ -303,7 +309,9 @@ def certified(G: Array) -> tuple[Array, float]:
 
 def _few_products(G: Array) -> Array | None:
     """Return an approximate polar factor of a square matrix, just inside the unit ball."""
-    xp = namespace(G)
+    from array_api_compat import array_namespace
+
+    xp = array_namespace(G)
     size = norm(G)
     if not (size > 0.0 and math.isfinite(size)):
         return None
@@ -311,7 +319,8 @@ def _few_products(G: Array) -> Array | None:
     X = xp.astype(G if 1e-3 < size < 1e3 else G / size, single)  # fourth powers must be representable
     X = _steps(X, schedule(FEW[0])[: FEW[1]])
     margin = 2.0 * math.sqrt(G.shape[1]) * float(xp.finfo(single).eps)
-    return xp.astype(X, G.dtype) * (1.0 - margin)
+    X *= 1.0 - margin
+    return xp.astype(X, G.dtype)
 
 
 def missed(G: Array, S: Array) -> float | None:
@@ -319,12 +328,16 @@ def missed(G: Array, S: Array) -> float | None:
 
     The work is done in double precision whatever the arrays have; see the text of the module.
     """
-    xp = namespace(G)
+    from array_api_compat import array_namespace
+
+    xp = array_namespace(G)
     k = int(G.shape[1])
     if G.dtype != xp.float64:
         G, S = xp.astype(G, xp.float64), xp.astype(S, xp.float64)
     rounding = 8.0 * k * 2.0**-52
-    if not _definite(-(S.T @ S), 1.0 - rounding):
+    T = S.T @ S
+    T *= -1.0
+    if not _definite(T, 1.0 - rounding):
         return None
     M = G @ S.T
     found, size, captured, length = inner(G, S), norm2(G), norm2(M), norm2(S)

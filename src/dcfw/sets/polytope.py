@@ -52,6 +52,8 @@ class Polytope(Set):
     array([2., 0.])
     """
 
+    polytope = True
+
     def __init__(
         self,
         A_ub: Any = None,
@@ -217,6 +219,8 @@ class ConvexHull(Set):
     >>> triangle.lmo(np.array([-1.0, -1.0]))
     array([2., 0.])
     """
+
+    polytope = True
 
     def __init__(self, points: Any) -> None:
         self.points = np.array(to_numpy(_validate.array(points, "points", ndim=2)), dtype=np.float64)

@@ -54,6 +54,7 @@ class Product(Set):
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         self.shape = (int(ends[-1]),)
+        self.polytope = all(getattr(block, "polytope", False) for block in self.sets)
         # No other product is strongly convex: it contains segments of its boundary.
         self.strong_convexity = self.sets[0].strong_convexity if len(self.sets) == 1 else 0.0
         if all(hasattr(block, "project") for block in self.sets):

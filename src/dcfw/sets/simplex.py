@@ -36,6 +36,8 @@ class Simplex(Set):
     array([0., 1., 0.])
     """
 
+    polytope = True
+
     def __init__(self, n: int | tuple[int, ...], radius: float = 1.0) -> None:
         self.shape = _validate.shape(n, "n")
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)

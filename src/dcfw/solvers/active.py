@@ -14,8 +14,8 @@ last FW gap.  The loop yields only where the oracle has just been called at the 
 and a certificate never rest on an old vertex.
 
 Quadratics keep the gradient at each atom (its *image*).  Then a step between atoms needs no new gradient,
-and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.gram`); such a
-round counts as one inner step.
+and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.weights`);
+such a round counts as one inner step.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.loop import State, length_of_step, not_convex, smooth_step
 from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.weights import pairwise_steps
 from dcfw.steps import Exact
 
 RULES = ("away", "pairwise", "blended")
@@ -78,6 +79,7 @@ class ActiveLoop:
         self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
+        self._moves = 0
         self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
 
     def room(self) -> float:
@@ -213,13 +215,13 @@ class ActiveLoop:
 
     def _optimise_weights(self, run: Run, active: ActiveSet, X: State, scores: np.ndarray) -> None:
         """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
-        from dcfw.solvers.gram import pairwise_steps
-
         m = len(active)
         before = active.weights.copy()
         count, gained, convex = pairwise_steps(
-            active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise
-        )
+            active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise,
+            taken=self._moves,
+        )  # fmt: skip
+        self._moves += count
         if not convex:
             worst, best = _extremes(scores, active.weights)
             curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
@@ -229,7 +231,7 @@ class ActiveLoop:
             raise _stuck(run, X)
         change = active.weights - before
         assert X.gained is not None
-        X.x = active.combine(X.x, change)
+        X.x = active.point()  # not by the change: what has no weight leaves nothing behind
         X.grad = active.combine_images(X.grad, change)
         X.gained, X.value = X.gained + gained, None
 
