@@ -5,8 +5,7 @@ Everything is loaded when first used, so that ``import dcfw`` (and ``import dcfw
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from dcfw._lazy import attach
 
 _MODULE_OF = {
     # instances and their files
@@ -30,26 +29,6 @@ _MODULE_OF = {
     "decompose": "quadratics",
     "relaxation": "quadratics",
 }
-"""Public name -> the module of this package that defines it.
+"""Public name -> the module of this package that defines it."""
 
-A module must not have the name of a function in this table: importing it would hide the function.
-"""
-
-_MODULES = ("generators",)
-"""Modules of this package that are public as such."""
-
-__all__ = sorted([*_MODULE_OF, *_MODULES])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF, ("generators",))

@@ -1,0 +1,40 @@
+"""Packages whose names are loaded when they are first used, so that importing them costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+Verbs = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
+
+
+def attach(package: str, module_of: Mapping[str, str], modules: Sequence[str] = ()) -> Verbs:
+    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    Parameters
+    ----------
+    package : str
+        The package's ``__name__``.
+    module_of : mapping
+        Public name -> the module of the package that defines it.  A module must not have the name of a
+        function in this table: importing it would hide the function.
+    modules : sequence of str
+        Modules of the package that are public as such.
+    """
+    public = sorted([*module_of, *modules])
+
+    def __getattr__(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{module_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *public})
+
+    return __getattr__, __dir__, public
