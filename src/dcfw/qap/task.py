@@ -246,6 +246,8 @@ class Task:
                 options["inner"] = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
         elif self.method in SPLIT_METHODS and self.protocol.half_constant:
             options["inner"] = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
+        else:
+            options["inner"] = "fw"  # the gradients of an active set's atoms are dense
         maxiter = self.maxiter
         if maxiter is None:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
