@@ -297,6 +297,11 @@ def _costs(summary: Summary, figures: Sequence[str]) -> list[str]:
         f"Seed {found['seed']}, on the {len(found['instances'])} instances with n <= {found['max_n']} that "
         "all methods of this table have. “Best known” counts the instances on which that value was found. "
         "Instance by instance: [costs.csv](costs.csv)."
+        + (
+            " The balanced split has no row: it is variant 1 on matrices of equal norm, which these are."
+            if summary["protocol"] == "published"
+            else ""
+        )
         + (f" Set aside for having too few rows: {aside}." if aside else ""),
         table(header, lines),
         *_figure(figures, "costs", "LAP solves and seconds of all splits"),

@@ -1,0 +1,96 @@
+"""Networks: ``step()`` alone, of a million parameters, against ``torch.optim``.
+
+A perceptron 784-768-512-10 with Gaussian gradients that stay the same; one thread, processor time.  The
+two take turns in one process, so that whatever disturbs the machine disturbs both, and the best step of each
+counts.  The peer is AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, so that all K inner steps are
+taken.  The spectral row is the exact projection (with singular values to clip in every step) of the weight
+matrices, against Muon on the same matrices.  The limits are the ones that we set ourselves.
+
+Muon multiplies in bfloat16.  Where the processor announces AMX but does not grant it such a product ends the
+process: that is found out in a process apart, and oneDNN is then told to do without AMX.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from time import process_time
+
+import torch
+
+from dcfw.torch import DCFW
+
+Row = tuple[str, float, float, str]
+
+
+def run(full: bool = False) -> Iterator[Row]:
+    """Yield (name, ours, peer, unit)."""
+    torch.set_num_threads(1)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool takes longer to start than to help
+    without_amx = _avoid_amx()
+    rounds = 100 if full else 40
+    yield from adamw_rows(rounds)
+    yield from muon_rows(rounds // 8, without_amx)
+
+
+def adamw_rows(rounds: int) -> Iterator[Row]:
+    fw = {"solver": "fw", "radius": 10.0, "inner_tol": 0.0}
+    contenders = {
+        "exact, linf": (0.20, {}),
+        "exact, linf, momentum": (0.35, {"momentum": 0.9}),
+        "fw, linf, K=5": (4.0, {**fw, "inner_steps": 5}),
+        "fw, linf, K=20": (12.0, {**fw, "inner_steps": 20}),
+        "fw, linf, K=5, compiled": (1.6, {**fw, "inner_steps": 5, "compiled": True}),
+    }
+    for name, (limit, options) in contenders.items():
+        ours, peer = DCFW(_parameters(), **options), torch.optim.AdamW(_parameters())
+        best = _interleaved({"ours": ours.step, "AdamW": peer.step}, rounds)
+        yield _row(f"step of 1.0M parameters, {name}", best["ours"], best["AdamW"], "AdamW", limit)
+
+
+def muon_rows(rounds: int, without_amx: bool) -> Iterator[Row]:
+    matrices = _parameters(2)
+    # Half of what the usual initialisation has: with these gradients most singular values are clipped.
+    ours = DCFW(matrices, constraint="spectral", radius=0.5, radius_mode="init", solver="exact")
+    best = _interleaved({"ours": ours.step, "Muon": torch.optim.Muon(_parameters(2)).step}, rounds)
+    note = ", Muon without AMX" if without_amx else ""
+    yield _row(f"step of the matrices, exact, spectral{note}", best["ours"], best["Muon"], "Muon", 1.0)
+
+
+def _row(name: str, ours: float, peer: float, whose: str, limit: float) -> Row:
+    return name, ours, peer, f"s/step; {ours / peer:.2f} of {whose}'s, at most {limit:.2f}"
+
+
+def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:
+    """Return fresh weights (those of so many dimensions only) with gradients."""
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(*(torch.nn.Linear(a, b) for a, b in ((784, 768), (768, 512), (512, 10))))
+    parameters = [p for p in layers.parameters() if dimensions in (None, p.ndim)]
+    for p in parameters:
+        p.grad = torch.randn_like(p)
+    return parameters
+
+
+def _interleaved(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the least processor time of each step."""
+    for step in steps.values():
+        step()  # state is made, and what compiles compiles
+        step()
+    best = dict.fromkeys(steps, float("inf"))
+    for _ in range(rounds):
+        for name, step in steps.items():
+            begun = process_time()
+            step()
+            best[name] = min(best[name], process_time() - begun)
+    return best
+
+
+def _avoid_amx() -> bool:
+    """Tell oneDNN to do without AMX if a product in bfloat16 kills a process."""
+    code = "import torch; a = torch.ones(256, 256, dtype=torch.bfloat16); a @ a"
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or subprocess.run([sys.executable, "-c", code]).returncode == 0:
+        return False
+    os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+    return True

@@ -1,0 +1,219 @@
+"""Feasible sets for blocks of weights, without a word to the host.
+
+The sets are those of :mod:`dcfw.sets`, in the form that a training step needs: many blocks at once (the rows
+of a two-dimensional tensor), nothing but tensor operations (no ``int``, no ``float``: on an accelerator each
+would wait for the device), and a vertex that depends on where one stands.  ``core(shape)`` is the set's
+counterpart there, from which diameters come and against which the tests compare every answer.
+
+``away(R, X)`` returns X - S for a vertex S that minimises <R, S>.  Where a residual R_i is zero any S_i does,
+and on an interval S_i is :meth:`Interval.rest` for R_i = +0: whoever puts X_i there, too, holds the
+coordinate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dcfw import sets
+
+Tensor = Any
+
+
+class Region:
+    """A feasible set for each row of a (blocks, n) tensor."""
+
+    elementwise = False
+    """Whether the set is a product of intervals: exact in any diagonal metric, and at home on shards."""
+
+    has_projection = True
+
+    def vertex(self, R: Tensor) -> Tensor:
+        """Return points of the set that minimise <R, S>, block by block."""
+        raise NotImplementedError
+
+    def away(self, R: Tensor, X: Tensor, out: Tensor = None) -> Tensor:
+        """Return X - S for a vertex S, in the memory of ``out`` where that saves a pass."""
+        return X - self.vertex(R)
+
+    def project(self, Z: Tensor) -> Tensor:
+        """Return the nearest points of the set."""
+        raise NotImplementedError
+
+    def settle(self, X: Tensor) -> Tensor:
+        """Return X without the rounding errors that may have carried it out, where that is cheap."""
+        return X
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        """Return the same set from :mod:`dcfw.sets`."""
+        raise NotImplementedError
+
+    def diameter(self, shape: tuple[int, ...]) -> float:
+        return float(self.core(shape).diameter)
+
+
+@dataclass(frozen=True)
+class Interval(Region):
+    """lower <= x <= upper for every entry; all of space with infinite bounds."""
+
+    lower: float
+    upper: float
+    elementwise = True
+
+    def vertex(self, R: Tensor) -> Tensor:
+        return torch.where(torch.signbit(R), self.upper, self.lower).to(R.dtype)
+
+    def away(self, R: Tensor, X: Tensor, out: Tensor = None) -> Tensor:
+        half, middle = 0.5 * (self.upper - self.lower), 0.5 * (self.lower + self.upper)
+        if out is None:  # fewer instructions, if it is compiled
+            E = X + torch.copysign(torch.full((), half, dtype=R.dtype, device=R.device), R)
+        else:  # fewer seconds, if it is not
+            torch.sign(R, out=out)
+            E = torch.add(X, out, alpha=half, out=out)
+        return E if middle == 0.0 else E.sub_(middle)
+
+    def rest(self, out: Tensor = None) -> float:
+        """Return S_i for a residual of +0, if ``away`` is called with this ``out``."""
+        return self.lower if out is None else 0.5 * (self.lower + self.upper)
+
+    def project(self, Z: Tensor) -> Tensor:
+        return Z.clamp(self.lower, self.upper)
+
+    def settle(self, X: Tensor) -> Tensor:
+        return X.clamp_(self.lower, self.upper)
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        if self.lower == -self.upper:
+            return sets.LInfBall(shape, self.upper)
+        return sets.Box(self.lower, self.upper, shape=shape)
+
+
+UNBOUNDED = Interval(-float("inf"), float("inf"))
+"""All of space: what a parameter without a constraint lives in."""
+
+
+@dataclass(frozen=True)
+class L2(Region):
+    radius: float
+
+    def vertex(self, R: Tensor) -> Tensor:
+        return R * (-self.radius / _length(R))
+
+    def project(self, Z: Tensor) -> Tensor:
+        return Z * (self.radius / _length(Z)).clamp(max=1.0)
+
+    def settle(self, X: Tensor) -> Tensor:
+        return self.project(X)
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        return sets.L2Ball(shape, self.radius)
+
+
+@dataclass(frozen=True)
+class L1(Region):
+    radius: float
+
+    def vertex(self, R: Tensor) -> Tensor:
+        index = R.abs().argmax(dim=-1, keepdim=True)
+        return torch.zeros_like(R).scatter_(-1, index, R.gather(-1, index).sign() * -self.radius)
+
+    def project(self, Z: Tensor) -> Tensor:
+        size = Z.abs()
+        theta = _level(size, self.radius, float("inf")).clamp(min=0.0)
+        inside = size.sum(dim=-1, keepdim=True) <= self.radius
+        return torch.where(inside, Z, torch.copysign((size - theta).clamp_(min=0.0), Z))
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        return sets.L1Ball(shape, self.radius)
+
+
+@dataclass(frozen=True)
+class Simplex(Region):
+    radius: float
+
+    def vertex(self, R: Tensor) -> Tensor:
+        return torch.zeros_like(R).scatter_(-1, R.argmin(dim=-1, keepdim=True), self.radius)
+
+    def project(self, Z: Tensor) -> Tensor:
+        # A shift by a constant does not move the projection, and avoids cancellation for large Z.
+        Z = Z - Z.amax(dim=-1, keepdim=True)
+        return (Z - _level(Z, self.radius, float("inf"))).clamp_(min=0.0)
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        return sets.Simplex(shape, self.radius)
+
+
+@dataclass(frozen=True)
+class KSparse(Region):
+    k: int
+    radius: float
+
+    def vertex(self, R: Tensor) -> Tensor:
+        index = R.abs().topk(self.k, dim=-1, sorted=False).indices
+        return torch.zeros_like(R).scatter_(-1, index, R.gather(-1, index).sign() * -self.radius)
+
+    def project(self, Z: Tensor) -> Tensor:
+        size = Z.abs()
+        budget = self.k * self.radius
+        enough = size.clamp(max=self.radius).sum(dim=-1, keepdim=True) <= budget
+        theta = torch.where(enough, 0.0, _level(size, budget, self.radius).clamp(min=0.0))
+        return torch.copysign((size - theta).clamp_(0.0, self.radius), Z)
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        return sets.KSparse(shape, self.k, self.radius)
+
+
+@dataclass(frozen=True)
+class Given(Region):
+    """A user's object with ``lmo``, and ``project`` if it has one, for whole tensors of a shape."""
+
+    domain: Any
+    shape: tuple[int, ...]
+
+    @property
+    def has_projection(self) -> bool:  # type: ignore[override]
+        return hasattr(self.domain, "project")
+
+    def vertex(self, R: Tensor) -> Tensor:
+        return self.domain.lmo(R.reshape(self.shape)).reshape(R.shape)
+
+    def project(self, Z: Tensor) -> Tensor:
+        return self.domain.project(Z.reshape(self.shape)).reshape(Z.shape)
+
+    def core(self, shape: tuple[int, ...]) -> Any:
+        return self.domain
+
+
+def _length(R: Tensor) -> Tensor:
+    """Return the Euclidean length of each block, never zero."""
+    # Divided by the largest entry first: squares of small gradients vanish in single precision.
+    tiny = torch.finfo(R.dtype).tiny
+    largest = R.abs().amax(dim=-1, keepdim=True).clamp_(min=tiny)
+    return torch.linalg.vector_norm(R / largest, dim=-1, keepdim=True).mul_(largest).clamp_(min=tiny)
+
+
+def _level(a: Tensor, budget: float, cap: float) -> Tensor:
+    """Return theta with sum_i clip(a_i - theta, 0, cap) = budget in each row, in a fixed number of passes.
+
+    The sum decreases in theta and is piecewise linear.  Bisection finds the piece as far as the precision
+    tells pieces apart, and Newton's method from its left end is then exact on it.
+    """
+    low = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1]
+    high = a.amax(dim=-1, keepdim=True)
+    for _ in range(24 if a.dtype == torch.float32 else 36):
+        middle = 0.5 * (low + high)
+        above = (a - middle).clamp_(0.0, cap).sum(dim=-1, keepdim=True) >= budget
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    for _ in range(4):
+        rest = (a - low).clamp_(0.0, cap)
+        sloped = ((rest > 0.0) & (rest < cap)).sum(dim=-1, keepdim=True)
+        excess = rest.sum(dim=-1, keepdim=True) - budget
+        low = torch.where(sloped > 0, low + excess / sloped.clamp(min=1), low)
+    return low
+
+
+def asking_is_free(Z: Tensor) -> bool:
+    """Tell whether a number can be read without waiting for a device or breaking a graph."""
+    return Z.device.type == "cpu" and not torch.compiler.is_compiling()

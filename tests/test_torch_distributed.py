@@ -1,0 +1,123 @@
+"""Data-parallel replicas stay bit-identical, and element-wise sets work on the shards of FSDP2.
+
+Two processes talk through gloo on the CPU.
+"""
+
+import datetime
+import os
+import socket
+import traceback
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
+if not torch.distributed.is_available():
+    pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
+
+from dcfw.torch import DCFW, SFW  # noqa: E402
+
+RANKS = 2
+
+
+def in_group(rank, port, folder):
+    """Do the work of all tests in one process group, and write down what went wrong."""
+    torch.set_num_threads(1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    torch.distributed.init_process_group(
+        "gloo", rank=rank, world_size=RANKS, timeout=datetime.timedelta(minutes=2)
+    )
+    for work in (replicas_agree, shards_agree_with_the_whole):
+        try:
+            work(rank)
+            verdict = ""
+        except Exception:
+            verdict = traceback.format_exc()
+        (Path(folder) / f"{work.__name__}-{rank}").write_text(verdict)
+    torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Return what two processes have written: starting them takes longer than their work."""
+    folder = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(in_group, (port, str(folder)), nprocs=RANKS, join=True)
+    return folder
+
+
+def passed(folder, work):
+    written = [(folder / f"{work.__name__}-{rank}").read_text() for rank in range(RANKS)]
+    assert written == [""] * RANKS, "\n".join(written)
+
+
+OPTIMIZERS = {
+    "exact": lambda params: DCFW(params, lr=0.3, momentum=0.9, radius=0.2),
+    "fw": lambda params: DCFW(params, L=3.0, solver="fw", radius=0.3, inner_steps=8),
+    "paper": lambda params: DCFW(params, L=3.0, solver="fw", radius=0.3, inner_steps=30, inner_rule="paper"),
+    "spectral": lambda params: DCFW(params, constraint="spectral", solver="fw", inner_steps=3),
+    "sfw": lambda params: SFW(params, momentum=0.5, radius=0.3),
+}
+WHOLE = {"spectral"}
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(7, 9), torch.nn.Tanh(), torch.nn.Linear(9, 3))
+
+
+def batch(rank, t):
+    return torch.randn(4, 7, generator=torch.Generator().manual_seed(100 * t + rank))
+
+
+def train(model, optimizer, inputs):
+    for x in inputs:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+
+def replicas_agree(rank):
+    for name, make in OPTIMIZERS.items():
+        model = torch.nn.parallel.DistributedDataParallel(network())
+        train(model, make(model.parameters()), [batch(rank, t) for t in range(5)])
+        flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+        everyone = [torch.empty_like(flat) for _ in range(RANKS)]
+        torch.distributed.all_gather(everyone, flat)
+        assert torch.equal(everyone[0], everyone[1]), name
+        assert bool(flat.isfinite().all()), name
+
+
+def shards_agree_with_the_whole(rank):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (RANKS,))
+    for name, make in OPTIMIZERS.items():
+        model, reference = network(), network()
+        fully_shard(model, mesh=mesh)
+        if name in WHOLE:
+            with pytest.raises(ValueError, match=r"needs whole tensors, but params\[0\] is sharded"):
+                make(model.parameters())
+            continue
+        inputs = [batch(0, t) for t in range(5)]  # the same on both ranks, so that the mean is the gradient
+        train(model, make(model.parameters()), inputs)
+        train(reference, make(reference.parameters()), inputs)
+        for p, q in zip(model.parameters(), reference.parameters(), strict=True):
+            torch.testing.assert_close(p.detach().full_tensor(), q.detach(), atol=1e-5, rtol=1e-4, msg=name)
+    fully_shard(model := network(), mesh=mesh)
+    with pytest.raises(ValueError, match="lie on different ranks"):
+        DCFW(model.parameters(), scope="group", solver="fw")
+    with pytest.raises(ValueError, match="norm-product"):
+        DCFW(model.parameters(), gap="norm-product", solver="fw")
+
+
+def test_data_parallel_replicas_are_bit_identical(verdicts):
+    passed(verdicts, replicas_agree)
+
+
+def test_element_wise_sets_work_on_shards_and_others_are_refused(verdicts):
+    pytest.importorskip("torch.distributed.fsdp", reason="this PyTorch has no FSDP2")
+    passed(verdicts, shards_agree_with_the_whole)

@@ -1,0 +1,329 @@
+"""The step of DCFW: SGD where nothing binds, the projection where something does, Algorithm 1 in between."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
+
+import dcfw  # noqa: E402
+from dcfw import functions, sets, splits, tolerances  # noqa: E402
+from dcfw.torch import DCFW, sliding_step  # noqa: E402
+from dcfw.torch.regions import Interval  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def gradient(p, t):
+    """Return a deterministic, nonlinear gradient that depends on the point and the step."""
+    return torch.sin(3.0 * p.detach() + t) + 0.1 * p.detach()
+
+
+def run(kind, start, steps=20, grad=gradient, **options):
+    p = torch.nn.Parameter(start.clone())
+    optimizer = kind([p], **options)
+    for t in range(steps):
+        p.grad = grad(p, t)
+        optimizer.step()
+    return p.detach()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01}, {"maximize": True}],
+)
+@pytest.mark.parametrize(
+    "free",
+    [
+        {"constraint": None},
+        {"radius": 1e9},
+        {"constraint": "l2", "radius": 1e9},
+        {"foreach": True, "radius": 1e9},
+    ],
+)
+def test_without_an_active_constraint_twenty_steps_are_those_of_sgd_bit_for_bit(free, extra):
+    start = torch.randn(7, 5)
+    expected = run(torch.optim.SGD, start, lr=0.05, **extra)
+    assert torch.equal(run(DCFW, start, lr=0.05, **free, **extra), expected)
+
+
+def test_the_spectral_projection_inside_the_ball_changes_no_bit():
+    start = torch.randn(7, 5)
+    expected = run(torch.optim.SGD, start, lr=0.05)
+    assert torch.equal(run(DCFW, start, lr=0.05, constraint="spectral", radius=1e6), expected)
+
+
+def test_on_the_cube_the_exact_step_is_clip():
+    x, g = torch.randn(40).clamp_(-1, 1), 20.0 * torch.randn(40)
+    moved = run(DCFW, x, steps=1, grad=lambda p, t: g, L=10.0, radius=1.0)
+    assert torch.equal(moved, x.sub(g, alpha=0.1).clamp(-1.0, 1.0))
+
+
+def test_lr_is_one_over_L_and_stored_once():
+    p = torch.nn.Parameter(torch.zeros(3))
+    optimizer = DCFW([{"params": [p], "L": 4.0}], L=8.0)
+    assert optimizer.defaults["lr"] == 0.125
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    assert "L" not in optimizer.param_groups[0]
+    with pytest.raises(ValueError, match="lr is 1/L"):
+        DCFW([p], lr=0.3, L=8.0)
+
+
+def test_one_step_in_a_large_cube_is_a_sign_step_scaled_by_the_l1_norm():
+    n, c, L = 50, 1e5, 10.0
+    x, g = torch.randn(1, n, dtype=torch.float64), torch.randn(1, n, dtype=torch.float64)
+    moved = sliding_step(x, g, 1.0 / L, Interval(-c, c), steps=1).x
+    expected = x - g.abs().sum() / (n * L) * g.sign()
+    torch.testing.assert_close(moved, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_inner_steps_approach_the_projection_of_a_gaussian_step_as_measured():
+    x, g = 0.02 * torch.randn(1, 100_000), torch.randn(1, 100_000)
+    z = x - 0.1 * g
+    left = [
+        float(
+            (sliding_step(x, g, 0.1, Interval(-10.0, 10.0), steps=k, tol=0.0).x - z).norm() / (x - z).norm()
+        )
+        for k in (1, 5)
+    ]
+    assert left[0] <= 0.61
+    assert left[1] <= 0.16
+
+
+def test_many_inner_steps_are_the_projection():
+    x, g = torch.rand(1, 30, dtype=torch.float64) - 0.5, 3.0 * torch.randn(1, 30, dtype=torch.float64)
+    moved = sliding_step(x, g, 0.3, Interval(-0.5, 0.5), steps=20_000, tol=1e-7, sync=1).x
+    torch.testing.assert_close(moved, (x - 0.3 * g).clamp(-0.5, 0.5), atol=1e-3, rtol=0.0)
+
+
+def test_blockwise_steps_at_their_finest_are_the_projection():
+    start, g = torch.rand(40, 1) - 0.5, 5.0 * torch.randn(40, 1)
+    moved = run(
+        DCFW,
+        start,
+        1,
+        lambda p, t: g,
+        lr=0.1,
+        radius=0.5,
+        scope="row",
+        solver="fw",
+        inner_steps=1,
+        inner_tol=0.0,
+    )
+    torch.testing.assert_close(moved, (start - 0.1 * g).clamp(-0.5, 0.5), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("box", [("linf", 2.0), ("box", (0.0, 3.0))])
+@pytest.mark.parametrize("solver", ["exact", "fw"])
+def test_coordinates_without_gradient_are_untouched(solver, box):
+    constraint, radius = box
+    start = torch.rand(200)
+    g = torch.randn(200)
+    g[::3] = 0.0
+    moved = run(
+        DCFW,
+        start,
+        10,
+        lambda p, t: g,
+        lr=0.1,
+        solver=solver,
+        constraint=constraint,
+        radius=radius,
+        momentum=0.5,
+    )
+    assert torch.equal(moved[::3], start[::3])
+    assert bool((moved[1::3] != start[1::3]).all())
+
+
+def test_sparse_gradients_take_few_inner_steps_because_zero_residuals_stay():
+    x, g = 0.02 * torch.randn(1, 100_000), torch.randn(1, 100_000)
+    g[:, 2000:] = 0.0
+    found = sliding_step(x, g, 0.1, Interval(-10.0, 10.0), steps=200, tol=1e-12)
+    z = x - 0.1 * g
+    few = sliding_step(x, g, 0.1, Interval(-10.0, 10.0), steps=5, tol=0.0).x
+    assert float((few - z).norm() / (x - z).norm()) <= 0.2
+    assert float((found.x - z).norm()) < float((few - z).norm())
+
+
+class Relative:
+    """The optimizer's stopping rule, in the core's words."""
+
+    def __init__(self, tol):
+        self.tol = tol
+
+    def next(self, eps, gap):
+        return 2.0 * self.tol * gap
+
+    def enough(self, gap, eps, decrease):
+        return gap <= 0.5 * eps
+
+
+DOMAINS = {
+    "linf": ({"constraint": "linf", "radius": 0.3}, sets.LInfBall(12, 0.3)),
+    "box": ({"constraint": "box", "radius": (-0.1, 0.4)}, sets.Box(-0.1, 0.4, shape=12)),
+    "l2": ({"constraint": "l2", "radius": 0.5}, sets.L2Ball(12, 0.5)),
+    "l1": ({"constraint": "l1", "radius": 0.7}, sets.L1Ball(12, 0.7)),
+    "simplex": ({"constraint": "simplex"}, sets.Simplex(12)),
+    "k-sparse": ({"constraint": "k-sparse", "k": 3, "radius": 0.2}, sets.KSparse(12, 3, 0.2)),
+    "object": ({"constraint": sets.LpBall(12, 3.0)}, sets.LpBall(12, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("steps", [1, 6])
+def test_on_a_quadratic_the_iterates_are_those_of_the_numpy_solver(name, steps):
+    options, domain = DOMAINS[name]
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((12, 12))
+    A = A + A.T  # indefinite: phi is a difference of convex functions
+    b = rng.standard_normal(12)
+    L = 1.5 * float(np.abs(np.linalg.eigvalsh(A)).max())
+    phi = functions.Quadratic(A, b)
+    x0 = domain.start() if name != "object" else domain.random(0)
+    p = torch.nn.Parameter(torch.from_numpy(np.array(x0)))
+    At, bt = torch.from_numpy(A), torch.from_numpy(b)
+    optimizer = DCFW([p], L=L, solver="fw", inner_steps=steps, inner_tol=0.05, **options)
+    for T in range(1, 9):
+        p.grad = At @ p.detach() + bt
+        optimizer.step()
+        reference = last_iterate(phi, L, domain, x0, T, steps)
+        np.testing.assert_allclose(p.detach().numpy(), reference, atol=1e-9)
+
+
+def last_iterate(phi, L, domain, x0, maxiter, max_inner):
+    """Return x_{maxiter+1} of the NumPy solver."""
+    result = dcfw.minimize(
+        splits.sliding(phi, L),
+        domain,
+        x0,
+        step="exact",
+        inner="fw",
+        tolerance=Relative(0.05),
+        tol=0.0,
+        maxiter=maxiter,
+        max_inner=max_inner,
+    )
+    return result.x
+
+
+def test_the_papers_tolerance_is_the_cores_published_rule():
+    rule, eps, kept = tolerances.Adaptive(0.9, "published"), None, None
+    x = torch.zeros(1, 20, dtype=torch.float64)
+    for scale in (1.0, 3.0, 0.5, 0.8, 0.1, 2.0):
+        found = sliding_step(
+            x,
+            scale * torch.randn(1, 20, dtype=torch.float64),
+            0.1,
+            Interval(-1.0, 1.0),
+            rule="paper",
+            eps=kept,
+        )
+        kept = found.eps
+        eps = rule.next(eps, float(found.fw_gap))
+        assert float(kept) == pytest.approx(eps, rel=1e-12)
+
+
+def test_under_noise_the_papers_rule_takes_ever_more_inner_steps_and_the_relative_one_does_not():
+    counts = {}
+    for rule in ("relative", "paper"):
+        torch.manual_seed(1)
+        p = torch.nn.Parameter(torch.zeros(300))
+        optimizer = DCFW(
+            [p],
+            L=10.0,
+            radius=1.0,
+            solver="fw",
+            inner_steps=500,
+            inner_rule=rule,
+            track_gap=True,
+            inner_tol=0.3,
+        )
+        taken = []
+        for _ in range(60):
+            p.grad = torch.randn(300) * float(torch.rand(()) + 0.05)
+            optimizer.step()
+            taken.append(optimizer.last_step()["inner_steps"])
+        counts[rule] = (sum(taken[:10]) / 10, sum(taken[-10:]) / 10)
+    assert counts["paper"][1] > 2.0 * counts["paper"][0]
+    assert counts["relative"][1] < 1.5 * counts["relative"][0]
+
+
+def test_ending_early_and_going_on_with_steps_of_zero_are_the_same_bit_for_bit():
+    start = torch.rand(30, 8) - 0.5
+    for scope in ("tensor", "row", "group"):
+        runs = [
+            run(DCFW, start, lr=0.1, solver="fw", inner_steps=40, scope=scope, radius=0.5, sync=sync)
+            for sync in (0, 1, 7)
+        ]
+        assert torch.equal(runs[0], runs[1])
+        assert torch.equal(runs[0], runs[2])
+
+
+def test_a_group_is_one_block():
+    a, b = torch.rand(6, 4) - 0.5, torch.rand(5) - 0.5
+    parts = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(b.clone())]
+    whole = torch.nn.Parameter(torch.cat((a.reshape(-1), b)))
+    options = {"lr": 0.2, "constraint": "l2", "radius": 1.0, "solver": "fw", "inner_steps": 5}
+    first, second = DCFW(parts, scope="group", **options), DCFW([whole], **options)
+    for t in range(5):
+        for p in (*parts, whole):
+            p.grad = gradient(p, t)
+        first.step()
+        second.step()
+    torch.testing.assert_close(torch.cat([p.detach().reshape(-1) for p in parts]), whole.detach())
+
+
+def test_the_adagrad_metric_without_constraint_is_adagrad():
+    start = torch.randn(9)
+    expected = run(torch.optim.Adagrad, start, lr=0.1, eps=1e-10)
+    got = run(DCFW, start, lr=0.1, constraint=None, metric="adagrad", eps=1e-10)
+    torch.testing.assert_close(got, expected)
+
+
+def test_the_adam_metric_without_constraint_is_adam_without_its_first_moment():
+    start = torch.randn(9)
+    expected = run(torch.optim.Adam, start, lr=0.01, betas=(0.0, 0.99))
+    got = run(DCFW, start, lr=0.01, constraint=None, metric="adam", metric_decay=0.99)
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("metric", ["adagrad", "adam"])
+def test_frank_wolfe_in_a_metric_approaches_the_exact_step_in_it(metric):
+    start = (torch.rand(15, dtype=torch.float64) - 0.5) * 0.2
+    options = {"lr": 0.05, "radius": 0.1, "metric": metric}
+    exact = run(DCFW, start, 3, **options)
+    inexact = run(DCFW, start, 3, solver="fw", inner_steps=5000, inner_tol=1e-8, **options)
+    torch.testing.assert_close(inexact, exact, atol=1e-3, rtol=0.0)
+
+
+def test_the_norm_product_takes_the_place_of_the_gap():
+    g = torch.tensor([[3.0, -1.0]])
+    x, lr, c = torch.tensor([[0.2, 0.1]]), 0.1, 1.0
+    E = x + c * g.sign()
+    eta = min(1.0, float(lr * g.abs().sum() * E.abs().max() / (E * E).sum()))
+    moved = sliding_step(x, g, lr, Interval(-c, c), steps=1, gap="norm-product").x
+    torch.testing.assert_close(moved, x - eta * E)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("solver", ["exact", "fw"])
+def test_half_precision_follows_single(dtype, solver):
+    start = (torch.rand(64) - 0.5).to(dtype)
+    half = run(DCFW, start, 5, lr=0.05, solver=solver, radius=0.5)
+    single = run(DCFW, start.float(), 5, lr=0.05, solver=solver, radius=0.5)
+    assert half.dtype == dtype
+    torch.testing.assert_close(half.float(), single, atol=0.02, rtol=0.0)
+
+
+def test_a_nan_shows_instead_of_being_passed_over():
+    g = torch.ones(4)
+    g[1] = float("nan")
+    assert bool(run(DCFW, torch.zeros(4), 1, lambda p, t: g, solver="fw").isnan().any())
+
+
+def test_open_loop_inner_steps_are_refused_with_the_reason():
+    with pytest.raises(ValueError, match="throws x_t away"):
+        DCFW([torch.nn.Parameter(torch.zeros(2))], inner_step="open-loop")
