@@ -43,7 +43,7 @@ SPREAD = 0.03
 LOWEST = 1e-3
 """The relative singular value from which one round of polynomial steps leads to 1."""
 
-FEW = (1e-2, 5)
+FEW = (0.05, 4)
 """Lowest relative singular value and number of the polynomial steps in :func:`certified`."""
 
 ROUNDS = 6
@@ -274,8 +274,8 @@ def certified(G: Array) -> tuple[Array, float]:
     """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from products in single precision.
 
     ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
-    of the order of 1e-3 ||G||_* (singular values below a hundredth of the largest are not brought all the
-    way to 1).  What cannot be certified comes from an SVD, with the rounding of one as its bound.
+    of the order of 1e-3 ||G||_*, and more where many singular values are below a twentieth of the largest:
+    these are not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as its bound.
 
     Examples
     --------
