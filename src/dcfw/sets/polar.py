@@ -275,7 +275,8 @@ def certified(G: Array) -> tuple[Array, float]:
 
     ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
     of the order of 1e-3 ||G||_*, and more where many singular values are below a twentieth of the largest:
-    these are not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as its bound.
+    these are not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of
+    one as its bound.
 
     Examples
     --------
