@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dcfw.align import MaskedProcrustes, align, mean_cosine
+from dcfw.align import MaskedProcrustes, align, mean_cosine, nearest_rotation
 
 EXPECTED_FAILURES: dict[str, str] = {}
 """Check of scikit-learn -> why it does not apply; none so far."""
@@ -183,3 +183,24 @@ def test_wrong_targets_are_refused():
 def test_importing_the_package_does_not_load_scikit_learn():
     code = "import sys, dcfw, dcfw.align; dir(dcfw.align); assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_factor_on_the_target_helps_where_the_true_map_shrinks_and_a_huge_one_gives_the_first_vertex():
+    rng = np.random.default_rng(5)
+    d, n = 20, 300
+    source, Q = rng.standard_normal((n, d)), np.linalg.qr(rng.standard_normal((d, d)))[0]
+    whole = 0.2 * source @ Q.T + 0.5 * rng.standard_normal((n, d))
+    target = np.where(rng.random((n, d)) < 0.1, whole, np.nan)
+    vertex = nearest_rotation(np.nan_to_num(target).T @ source)
+    errors = {}
+    for factor in (1.0, 4.0, 1e6):
+        R = MaskedProcrustes(target_scale=factor).fit(source, target).rotation_
+        errors[factor] = np.linalg.norm(R - Q)
+        if factor == 1e6:
+            np.testing.assert_allclose(R, vertex, atol=1e-3)
+    assert errors[4.0] < errors[1.0]
+
+
+def test_a_factor_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="target_scale"):
+        MaskedProcrustes(target_scale=0.0).fit(np.eye(3), np.eye(3))

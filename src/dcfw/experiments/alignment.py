@@ -11,7 +11,9 @@ Of the target entries a random part is observed.  The methods run as the authors
 polar factor and gradient, so their times can be compared.
 
 Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over five rates and three seeds,
-``choices`` is about the real pairs: what lambda, which scaling and how many steps do best.
+``choices`` is about the real pairs: what lambda, which scaling and how many steps do best, and what it does
+to multiply the target vectors by a factor.  For comparison it has ``shrunken`` data, E2 = 0.3 Q E1 + 0.5 N
+with as many words as there are real pairs.
 
     python -m dcfw.experiments.alignment run STORE [--parts long rates choices]
     python -m dcfw.experiments.alignment report STORE -o results/alignment
@@ -40,6 +42,8 @@ METHODS: dict[str, dict[str, Any]] = {
 RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
 LONG, SHORT = 10_000, 1000
 NOISE = 0.5
+PLANTED = {"planted": (10_000, 1.0), "shrunken": (3472, 0.3)}
+"""Name -> words, and the factor of Q."""
 HELD_OUT = 0.2
 POINTS = 160
 """How many points of a run's curve are kept, evenly spaced in the logarithm of the step."""
@@ -49,6 +53,10 @@ CHOICES = {
     "scaling": ("raw", "unit", "centred"),
     "steps": (10, 100, 1000),
 }
+
+
+TARGETS = (2.0, 4.0, 8.0, 16.0)
+"""What the target vectors are multiplied by in the last of the choices."""
 
 
 class Data(NamedTuple):
@@ -62,11 +70,11 @@ class Data(NamedTuple):
 def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
     """Return the data of a run; the seed decides the planted map, or which pairs are held out."""
     rng = rng_for("alignment data", dataset, seed)
-    if dataset == "planted":
-        d, n = 300, 10_000
-        E1 = rng.standard_normal((d, n))
-        Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
-        return Data(E1, Q @ E1 + NOISE * rng.standard_normal((d, n)), None)
+    if dataset in PLANTED:
+        n, length = PLANTED[dataset]
+        E1 = rng.standard_normal((300, n))
+        Q = np.linalg.qr(rng.standard_normal((300, 300)))[0]
+        return Data(E1, length * (Q @ E1) + NOISE * rng.standard_normal((300, n)), None)
     from dcfw.align.retrieval import unit_rows
     from dcfw.data import find
 
@@ -112,15 +120,19 @@ def row(
     part: str,
     lam: float = 1e-4,
     scaling: str = "unit",
+    target: float = 1.0,
 ) -> dict[str, Any]:
-    """Run one method once; the curve of its gaps, its counts, and the quality of its map."""
+    """Run one method once; the curve of its gaps, its counts, and the quality of its map.
+
+    ``target`` multiplies the target vectors in the fit; the quality of a map does not depend on lengths.
+    """
     from dcfw.align import align, nearest_rotation
 
     data = load(dataset, seed, scaling)
     known = rng_for("alignment mask", dataset, seed, rate).random(data.E2.shape) < rate
     result = align(
         data.E1,
-        data.E2,
+        data.E2 if target == 1.0 else target * data.E2,
         known,
         lam=lam,
         tol=0.0,
@@ -135,6 +147,14 @@ def row(
         "full": nearest_rotation(data.E2 @ data.E1.T),
     }
     scores = {f"{name} {key}": value for name, R in maps.items() for key, value in quality(R, data).items()}
+    if part == "choices":
+        # Is the best linear map anything like a rotation?
+        sigma = np.linalg.svd(np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0], compute_uv=False)
+        scores |= {
+            "sigma least": float(sigma[-1]),
+            "sigma median": float(np.median(sigma)),
+            "sigma largest": float(sigma[0]),
+        }
     return {
         "status": result.status.name,
         "value": float(result.fun),
@@ -190,6 +210,17 @@ def study(parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3) -
             for lam in CHOICES["lam"]
             for scaling in CHOICES["scaling"]
             for steps in CHOICES["steps"]
+        ]
+        tasks += [
+            Task("real", "dcfw-exact", 0, {"rate": 0.1, "steps": steps, "part": "choices", "target": factor})
+            for factor in TARGETS
+            for steps in CHOICES["steps"][1:]
+        ]
+        tasks += [
+            Task(
+                "shrunken", "dcfw-exact", 0, {"rate": 0.1, "steps": 100, "part": "choices", "target": factor}
+            )
+            for factor in (1.0, *TARGETS)
         ]
     return Study("alignment", row, tasks=tasks, cost=lambda task: float(task.settings["steps"]))
 
