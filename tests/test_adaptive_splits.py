@@ -236,7 +236,7 @@ def test_it_runs_in_torch():
     x0 = domain.random(4)
     ours = dcfw.minimize(splits.sliding(phi, L="auto"), domain, x0, inner="fw", rtol=1e-1)
     other = functions.Quadratic(torch.asarray(phi.A), torch.asarray(phi.b))
-    res = dcfw.minimize(splits.sliding(other, L="auto"), domain, torch.asarray(x0), rtol=1e-1)
+    res = dcfw.minimize(splits.sliding(other, L="auto"), domain, torch.asarray(x0), inner="fw", rtol=1e-1)
     np.testing.assert_allclose(to_numpy(res.x), ours.x, atol=1e-8)
     np.testing.assert_allclose(res.L_history, ours.L_history, rtol=1e-6)
 

@@ -601,3 +601,11 @@ def test_reprs_are_short_and_say_what_it_is():
     assert repr(dc) == "(2 * Quadratic(n=6) + SquaredNorm(1)) - (L1Norm(1))"
     assert "LogSumExp" in repr(functions.LogSumExp(TALL))
     assert repr(functions.LogisticLoss(TALL, LABELS)) == "LogisticLoss(m=9)"
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e100])
+def test_the_subgradient_of_the_l2_norm_has_length_one_at_small_and_large_points(size):
+    x = np.array([0.0, -size])
+    norm = functions.L2Norm(2.0)
+    np.testing.assert_array_equal(norm.grad(x), [0.0, -2.0])
+    np.testing.assert_array_equal(norm.linearise(x).slope, [0.0, -2.0])

@@ -65,13 +65,13 @@ class L2Norm(_Norm):
 
     def grad(self, x: Array) -> Array:
         length = norm(x)
-        return 0.0 * x if length == 0.0 else (self.scale / length) * x
+        return 0.0 * x if length == 0.0 else self.scale * (x / length)  # scale / length might overflow
 
     def linearise(self, x: Array) -> Linearisation:
         length = norm(x)
         if length == 0.0:
             return Linearisation(0.0, 0.0 * x, False)
-        return Linearisation(self.scale * length, (self.scale / length) * x, True)
+        return Linearisation(self.scale * length, self.scale * (x / length), True)
 
 
 class NuclearNorm(_Norm):
