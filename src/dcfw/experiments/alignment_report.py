@@ -298,10 +298,10 @@ def _shares(row: Row, name: str) -> str:
 def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
     seeds = sorted({r["seed"] for r in rows})
     lines = [
-        f"## Rates, {SHORT:,} steps, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        f"## Rates, {SHORT:,} steps, at most {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         "",
         *(["![gap and quality by rate](rates.png)", ""] if "rates.png" in drawn else []),
-        "Means over the seeds; percentages are of full Procrustes.",
+        "Means over the seeds that were run (the column says how many); percentages are of full Procrustes.",
         "",
         "| data | observed | method | runs | least gap | subgradients | mean cosine | P@1 "
         "| first vertex: cosine |",
