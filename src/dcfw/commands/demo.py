@@ -70,8 +70,8 @@ def _simplex() -> Iterator[Solve]:
     runs: list[tuple[str, dict[str, Any]]] = [
         ("FW", {"method": "fw"}),
         ("FW-M", {"method": "fw-m"}),
-        ("DC-FW", {}),
-        ("DC-FW, pairwise steps", {"inner": "pairwise"}),
+        ("DC-FW, vanilla steps", {"inner": "fw"}),
+        ("DC-FW, blended steps (the default)", {}),
     ]
     for label, options in runs:
         run = partial(dcfw.minimize, phi, sets.Simplex(n), tol=1e-4, maxiter=10_000, **options)
