@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcfw.qap import generators
-from dcfw.qap.compiled import Kernel, _gradient, _vertex_gradient
+from dcfw.qap.compiled import Kernel
+from dcfw.qap.gradients import gradient, vertex_gradient
 from dcfw.qap.quadratics import (
     SPLITS,
     MatrixQuadratic,
@@ -149,9 +150,9 @@ def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_
         assert not part.pairs
         full = MatrixQuadratic([(U @ V, Q) for U, V, Q in part.thin], n=n, C=part.C)
         size = np.abs(full.grad(X)).max()
-        _gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
         np.testing.assert_allclose(found, full.grad(X), rtol=0, atol=1e-12 * size)
-        _vertex_gradient(kernel.pack(part), p, kernel.gathered, kernel.product, found)
+        vertex_gradient(kernel.pack(part), p, kernel.gathered, kernel.product, found)
         np.testing.assert_allclose(found, full.grad(np.eye(n)[p]), rtol=0, atol=1e-11 * size)
         assert part.lipschitz == pytest.approx(full.lipschitz)
 
@@ -165,7 +166,7 @@ def test_the_compiled_gradient_at_a_matrix_is_the_function_s_own(split, problem)
     kernel, X, found = Kernel(n), random_point(n, rng), np.empty((n, n))
     for part in (decompose(A, B, C, split).f, relaxation(A, B, C)):
         grad = part.grad(X)
-        _gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
         tolerance = 1e-12 * np.abs(grad).max() + rounding(A, B, C)
         np.testing.assert_allclose(found, grad, rtol=0, atol=tolerance)
 

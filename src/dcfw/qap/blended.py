@@ -36,9 +36,8 @@ from dcfw.qap.compiled import (
     STEPS_DONE,
     TINY,
     Loop,
-    _gradient,
-    _vertex_gradient,
 )
+from dcfw.qap.gradients import gradient, vertex_gradient
 from dcfw.qap.quadratics import MatrixQuadratic
 from dcfw.sets import lap
 from dcfw.sets.atoms import Permutation
@@ -276,7 +275,7 @@ def _steps(  # type: ignore[no-untyped-def]
                 for i in range(n):
                     offsets[j] += f.C[i, p[i]]
             image = images[slots[j]]
-            _vertex_gradient(f, p[:n], gathered, product, image)
+            vertex_gradient(f, p[:n], gathered, product, image)
             _gram(image, perms, dense, offsets, M, w, j, m)
         _slopes(G, perms, dense, w, scores, m)
         before[:m] = w[:m]
@@ -290,7 +289,7 @@ def _steps(  # type: ignore[no-untyped-def]
         for i in range(m):
             changed += w[i] != before[i]
         if changed * FETCH > dear:
-            _gradient(f, X, gathered, product, grad)
+            gradient(f, X, gathered, product, grad)
         else:
             _follow(flat, slots, before, w, m, gradf)
     return STEPS_DONE, steps, solved, moved

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcfw.qap.compiled import Kernel, _vertex_gradient
+from dcfw.qap.compiled import Kernel
+from dcfw.qap.gradients import vertex_gradient
 from dcfw.qap.quadratics import relaxation
 from dcfw.sets import lap
 
@@ -81,7 +82,7 @@ def _steps(  # type: ignore[no-untyped-def]
         for i in range(n):
             gap -= grad[i, p[i]]
             on_vertex += X[i, p[i]]
-        _vertex_gradient(f, p[:n], gathered, product, change)
+        vertex_gradient(f, p[:n], gathered, product, change)
         for i in range(n):
             for j in range(n):
                 change[i, j] -= grad[i, j]
