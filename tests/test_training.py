@@ -1,0 +1,153 @@
+"""Training: the networks are the paper's, runs are reproducible and go on from their checkpoints."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch")
+pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+
+from dcfw.cli import app  # noqa: E402
+from dcfw.experiments import networks, networks_report, training  # noqa: E402
+from dcfw.experiments.runner import run as run_study  # noqa: E402
+from dcfw.experiments.store import Store  # noqa: E402
+from dcfw.experiments.training import METHODS, Settings  # noqa: E402
+
+SMALL = {"images": 300, "batch": 64, "epochs": 2}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_convolutional_network_has_the_paper_s_layers():
+    model = training.network(Settings(dataset="cifar10"), (3, 32, 32), 10)
+    shapes = [tuple(p.shape) for p in model.parameters() if p.ndim > 1]
+    assert shapes == [
+        (32, 3, 3, 3), (32, 32, 3, 3), (64, 32, 3, 3), (64, 64, 3, 3),
+        (512, 64 * 8 * 8), (1024, 512), (10, 1024),
+    ]  # fmt: skip
+    names = [type(layer).__name__ for layer in model]
+    assert names[:8] == ["Conv2d", "ReLU", "BatchNorm2d"] * 2 + ["MaxPool2d", "Dropout"]
+    third = training.network(Settings(dataset="cifar100"), (3, 32, 32), 100)
+    assert sum(type(layer).__name__ == "Conv2d" for layer in third) == 6
+    head = training.network(Settings(model="head"), (1280,), 10)
+    assert [type(layer).__name__ for layer in head] == ["Dropout", "Linear"]
+    assert head[0].p == 0.2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_and_constrained_weights_stay_in_the_ball(method):
+    c = 0.05
+    run = training.train(Settings(model="head", method=method, c=c, **SMALL))
+    assert all(len(curve) == 2 for curve in run.curves.values())
+    assert math.isfinite(run.curves["train_loss"][-1])
+    if method in training.CONSTRAINED:
+        assert run.curves["largest"][-1] <= c * (1 + 1e-6)
+        assert run.curves["at_bound"][-1] > 0.0
+    else:
+        assert run.curves["largest"][-1] > c
+        assert math.isnan(run.curves["at_bound"][-1])
+    counted = method in ("dcfw", "dcfw-paper")
+    assert counted == (run.curves["inner_steps"][-1] >= 1.0)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second, third = (training.train(Settings(seed=seed, **SMALL)) for seed in (0, 0, 1))
+    assert first.curves["train_loss"] == second.curves["train_loss"]
+    assert first.curves["train_loss"] != third.curves["train_loss"]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "dcfw-paper", "sfw", "adamw"])
+def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, method):
+    whole = training.train(Settings(method=method, images=300, batch=64, epochs=3))
+    file = tmp_path / "run.pt"
+    training.train(Settings(method=method, images=300, batch=64, epochs=2), checkpoint=file)
+    resumed = training.train(Settings(method=method, images=300, batch=64, epochs=3), checkpoint=file)
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert resumed.curves["test_loss"] == whole.curves["test_loss"]
+    assert resumed.steps == whole.steps == 3 * 5
+
+
+def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path):
+    file = tmp_path / "run.pt"
+    training.train(Settings(model="head", **SMALL), checkpoint=file)
+    with pytest.raises(ValueError, match="other settings"):
+        training.train(Settings(model="head", c=3.0, **SMALL), checkpoint=file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"not a checkpoint.*remove it"):
+        training.train(Settings(model="head", **SMALL), checkpoint=file)
+
+
+def test_with_a_large_radius_the_closed_form_is_sgd():
+    free, held = (
+        training.train(Settings(model="head", method=method, c=100.0, **SMALL))
+        for method in ("sgd", "dcfw-exact")
+    )
+    assert free.curves["train_loss"] == held.curves["train_loss"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dataset", "mnist"), ("model", "mlp"), ("method", "lion"), ("c", 0.0), ("L", -1.0), ("epochs", 0),
+     ("batch", 1), ("seed", -1), ("images", 1), ("precision", "int8")],
+)  # fmt: skip
+def test_bad_settings_are_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        Settings(**{name: value})
+
+
+def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(tmp_path):
+    study = networks.study(["digits"], seeds=2, epochs=2)
+    # A head on 200 images in the place of the network, so that the test is quick.
+    kept = [
+        replace(t, settings={**t.settings, "model": "head", "images": 200})
+        for t in study.tasks
+        if t.method in ("dcfw", "fw", "sgd")
+    ]
+    assert len(study.tasks) == (5 * 3 + 2) * 2
+    assert len(kept) == (2 * 3 + 1) * 2
+    from dcfw.experiments.study import Study
+
+    with Store(tmp_path / "s.db") as store:
+        summary = run_study(Study("networks", networks.row, tasks=kept), store)
+        assert (summary.done, summary.failed) == (len(kept), 0)
+        rows = store.rows("networks")
+    assert all(r["n_inner"] for r in rows if r["method"] == "dcfw")
+    assert all(r["n_inner"] is None for r in rows if r["method"] == "fw")
+    claims = {e["method"]: e for e in networks_report.growth(rows)}
+    by = {(r["method"], r["c"], r["seed"]): r for r in rows}
+    for method in ("dcfw", "fw"):
+        means = [np.mean([by[method, c, s]["train_loss"] for s in range(2)]) for c in (1.0, 100.0)]
+        assert claims[method]["loss_ratio"] == pytest.approx(means[1] / means[0])
+    files = networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "features, CIFAR-10: not run" in text
+    assert f"multiplied by {claims['fw']['loss_ratio']:.3g}" in text
+    assert {"README.md", "rows.csv", "curves.csv", "epochs.png", "radii.svg"} <= {f.name for f in files}
+
+
+def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
+    arguments = ["train", "digits", "--model", "head", "--images", "300", "--batch", "64", "--epochs", "2"]
+    answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert len(answer.stdout.splitlines()) == 3
+    answer = CliRunner().invoke(app, [*arguments, "--json", "--checkpoint", str(tmp_path / "run.pt")])
+    found = json.loads(answer.stdout)
+    assert len(found["curves"]["test_accuracy"]) == 2
+    assert found["settings"]["method"] == "dcfw"
+    answer = CliRunner().invoke(app, ["train", "digits", "--method", "lion"])
+    assert answer.exit_code == 1
+    assert "method must be" in answer.output
