@@ -234,3 +234,23 @@ def test_norms_of_sparse_matrices_bound_the_dense_ones(n):
     assert exact * (1 - 1e-12) <= spectral_norm(M) <= exact * (1 + 1e-5)
     assert frobenius(M) == pytest.approx(np.linalg.norm(M.toarray()))
     assert spectral_norm(sp.csr_array((n, n))) == 0.0
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_large_matrix_that_repeats_its_rows_is_factored_without_a_change_of_any_gradient(symmetric):
+    rng = np.random.default_rng(0)
+    n = 72
+    A = rng.integers(0, 9, (4, 4))[np.arange(n)[:, None] % 4, np.arange(n) % 4].astype(float)
+    B = rng.integers(0, 9, (n, n)).astype(float)
+    if symmetric:
+        A, B = A + A.T, B + B.T
+    phi = relaxation(A, B)
+    assert len(phi.thin) == (1 if symmetric else 2)
+    assert not phi.pairs
+    for _ in range(3):
+        p = rng.permutation(n)
+        X = np.eye(n)[p]
+        np.testing.assert_array_equal(phi.grad_at(Permutation(p)), A @ X @ B.T + A.T @ X @ B)
+        Y = 0.5 * X + 0.5 * np.eye(n)
+        np.testing.assert_allclose(phi.grad(Y), A @ Y @ B.T + A.T @ Y @ B, rtol=1e-13)
+    assert relaxation(B, A).pairs, "the first matrix has too many different rows"
