@@ -327,3 +327,39 @@ def test_a_nan_shows_instead_of_being_passed_over():
 def test_open_loop_inner_steps_are_refused_with_the_reason():
     with pytest.raises(ValueError, match="throws x_t away"):
         DCFW([torch.nn.Parameter(torch.zeros(2))], inner_step="open-loop")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 5, 1024, 1500])
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.2, 0.5), (-10.0, 10.0)])
+def test_the_compiled_kernel_takes_the_steps_of_the_eager_loop(dtype, n, bounds):
+    from dcfw.torch.inner import sliding_step
+    from dcfw.torch.kernel import compiled_step
+    from dcfw.torch.regions import Interval
+
+    torch.manual_seed(n)
+    region = Interval(*bounds)
+    x = torch.empty(1, n, dtype=dtype).uniform_(*bounds)
+    g = torch.randn(1, n, dtype=dtype)
+    g[:, ::7] = 0.0
+    accuracy = 1e-5 if dtype == torch.float32 else 1e-12
+    for rule, eps in (("relative", None), ("paper", None), ("paper", torch.tensor([[0.5]], dtype=dtype))):
+        for steps in (1, 5, 6, 7, 14):
+            options = {"steps": steps, "tol": 0.05, "rule": rule, "eps": eps}
+            eager = sliding_step(x, g, 0.1, region, sync=1, **options)
+            found = compiled_step(x, g, 0.1, region, **options)
+            assert found.inner_steps == eager.inner_steps
+            assert torch.equal(found.x[g == 0.0], x[g == 0.0])
+            for name in ("x", "fw_gap", "dc_gap_low", "dc_gap_high"):
+                torch.testing.assert_close(
+                    getattr(found, name), getattr(eager, name), rtol=10 * accuracy, atol=10 * accuracy
+                )
+            if rule == "paper":
+                torch.testing.assert_close(found.eps, eager.eps, rtol=accuracy, atol=0.0)
+
+
+def test_a_gradient_that_is_not_a_number_shows_in_the_compiled_kernel_too():
+    x = torch.nn.Parameter(torch.zeros(10))
+    x.grad = torch.full((10,), float("nan"))
+    DCFW([x], solver="fw", compiled=True).step()
+    assert bool(torch.isnan(x).all())

@@ -32,6 +32,10 @@ PAPER_BETA = 0.9
 """The paper's factor for its tolerance, in the network study."""
 
 
+PART = 2**16
+"""How many weights are treated at a time on a CPU: three arrays of them fit the cache of a core."""
+
+
 class Step(NamedTuple):
     """What a step has found: the new point and, for each block, tensors of shape (blocks, 1)."""
 
@@ -138,6 +142,7 @@ class Walk:
         self, x: Tensor, g: Tensor, lr: Any, region: Region, metric: Tensor | None, memory: Tensor | None
     ) -> None:
         self.region, self.metric = region, metric
+        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
         if torch.compiler.is_compiling():  # memory is the compiler's business
             self.X, self.R, self.scratch = x.clone(), g * lr, None
         else:
@@ -153,13 +158,33 @@ class Walk:
             # There, with a residual of +0, these coordinates have X_i = S_i and never move.
             self.R.masked_fill_(self.held, 0.0)
             self.X.masked_fill_(self.held, region.rest(self.scratch))
+        large = x.device.type == "cpu" and x.shape[0] == 1 and x.numel() > PART
+        if self.scratch is not None and large and isinstance(region, Interval) and metric is None:
+            whole = (tensor[0].split(PART) for tensor in (self.X, self.R, self.scratch))
+            self.parts = list(zip(*whole, strict=True))
 
     def look(self, eta: Tensor | None) -> tuple[Tensor, Tensor]:
         """Take the last step, if there is one, and return <R, X - S> and <X - S, H (X - S)>."""
+        if self.parts:
+            return self._look_at_parts(eta)
         if eta is not None:
             self.move(eta)
         self.E = self.region.away(self.R, self.X, self.scratch)
         return _inner(self.R, self.E), _inner(self.E, self.E if self.metric is None else self.E * self.metric)
+
+    def _look_at_parts(self, eta: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Do the same part by part: what the step has written is still in the cache when it is looked at."""
+        slope, curvature = [], []
+        factor = None if eta is None else eta.view(1)
+        for X, R, E in self.parts:
+            if factor is not None:
+                X.addcmul_(E, factor, value=-1.0)
+                R.addcmul_(E, factor, value=-1.0)
+            E = self.region.away(R, X, E)
+            slope.append(torch.dot(R, E))
+            curvature.append(torch.dot(E, E))
+        self.E = self.scratch
+        return torch.stack(slope).sum().view(1, 1), torch.stack(curvature).sum().view(1, 1)
 
     def move(self, eta: Tensor) -> None:
         self.X.addcmul_(self.E, eta, value=-1.0)

@@ -16,7 +16,7 @@ import torch
 from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ELEMENTWISE, ConstrainedOptimizer, Problem
-from dcfw.torch.inner import sliding_step
+from dcfw.torch.inner import Step, sliding_step
 from dcfw.torch.regions import UNBOUNDED, Region, Tensor
 
 GAPS = ("fw_gap", "dc_gap_low", "dc_gap_high", "pgm_gap", "inner_steps", "blocks")
@@ -87,16 +87,19 @@ class DCFW(ConstrainedOptimizer):
         Ask every so many inner steps whether all blocks have met their tolerance.  0 never does, and is the
         default on accelerators up to 100 inner steps; 1 is the default on a CPU, where it costs nothing.
     compiled : bool, default False
-        Take the Frank-Wolfe steps through ``torch.compile``, once for tensors of all sizes; they are
-        unrolled, and all taken.  The whole step can be compiled instead: ``torch.compile(optimizer.step)``.
+        Take the Frank-Wolfe steps in compiled code: on a CPU and intervals in a kernel of Numba's
+        (:mod:`dcfw.torch.kernel`), elsewhere through ``torch.compile``, once for tensors of all sizes, where
+        they are unrolled, and all taken.  The whole step can be compiled instead:
+        ``torch.compile(optimizer.step)``.
     track_gap : bool, default False
         Keep what :meth:`last_step` reports.
 
     Notes
     -----
     A start outside the set is projected in the first step (exactly so, or before the first Frank-Wolfe step);
-    :meth:`project_` does it at once.  Coordinates whose gradient is zero are not touched on sets that treat
-    entries one by one; on others (an l2 ball, say) Frank-Wolfe steps move all of a block together.
+    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  Coordinates whose gradient is
+    zero are not touched on sets that treat entries one by one; on others (an l2 ball, say) Frank-Wolfe steps
+    move all of a block together.
 
     Examples
     --------
@@ -298,6 +301,16 @@ class DCFW(ConstrainedOptimizer):
             state["inside"] = True
         total = self._total(group, problem.parameter)
         lr, update, memory, sync = group["lr"], sliding_step, None, 0
+        if group["compiled"] and total is None and not torch.compiler.is_compiling():
+            from dcfw.torch import kernel
+
+            if kernel.takes(x, region, metric, group["gap"]):
+                found = kernel.compiled_step(
+                    x, g, lr, region, steps=group["inner_steps"], tol=group["inner_tol"],
+                    rule=group["inner_rule"], eps=state.get("tolerance"), memory=self._memory(x),
+                )  # fmt: skip
+                self._settle(group, problem, found)
+                return
         if group["compiled"] and total is None:
             # As a number, each new learning rate of a scheduler would be compiled for.
             lr, update = torch.as_tensor(lr, dtype=x.dtype, device=x.device), _compiled_step()
@@ -320,8 +333,14 @@ class DCFW(ConstrainedOptimizer):
             certify=group["track_gap"],
             memory=memory,
         )
+        self._settle(group, problem, found)
+
+    def _settle(self, group: dict[str, Any], problem: Problem, found: Step) -> None:
+        """Write the answer of the inner loop back, and keep what is asked for."""
+        x, g, metric = problem.tensors
+        region = problem.region
         if group["inner_rule"] == "paper":
-            state["tolerance"] = found.eps
+            self.state[problem.parameter]["tolerance"] = found.eps
         if group["track_gap"]:
             pgm = torch.full_like(found.fw_gap[0], math.nan)
             if self._has_closed_form(group):
