@@ -25,8 +25,10 @@ _ATTRIBUTES = {
 _MODULES = (
     "align",
     "callbacks",
+    "checkpoints",
     "functions",
     "gaps",
+    "plots",
     "qap",
     "sets",
     "splits",
@@ -41,9 +43,11 @@ __all__ = [
     "align",
     "callbacks",
     "check",
+    "checkpoints",
     "functions",
     "gaps",
     "minimize",
+    "plots",
     "qap",
     "sets",
     "splits",
@@ -52,7 +56,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dcfw import align, callbacks, functions, gaps, qap, sets, splits, steps, tolerances
+    from dcfw import (
+        align,
+        callbacks,
+        checkpoints,
+        functions,
+        gaps,
+        plots,
+        qap,
+        sets,
+        splits,
+        steps,
+        tolerances,
+    )
     from dcfw._check import check
     from dcfw._minimize import minimize
     from dcfw.result import Result, Status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
@@ -61,6 +62,7 @@ def minimize(
     restarts: int = 1,
     callback: Callable[..., Any] | None = None,
     rng: Any = None,
+    checkpoint: Any = None,
 ) -> Result:
     """Minimise a difference of convex functions over a compact convex set.
 
@@ -106,6 +108,10 @@ def minimize(
         the run (and with it the restarts).
     rng : None, int or numpy.random.Generator
         Seeds the random restarts, and methods that draw.
+    checkpoint : path or dcfw.checkpoints.Checkpoint, optional
+        A file to which the state of the run is written every 30 seconds and at its end.  If it is there
+        already, the run goes on from it, to the result of a run that was never interrupted, bit for bit.
+        It takes ``restarts=1``.  See :class:`dcfw.checkpoints.Checkpoint`.
 
     Returns
     -------
@@ -172,6 +178,8 @@ def minimize(
     x0 = starting_point(x0, domain, phi)
     if inner == "auto":
         inner = _best_inner(solver, f, domain, rule)
+    if checkpoint is not None:
+        checkpoint = _checkpoint(checkpoint, solver, restarts)
 
     def one(start: Array, began: float) -> Result:
         oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
@@ -203,7 +211,10 @@ def minimize(
             rng=generator,
         )
         try:
-            solver.solve(problem, run)
+            with (
+                nullcontext() if checkpoint is None else _kept(checkpoint, problem, run, oracle, solver, rng)
+            ):
+                solver.solve(problem, run)
             raise AssertionError("a solver ends by raising Stop")
         except Stop as stop:
             result = run.result(stop.status, stop.detail)
@@ -252,6 +263,40 @@ def _inner_loop(inner: Any, lazy: bool) -> Callable[..., Any]:
     if callable(inner):
         return inner  # type: ignore[no-any-return]
     return frank_wolfe if inner == "fw" else ActiveLoop(inner, lazy)
+
+
+def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
+    """Return the checkpoint that was asked for, if it can be had."""
+    from dcfw.checkpoints import Checkpoint
+
+    if restarts > 1:
+        raise ValueError("checkpoint needs restarts=1: give each start, as x0, a file of its own")
+    if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW)):
+        raise ValueError(
+            f"checkpoint is not known to work with method {solver.name!r}, which is not dcfw's own"
+        )
+    return checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+
+
+@contextmanager
+def _kept(
+    checkpoint: Any, problem: Problem, run: Run, oracle: Any, solver: Method, rng: Any
+) -> Iterator[None]:
+    """Have the run saved, and resumed if there is something to resume."""
+    from dcfw.checkpoints.fingerprint import describe, fingerprint
+    from dcfw.checkpoints.keeper import Keeper
+
+    loop = problem.inner
+    name = (
+        f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}" if isinstance(loop, ActiveLoop) else describe(loop)
+    )
+    run.keeper = keeper = Keeper(checkpoint, run)
+    keeper.known = {"f": problem.f, "phi": problem.phi, "tolerance": problem.tolerance}
+    keeper.keep(oracle=oracle, inner=loop, step=problem.step, rng=problem.rng)
+    if hasattr(problem.tolerance, "get_state"):
+        keeper.keep(tolerance=problem.tolerance)
+    with keeper.open(fingerprint(problem, solver, name, run.max_inner, rng)):
+        yield
 
 
 def _method(method: Any) -> Method:

@@ -20,6 +20,15 @@ class progress:
         Seconds between two updates.
     file : text stream, optional
         Where to write (default: standard error).
+
+    Examples
+    --------
+    >>> import sys, numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> show = dcfw.callbacks.progress(every=60.0, file=sys.stdout)
+    >>> res = dcfw.minimize(dc, sets.Simplex(2), callback=show)  # doctest: +ELLIPSIS
+    step      0  phi -2.50000000e-01  gap 5.00e-01  lmo        1 ... s
     """
 
     def __init__(self, every: float = 0.2, file: TextIO | None = None) -> None:

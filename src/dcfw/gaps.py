@@ -37,7 +37,15 @@ from dcfw.steps import Exact
 
 
 class Interval(NamedTuple):
-    """Certified bounds: the true value lies in [low, high]."""
+    """Certified bounds: the true value lies in [low, high].
+
+    Examples
+    --------
+    >>> from dcfw import gaps
+    >>> low, high = gaps.Interval(0.0, 0.5)
+    >>> high
+    0.5
+    """
 
     low: float
     high: float
@@ -52,6 +60,14 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     domain : set
     x : array
         A point of the set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, gaps, sets
+    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 1.0]))
+    >>> gaps.fw_gap(dc, sets.Simplex(2), np.array([0.5, 0.5]))
+    0.25
     """
     phi = as_function(objective, "objective")
     x = _validate.point(x, "x", domain)
@@ -76,6 +92,15 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
         A point of the set.
     accuracy : float
     max_lmo : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, gaps, sets
+    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 1.0]))
+    >>> low, high = gaps.dc_gap(dc, sets.Simplex(2), np.array([0.5, 0.5]))
+    >>> round(low, 6), round(high, 6)
+    (0.0625, 0.0625)
     """
     dc = splits.choose(as_function(objective, "objective"), domain)
     if isinstance(dc, splits.Auto):
@@ -99,6 +124,14 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     """Return the projected gradient measure L/2 ||x - proj(x - grad phi(x)/L)||^2.
 
     The set's own projection is used where it has one, Frank-Wolfe to high accuracy otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, gaps, sets
+    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> gaps.pgm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
+    0.125
     """
     phi = as_function(objective, "objective")
     x = _validate.point(x, "x", domain)
@@ -117,6 +150,14 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     ``L`` must be at least phi's weak convexity modulus, so that the subproblem is convex.  It is solved by
     accelerated projected gradients where the set has a projection, by Frank-Wolfe otherwise, until the
     objective is within ``accuracy`` of the minimum (relative to its range so far).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions, gaps, sets
+    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> round(gaps.ppm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
+    0.125
     """
     phi = as_function(objective, "objective")
     x = _validate.point(x, "x", domain)

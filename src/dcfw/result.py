@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -11,7 +12,14 @@ from dcfw._arrays import to_numpy
 
 
 class Status(enum.IntEnum):
-    """Why a run ended; ``status.sentence`` says it in words."""
+    """Why a run ended; ``status.sentence`` says it in words.
+
+    Examples
+    --------
+    >>> import dcfw
+    >>> dcfw.Status.MAXITER.sentence
+    'The iteration limit was reached before the tolerance.'
+    """
 
     CONVERGED = 0
     MAXITER = 1
@@ -96,6 +104,19 @@ class History:
                 self._stride *= 2
         self._seen += 1
 
+    def get_state(self) -> list[int]:
+        """Return what a checkpoint needs besides the rows."""
+        return [self._stride, self._seen]
+
+    def set_state(self, state: list[int], rows: np.ndarray) -> None:
+        self._stride, self._seen = state
+        if rows.shape[1] != len(self.columns):
+            raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
+        counts = [name.startswith("n") for name in self.columns]
+        self.rows = [
+            [int(v) if whole else v for v, whole in zip(row, counts, strict=True)] for row in rows.tolist()
+        ]
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -120,8 +141,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
     ``gap``      the FW gap at x (nan where the run ended before it was measured)
     ``dc_gap``   (low, high), an interval that contains the DC gap of the best certified iterate, the one
                  after ``dc_gap_nit`` outer steps
-    ``success, status, message, nit, n_inner, n_fun, n_grad_f, n_grad_g, n_lmo, n_resync, time, history``
-    ``n_fun`` counts values of phi or f; g's value comes with its subgradient and is counted there.
+    ``success, status, message, time, history``  whether and why it ended, the seconds, the run as columns
+    ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
+                 or f, while g's value comes with its subgradient and is counted there
     ``method, split``     what was run
     ``active_set``        with an active set, the atoms and weights that make up x (None where a run was cut
                           off between the two), usable as the next x0
@@ -130,7 +152,44 @@ class Result(OptimizeResult):  # type: ignore[misc]
     ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)
     ``n_samples, epochs`` with sampled gradients, how many components' gradients were taken, and that over
                           their number
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> res = dcfw.minimize(dc, sets.Simplex(2), x0=np.array([0.5, 0.5]))
+    >>> res.success, res.status.name, res.fun, res.gap
+    (True, 'CONVERGED', -1.0, 0.0)
+    >>> float(res.history["gap"][0]), float(res.history["gap"][-1])
+    (0.5, 0.0)
     """
+
+    def plot(self, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **style: Any) -> Any:
+        """Draw a column of the history against another and return the axes (:func:`dcfw.plots.plot`).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            A new figure's unless given.
+        y : str
+            ``"gap"``, ``"fun"``, ``"excess"``, ``"dc_gap"`` (a band) or another column of the history.
+        x : str
+            ``"n_lmo"``, ``"nit"``, ``"time"`` or another column.
+        **style
+            For ``ax.plot``.
+
+        Examples
+        --------
+        >>> import dcfw
+        >>> from matplotlib.figure import Figure
+        >>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
+        >>> res.plot(Figure().subplots(), y="fun", x="time").get_xlabel()
+        'seconds'
+        """
+        from dcfw import plots
+
+        return plots.plot(self, ax, y=y, x=x, **style)
 
     def __str__(self) -> str:
         low, high = self.dc_gap

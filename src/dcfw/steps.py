@@ -31,18 +31,52 @@ Step = Callable[[Segment], float]
 
 
 class StepRule(Protocol):
-    """What a step rule offers; users may write their own."""
+    """What a step rule offers; users may write their own.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> @dataclass(frozen=True)
+    ... class Cautious:
+    ...     factor: float = 0.5
+    ...
+    ...     def bind(self, f, domain):
+    ...         return lambda segment: self.factor * 2.0 / (segment.k + 1.0)
+    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, sets.Simplex(2), step=Cautious(), tol=1e-3).success
+    True
+    """
 
     def bind(self, f: Function, domain: Any) -> Step: ...
 
 
 class LineSearchFailed(Exception):
-    """No acceptable step was found (values too inexact, or a function that is not what it claims)."""
+    """No acceptable step was found (values too inexact, or a function that is not what it claims).
+
+    Examples
+    --------
+    A run that meets it ends with a status of its own:
+
+    >>> import dcfw
+    >>> dcfw.Status.LINE_SEARCH.sentence
+    'The line search found no acceptable step.'
+    """
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """The step 2/(k+1), k = 1, 2, ... within each inner loop."""
+    """The step 2/(k+1), k = 1, 2, ... within each inner loop.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from dcfw import steps
+    >>> step = steps.OpenLoop().bind(None, None)
+    >>> [step(SimpleNamespace(k=k)) for k in (1, 3)]
+    [1.0, 0.5]
+    """
 
     def bind(self, f: Function, domain: Any) -> Step:
         return lambda segment: 2.0 / (segment.k + 1.0)
@@ -58,6 +92,15 @@ class Exact:
         The search along a non-quadratic ends when the slope has fallen to this fraction of the first.
     evaluations : int
         ... or after this many gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets, steps
+    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> rough = steps.Exact(accuracy=1e-2)
+    >>> dcfw.minimize(phi, sets.Box(0.0, 4.0, 2), x0=np.full(2, 2.0), step=rough, tol=1e-6).x.round(2)
+    array([3.14, 3.14])
     """
 
     accuracy: float = 1e-4
@@ -79,7 +122,15 @@ class Exact:
 
 @dataclass(frozen=True)
 class Short:
-    """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's own constant."""
+    """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's own constant.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from dcfw import steps
+    >>> steps.Short(L=2.0).bind(None, None)(SimpleNamespace(gap=1.0, norm2=4.0))
+    0.125
+    """
 
     L: float | None = None
 
@@ -101,7 +152,15 @@ class Short:
 
 @dataclass(frozen=True)
 class Scaled:
-    """The step min(gap / C, 1) with a curvature constant C (Khamaru and Wainwright's choice: L D^2)."""
+    """The step min(gap / C, 1) with a curvature constant C (Khamaru and Wainwright's choice: L D^2).
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from dcfw import steps
+    >>> steps.Scaled(C=4.0).bind(None, None)(SimpleNamespace(gap=1.0))
+    0.25
+    """
 
     C: float
 
@@ -116,6 +175,14 @@ class Backtracking:
     L is halved (``shrink``) before each step and doubled (``grow``) until the quadratic upper bound holds
     at the step it gives.  For affine gradients the curvature along d settles it without any value.
     The loop is capped: with inexact values it might not end.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets, steps
+    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, sets.Simplex(2), step=steps.Backtracking(L=1.0), tol=1e-3).success
+    True
     """
 
     L: float | None = None
@@ -129,31 +196,42 @@ class Backtracking:
         _validate.integer(self.cap, "cap", low=1)
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
-        estimate: list[float | None] = [self.L]
+        return _Search(self)
 
-        def step(segment: Segment) -> float:
-            norm2, gap = segment.norm2, segment.gap
-            if norm2 == 0.0:
-                return 1.0
-            L = estimate[0]
-            if L is None:
-                L = first_estimate(segment)
-            trials = 0
-            while trials < self.cap:
-                length = L * norm2
-                eta = gap / length if length > gap else 1.0
-                if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:
-                    estimate[0] = max(L * self.shrink, 1e-300)
-                    return eta
-                # A larger L that still gives eta = 1 is no new trial: after many full steps L may be tiny.
-                trials += eta < 1.0
-                L *= self.grow
-            raise LineSearchFailed(
-                f"backtracking did not end after {self.cap} trials (L = {L:.3g}): the values of the "
-                "function are inexact, or its gradient is wrong"
-            )
 
-        return step
+class _Search:
+    """A backtracking rule at work: it remembers L from step to step."""
+
+    def __init__(self, rule: Backtracking) -> None:
+        self.rule = rule
+        self.L = rule.L
+
+    def __call__(self, segment: Segment) -> float:
+        rule = self.rule
+        norm2, gap = segment.norm2, segment.gap
+        if norm2 == 0.0:
+            return 1.0
+        L = first_estimate(segment) if self.L is None else self.L
+        trials = 0
+        while trials < rule.cap:
+            length = L * norm2
+            eta = gap / length if length > gap else 1.0
+            if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:
+                self.L = max(L * rule.shrink, 1e-300)
+                return eta
+            # A larger L that still gives eta = 1 is no new trial: after many full steps L may be tiny.
+            trials += eta < 1.0
+            L *= rule.grow
+        raise LineSearchFailed(
+            f"backtracking did not end after {rule.cap} trials (L = {L:.3g}): the values of the "
+            "function are inexact, or its gradient is wrong"
+        )
+
+    def get_state(self) -> float | None:
+        return self.L
+
+    def set_state(self, state: float | None) -> None:
+        self.L = state
 
 
 def first_estimate(segment: Segment) -> float:

@@ -25,11 +25,35 @@ from dcfw import _validate
 
 
 class NoProgress(Exception):
-    """The first gap of an inner loop already meets the tolerance, which the rule may not lower."""
+    """The first gap of an inner loop already meets the tolerance, which the rule may not lower.
+
+    Examples
+    --------
+    A run that meets it ends with a status of its own:
+
+    >>> import dcfw
+    >>> dcfw.Status.NO_PROGRESS.sentence
+    'No further progress is possible.'
+    """
 
 
 class Tolerance(Protocol):
-    """What a tolerance rule offers; users may write their own."""
+    """What a tolerance rule offers; users may write their own.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> class Halving:
+    ...     def next(self, eps, gap):
+    ...         return 0.5 * gap
+    ...
+    ...     def enough(self, gap, eps, decrease):
+    ...         return gap <= eps
+    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, sets.Simplex(2), tolerance=Halving()).success
+    True
+    """
 
     def next(self, eps: float | None, gap: float) -> float: ...
     def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool: ...
@@ -37,7 +61,15 @@ class Tolerance(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """The inner loop ends when the FW gap of the surrogate is at most eps/2."""
+    """The inner loop ends when the FW gap of the surrogate is at most eps/2.
+
+    Examples
+    --------
+    >>> from dcfw import tolerances
+    >>> rule = tolerances.Fixed(0.1)
+    >>> rule.next(None, 8.0), rule.enough(0.05, 0.1, lambda: 0.0)
+    (0.1, True)
+    """
 
     eps: float
 
@@ -73,6 +105,13 @@ class Adaptive:
     The paper's bound 2 (phi(x_0) - phi*)/t on the least DC gap assumes gap_DC(x_t) >= eps_t in every outer
     step, while the rule compares the FW gap, which may be much larger, with eps_t.  The bound holds over the
     steps that satisfy the assumption, and can fail over all of them; :class:`Progress` has it in every step.
+
+    Examples
+    --------
+    >>> from dcfw import tolerances
+    >>> text, published = tolerances.Adaptive(0.8), tolerances.Adaptive(0.8, update="published")
+    >>> text.next(1.0, 0.75), published.next(1.0, 0.75)
+    (0.8, 0.6000000000000001)
     """
 
     beta: float = 0.8
@@ -96,7 +135,15 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Progress:
-    """The inner loop ends when the surrogate's FW gap is at most its decrease so far."""
+    """The inner loop ends when the surrogate's FW gap is at most its decrease so far.
+
+    Examples
+    --------
+    >>> from dcfw import tolerances
+    >>> rule = tolerances.Progress()
+    >>> rule.enough(0.3, 1.0, lambda: 0.2), rule.enough(0.2, 1.0, lambda: 0.3)
+    (False, True)
+    """
 
     def next(self, eps: float | None, gap: float) -> float:
         return gap

@@ -23,6 +23,12 @@ class Pairs(NamedTuple):
 
     ``missing`` counts the entries of the dictionary that were left out, ``"source"`` because the source word
     has no vector, ``"target"`` because the source word has one but the target word has not.
+
+    Examples
+    --------
+    >>> from dcfw.align import pairs
+    >>> pairs(["cat", "dog"], ["chat"], [("cat", "chat"), ("dog", "chien")])
+    Pairs(source=array([0]), target=array([0]), missing={'source': 0, 'target': 1})
     """
 
     source: np.ndarray

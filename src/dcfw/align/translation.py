@@ -31,6 +31,16 @@ class Trial:
     ``"masked"`` and ``"full"``; in each ``"cosine"``, the mean cosine of the held-out pairs, and ``"p@1"``,
     ``"p@5"``.  ``source`` and ``target`` are the vectors as they were compared, ``fitted`` and ``held`` the
     (source, target) rows of the pairs, and ``shift`` is what was taken off the target (0 if not centred).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw.align import Vectors, trial
+    >>> rng = np.random.default_rng(0)
+    >>> words, E = [f"w{i}" for i in range(60)], rng.standard_normal((60, 4))
+    >>> found = trial(Vectors(words, E, {}), Vectors(words, E, {}), zip(words, words), observed=0.5, rng=0)
+    >>> found.share("p@1"), found.rotation.shape
+    (1.0, (4, 4))
     """
 
     result: Result

@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcfw.experiments.statistics import performance_profile
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+from dcfw.plots import COLOURS, LINES, performance_profile
 
 SETTINGS = {
     "font.size": 9,
@@ -59,12 +56,7 @@ def save(figure: Any, folder: Path, name: str) -> list[str]:
 
 def draw_profiles(axes: Any, costs: Mapping[str, Sequence[float]], styles: Mapping[str, Any]) -> None:
     """Draw the performance profiles of Dolan and Moré on axes; styles: method -> (colour, line style)."""
-    reach = 2.0
-    for method, (tau, rho) in performance_profile(costs).items():
-        colour, line = styles[method]
-        axes.step(tau, rho, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
-        reach = max(reach, float(tau[-1]))
-    axes.set_xscale("log")
-    axes.set_xlim(1.0, min(reach * 1.1, 1e5))
-    axes.set_ylim(0.0, 1.02)
-    axes.grid(True)
+    performance_profile(costs, ax=axes, styles=styles, legend=False)
+
+
+__all__ = ["COLOURS", "LINES", "SETTINGS", "draw_profiles", "drawing", "save"]

@@ -34,7 +34,15 @@ from dcfw.sets.atoms import Atom
 
 
 class Linearisation(NamedTuple):
-    """The value and a subgradient of a convex function at a point, from one evaluation."""
+    """The value and a subgradient of a convex function at a point, from one evaluation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> functions.L1Norm().linearise(np.array([2.0, 0.0]))
+    Linearisation(value=2.0, slope=array([1., 0.]), unique=False)
+    """
 
     value: float
     slope: Array
@@ -43,7 +51,26 @@ class Linearisation(NamedTuple):
 
 
 class Function:
-    """Base class of all functions; see the module's text for the meaning of the attributes."""
+    """Base class of all functions; see the module's text for the meaning of the attributes.
+
+    Examples
+    --------
+    A function of your own, used like the ready-made ones:
+
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> class Huber(functions.Function):
+    ...     convex = True
+    ...     lipschitz = 1.0
+    ...
+    ...     def value(self, x):
+    ...         return float(np.where(abs(x) < 1, 0.5 * x**2, abs(x) - 0.5).sum())
+    ...
+    ...     def grad(self, x):
+    ...         return np.clip(x, -1, 1)
+    >>> (2 * Huber()).value(np.array([3.0, 0.5]))
+    5.25
+    """
 
     convex: bool | None = None
     differentiable: bool = True
@@ -131,7 +158,16 @@ class Function:
 
 
 class Zero(Function):
-    """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f."""
+    """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> nearest = functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
+    >>> dcfw.minimize(nearest - functions.Zero(), sets.Simplex(2)).x.round(3)
+    array([0.8, 0.2])
+    """
 
     convex = True
     affine_grad = True
@@ -289,6 +325,14 @@ class DC(Function):
     whole : Function or None
         The objective itself, where the parts were made from it: then values and gradients of phi come
         from there and not from a difference of two large numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
+    >>> dc.name, dc.value(np.array([1.0, -2.0])), dc.grad(np.array([1.0, -2.0]))
+    ('given', -0.5, array([ 0., -1.]))
     """
 
     def __init__(
@@ -379,7 +423,21 @@ class DC(Function):
 
 
 def as_function(candidate: Any, name: str = "function") -> Function:
-    """Return ``candidate`` as a :class:`Function`; any object with ``value`` and ``grad`` will do."""
+    """Return ``candidate`` as a :class:`Function`; any object with ``value`` and ``grad`` will do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> class Plain:
+    ...     def value(self, x):
+    ...         return float(x @ x)
+    ...
+    ...     def grad(self, x):
+    ...         return 2 * x
+    >>> functions.as_function(Plain()).value(np.array([3.0, 4.0]))
+    25.0
+    """
     if isinstance(candidate, Function):
         return candidate
     gradient = getattr(candidate, "grad", None) or getattr(candidate, "subgrad", None)

@@ -27,7 +27,7 @@ class _Norm(Function):
 
 
 class L1Norm(_Norm):
-    """The function scale * sum |x_i|; the subgradient is 0 where x_i = 0.
+    """The function ``scale * sum |x_i|``; the subgradient is 0 where x_i = 0.
 
     Examples
     --------

@@ -1,17 +1,18 @@
 """Sparsity penalties that do not shrink what is large: l1 - l2, capped l1, SCAD and MCP.
 
-Each is a sum of p(|x_i|) (l1 - l2 aside) with slope lam at zero that flattens out, and each has the DC form
+Each is a sum of ``p(|x_i|)`` (l1 - l2 aside) with slope lam at zero that flattens out, and each has the DC
+form
 
     P = f - g,    f = lam ||x||_1,    g convex:
 
 ==============  ======================================================  =============================
 ``L1MinusL2``   lam (||x||_1 - ||x||_2)                                 g = lam ||x||_2
-``CappedL1``    lam sum min(|x_i|, theta)                               g = lam sum (|x_i| - theta)_+
+``CappedL1``    lam sum min(abs(x_i), theta)                            g = lam sum (abs(x_i) - theta)_+
 ``SCAD``        lam|t| to lam, a parabola, constant beyond a lam        g has curvature 1/(a - 1)
 ``MCP``         lam|t| - t^2/(2 gamma), constant beyond gamma lam       g has curvature 1/gamma
 ==============  ======================================================  =============================
 
-With ``spectral=True`` x is a matrix and its singular values take the place of |x_i|: f is lam times the
+With ``spectral=True`` x is a matrix and its singular values take the place of ``|x_i|``: f is lam times the
 nuclear norm, and g stays convex (an even, increasing, convex function of singular values is one of the
 matrix), with gradient U g'(Sigma) V^T.
 
@@ -107,7 +108,7 @@ class Composite(DC):
 
 
 class Concave(Function):
-    """The convex function sum_i h(|x_i|) that a penalty subtracts, or that of the singular values.
+    """The convex function ``sum_i h(|x_i|)`` that a penalty subtracts, or that of the singular values.
 
     ``kinks`` are the sizes at which h' jumps.
     """
@@ -146,7 +147,7 @@ class Concave(Function):
 
 
 class Separable(Composite):
-    """A penalty sum_i p(|x_i|), p(t) = lam t - h(t), of entries or of singular values."""
+    """A penalty ``sum_i p(|x_i|)``, p(t) = lam t - h(t), of entries or of singular values."""
 
     kinks: tuple[float, ...] = ()
     bend: float | None = None
@@ -158,7 +159,7 @@ class Separable(Composite):
         super().__init__(Zero(), (NuclearNorm if spectral else L1Norm)(self.lam), Concave(self))
 
     def sizes(self, x: Array) -> Array:
-        """Return |x_i|, or the singular values."""
+        """Return ``|x_i|``, or the singular values."""
         if not self.spectral:
             return abs(x)
         if x.ndim != 2:
@@ -208,7 +209,7 @@ class L1MinusL2(Composite):
 
 
 class CappedL1(Separable):
-    """The penalty lam sum min(|x_i|, theta); g = lam sum max(|x_i| - theta, 0) has kinks at theta.
+    """The penalty ``lam sum min(|x_i|, theta)``; ``g = lam sum max(|x_i| - theta, 0)`` has kinks at theta.
 
     Examples
     --------

@@ -85,7 +85,18 @@ class Instance:
 
 
 class Solution(NamedTuple):
-    """What a ``.sln`` file says: the size, the value and the permutation, counted from 0, as written."""
+    """What a ``.sln`` file says: the size, the value and the permutation, counted from 0, as written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from dcfw import qap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "tiny.sln")
+    ...     _ = file.write_text("3 10\\n2 3 1\\n")
+    ...     qap.read_solution(file)
+    Solution(n=3, value=10, permutation=array([1, 2, 0]))
+    """
 
     n: int
     value: int | float

@@ -4,9 +4,9 @@
 set                 points                                                 one oracle call
 ==================  =====================================================  ==================
 ``Simplex``         x >= 0, sum x = radius                                 argmin
-``L1Ball``          sum |x_i| <= radius                                    argmax
+``L1Ball``          sum abs(x_i) <= radius                                 argmax
 ``L2Ball``          ||x||_2 <= radius                                      a norm
-``LInfBall``        max |x_i| <= radius                                    signs
+``LInfBall``        max abs(x_i) <= radius                                 signs
 ``LpBall``          ||x||_p <= radius                                      powers
 ``Box``             lower <= x <= upper                                    signs
 ``KSparse``         ||x||_1 <= k radius, ||x||_inf <= radius               k largest entries

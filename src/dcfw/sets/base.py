@@ -29,7 +29,24 @@ from dcfw.sets.atoms import Atom, Dense
 
 @runtime_checkable
 class FeasibleSet(Protocol):
-    """The least that a solver asks of a set (a user's own class need not inherit anything)."""
+    """The least that a solver asks of a set (a user's own class need not inherit anything).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import sets
+    >>> class Segment:
+    ...     def lmo(self, G):
+    ...         return np.where(G > 0, 0.0, 1.0)
+    ...
+    ...     def contains(self, x):
+    ...         return 0 <= x[0] <= 1
+    ...
+    ...     def start(self):
+    ...         return np.array([0.5])
+    >>> isinstance(Segment(), sets.FeasibleSet)
+    True
+    """
 
     def lmo(self, G: Array) -> Array: ...
     def contains(self, x: Array) -> bool: ...
@@ -42,6 +59,14 @@ class Oracle:
     Subclasses may keep state between calls (dual variables, Lanczos vectors).  ``error`` bounds
     ``<G, s> - min_{x in D} <G, x>`` for the last answer; it is 0 for an exact oracle, and certificates
     add it otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import sets
+    >>> oracle = sets.Simplex(3).oracle()
+    >>> oracle(np.array([0.0, -1.0, 2.0])).dense(), oracle.error
+    (array([0., 1., 0.]), 0.0)
     """
 
     error: float = 0.0
@@ -55,9 +80,33 @@ class Oracle:
     def __call__(self, G: Array) -> Atom:
         return Dense(self._vertex(G))
 
+    def get_state(self) -> Any:
+        """Return what is kept between calls, as numbers and arrays that no later call changes."""
+        return None
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state that :meth:`get_state` returned (of an oracle of the same set)."""
+
 
 class Set:
-    """Base class of the feasible sets."""
+    """Base class of the feasible sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import sets
+    >>> class Interval(sets.Set):
+    ...     shape, diameter = (1,), 2.0
+    ...
+    ...     def _vertex(self, G):
+    ...         return np.where(G > 0, -1.0, 1.0)
+    ...
+    ...     def violation(self, x):
+    ...         return max(abs(float(x[0])) - 1.0, 0.0)
+    >>> domain = Interval()
+    >>> domain.lmo(np.array([3.0])), domain.contains(np.array([0.5])), domain.start()
+    (array([-1.]), True, array([-1.]))
+    """
 
     shape: tuple[int, ...]
     diameter: float

@@ -140,6 +140,13 @@ class BirkhoffOracle(Oracle):
             return Permutation(columns, self._rows, G.dtype)
         return Dense(like(Permutation(columns, self._rows).dense(), G))
 
+    def get_state(self) -> Any:
+        return self._assign.get_state() if hasattr(self._assign, "get_state") else None
+
+    def set_state(self, state: Any) -> None:
+        if hasattr(self._assign, "set_state"):
+            self._assign.set_state(state)
+
 
 def assignment_solver(n: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function C -> columns that minimises sum_i C[i, columns[i]] over the permutations.

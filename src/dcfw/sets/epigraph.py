@@ -7,6 +7,7 @@ oracle is the ball's, followed by one comparison: (s, r) if <G, s> + g r < 0, el
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,12 @@ class EpigraphOracle(Oracle):
     def __init__(self, domain: Epigraph) -> None:
         self.domain = domain
         self.lower = domain.ball.oracle()
+
+    def get_state(self) -> Any:
+        return self.lower.get_state()
+
+    def set_state(self, state: Any) -> None:
+        self.lower.set_state(state)
 
     def __call__(self, G: Array) -> Atom:
         domain = self.domain

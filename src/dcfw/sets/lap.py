@@ -397,6 +397,17 @@ class Assignment:
         real, index = workspace(self.n)
         self._real[:], self._index[:] = real, index
 
+    def get_state(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return a copy of all that the next solve starts from."""
+        return self._real.copy(), self._index.copy()
+
+    def set_state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        """Go on from a state that :meth:`get_state` returned."""
+        real, index = state
+        if real.shape != self._real.shape or index.shape != self._index.shape:
+            raise ValueError(f"state must be that of an Assignment({self.n})")
+        self._real[:], self._index[:] = real, index
+
     def __call__(self, C: Array) -> np.ndarray:
         """Return the columns ``p`` (a fresh array of intp) that minimise ``C[arange(n), p].sum()``.
 

@@ -101,7 +101,7 @@ class LpBall(Set):
 
 
 class L1Ball(LpBall):
-    """The cross-polytope {sum |x_i| <= radius}; its vertices are the signed unit vectors.
+    """The cross-polytope ``sum |x_i| <= radius``; its vertices are the signed unit vectors.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class L2Ball(LpBall):
 
 
 class LInfBall(LpBall):
-    """The cube {max |x_i| <= radius}; its vertices are the sign patterns.
+    """The cube ``max |x_i| <= radius``; its vertices are the sign patterns.
 
     Parameters
     ----------

@@ -149,6 +149,13 @@ class ProductOracle(Oracle):
         self.error = sum(oracle.error for oracle in self.oracles)
         return Dense(s)
 
+    def get_state(self) -> Any:
+        return [oracle.get_state() for oracle in self.oracles]
+
+    def set_state(self, state: Any) -> None:
+        for oracle, own in zip(self.oracles, state, strict=True):
+            oracle.set_state(own)
+
 
 def _violation(block: Any, x: np.ndarray) -> float:
     """Return a block's violation; for a user's set that only tells inside from outside, 0 or inf."""

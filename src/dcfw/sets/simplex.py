@@ -55,7 +55,7 @@ class Simplex(Set):
         return SimplexOracle(self)
 
     def violation(self, x: Array) -> float:
-        """Return the larger of |sum x - radius| and the most negative entry's size."""
+        """Return the larger of ``|sum x - radius|`` and the most negative entry's size."""
         x = self._values(x)
         return excess(max(abs(float(x.sum()) - self.radius), -float(x.min())))
 

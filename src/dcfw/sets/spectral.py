@@ -259,6 +259,12 @@ class NuclearOracle(Oracle):
         self.radius = domain.radius
         self._guess: np.ndarray | None = None
 
+    def get_state(self) -> Any:
+        return self._guess
+
+    def set_state(self, state: Any) -> None:
+        self._guess = state
+
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))
@@ -300,6 +306,12 @@ class SpectraplexOracle(Oracle):
         super().__init__(domain)
         self.radius = domain.radius
         self._guess: np.ndarray | None = None
+
+    def get_state(self) -> Any:
+        return self._guess
+
+    def set_state(self, state: Any) -> None:
+        self._guess = state
 
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):

@@ -55,7 +55,7 @@ class ActiveLoop:
     lazy : bool
         Whether known atoms may stand in for the oracle's vertex (blended steps are lazy by nature).
     cap : int, optional
-        How many atoms may be kept; see :class:`ActiveSet`.
+        How many atoms may be kept; see :class:`~dcfw.solvers.active_set.ActiveSet`.
 
     Notes
     -----
@@ -80,6 +80,8 @@ class ActiveLoop:
         self.active: ActiveSet | None = None
         self._last: Array | None = None
         self._moves = 0
+        self._target = math.inf
+        """The least promise for which a step without the oracle is taken."""
         self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
 
     def room(self) -> float:
@@ -119,6 +121,20 @@ class ActiveLoop:
         if self.cap is not None:
             self.active.cap = self.cap
 
+    def get_state(self) -> dict[str, Any]:
+        active = None if self.active is None else self.active.get_state()
+        return {"active": active, "last": self._last, "moves": self._moves, "target": self._target}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        active = state["active"]
+        self.active = None if active is None else ActiveSet.from_state(active)
+        self._last, self._moves, self._target = state["last"], state["moves"], state["target"]
+
+    def reattach(self, f: Function) -> None:
+        """Take f for the function whose images there are: it is the same one, made again."""
+        if self.active is not None and self.active.f is not None:
+            self.active.f = f
+
     def active_set(self, x: Array) -> ActiveSet | None:
         """Return the atoms that make up x, None where they make up another point."""
         if self.active is None:
@@ -142,12 +158,17 @@ class ActiveLoop:
     ) -> Iterator[State]:
         X = State(run, f, x, grad, value)
         X.linear = linear
-        active = self._set_out(run, f, x, grad)
+        active: Any = self._set_out(run, f, x, grad)
         self._start = (list(active.atoms), active.weights.copy())
         exact = isinstance(getattr(step, "__self__", None), Exact)
         in_weights = self.rule == "blended" and f.affine_grad and convex and exact
-        target = math.inf  # the least promise for which a step without the oracle is taken
+        self._target = math.inf
+        if linear is None:  # the steps of this loop are the outer ones
+            run.keep(loop=X)
         while True:
+            if linear is None:
+                run.outer_step()
+                active = self.active  # another object in the first step of a resumed run
             G = X.grad if linear is None else X.grad - linear
             here = inner(G, X.x)
             asked = in_weights or not self.lazy
@@ -155,14 +176,14 @@ class ActiveLoop:
                 scores = active.scores(G)
                 worst, best = _extremes(scores, active.weights)
                 promise = self._promise(scores, here, worst, best)
-                asked = not promise >= target or (linear is None and run.n_inner >= run.maxiter)
+                asked = not promise >= self._target or (linear is None and run.n_inner >= run.maxiter)
             if asked:
                 X.S, X.gap = S, gap = run.lmo(G, X.x)
                 if X.gained is not None and X.gained + gap < X.bound:
                     X.bound = X.gained + gap
                 self._last = X.x
                 yield X
-                target = 0.5 * gap
+                self._target = 0.5 * gap
                 if active.find(S) is None:
                     self._enter(run, f, active, S)
                 scores = active.scores(G)

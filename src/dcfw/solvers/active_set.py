@@ -172,6 +172,38 @@ class ActiveSet:
             self.noise = max(self.noise, 64.0 * eps_of(dense) * norm(self.image(place)) * norm(dense))
         self.f = f if self.f is not None else None
 
+    def get_state(self) -> dict[str, Any]:
+        """Return all that later steps depend on, down to the order of the sums; images stand as they are."""
+        m = len(self)
+        return {
+            "atoms": list(self.atoms),
+            "weights": self.weights.copy(),
+            "zero": self._zero,
+            "findable": [self._places.get(atom.key) == place for place, atom in enumerate(self.atoms)],
+            "cap": self.cap,
+            "room": self._room,
+            "f": self.f,
+            "images": list(self._images.arrays),
+            "M": self.M[:m, :m].copy() if self.f is not None else None,
+            "twists": self._twists[:m].copy(),
+            "noise": self.noise,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ActiveSet:
+        """Return the active set whose state was saved."""
+        active = cls(state["zero"], state["cap"])
+        active._zero = state["zero"]
+        active._restart(state["atoms"], state["weights"])
+        findable = state["findable"]
+        active._places = {a.key: j for j, a in enumerate(active.atoms) if findable[j]}
+        active._room, active.f, active.noise = state["room"], state["f"], state["noise"]
+        for image in state["images"]:
+            active._images.append(Dense(image))
+        if state["M"] is not None:
+            active.M, active._twists = state["M"], state["twists"]
+        return active
+
     def __repr__(self) -> str:
         return f"ActiveSet({int((self.weights > 0.0).sum())} atoms)"
 

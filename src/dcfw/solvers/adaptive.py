@@ -47,7 +47,7 @@ class AdaptiveDCFW:
     Parameters
     ----------
     method : DCFW
-        How x_{t+1} follows from an inner loop (:class:`DCFW` itself, or the boosted one).
+        How x_{t+1} follows from an inner loop (:class:`~dcfw.solvers.dcfw.DCFW` itself, or the boosted one).
     split : dcfw.splits.Auto
     """
 
@@ -68,6 +68,13 @@ class AdaptiveDCFW:
         patience = calm = 1
         try:
             while True:
+                run.keep(step=problem.step)
+                run.know(f=problem.f)
+                here = (x_t, L, used, patience, calm)
+                there = run.outer_step(here)
+                if there is not here:
+                    x_t, L, used, patience, calm = there
+                    problem = self._resumed(problem, run, L)
                 x_t = x_t._replace(value=run.value_of(p, x_t.x, x_t.grad, x_t.value))
                 for attempt in range(ATTEMPTS):
                     X_t, needed = self._attempt(problem, run, x_t, L, attempt > 0)
@@ -126,6 +133,15 @@ class AdaptiveDCFW:
         if hasattr(problem.inner, "add_square"):
             problem.inner.add_square(f, L - before)
         return replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))
+
+    def _resumed(self, problem: Problem, run: Run, L: float) -> Problem:
+        """Return the problem for the L of a run that has been restored, active set and step rule included."""
+        f, g = self.split.parts(L)
+        if hasattr(problem.inner, "reattach"):
+            problem.inner.reattach(f)
+        problem = replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))
+        run.keep(step=problem.step)
+        return problem
 
     def _condition(self, run: Run, used: list[float]) -> str:
         L = used[min(run.dc_gap_nit, len(used) - 1)]

@@ -102,6 +102,7 @@ class Block:
     def solve(self, problem: Problem, run: Run) -> None:
         blocks = Blocks(problem, run, self.steps)
         while True:  # a pass
+            run.outer_step(settled=not blocks.exhausted())
             gaps = blocks.measure()
             for i in self._agenda(blocks, gaps, problem.rng):
                 if blocks.exhausted():
@@ -157,6 +158,26 @@ class Blocks:
         """The blocks whose oracle has answered at x_t."""
         self.since_resync = 0
         run.extra["n_lmo_blocks"] = [0] * self.count
+        run.keep(blocks=self, **{f"step of block {i}": rule for i, rule in enumerate(self.rules)})
+        run.keep(**{f"inner loop of block {i}": loop for i, loop in enumerate(self.loops)})
+        run.know(**{f"f of block {i}": part.f for i, part in enumerate(self.parts)})
+
+    _KEPT = ("x_t", "z", "measured", "since_resync")
+
+    def get_state(self) -> dict[str, Any]:
+        state = {name: getattr(self, name) for name in self._KEPT}
+        answers = [(oracle._last, oracle.error) for oracle in self.oracles]
+        parts = [part.get_state() for part in self.parts]
+        return {**state, "fresh": sorted(self.fresh), "answers": answers, "parts": parts}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for name in self._KEPT:
+            setattr(self, name, state[name])
+        self.fresh = set(state["fresh"])
+        for oracle, (last, error) in zip(self.oracles, state["answers"], strict=True):
+            oracle._last, oracle.error = last, error
+        for part, known in zip(self.parts, state["parts"], strict=True):
+            part.set_state(known)
 
     # -- the whole gap ------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ class CGS:
         X = X_ag = problem.x0
         eps = None
         while True:
+            X, X_ag, eps, square = run.outer_step((X, X_ag, eps, square))
             alpha = 2.0 / (run.nit + 2.0)
             X_md = (1.0 - alpha) * X_ag + alpha * X if self.momentum else X
             grad = run.grad_f(phi, X_md)

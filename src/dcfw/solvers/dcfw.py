@@ -40,6 +40,7 @@ class DCFW:
         f, g, x_1 = problem.f, problem.g, problem.x0
         x_t = Iterate(x_1, run.grad_f(f, x_1), None, run.linearise(g, x_1))
         while True:  # t = 1, 2, ...
+            x_t = run.outer_step(x_t)
             X_t = minimise_surrogate(problem, run, x_t)
             run.certify(*certificate(X_t, x_t.u))
             run.nit += 1

@@ -65,6 +65,12 @@ class Minibatch:
         self.x: Array = None
         self.v: Array = None
 
+    def get_state(self) -> dict[str, Any]:
+        return {"t": self.t, "x": self.x, "v": self.v, "exact": self.exact}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.t, self.x, self.v, self.exact = (state[name] for name in ("t", "x", "v", "exact"))
+
     def size(self, t: int) -> int:
         """Return how many samples the batch of step t has."""
         size = self.batch * self.growth**t if t * math.log(self.growth) < 30.0 else LARGE

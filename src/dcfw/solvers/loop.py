@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dcfw._arrays import Array, eps_of, inner
 from dcfw.functions.base import Function
@@ -43,6 +43,15 @@ class State:
         self.gap = math.inf
         self.gained: float | None = 0.0
         self.bound = math.inf
+
+    _KEPT = ("x", "grad", "value", "start", "k", "gained", "bound", "gap")
+
+    def get_state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._KEPT}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for name in self._KEPT:
+            setattr(self, name, state[name])
 
     def decrease(self) -> float:
         """Return m(x_t) - m(X), evaluating f at X if that has not been done yet."""
@@ -98,7 +107,11 @@ def frank_wolfe(
     X = State(run, f, x, grad, value)
     surrogate = linear is not None and not callable(linear)
     affine = f.affine_grad and merit is None
+    if not surrogate:  # the steps of this loop are the outer ones
+        run.keep(loop=X, step=step)
     while True:
+        if not surrogate:
+            run.outer_step()
         X.linear = u = linear(X.x) if callable(linear) else linear
         X.S, X.gap = S, gap = run.lmo(X.grad if u is None else X.grad - u, X.x)
         if X.gained is not None and X.gained + gap < X.bound:

@@ -63,6 +63,12 @@ class QuadraticPart:
         self.f, self._change = (f, None) if slot.whole else _structure(f, slot)
         self._grad: Array | None = None
 
+    def get_state(self) -> Array | None:
+        return self._grad
+
+    def set_state(self, state: Array | None) -> None:
+        self._grad = state
+
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, Array | None]:
         """Return the gradient of q_i at z, and c_i (None if there are no other blocks)."""
         if self.slot.whole:
@@ -88,6 +94,11 @@ class SmoothPart:
     def __init__(self, f: Function, slot: Slot) -> None:
         self.whole_f, self.slot = f, slot
         self.f: Function = _Inserted(f, slot)
+
+    def get_state(self) -> None:
+        """Nothing is kept from one visit to the next."""
+
+    def set_state(self, state: None) -> None: ...
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, None]:
         self.f = _Inserted(self.whole_f, self.slot, x)

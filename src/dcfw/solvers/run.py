@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from dcfw._arrays import Array, inner, namespace
@@ -62,8 +63,11 @@ class Run:
         self.max_inner = max_inner
         self.max_lmo = math.inf if max_lmo is None else max_lmo
         self.started = time.perf_counter() if started is None else started
-        self.deadline = math.inf if time_limit is None else self.started + time_limit
+        self.time_limit = math.inf if time_limit is None else time_limit
+        self.deadline = self.started + self.time_limit
         self.callback = callback
+        self.keeper: Any = None
+        """What saves and resumes the run (:class:`dcfw.checkpoints.keeper.Keeper`), if anything does."""
         self._gradient = "f.grad" if split else "phi.grad"
         self._linearised: Linearisation | None = None
 
@@ -271,6 +275,66 @@ class Run:
             self.callback(intermediate)
         except StopIteration as stop:
             raise Stop(Status.CALLBACK, str(stop)) from None
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def outer_step(self, state: Any = None, settled: bool = True) -> Any:
+        """Tell that an outer step begins, from the solver's ``state``; return the state to go on from.
+
+        That is ``state`` itself, or, in the first call of a run that is resumed, the one that was saved: then
+        the run and all that was given to :meth:`keep` have been restored as well.  Where a budget has just
+        cut a step short, ``settled`` is False: a run with a larger budget would not stand here.
+        """
+        if self.keeper is None:
+            return state
+        return self.keeper.outer_step(state, settled and self.n_lmo + 1 < self.max_lmo)
+
+    def keep(self, **parts: Any) -> None:
+        """Name what lives longer than an outer step and changes, and has ``get_state`` and ``set_state``."""
+        if self.keeper is not None:
+            self.keeper.keep(**parts)
+
+    def know(self, **functions: Any) -> None:
+        """Name functions that a resumed run has as well: where a state refers to them, the name is saved."""
+        if self.keeper is not None:
+            self.keeper.known.update(functions)
+
+    _COUNTERS = (
+        "nit",
+        "n_inner",
+        "n_lmo",
+        "n_fun",
+        "n_grad_f",
+        "n_grad_g",
+        "n_resync",
+        "since_resync",
+        "lmo_error",
+        "rule",
+        "eps",
+        "extra",
+        "best",
+        "dc_gap",
+        "dc_gap_nit",
+        "_linearised",
+    )
+
+    def get_state(self, now: float) -> dict[str, Any]:
+        state = {name: getattr(self, name) for name in self._COUNTERS}
+        state["seconds"] = now - self.started
+        state["current"] = None if self.current is None else self.current.x
+        state["history"] = self.history.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any], rows: Any) -> None:
+        """Go on from ``state``, with the budgets and tolerances of this run; ``rows`` are the history's."""
+        for name in self._COUNTERS:
+            setattr(self, name, state[name])
+        self.started = time.perf_counter() - state["seconds"]
+        self.deadline = self.started + self.time_limit
+        self.current = None if state["current"] is None else SimpleNamespace(x=state["current"])
+        self.history.set_state(state["history"], rows)
+        if len(self.history):
+            self.threshold = max(self.tol, self.rtol * self.history.rows[0][2])
 
     # -- the end ----------------------------------------------------------------------------------------
 

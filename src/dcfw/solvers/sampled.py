@@ -49,6 +49,21 @@ class Sampled:
         self.known = run.dc_gap, run.dc_gap_nit
         self.confirmed_at = 0
         self.u = Linearisation(0.0, 0.0, True)
+        run.keep(sampled=self)
+
+    _KEPT = ("n_estimates", "certified", "known", "confirmed_at", "u")
+
+    def get_state(self) -> dict[str, Any]:
+        state = {name: getattr(self, name) for name in self._KEPT}
+        return {**state, "n_samples": self.samples.n_samples, "estimator": self.estimator.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for name in self._KEPT:
+            setattr(self, name, state[name])
+        self.samples.n_samples = state["n_samples"]
+        self.estimator.set_state(state["estimator"])
+        if len(self.run.history):
+            self.threshold = max(self.run.tol, self.run.rtol * self.run.history.rows[0][2])
 
     # -- the oracle -----------------------------------------------------------------------------------
 

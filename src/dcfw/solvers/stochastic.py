@@ -116,19 +116,30 @@ class Stochastic(Sampling):
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
         with Sampled(self, problem, run) as sampled:
-            x_t, grad, last = problem.x0, None, 0.0
+            x_t, grad, last, square = problem.x0, None, 0.0, SquaredNorm(0.0)
             while True:
+                here = (x_t, grad, last, square)
+                there = run.outer_step(here)
+                if there is not here:
+                    x_t, grad, last, square = there
+                    problem = self._sliding(problem, run, square)
                 p_t, phi_t = sampled.estimate(x_t)
                 L = self.L or sampled.smoothness()
                 if grad is None or last != L:  # one object for one L: an active set keeps what it knows of it
                     square, last = SquaredNorm(L), L
-                    problem = replace(problem, f=square, step=problem.rule.bind(square, problem.domain))
+                    problem = self._sliding(problem, run, square)
                     grad = square.grad(x_t)
                 linear = (
                     square.grad(x_t) - p_t + sampled.u.slope
                 )  # L x_t - v_t, in the order of splits.sliding
                 x_t, grad = self._slide(problem, run, sampled, x_t, grad, linear, phi_t)
                 run.nit += 1
+
+    @staticmethod
+    def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
+        step = problem.rule.bind(square, problem.domain)
+        run.keep(step=step)
+        return replace(problem, f=square, step=step)
 
     def _slide(
         self,

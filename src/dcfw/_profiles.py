@@ -1,0 +1,72 @@
+"""Performance profiles: how often a method is within a factor of the best one.
+
+The mathematics of :func:`dcfw.plots.performance_profile` and of the studies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+
+
+def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the performance profiles of Dolan and Moré.
+
+    The ratio of a method on an instance is its cost over the lowest cost of any method there.
+    ``rho(tau)`` is the fraction of instances on which the ratio is at most ``tau``: ``rho(1)`` says how
+    often the method is best, and the limit how often it succeeds at all.
+
+    Parameters
+    ----------
+    costs : mapping
+        Method -> positive costs, one per instance; ``inf`` for a failure.  An instance on which all
+        methods failed counts against all of them.
+
+    Returns
+    -------
+    dict
+        Method -> ``(tau, rho)``.  ``tau`` is the same for all methods: 1 and all ratios that occur, in
+        increasing order.  ``rho`` is constant from each entry to the next (draw it with
+        ``where="post"``).
+
+    Examples
+    --------
+    >>> profile = performance_profile({"fw": [2.0, 1.0], "dcfw": [1.0, float("inf")]})
+    >>> profile["fw"][0].tolist(), profile["fw"][1].tolist(), profile["dcfw"][1].tolist()
+    ([1.0, 2.0], [0.5, 1.0], [0.5, 0.5])
+    """
+    values = method_table(costs, ndim=1)
+    for method, cost in values.items():
+        if np.any(cost <= 0):
+            raise ValueError(f"costs[{method!r}] must be positive: ratios to 0 mean nothing")
+    best = np.min(list(values.values()), axis=0)
+    solved = np.isfinite(best)
+    # inf / inf would be NaN; where nobody succeeded every ratio is inf.
+    ratios = {
+        method: np.where(solved, cost / np.where(solved, best, 1.0), np.inf)
+        for method, cost in values.items()
+    }
+    every = np.concatenate(list(ratios.values()))
+    tau = np.unique(np.append(every[np.isfinite(every)], 1.0))
+    return {
+        method: (tau, np.searchsorted(np.sort(ratio), tau, side="right") / ratio.size)
+        for method, ratio in ratios.items()
+    }
+
+
+def method_table(table: Mapping[str, Any], ndim: int) -> dict[str, np.ndarray]:
+    """Return checked arrays of one shape, by method."""
+    if not table:
+        raise ValueError("the table must have at least one method")
+    shape = None
+    values: dict[str, np.ndarray] = {}
+    for method, entry in table.items():
+        checked = _validate.array(entry, f"values of {method!r}", ndim=ndim, shape=shape, allow_inf=True)
+        if checked.size == 0:
+            raise ValueError(f"values of {method!r} must not be empty")
+        values[method], shape = checked, tuple(checked.shape)
+    return values

@@ -1,0 +1,165 @@
+"""The file of a checkpoint: written at once or not at all, read with suspicion, used by one run at a time.
+
+A file is an ordinary ``.npz`` archive without pickles.  ``history`` (a matrix, one row per outer step, see
+:class:`dcfw.result.History`) and ``x`` (the best point so far) can be looked at with ``numpy.load``;
+``state`` is a JSON text and ``data`` the bytes of all arrays that it refers to.
+
+A new state is written to a second file, brought to the disk, and then put in the first one's place, which a
+file system does at once: whenever the process is killed, there is the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array
+from dcfw.checkpoints.tree import Foreign, as_numpy
+
+FORMAT = "dcfw-checkpoint-1"
+ALIGN = 64
+
+
+def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: np.ndarray) -> None:
+    """Write a checkpoint so that ``path`` has the old content or all of the new one."""
+    table, chunks, position = [], [], 0
+    for array in arrays:
+        values, foreign = as_numpy(array)
+        order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"a state has an array of dtype {values.dtype}")
+        raw = values.tobytes(order)  # type: ignore[arg-type]
+        table.append([values.dtype.str, list(values.shape), order, position, foreign])
+        padding = -len(raw) % ALIGN
+        chunks += [raw, b"\0" * padding]
+        position += len(raw) + padding
+    text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as out:
+        np.savez(
+            out,
+            allow_pickle=False,
+            state=np.frombuffer(text, dtype=np.uint8),
+            data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
+            **readable,
+        )
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(temporary, path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a renamed file's new name to the disk, where folders can be asked for that."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] | None:
+    """Return the header, the arrays and the readable parts of a checkpoint, None if there is no file."""
+    if not path.exists():
+        return None
+    try:
+        with open(path, "rb") as source, np.load(source, allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+        header = json.loads(found.pop("state").tobytes())
+        if header["format"] != FORMAT:
+            raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
+        arrays = _arrays(header["arrays"], found.pop("data"))
+    except Exception as error:  # a damaged archive fails in many ways, and all of them mean the same
+        raise unusable(path, error) from None
+    return header, arrays, found
+
+
+def unusable(path: Path, reason: object) -> ValueError:
+    return ValueError(
+        f"checkpoint {str(path)!r} cannot be used ({type(reason).__name__}: {reason}): it is damaged, or no "
+        "checkpoint of dcfw; remove it to start afresh, or give another name"
+    )
+
+
+def _arrays(table: list[Any], data: np.ndarray) -> list[Any]:
+    """Return the arrays that the table describes; every size is checked against the data."""
+    arrays: list[Any] = []
+    position = 0
+    for name, sizes, order, at, foreign in table:
+        dtype, shape = np.dtype(name), tuple(sizes)
+        if dtype.kind not in "biuf" or order not in "CF" or not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError("it describes an array that no state has")
+        size = dtype.itemsize * int(np.prod(shape, dtype=object))
+        if at != position or at + size > data.size:
+            raise ValueError("it describes more data than it holds")
+        position += size + (-size % ALIGN)
+        values = data[at : at + size].view(dtype).reshape(shape, order=order).copy(order=order)
+        arrays.append(Foreign(values) if foreign else values)
+    if position != data.size:
+        raise ValueError("it holds more data than it describes")
+    return arrays
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a checkpoint: two runs on one file would overwrite each other's state.
+
+    The lock is the operating system's on a file of its own, and goes with the process however it ends.
+    """
+    lock = path.with_name(path.name + ".lock")
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise type(error)(
+                error.errno,
+                f"checkpoint {str(path)!r} cannot be written, because its folder cannot "
+                f"({error.strerror}); give a path in a folder that exists and may be written to",
+            ) from None
+        try:
+            _acquire(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise BlockingIOError(
+                f"checkpoint {str(path)!r} is being written by another run; wait for it, or give this one "
+                "another file"
+            ) from None
+        # The run that had it may have removed the file between the two calls above: then that is no lock.
+        if _is_at(lock, descriptor):
+            break
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows keeps a file that is open; an old lock file does no harm
+            lock.unlink()
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _acquire(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,236 @@
+"""When a state is saved, and how a run gets it back."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import to_numpy
+from dcfw.checkpoints import file
+from dcfw.checkpoints.fingerprint import Fingerprint, compare
+from dcfw.checkpoints.tree import Capture, Unsupported, rebuild
+from dcfw.result import History
+from dcfw.sets.base import Oracle
+
+SHARE = 50.0
+"""A state is captured (in memory) when this many times the cost of the last capture has gone by."""
+
+
+class Checkpoint:
+    """Where and how often a run is saved, for ``minimize(..., checkpoint=...)``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its folder must exist.  While a run uses it, ``path + ".lock"`` keeps others out.
+    every : float
+        Seconds between two savings (each at the start of an outer step).  0 saves at every outer step.
+
+    Notes
+    -----
+    A run also saves when it ends, however it ends: the state of its last outer step but for a few
+    milliseconds' worth, which the next call repeats.  So the same call on the file of a finished run returns
+    the same result almost at once, and one with a larger ``maxiter``, ``max_lmo`` or ``time_limit``, or a
+    smaller ``tol``, goes on from there.  ``time_limit`` and the times of the result count the seconds of all
+    calls together, without the pauses.  A callback sees the steps since the last saving again.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> phi = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 3.0, 1.0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "run.npz")
+    ...     first = dcfw.minimize(phi, sets.Simplex(3), maxiter=1, checkpoint=path)
+    ...     second = dcfw.minimize(phi, sets.Simplex(3), checkpoint=path)
+    >>> first.nit, second.success, second.x
+    (1, True, array([0., 1., 0.]))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float = 30.0) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"checkpoint must be a path or a Checkpoint, got {type(path).__name__}")
+        self.path = Path(path)
+        if self.path.is_dir() or not self.path.name:
+            raise ValueError(f"checkpoint must be the path of a file, but {str(path)!r} is a folder")
+        self.every = _validate.scalar(every, "every", low=0.0, allow_inf=True)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, every={self.every:g})"
+
+
+class Keeper:
+    """Saves and restores one run; solvers reach it through their :class:`~dcfw.solvers.run.Run`."""
+
+    def __init__(self, checkpoint: Checkpoint, run: Any) -> None:
+        # A link stays a link, and a callback may change the folder that relative paths start from.
+        self.path = Path(os.path.realpath(checkpoint.path))
+        self.every, self.run = checkpoint.every, run
+        self.fingerprint: Fingerprint = {}
+        self.parts: dict[str, Any] = {}
+        self.known: dict[str, Any] = {}
+        self._saved: tuple[dict[str, Any], list[Any]] | None = None
+        self._restored: dict[str, Any] = {}
+        self._latest: _Snapshot | None = None
+        self._written = self._next = -np.inf
+
+    @contextmanager
+    def open(self, fingerprint: Fingerprint) -> Iterator[None]:
+        """Hold the file, with what is in it, and save when the run ends."""
+        self.fingerprint = fingerprint
+        with file.locked(self.path):
+            found = file.read(self.path)
+            if found is not None:
+                header, arrays, readable = found
+                self._check(header)
+                header["history"] = readable.get("history")
+                self._saved = header, arrays
+            try:
+                yield
+            finally:
+                if self._latest is not None and not self._latest.written:
+                    self._write(self._latest)
+
+    def _check(self, header: dict[str, Any]) -> None:
+        differing = compare(header.get("fingerprint", {}), self.fingerprint, self.run.x0)
+        if differing:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} belongs to another run: it differs in "
+                f"{'; '.join(differing)}. Remove the file to start afresh, or give another name"
+            )
+
+    def keep(self, **parts: Any) -> None:
+        """Register what lives longer than an outer step and changes: all of it is saved and restored."""
+        for name, part in parts.items():
+            part = _part(name, part)
+            if part is None:
+                continue
+            self.parts[name] = part
+            if name in self._restored:  # made again since the run was restored; what comes later is new
+                part.set_state(self._restored.pop(name))
+
+    def outer_step(self, state: Any, settled: bool) -> Any:
+        """Save if it is time to; in the first call of a resumed run, restore and return the saved state."""
+        if self._saved is not None:
+            return self._restore()
+        self._restored = {}
+        now = time.perf_counter()
+        if not settled or (now < self._next and now < self._written + self.every):
+            return state
+        self._latest = snapshot = self._snapshot(state, now)
+        cost = time.perf_counter() - now
+        self._next = now + SHARE * cost
+        if now >= self._written + self.every:
+            # The first one is written before anything has been done: what cannot be saved is known at once.
+            self._write(snapshot, first=self._written == -np.inf)
+        return state
+
+    def _snapshot(self, state: Any, now: float) -> _Snapshot:
+        whole = {
+            "solver": state,
+            "run": self.run.get_state(now),
+            "parts": {name: part.get_state() for name, part in self.parts.items()},
+        }
+        try:
+            return _Snapshot(Capture(whole, self.known), self.run)
+        except Unsupported as what:
+            raise TypeError(f"checkpoint: the state of this run has {what}, which cannot be saved") from None
+
+    def _write(self, snapshot: _Snapshot, first: bool = False) -> None:
+        header = {"fingerprint": self.fingerprint, "tree": snapshot.capture.text}
+        history = np.array(snapshot.rows(), dtype=np.float64).reshape(-1, len(History.columns))
+        snapshot.written = True
+        try:
+            file.write(self.path, header, snapshot.capture.arrays, history=history, x=to_numpy(snapshot.best))
+        except OSError as error:
+            if first:
+                raise type(error)(
+                    error.errno, f"checkpoint {str(self.path)!r} cannot be written ({error.strerror})"
+                ) from None
+            # The run is worth more than its checkpoint, and the last one is still there.
+            warnings.warn(
+                f"checkpoint {str(self.path)!r} could not be written ({error}); the run goes on, and the "
+                "file is as it was",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._written = time.perf_counter()
+
+    def _restore(self) -> Any:
+        assert self._saved is not None
+        header, arrays = self._saved
+        self._saved = None
+        try:
+            whole = rebuild(header["tree"], arrays, self.known, self.run.x0)
+            self.run.set_state(whole["run"], header["history"])
+            parts = whole["parts"]
+            if parts.keys() != self.parts.keys():
+                raise ValueError(f"it has the parts {sorted(parts)}, not {sorted(self.parts)}")
+            for name, part in self.parts.items():
+                part.set_state(parts[name])
+            self._restored = dict(parts)
+            return whole["solver"]
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise file.unusable(self.path, error) from error
+        finally:
+            self._written = time.perf_counter()
+
+
+class _Snapshot:
+    """A captured state; the history, which only grows, is noted by its length."""
+
+    def __init__(self, capture: Capture, run: Any) -> None:
+        self.capture = capture
+        self.written = False
+        self.best = run.x0 if run.best is None else run.best[1]
+        self._rows = run.history.rows
+        self._count = len(self._rows)
+        self._last = list(self._rows[-1]) if self._rows else []
+
+    def rows(self) -> list[list[float]]:
+        # The last row may have been filled in or replaced since; those before it never change.
+        return [*self._rows[: self._count - 1], self._last] if self._count else []
+
+
+class _Draws:
+    """A random generator as a part of the state."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.bits = generator.bit_generator
+
+    def get_state(self) -> Any:
+        return self.bits.state
+
+    def set_state(self, state: Any) -> None:
+        self.bits.state = state
+
+
+def _part(name: str, part: Any) -> Any:
+    """Return what has the state of ``part``, None if it has none; refuse where that cannot be known."""
+    if isinstance(part, np.random.Generator):
+        return _Draws(part)
+    kind = type(part)
+    for oracle in getattr(part, "oracles", ()):  # those of a product's blocks
+        _part(name, oracle)
+    # An oracle of a user's own inherits the methods of a base class that remembers nothing.
+    silent = isinstance(part, Oracle) and kind.get_state is Oracle.get_state
+    if hasattr(part, "get_state") and hasattr(part, "set_state") and not (silent and not _ours(kind)):
+        return part
+    if _ours(part if hasattr(part, "__qualname__") or hasattr(part, "__func__") else kind):
+        return None
+    raise TypeError(
+        f"checkpoint: {name} {part!r} may remember something between steps, which would be lost: give it "
+        "get_state(), which returns numbers and arrays, and set_state(state), or run without a checkpoint"
+    )
+
+
+def _ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).split(".")[0] == "dcfw"

@@ -1,0 +1,176 @@
+"""A state as plain data: one JSON text and a list of arrays, nothing that would have to be unpickled.
+
+:class:`Capture` walks a state (numbers, containers, arrays, and the few kinds of objects listed in ``KINDS``)
+and notes arrays by reference, so that a capture costs microseconds and the writing can wait: whoever changes
+an array in place hands out a copy in its ``get_state``.  What occurs twice is noted once, and :func:`rebuild`
+makes one object of it again, because the solvers do ask whether two arrays are the same one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, is_numpy, namespace, to_numpy
+from dcfw.functions.base import Linearisation
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.sets import atoms
+from dcfw.solvers.dcfw import Iterate
+
+KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "Iterate": (Iterate, Iterate._fields),
+    "Linearisation": (Linearisation, Linearisation._fields),
+    "SquaredNorm": (SquaredNorm, ("scale",)),
+    **{
+        kind.__name__: (kind, tuple(kind.__slots__))
+        for kind in (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
+    },
+}
+"""The objects that may be part of a state, with the names of what makes them up."""
+
+_NAMES = {kind: name for name, (kind, _) in KINDS.items()}
+
+
+class Unsupported(TypeError):
+    """A state holds something that cannot be written down exactly."""
+
+
+class Capture:
+    """A state, walked through once.
+
+    Parameters
+    ----------
+    state
+        What to capture.
+    known : dict
+        Objects that both the saving and the resuming run have anyway (the functions of the problem, say):
+        they are noted by their name.
+
+    Examples
+    --------
+    >>> x = np.zeros(2)
+    >>> capture = Capture({"x": x, "best": (1.0, x)}, {})
+    >>> capture.text
+    {'dict': {'x': {'array': 0}, 'best': {'tuple': [1.0, {'array': 0}]}}}
+    >>> again = rebuild(capture.text, capture.arrays, {}, x)
+    >>> again["x"] is again["best"][1]
+    True
+    """
+
+    def __init__(self, state: Any, known: dict[str, Any]) -> None:
+        self.arrays: list[Array] = []
+        self._known = {id(value): name for name, value in known.items()}
+        self._seen: dict[int, int] = {}
+        self._objects: dict[int, int] = {}
+        self._alive: list[Any] = []  # an id is only good for as long as its object lives
+        self.text = self._note(state)
+
+    def _note(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if id(value) in self._known:
+            return {"known": self._known[id(value)]}
+        kind = type(value)
+        if kind is int or kind is float:
+            return value
+        if isinstance(value, np.generic):
+            return {"scalar": self._array(np.asarray(value))}
+        if kind is list:
+            return [self._note(item) for item in value]
+        if kind is tuple:
+            return {"tuple": [self._note(item) for item in value]}
+        if kind is dict:
+            if not all(isinstance(key, str) for key in value):
+                raise Unsupported(f"a dictionary with keys that are no strings: {list(value)[:3]}")
+            return {"dict": {key: self._note(item) for key, item in value.items()}}
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"dtype": np.dtype(value).str}
+        if kind in _NAMES:
+            return self._object(value, _NAMES[kind])
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            return {"array": self._array(value)}
+        raise Unsupported(f"an object of type {kind.__module__}.{kind.__qualname__}")
+
+    def _object(self, value: Any, name: str) -> Any:
+        if id(value) in self._objects:
+            return {"same": self._objects[id(value)]}
+        number = self._objects[id(value)] = len(self._objects)
+        self._alive.append(value)
+        fields = {field: self._note(getattr(value, field)) for field in KINDS[name][1]}
+        return {"object": name, "number": number, "fields": fields}
+
+    def _array(self, value: Array) -> int:
+        if id(value) not in self._seen:
+            self._seen[id(value)] = len(self.arrays)
+            self.arrays.append(value)
+        return self._seen[id(value)]
+
+
+def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Array) -> Any:
+    """Return the state that was captured; arrays of another library are made like ``template``.
+
+    ``arrays`` may be those of the capture or NumPy arrays read from a file, in which case those of another
+    library are marked by :func:`foreign`.
+    """
+    objects: dict[int, Any] = {}
+    made: dict[int, Array] = {}
+
+    def array(place: int) -> Array:
+        if place not in made:
+            value = arrays[place]
+            made[place] = _transfer(value.values, template) if isinstance(value, Foreign) else value
+        return made[place]
+
+    def make(node: Any) -> Any:
+        if isinstance(node, list):
+            return [make(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "array" in node:
+            return array(node["array"])
+        if "scalar" in node:
+            return array(node["scalar"])[()]
+        if "tuple" in node:
+            return tuple(make(item) for item in node["tuple"])
+        if "dict" in node:
+            return {key: make(item) for key, item in node["dict"].items()}
+        if "dtype" in node:
+            return np.dtype(node["dtype"])
+        if "known" in node:
+            return known[node["known"]]
+        if "same" in node:
+            return objects[node["same"]]
+        kind, names = KINDS[node["object"]]
+        value = kind(**{name: make(node["fields"][name]) for name in names})
+        objects[node["number"]] = value
+        return value
+
+    return make(text)
+
+
+class Foreign:
+    """The values of an array of another library, read from a file as a NumPy array."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+
+def _transfer(values: np.ndarray, template: Array) -> Array:
+    """Return an array of the template's library, on its device, that keeps the dtype and layout of values."""
+    if is_numpy(template):
+        raise ValueError("it has arrays of another library than NumPy")
+    import array_api_compat
+
+    xp = namespace(template)
+    return array_api_compat.to_device(xp.asarray(values), array_api_compat.device(template))
+
+
+def as_numpy(value: Array) -> tuple[np.ndarray, bool]:
+    """Return the values of an array, and whether it is one of another library."""
+    if is_numpy(value):
+        return value, False
+    try:
+        return to_numpy(value), True
+    except Exception as error:
+        raise Unsupported(f"an array of dtype {value.dtype}, which NumPy does not know ({error})") from None

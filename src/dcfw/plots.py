@@ -1,0 +1,368 @@
+"""Pictures of results: one run, several runs against each other, performance profiles.
+
+``res.plot()`` draws the FW gap of a run against the calls of its linear oracle; ``compare`` draws several
+runs into one picture; ``dashboard`` shows one run from four sides; ``performance_profile`` sums up many runs
+of several methods.  All take Matplotlib axes and return them, and leave pyplot alone then; without any, a new
+figure is made.  Matplotlib is imported when something is drawn, not before.
+
+Axes are logarithmic where numbers run over orders of magnitude: gaps always, counts and seconds where they
+grow more than a hundredfold.  The colours are those of Okabe and Ito, which people with any kind of colour
+vision can tell apart, and lines differ in their dashes as well.  What is 0 has no place on a logarithmic
+axis: a triangle below the line's lowest point stands for it.
+
+>>> import dcfw
+>>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
+>>> ax = res.plot(y="dc_gap", x="nit")          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw import _profiles, _validate
+from dcfw.result import History, Result
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+LABELS = {
+    "nit": "outer steps",
+    "fun": "value $\\phi$",
+    "excess": "value above the lowest, $\\phi - \\phi_{\\min}$",
+    "gap": "Frank-Wolfe gap",
+    "dc_gap": "DC gap (certified interval)",
+    "dc_low": "DC gap, at least",
+    "dc_high": "DC gap, at most",
+    "eps": "inner tolerance",
+    "n_inner": "inner steps",
+    "n_lmo": "calls of the linear oracle",
+    "n_grad_f": "gradients of $f$",
+    "n_grad_g": "subgradients of $g$",
+    "n_fun": "values of $\\phi$ or $f$",
+    "time": "seconds",
+}
+"""What the axes are called."""
+
+LOGARITHMIC = ("excess", "gap", "dc_gap", "dc_low", "dc_high", "eps")
+
+FEW = 12
+"""Lines with at most so many points show them, and one of a single point is seen at all."""
+
+WIDE = 100.0
+"""Counts and seconds that grow by more than this factor get a logarithmic axis."""
+
+
+def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **style: Any) -> Any:
+    """Draw one run: a column of its history against another.
+
+    Parameters
+    ----------
+    result : Result
+        Of :func:`dcfw.minimize`.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure's unless given.
+    y : str
+        ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the run, or above ``floor``),
+        ``"dc_gap"`` (the certified interval as a band, its upper end as a line), or any other column of
+        the history.
+    x : str
+        A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``.
+    **style
+        For ``ax.plot`` (``color``, ``linestyle``, ``label``, ...).  ``floor`` is what ``"excess"`` is
+        measured from.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import dcfw
+    >>> from matplotlib.figure import Figure
+    >>> run = dcfw.minimize(dcfw.functions.SquaredNorm(2.0), dcfw.sets.Simplex(3), [0.5, 0.5, 0.0])
+    >>> ax = dcfw.plots.plot(run, Figure().subplots(), x="nit", color="black")
+    >>> ax.get_xlabel(), ax.get_yscale()
+    ('outer steps', 'log')
+    """
+    history = _history(result)
+    y = _validate.choice(y, "y", ("gap", "fun", "excess", "dc_gap", *_others(("gap", "fun"))))
+    x = _validate.choice(x, "x", History.columns)
+    floor = style.pop("floor", None)
+    ax = _axes() if ax is None else ax
+    first = not ax.has_data()
+    across, values = history[x], _values(history, y, floor)
+    if y in LOGARITHMIC:
+        values, vanished = _positive(values)
+    style = {"linewidth": 1.6, **style}
+    if "color" not in style and "c" not in style:
+        drawn = [line for line in ax.lines if line.get_label() != "_nolegend_"]
+        style["color"] = COLOURS[len(drawn) % len(COLOURS)]
+    if len(across) <= FEW:
+        style = {"marker": "o", "markersize": 3.5, **style}
+    (line,) = ax.plot(across, values, **style)
+    if y in LOGARITHMIC and vanished.any():
+        mark = {"linestyle": "none", "marker": "v", "markersize": 7.0, "color": line.get_color()}
+        ax.plot(across[vanished], values[vanished], label="_nolegend_", **mark)
+    if y == "dc_gap":
+        _band(ax, across, history["dc_low"], values, line.get_color())
+    if first:
+        _dress(ax, x, y, across)
+    return ax
+
+
+def compare(
+    results: Mapping[str, Result] | Iterable[Result],
+    ax: Any = None,
+    *,
+    y: str = "gap",
+    x: str = "n_lmo",
+    legend: bool = True,
+    **style: Any,
+) -> Any:
+    """Draw several runs into one picture.
+
+    Parameters
+    ----------
+    results : mapping or iterable
+        Name -> result, or the results: these are called by their method and split.
+    ax, y, x
+        As in :func:`plot`; ``"excess"`` is measured from the lowest value of all runs.
+    legend : bool
+        Whether to say which line is which.
+    **style
+        For all lines.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, plots, sets
+    >>> from matplotlib.figure import Figure
+    >>> phi = functions.Quadratic(np.diag([1.0, -2.0, 0.5]), np.array([0.1, 0.2, -0.3]))
+    >>> runs = {name: dcfw.minimize(phi, sets.LInfBall(3), method=name) for name in ("dcfw", "fw")}
+    >>> ax = plots.compare(runs, Figure().subplots(), y="excess", x="time")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['dcfw', 'fw']
+    """
+    named = _named(results)
+    floor = min(float(np.nanmin(_history(result)["fun"])) for result in named.values())
+    ax = _axes() if ax is None else ax
+    widest: list[np.ndarray] = []
+    for place, (name, result) in enumerate(named.items()):
+        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)], **style}
+        plot(result, ax, y=y, x=x, label=name, floor=floor, **look)
+        widest.append(result.history[x])
+    _scale_across(ax, x, np.concatenate(widest))
+    if legend:
+        ax.legend(frameon=False)
+    return ax
+
+
+def performance_profile(
+    costs: Mapping[str, Sequence[float]],
+    ax: Any = None,
+    *,
+    styles: Mapping[str, tuple[Any, Any]] | None = None,
+    legend: bool = True,
+) -> Any:
+    """Draw the performance profiles of Dolan and Moré.
+
+    The height of a method's curve at tau is the fraction of problems on which it costs at most tau times
+    what the best method costs: at 1, how often it is best; far to the right, how often it succeeds.
+
+    Parameters
+    ----------
+    costs : mapping
+        Method -> positive costs (seconds, oracle calls, ...), one for each problem; ``inf`` for a failure.
+    ax : matplotlib axes, optional
+    styles : mapping, optional
+        Method -> (colour, line style).
+    legend : bool
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from dcfw import plots
+    >>> from matplotlib.figure import Figure
+    >>> ax = plots.performance_profile({"fw": [2, 1, 9], "dcfw": [1, 3, 3]}, Figure().subplots())
+    >>> [line.get_label() for line in ax.lines]
+    ['fw', 'dcfw']
+    """
+    profiles = _profiles.performance_profile(costs)
+    ax = _axes() if ax is None else ax
+    reach = 2.0
+    for place, (method, (tau, rho)) in enumerate(profiles.items()):
+        usual = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)])
+        colour, line = usual if styles is None else styles[method]
+        # The last height holds for ever: without that a method that is always best would have no line.
+        ends = np.append(tau, 1e9), np.append(rho, rho[-1])
+        ax.step(*ends, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
+        reach = max(reach, float(tau[-1]))
+    ax.set_xscale("log")
+    ax.set_xlim(1.0, min(reach * 1.1, 1e5))
+    ax.set_ylim(0.0, 1.02)
+    _grid(ax)
+    if legend:
+        ax.set_xlabel("cost over the lowest cost, $\\tau$")
+        ax.set_ylabel("fraction of the problems")
+        ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def dashboard(result: Result, figure: Any = None) -> Any:
+    """Draw one run from four sides: its gap, its value, its certificate, what it cost.
+
+    Parameters
+    ----------
+    result : Result
+    figure : matplotlib figure, optional
+        An empty one to draw into; a new one unless given.
+
+    Returns
+    -------
+    matplotlib figure
+
+    Examples
+    --------
+    >>> import dcfw, matplotlib.figure
+    >>> objective, domain = dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3)
+    >>> run = dcfw.minimize(objective, domain, [0.6, 0.4, 0.0])
+    >>> empty = matplotlib.figure.Figure()
+    >>> len(dcfw.plots.dashboard(run, empty).axes)
+    4
+    """
+    history = _history(result)
+    if figure is None:
+        figure = _pyplot().figure(figsize=(9.0, 6.4))
+    figure.set_layout_engine("constrained")
+    (gap, value), (certificate, cost) = figure.subplots(2, 2)
+    plot(result, gap, y="gap", x="n_lmo")
+    plot(result, value, y="fun", x="time")
+    plot(result, certificate, y="dc_gap", x="nit")
+    counts = ("n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
+    for place, name in enumerate(counts):
+        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
+        cost.plot(history["nit"], history[name], linewidth=1.6, label=LABELS[name], **look)
+    _dress(cost, "nit", "n_lmo", history["nit"])
+    cost.set_ylabel("calls")
+    cost.set_yscale("symlog", linthresh=1.0)
+    cost.set_ylim(bottom=0.0)
+    cost.legend(frameon=False, fontsize="small")
+    figure.suptitle(f"{result.get('method', '')}, split {result.get('split', '')}: {result.status.name}")
+    return figure
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError('plots need Matplotlib: pip install "dcfw[plots]"') from error
+    return pyplot
+
+
+def _axes() -> Any:
+    return _pyplot().subplots(layout="constrained")[1]
+
+
+def _history(result: Any) -> History:
+    history = result.get("history") if isinstance(result, Mapping) else None
+    if not isinstance(history, History):
+        raise TypeError(f"a result of dcfw.minimize is needed, got {type(result).__name__}")
+    if not len(history):
+        raise ValueError("the result has no history: its run ended before the first gap was known")
+    return history
+
+
+def _others(taken: Sequence[str]) -> list[str]:
+    return [name for name in History.columns if name not in taken]
+
+
+def _named(results: Any) -> dict[str, Result]:
+    """Return the results by name; equal names get a number."""
+    if isinstance(results, Result):
+        results = [results]
+    if isinstance(results, Mapping):
+        named = dict(results)
+    else:
+        named = {}
+        for result in results:
+            _history(result)
+            base = name = f"{result.get('method', 'run')}, {result.get('split', '')}".rstrip(", ")
+            count = 1
+            while name in named:
+                count += 1
+                name = f"{base} ({count})"
+            named[name] = result
+    if not named:
+        raise ValueError("results must not be empty")
+    return named
+
+
+def _values(history: History, y: str, floor: float | None) -> np.ndarray:
+    if y == "dc_gap":
+        return history["dc_high"]
+    if y == "excess":
+        fun = history["fun"]
+        return fun - (float(np.nanmin(fun)) if floor is None else floor)
+    return history[y]
+
+
+def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return values for a logarithmic axis, zeros a little below the rest, and where these are."""
+    positive = values[np.isfinite(values) & (values > 0.0)]
+    vanished = values == 0.0
+    below = 0.1 * float(positive.min()) if positive.size else 1e-16
+    shown = np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
+    return np.where(vanished, below, shown), vanished
+
+
+def _band(ax: Any, across: np.ndarray, low: np.ndarray, high: np.ndarray, colour: Any) -> None:
+    """Fill between the two ends of the certified interval; an end of 0 reaches the edge of the picture."""
+    known = np.isfinite(high) & (high > 0.0)
+    if not known.any():
+        return
+    positive = np.concatenate([high[known], low[known & (low > 0.0)]])
+    bottom = 0.1 * float(positive.min())
+    ax.fill_between(
+        across, np.maximum(low, bottom), high, where=known, color=colour, alpha=0.2, linewidth=0.0
+    )
+
+
+def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:
+    """Name and scale the axes of a picture that has just got its first line."""
+    ax.set_xlabel(LABELS.get(x, x))
+    ax.set_ylabel(LABELS.get(y, y))
+    _grid(ax)
+    if x != "time":
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    if y in LOGARITHMIC:
+        ax.set_yscale("log")
+    _scale_across(ax, x, across)
+
+
+def _grid(ax: Any) -> None:
+    ax.grid(True, color="#DDDDDD", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _scale_across(ax: Any, x: str, across: np.ndarray) -> None:
+    positive = across[across > 0.0]
+    if positive.size and positive.max() > WIDE * positive.min():
+        # "symlog" has room for the zero at which some counts start.
+        if x == "time" or (across > 0.0).all():
+            ax.set_xscale("log")
+        else:
+            ax.set_xscale("symlog", linthresh=1.0)
+            ax.set_xlim(left=0.0)
+
+
+__all__ = ["COLOURS", "LINES", "compare", "dashboard", "performance_profile", "plot"]
