@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 from dcfw.cli import app  # noqa: E402
-from dcfw.experiments import networks, networks_report, training  # noqa: E402
+from dcfw.experiments import networks, networks_page, networks_report, training  # noqa: E402
+from dcfw.experiments.page import Chart, Table  # noqa: E402
 from dcfw.experiments.runner import run as run_study  # noqa: E402
 from dcfw.experiments.store import Store  # noqa: E402
 from dcfw.experiments.training import METHODS, Settings  # noqa: E402
@@ -133,9 +134,13 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         means = [np.mean([by[method, c, s]["train_loss"] for s in range(2)]) for c in (1.0, 100.0)]
         assert claims[method]["loss_ratio"] == pytest.approx(means[1] / means[0])
     files = networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+    with Store(tmp_path / "s.db", readonly=True) as store:
+        (section,) = networks_page.sections(store)
+    assert section.count(Table) == 2
+    assert section.count(Chart) == 3 * 2 + 1
     text = (tmp_path / "out" / "README.md").read_text()
     assert "features, CIFAR-10: not run" in text
-    assert f"multiplied by {claims['fw']['loss_ratio']:.3g}" in text
+    assert f"multiplied by {networks_report.times(claims['fw']['loss_ratio'])}" in text
     assert {"README.md", "rows.csv", "curves.csv", "epochs.png", "radii.svg"} <= {f.name for f in files}
 
 

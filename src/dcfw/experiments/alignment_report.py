@@ -17,6 +17,8 @@ TITLES = {"dcfw": "DC-FW", "fw-k": "FW-K", "fw-m": "FW-M", "dcfw-exact": "DC-FW,
 PUBLISHED = {"dcfw": (10_000, 88, 0), "fw-k": (10_000, 10_000, 0), "fw-m": (10_000, 10_000, 19_990)}
 """Calls of the oracle, subgradients of g, further values of phi, after 10^4 iterations."""
 PUBLISHED_QUALITY = 93.11
+MEASURES = ("cosine", "held cosine", "p@1", "p@5")
+"""How a map is judged; the last three on held-out pairs."""
 AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "iterations": ("steps", lambda c: c["n_lmo"]),
     "svds": ("SVDs (oracle calls and subgradients)", lambda c: np.add(c["n_lmo"], c["n_grad_g"])),
@@ -34,7 +36,7 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
         raise ValueError("the store has no row of the study 'alignment': run it first")
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {part: [r for r in rows if r["part"] == part] for part in ("long", "rates", "choices")}
+    parts = by_part(rows)
     drawn: list[str] = []
     for dataset in ("planted", "real"):
         chosen = [r for r in parts["long"] if r["dataset"] == dataset]
@@ -58,6 +60,12 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     return [folder / name for name in [*files, *drawn]]
+
+
+def by_part(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the study's three parts."""
+    found = list(rows)
+    return {part: [r for r in found if r["part"] == part] for part in ("long", "rates", "choices")}
 
 
 def _rectangular(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -162,13 +170,13 @@ def draw_rates(rows: list[dict[str, Any]], folder: Path) -> list[str]:
                 if not chosen:
                     continue
                 colour, line = styles[method]
-                for axes, value in zip(line_of_axes, (lambda r: r["gap"], _percent), strict=True):
+                for axes, value in zip(line_of_axes, (lambda r: r["gap"], percent), strict=True):
                     _band(axes, chosen, value, colour, line, TITLES[method])
             vertex = [r for r in rows if (r["dataset"], r["method"]) == (dataset, "dcfw")]
             _band(
                 line_of_axes[1],
                 vertex,
-                lambda r: _percent(r, "vertex"),
+                lambda r: percent(r, "vertex"),
                 COLOURS[6],
                 (0, (1, 1)),
                 "first vertex",
@@ -190,13 +198,25 @@ def draw_rates(rows: list[dict[str, Any]], folder: Path) -> list[str]:
 
 
 def _band(axes: Any, rows: list[dict[str, Any]], value: Any, colour: str, line: Any, label: str) -> None:
-    rates = sorted({r["rate"] for r in rows})
-    found = [[value(r) for r in rows if r["rate"] == rate] for rate in rates]
-    axes.plot(rates, [np.mean(v) for v in found], color=colour, linestyle=line, marker="o", ms=3, label=label)
-    axes.fill_between(rates, [min(v) for v in found], [max(v) for v in found], color=colour, alpha=0.15, lw=0)
+    rates, means, lows, highs = over_seeds(rows, value)
+    axes.plot(rates, means, color=colour, linestyle=line, marker="o", ms=3, label=label)
+    axes.fill_between(rates, lows, highs, color=colour, alpha=0.15, lw=0)
 
 
-def _percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
+def over_seeds(
+    rows: Iterable[Row], value: Callable[[Row], float]
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Return the rates, and at each the mean, the least and the largest value over the seeds."""
+    found: dict[float, list[float]] = {}
+    for r in rows:
+        found.setdefault(r["rate"], []).append(value(r))
+    rates = sorted(found)
+    means = [float(np.mean(found[rate])) for rate in rates]
+    return rates, means, [min(found[rate]) for rate in rates], [max(found[rate]) for rate in rates]
+
+
+def percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
+    """Return the quality of a map as a percentage of that of Procrustes with every entry known."""
     return 100.0 * float(row[f"{name} {measure}"]) / float(row[f"full {measure}"])
 
 
@@ -285,14 +305,39 @@ def _long_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
     return [*lines, ""]
 
 
+def shares(row: Row, name: str) -> list[tuple[float, float] | None]:
+    """Return percentage and value of each of the four measures of a map, None where it was not measured."""
+    return [
+        (percent(row, name, measure), float(row[f"{name} {measure}"]))
+        if row.get(f"{name} {measure}", "") != ""
+        else None
+        for measure in MEASURES
+    ]
+
+
 def _shares(row: Row, name: str) -> str:
-    cells = []
-    for measure in ("cosine", "held cosine", "p@1", "p@5"):
-        if f"{name} {measure}" in row and row[f"{name} {measure}"] != "":
-            cells.append(f"{_percent(row, name, measure):.1f} % ({row[f'{name} {measure}']:.3f})")
-        else:
-            cells.append("")
-    return " | ".join(cells)
+    return " | ".join(f"{s[0]:.1f} % ({s[1]:.3f})" if s else "" for s in shares(row, name))
+
+
+def rate_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return one line per data set, rate and method: means over the seeds that were run."""
+    groups: dict[tuple[str, float, str], list[Row]] = {}
+    for r in rows:
+        groups.setdefault((r["dataset"], r["rate"], r["method"]), []).append(r)
+    order = list(TITLES)
+    lines = []
+    for (dataset, rate, method), runs in sorted(
+        groups.items(), key=lambda item: (item[0][0], item[0][1], order.index(item[0][2]))
+    ):
+        line: dict[str, Any] = {"dataset": dataset, "rate": rate, "method": method, "runs": len(runs)}
+        line["gap"] = float(np.mean([r["gap"] for r in runs]))
+        line["n_grad_g"] = float(np.mean([r["n_grad_g"] for r in runs]))
+        line["cosine"] = float(np.mean([percent(r) for r in runs]))
+        tested = dataset == "real"
+        line["p@1"] = float(np.mean([percent(r, measure="p@1") for r in runs])) if tested else None
+        line["vertex"] = float(np.mean([percent(r, "vertex") for r in runs]))
+        lines.append(line)
+    return lines
 
 
 def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
@@ -307,20 +352,13 @@ def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
         "| first vertex: cosine |",
         "| --- | ---: | --- |" + " ---: |" * 6,
     ]
-    for dataset in sorted({r["dataset"] for r in rows}):
-        for rate in RATES:
-            for method in TITLES:
-                runs = [r for r in rows if (r["dataset"], r["rate"], r["method"]) == (dataset, rate, method)]
-                if not runs:
-                    continue
-                found = [f"{np.mean([_percent(r) for r in runs]):.1f} %", ""]
-                if dataset == "real":
-                    found[1] = f"{np.mean([_percent(r, measure='p@1') for r in runs]):.1f} %"
-                lines.append(
-                    f"| {dataset} | {100 * rate:g} % | {TITLES[method]} | {len(runs)} | "
-                    f"{np.mean([r['gap'] for r in runs]):.3g} | {np.mean([r['n_grad_g'] for r in runs]):.0f} "
-                    f"| {found[0]} | {found[1]} | {np.mean([_percent(r, 'vertex') for r in runs]):.1f} % |"
-                )
+    for e in rate_table(rows):
+        precision = "" if e["p@1"] is None else f"{e['p@1']:.1f} %"
+        lines.append(
+            f"| {e['dataset']} | {100 * e['rate']:g} % | {TITLES[e['method']]} | {e['runs']} "
+            f"| {e['gap']:.3g} | {e['n_grad_g']:.0f} | {e['cosine']:.1f} % | {precision} "
+            f"| {e['vertex']:.1f} % |"
+        )
     return [*lines, ""]
 
 
@@ -336,8 +374,8 @@ def _choice_lines(rows: list[dict[str, Any]]) -> list[str]:
         "| --- | --- | ---: | ---: | ---: |" + " ---: |" * 4,
     ]
     vertices = {}
-    for r in sorted(rows, key=_choice):
-        dataset, scaling, factor, lam, steps = _choice(r)
+    for r in sorted(rows, key=choice):
+        dataset, scaling, factor, lam, steps = choice(r)
         shares = _shares(r, "map")
         lines.append(f"| {dataset} | {scaling} | {factor:g} | {lam:g} | {steps:,} | {shares} |")
         vertices[dataset, scaling] = _shares(r, "vertex")
@@ -346,7 +384,7 @@ def _choice_lines(rows: list[dict[str, Any]]) -> list[str]:
     return [*lines, "", *_why(rows)]
 
 
-def _choice(row: Row) -> tuple[str, str, float, float, int]:
+def choice(row: Row) -> tuple[str, str, float, float, int]:
     """Return data, scaling, factor, lambda and steps, where a row that does not say has the default."""
     scaling, factor = row.get("scaling") or "unit", row.get("target") or 1.0
     return row["dataset"], scaling, factor, row.get("lam", 1e-4), row["steps"]
@@ -355,7 +393,7 @@ def _choice(row: Row) -> tuple[str, str, float, float, int]:
 def _why(rows: list[dict[str, Any]]) -> list[str]:
     """Say why the first vertex may beat the solution, with the figures of the rows."""
     real = next(
-        (r for r in rows if r["dataset"] == "real" and _choice(r)[1] == "unit" and "sigma median" in r), None
+        (r for r in rows if r["dataset"] == "real" and choice(r)[1] == "unit" and "sigma median" in r), None
     )
     if real is None:
         return []

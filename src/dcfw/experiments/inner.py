@@ -185,6 +185,7 @@ def row(dataset: str, method: str, seed: int, rtol: float, max_lmo: int) -> dict
         "n_lmo": result.n_lmo,
         "n_grad_f": result.n_grad_f,
         "n_grad_g": result.n_grad_g,
+        "n_fun": result.n_fun,
         "seconds": result.time,
     }
 
@@ -198,7 +199,12 @@ def study(seeds: int = 5, families: Sequence[str] | None = None) -> Study:
         for inner in INNERS
         for seed in range(seeds)
     ]
-    return Study("inner", row, tasks=tasks, settings={"rtol": RTOL, "max_lmo": MAX_LMO})
+    return Study("inner", row, tasks=tasks, settings={"rtol": RTOL, "max_lmo": MAX_LMO}, cost=_cost)
+
+
+def _cost(task: Task) -> float:
+    """Guess the time of a row: assignment problems are the long ones, then those with many samples."""
+    return {"qap": 50.0, "logistic": 20.0, "recovery": 8.0, "ksparse": 6.0, "l1": 3.0}.get(task.dataset, 1.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

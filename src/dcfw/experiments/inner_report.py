@@ -100,6 +100,22 @@ def by_split(table: Mapping[Key, Mapping[str, Any]], cost: str) -> dict[str, lis
     }
 
 
+def solver_table(solvers: Mapping[str, Mapping[str, list[float]]]) -> list[dict[str, Any]]:
+    """Return, per inner solver, how many problems it solved and on how many it was the cheapest.
+
+    ``solvers`` is cost -> :func:`by_inner`.
+    """
+    best = {c: np.min(list(entry.values()), axis=0) for c, entry in solvers.items()}
+    lines = []
+    for inner in INNERS:
+        costs = {c: np.array(solvers[c][inner]) for c in solvers}
+        line: dict[str, Any] = {"inner": inner, "problems": len(costs["n_lmo"])}
+        line["solved"] = int(np.isfinite(costs["n_lmo"]).sum())
+        line |= {c: int(np.sum(np.isfinite(best[c]) & (costs[c] <= best[c]))) for c in costs}
+        lines.append(line)
+    return lines
+
+
 def family_table(table: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one line per family, split and inner solver: runs, solved ones, medians over the seeds."""
     lines = []
@@ -187,15 +203,11 @@ def _readme(
         "| inner solver | solved | fewest oracle calls | fewest gradients of f | fastest |",
         "| --- |" + " --- |" * 4,
     ]
-    total = len(solvers["n_lmo"]["fw"])
-    best = {c: np.min(list(entry.values()), axis=0) for c, entry in solvers.items()}
-    for inner in INNERS:
-        solved = int(np.isfinite(solvers["n_lmo"][inner]).sum())
-        firsts = [
-            int(np.sum(np.isfinite(best[c]) & (np.array(solvers[c][inner]) <= best[c])))
-            for c in ("n_lmo", "n_grad_f", "seconds")
-        ]
-        lines.append(f"| {inner} | {solved} of {total} | " + " | ".join(map(str, firsts)) + " |")
+    for e in solver_table(solvers):
+        lines.append(
+            f"| {e['inner']} | {e['solved']} of {e['problems']} | {e['n_lmo']} | {e['n_grad_f']} "
+            f"| {e['seconds']} |"
+        )
     lines += ["", "## Which split", ""]
     lines += [f"![performance profiles]({name})\n" for name in drawn if name == "splits.png"]
     lines += [

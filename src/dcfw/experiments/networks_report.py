@@ -278,7 +278,7 @@ def _readme(
         "Lite0 stands in its place) and CIFAR-100 besides, and shows one seed. It states no numbers, only "
         "figures, so there are none beside ours.",
         "",
-        *_ran(rows),
+        *what_was_run(rows),
         "",
         f"Versions: {software}.",
         "",
@@ -296,7 +296,7 @@ def _readme(
         scores = ", ".join(f"{100 * e[f'test_accuracy_{c:g}']:.1f} %" for c in RADII)
         lines.append(
             f"| {_short(e['part'])} | {TITLES[e['method']]} | {e['L']:g} | {e['seeds']} | {losses} "
-            f"| {e['loss_ratio']:.3g} | {scores} |"
+            f"| {times(e['loss_ratio'])} | {scores} |"
         )
     lines += ["", *verdicts(claims), ""]
     for name, text in (("epochs", "loss and accuracy"), ("radii", "accuracy for each radius")):
@@ -310,7 +310,7 @@ def _readme(
     return "\n".join(lines) + "\n"
 
 
-def _ran(rows: list[dict[str, Any]]) -> list[str]:
+def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
     """Say what was run: per part the epochs, images, precision and seeds."""
     lines = []
     for part in PARTS:
@@ -330,6 +330,17 @@ def _ran(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def times(ratio: float) -> str:
+    """Return a factor in three digits, large ones without an exponent.
+
+    Examples
+    --------
+    >>> times(0.98765), times(2806.4)
+    ('0.988', '2,806')
+    """
+    return f"{ratio:.3g}" if ratio < 1000.0 else f"{ratio:,.0f}"
+
+
 def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
     """State the two claims as found, from the numbers."""
     lines = []
@@ -345,7 +356,7 @@ def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
             what = "stays put"
         lines.append(
             f"- {_short(e['part'])}: {TITLES[e['method']]} {what}: from c = 1 to c = 100 the training loss "
-            f"is multiplied by {ratio:.3g} and the test accuracy changes by {change:+.1f} points."
+            f"is multiplied by {times(ratio)} and the test accuracy changes by {change:+.1f} points."
         )
     return lines
 

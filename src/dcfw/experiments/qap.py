@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.experiments.runner import run as run_study
+from dcfw.experiments import command
 from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task, rng_for
 
@@ -90,6 +90,9 @@ def row(dataset: str, method: str, seed: int, protocol: str = "published") -> di
         "nit": result.nit,
         "n_inner": result.n_inner,
         "n_lmo": result.n_lmo,
+        "n_grad_f": result.n_grad_f,
+        "n_grad_g": result.n_grad_g,
+        "n_fun": result.n_fun,
         "relaxed": result.relaxed_fun,
         "gap": result.gap,
         "dc_gap_low": result.dc_gap[0],
@@ -130,7 +133,7 @@ def import_rows(store: Store, path: str, version: int = 1) -> int:
 
     Returns how many rows were new to the store.
     """
-    whole = ("n", "value", "best", "nit", "n_inner", "n_lmo")
+    whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
     new = 0
     with open(path, newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
@@ -163,8 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     running.add_argument("--protocol", choices=list(NOISE), default="published")
     running.add_argument("--max-n", type=int)
     running.add_argument("--datasets", nargs="+")
-    running.add_argument("--n-jobs", type=int, default=1)
-    running.add_argument("--stop-after", type=float, help="start no row after that many seconds")
+    command.add_run_options(running)
     exporting = commands.add_parser("export", help="write the rows as CSV")
     exporting.add_argument("store")
     exporting.add_argument("-o", "--output", required=True)
@@ -193,12 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with Store(options.store) as store:
             store.export_csv(options.output, "qap")
         return
-    from dcfw.experiments.progress import ProgressBar
-
     chosen = study(options.methods, options.seeds, options.protocol, options.max_n, options.datasets)
-    with Store(options.store) as store, ProgressBar("qap") as bar:
-        summary = run_study(chosen, store, n_jobs=options.n_jobs, progress=bar, stop_after=options.stop_after)
-    print(summary)
+    command.execute(chosen, options)
 
 
 if __name__ == "__main__":

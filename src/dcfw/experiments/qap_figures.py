@@ -26,7 +26,9 @@ from dcfw.experiments.qap_tables import (
     costs,
     heat_map,
     one_block,
+    ordered_errors,
     single_run,
+    solves_to_the_end,
     title,
 )
 from dcfw.experiments.statistics import Interval, performance_profile
@@ -65,8 +67,7 @@ def errors(runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0) -> Any:
     found = single_run(runs, a, b, seed)
     if found is None:
         return None
-    error = {m: {i: runs.table[m, i, seed][runs.error] for i in found.instances} for m in (a, b)}
-    names = sorted(found.instances, key=lambda i: (error[b][i], error[a][i], i))
+    names, error = ordered_errors(runs, a, b, seed)
     panels = [list(part) for part in np.array_split(np.array(names), min(3, len(names)))]
     with drawing() as figure_class:
         figure = figure_class(figsize=(11.5, 2.6 * len(panels) + 0.7), layout="constrained")
@@ -225,8 +226,7 @@ def cost_panels(runs: Runs, seed: int = 0, max_n: int | None = 50) -> Any:
         _boxes(top_left, methods, solves, "LAP solves per run")
         _boxes(top_right, methods, seconds, "seconds per run")
         top_right.set_yticklabels([])
-        converged = {m: runs.get("status", m, found.block)[:, 0] == "CONVERGED" for m in methods}
-        _profile(low_left, {m: np.where(converged[m], solves[m], np.inf) for m in methods})
+        _profile(low_left, {m: solves_to_the_end(runs, found, seed)[m] for m in methods})
         _trade(low_right, {m: (found.table[m]["lap_total"], found.table[m]["error_mean"]) for m in methods})
         handles, labels = low_right.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)

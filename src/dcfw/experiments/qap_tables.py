@@ -208,6 +208,21 @@ def single_run(
     )
 
 
+def ordered_errors(
+    runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0
+) -> tuple[list[str], dict[str, dict[str, float]]]:
+    """Return the instances that both methods have, from the best to the worst error of ``b``, and the errors.
+
+    The errors are those of all methods that have the instance, by method and instance.
+    """
+    shared = runs.block([a, b], [seed]).instances
+    error = {
+        m: {i: runs.table[m, i, seed][runs.error] for i in shared if (m, i, seed) in runs.table}
+        for m in runs.methods
+    }
+    return sorted(shared, key=lambda i: (error[b][i], error[a][i], i)), error
+
+
 def heat_map(
     runs: Runs, methods: Sequence[str] = PAPER_METHODS, block: Block | None = None
 ) -> dict[tuple[str, str], Cell]:
@@ -291,6 +306,16 @@ def costs(runs: Runs, seed: int = 0, max_n: int | None = SMALL) -> Costs:
             "converged": int(np.sum(runs.get("status", method, block) == "CONVERGED")),
         }
     return Costs(block, table, {m: count for m, count in covered.items() if m not in table})
+
+
+def solves_to_the_end(runs: Runs, found: Costs, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return the LAP solves of each method on the instances of ``found``, inf where it did not converge."""
+    block = Block(found.block.instances, (seed,))
+    result = {}
+    for method in found.table:
+        solves = np.maximum(runs.get("n_lmo", method, block)[:, 0], 1)
+        result[method] = np.where(runs.get("status", method, block)[:, 0] == "CONVERGED", solves, np.inf)
+    return result
 
 
 def statuses(runs: Runs) -> dict[str, dict[str, int]]:

@@ -14,6 +14,20 @@ from dcfw.experiments.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBL
 CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
 """Statuses of runs that a cap ended."""
 
+MEANING = {
+    "published": "what the authors' code does, which gave the published numbers",
+    "text": "what the paper's text says; the published numbers were made by the authors' code instead",
+}
+"""What the two protocols are."""
+
+SINGLE_RUNS = {
+    "all": "ours, all sizes",
+    "published": "published",
+    f"n <= {SMALL}": f"ours, n <= {SMALL}",
+    f"independent, n <= {SMALL}": f"independent implementation, n <= {SMALL}",
+}
+"""The entries of the summary's ``single_run``, in the order of the table."""
+
 Summary = Mapping[str, Any]
 
 
@@ -55,14 +69,28 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *rows])
 
 
-def _interval(entry: Mapping[str, Any], digits: int = 1) -> str:
+def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
+    """Return a mean with its interval, if it has one, in words.
+
+    Examples
+    --------
+    >>> interval({"mean": 1.5, "low": 1.0, "high": 2.0}), interval({"mean": 2, "low": None, "high": None})
+    ('1.5 [1.0, 2.0]', '2.0')
+    """
     mean = f"{entry['mean']:.{digits}f}"
     if entry["low"] is None:
         return mean
     return f"{mean} [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
 
 
-def _seeds(seeds: Sequence[int]) -> str:
+def seed_range(seeds: Sequence[int]) -> str:
+    """Return seeds in words: a range where they are one.
+
+    Examples
+    --------
+    >>> seed_range([0, 1, 2]), seed_range([0, 5])
+    ('0-2', '0, 5')
+    """
     ordered = list(seeds)
     if len(ordered) > 1 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}-{ordered[-1]}"
@@ -73,7 +101,14 @@ def _figure(figures: Sequence[str], name: str, alt: str) -> list[str]:
     return [f"![{alt}]({name}.png)"] if f"{name}.png" in figures else []
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration(1.0), duration(600.0), duration(9000.0)
+    ('1.0 s', '10.0 min', '2.5 h')
+    """
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -85,10 +120,7 @@ def _duration(seconds: float) -> str:
 def _what(summary: Summary) -> list[str]:
     run, design = summary["run"], summary["run"]["paper_design_rows"]
     protocol = summary["protocol"]
-    meaning = {
-        "published": "what the authors' code does, which gave the published numbers",
-        "text": "what the paper's text says; the published numbers were made by the authors' code instead",
-    }[protocol]
+    meaning = MEANING[protocol]
     versions = [", ".join(f"{k} {v}" for k, v in sorted(found.items())) for found in run["versions"]]
     commands = [*summary["commands"]["rows"], summary["commands"]["report"]]
     complete = design["done"] == design["of"]
@@ -113,9 +145,9 @@ def _what(summary: Summary) -> list[str]:
                 "best values known",
                 "- starts: the same random doubly stochastic matrix for all methods, drawn from the name of "
                 "the instance and the seed",
-                f"- rows: {run['rows']} ({len(run['failures'])} failed), {_duration(run['seconds_total'])} "
+                f"- rows: {run['rows']} ({len(run['failures'])} failed), {duration(run['seconds_total'])} "
                 "of solver time in all: "
-                + ", ".join(f"{title(m)} {_duration(s)}" for m, s in run["seconds"].items()),
+                + ", ".join(f"{title(m)} {duration(s)}" for m, s in run["seconds"].items()),
                 *(f"- software: {text}" for text in versions),
                 "- rows of different methods may have been computed at different times and loads of the "
                 "machine: do not read a ratio of two methods' seconds from these tables; `python -m bench` "
@@ -129,21 +161,15 @@ def _what(summary: Summary) -> list[str]:
 
 def _single_run(summary: Summary, figures: Sequence[str]) -> list[str]:
     found = summary["single_run"]
-    names = {
-        "all": "ours, all sizes",
-        f"n <= {SMALL}": f"ours, n <= {SMALL}",
-        "published": "published",
-        f"independent, n <= {SMALL}": f"independent implementation, n <= {SMALL}",
-    }
     lines = []
-    for key in ("all", "published", f"n <= {SMALL}", f"independent, n <= {SMALL}"):
+    for key, name in SINGLE_RUNS.items():
         entry = found[key]
         if entry is not None:
             size = entry["instances"]
             counts = [f"{entry[k]} ({entry[k] / size:.0%})" for k in ("wins", "losses", "ties")]
             sign = f"{entry['sign_test_p']:.2g}" if "sign_test_p" in entry else ""
             errors = [f"{entry['errors'][m]:.4f}" for m in ("dcfw-1", "fw")]
-            lines.append([names[key], str(size), *counts, sign, *errors])
+            lines.append([name, str(size), *counts, sign, *errors])
     header = ["", "instances", "DC-FW better", "FW better", "equal", "sign test p"]
     result = [
         "## One run: DC-FW (var 1) against FW",
@@ -152,17 +178,22 @@ def _single_run(summary: Summary, figures: Sequence[str]) -> list[str]:
     ours = found["all"]
     if ours is None:
         return ["## One run: DC-FW (var 1) against FW", "No instance has a row of both methods with seed 0."]
+    result.append(verdict(ours))
+    return result + _figure(figures, "errors", "assignment errors of FW and DC-FW, instance by instance")
+
+
+def verdict(ours: Mapping[str, Any]) -> str:
+    """Say whether the paper's two claims hold on our single run (an entry of ``single_run``)."""
     better = ours["wins"] > ours["losses"]
     lower = ours["errors"]["dcfw-1"] < ours["errors"]["fw"]
     relative = ours["relative_errors"]
-    result.append(
+    return (
         f"Seed 0. On these {ours['instances']} instances the paper's claim that DC-FW is better more often "
         f"than FW {'holds' if better else 'does not hold'}, and the claim of a lower mean error "
         f"{'holds' if lower else 'does not hold'}. Relative to the best value known, the mean errors are "
         f"{relative['dcfw-1']:.4f} (DC-FW) and {relative['fw']:.4f} (FW). The sign test takes instances as "
         "independent, which those of one family are not."
     )
-    return result + _figure(figures, "errors", "assignment errors of FW and DC-FW, instance by instance")
 
 
 def _heat_map(summary: Summary, figures: Sequence[str]) -> list[str]:
@@ -173,9 +204,9 @@ def _heat_map(summary: Summary, figures: Sequence[str]) -> list[str]:
             [
                 f"{title(cell['row'])} < {title(cell['column'])}",
                 f"{ours['instances']} x {len(ours['seeds'])}",
-                _interval(ours, 2),
+                interval(ours, 2),
                 f"{ours['fraction']:.1%}",
-                _interval(published, 2),
+                interval(published, 2),
                 f"{published['fraction']:.1%}",
             ]
         )
@@ -201,10 +232,10 @@ def _common(common: Mapping[str, Any] | None) -> list[str]:
     if common is None:
         return []
     methods = common["methods"]
-    wins = {(cell["row"], cell["column"]): _interval(cell) for cell in common["cells"]}
+    wins = {(cell["row"], cell["column"]): interval(cell) for cell in common["cells"]}
     return [
         f"The same on the one set that all of {', '.join(title(m) for m in methods)} have "
-        f"(instances: {common['instances']}; seeds: {_seeds(common['seeds'])}), row against column:",
+        f"(instances: {common['instances']}; seeds: {seed_range(common['seeds'])}), row against column:",
         table(
             ["", *map(title, methods)],
             [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods],
@@ -217,11 +248,11 @@ def _against_fw(summary: Summary) -> list[str]:
         [
             title(m),
             f"{entry['instances']} x {len(entry['seeds'])}",
-            _interval(entry["wins"]),
-            _interval(entry["losses"]),
+            interval(entry["wins"]),
+            interval(entry["losses"]),
             f"{entry['ties']:.1f}",
-            _interval(entry["error"], 4),
-            _interval(entry["fw_error"], 4),
+            interval(entry["error"], 4),
+            interval(entry["fw_error"], 4),
         ]
         for m, entry in summary["against_fw"].items()
     ]
@@ -247,7 +278,7 @@ def _active_sets(summary: Summary) -> list[str]:
             f"{entry['ratio']:.1f}",
             f"{entry['errors']['dcfw-1']:.4f}",
             f"{entry['errors']['blended-1']:.4f}",
-            _interval(entry["difference"], 4),
+            interval(entry["difference"], 4),
             " : ".join(str(entry["score"][k]) for k in ("wins", "losses", "ties")),
         ]
         for entry in found
@@ -328,10 +359,12 @@ def _coverage(summary: Summary) -> list[str]:
     for entry in run["coverage"]:
         missing = entry["missing"]
         lines.append(
-            [title(entry["method"]), _seeds(entry["seeds"]), str(entry["instances"]), str(len(missing))]
+            [title(entry["method"]), seed_range(entry["seeds"]), str(entry["instances"]), str(len(missing))]
         )
         if missing and len(missing) <= total // 4:
-            notes.append(f"- {title(entry['method'])}, seeds {_seeds(entry['seeds'])}: {', '.join(missing)}")
+            notes.append(
+                f"- {title(entry['method'])}, seeds {seed_range(entry['seeds'])}: {', '.join(missing)}"
+            )
     seen = {entry["method"]: 0 for entry in run["coverage"]}
     for entry in run["coverage"]:
         seen[entry["method"]] += len(entry["seeds"])
