@@ -71,7 +71,7 @@ def test_what_ci_installs_is_pinned_and_the_tests_do_not_need_torch():
             name, version = line.split("==")
             pins[re.sub("[-_.]+", "-", name).lower()] = version
     assert pins["torch"] == "2.13.0"
-    wanted = project["dependencies"] + extras["test"] + extras["dev"] + extras["bench"]
+    wanted = project["dependencies"] + extras["test"] + extras["dev"] + extras["bench"] + extras["docs"]
     names = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in wanted}
     assert names <= pins.keys()
     assert "torch" not in names

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The documentation site, with everything about it checked: the examples on its pages run, Sphinx builds it (the
+# gallery included) with warnings as errors, and its links lead somewhere.  Needs what pip install ".[docs]" brings;
+# no network.
+#
+#     scripts/docs.sh            the site is then in docs/_build/html; PYTHON names the interpreter
+#     scripts/docs.sh --clean    runs every example of the gallery again
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" MPLBACKEND=Agg
+python="${PYTHON:-python}"
+export PYTHONPATH="src${PYTHONPATH:+:$PYTHONPATH}"
+
+if [ "${1:-}" = "--clean" ]; then
+    rm -rf docs/gallery
+fi
+# Pages of names that are gone would stay otherwise; examples of the gallery run again only when they change.
+rm -rf docs/_build docs/api/generated/*.rst
+
+echo "== the examples on the pages"
+"$python" docs/pages.py
+echo "== sphinx-build"
+"$python" -m sphinx -b html -q -n -W --keep-going docs docs/_build/html
+echo "== links"
+"$python" docs/links.py docs/_build/html
+echo "docs/_build/html/index.html"
