@@ -1,4 +1,4 @@
-"""``python -m bench core|lap|qap|birkhoff|inner|stochastic|align|torch|all [--full]``: ours, peer, ratio.
+"""``python -m bench NAME|all [--full] [--json]``: ours, peer, ratio.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-BENCHES = ("core", "lap", "qap", "birkhoff", "inner", "stochastic", "align", "torch")
+BENCHES = ("core", "lap", "qap", "birkhoff", "inner", "stochastic", "align", "torch", "imports")
 MODULES = {"torch": "torch_step"}  # a file torch.py in a source folder would pass for PyTorch
 
 
@@ -24,12 +25,18 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("bench", choices=[*BENCHES, "quality", "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
     options = parser.parse_args(arguments)
-    print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
+    if not options.json:
+        print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
     for name in BENCHES if options.bench == "all" else [options.bench]:
         for row in importlib.import_module(f"bench.{MODULES.get(name, name)}").run(options.full):
             label, ours, peer, *unit = row
             ratio = peer / ours if ours else float("inf")
+            if options.json:
+                row = {"bench": name, "name": label, "ours": ours, "peer": peer, "ratio": ratio}
+                print(json.dumps({**row, "unit": unit[0] if unit else "s"}), flush=True)
+                continue
             print(
                 f"{label:60s} {ours:11.4g} {peer:11.4g} {ratio:7.2f}  {unit[0] if unit else 's'}", flush=True
             )

@@ -3,8 +3,10 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 
 import dcfw
 from dcfw.cli import app
+from dcfw.commands.info import EXTRAS, PACKAGES
 from dcfw.experiments import Store, Task
 
 SOURCE = str(Path(dcfw.__file__).parents[1])
@@ -22,13 +25,13 @@ def call(*arguments, target=app):
     return CliRunner().invoke(target, [str(argument) for argument in arguments])
 
 
-def in_a_process(*arguments, code=None):
+def in_a_process(*arguments, code=None, **environment):
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "dcfw"]
     return subprocess.run(
         [*command, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env={**os.environ, "PYTHONPATH": SOURCE, **environment},
         timeout=120,
     )
 
@@ -73,13 +76,41 @@ def test_info_names_versions_blas_and_data(tmp_path, monkeypatch):
 
     assert found["dcfw"] == dcfw.__version__
     assert found["packages"]["numpy"] == numpy.__version__
-    assert found["data"] == {"qaplib": str(tmp_path / "qaplib"), "embeddings": None}
+    assert found["data"] == {"qaplib": str(tmp_path / "qaplib"), "embeddings": None, "cifar10": None}
+    assert found["extras"]["plots"] == [] or found["packages"]["matplotlib"] is None
     assert found["blas"]
     assert found["cpus"] >= 1
     text = call("info").stdout
     assert numpy.__version__ in text
     assert "not found" in text
     assert str(tmp_path / "qaplib") in text
+
+
+def test_info_knows_the_extras_of_the_project():
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("not a clone")
+    extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+    for name, needed in EXTRAS.items():
+        assert [re.match(r"[\w-]+", requirement)[0] for requirement in extras[name]] == list(needed)
+
+
+def test_a_package_that_is_not_there_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(EXTRAS, "dask", ("numpy", "no-such-package"))
+    monkeypatch.setattr("dcfw.commands.info.PACKAGES", ("numpy", "no-such-package", *PACKAGES))
+    assert json.loads(call("info", "--json").stdout)["extras"]["dask"] == ["no-such-package"]
+    assert 'missing no-such-package: pip install "dcfw[dask]"' in call("info").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "offered"),
+    [("dcfw re", 1, {"report", "reproduce"}), ("dcfw reproduce al", 2, {"alignment", "all"})],
+)
+def test_the_shell_completes_commands_and_studies(words, place, offered):
+    done = in_a_process(_DCFW_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(place))
+    assert offered <= set(done.stdout.split())
+    assert "info" not in done.stdout
+    assert "--install-completion" in call("--help").stdout
 
 
 def test_study_status_counts_rows_by_method(store):
@@ -181,6 +212,15 @@ def test_a_real_process_has_the_same_exit_codes(tmp_path):
     debug = in_a_process("--debug", "study", "status", tmp_path / "no.db")
     assert debug.returncode == 1
     assert "Traceback" in debug.stderr
+
+
+def test_an_interrupt_is_one_line_and_exit_code_130(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dcfw.commands.info.collect", interrupted)
+    done = call("info")
+    assert (done.exit_code, done.stderr) == (130, "dcfw: interrupted\n")
 
 
 def test_help_loads_nothing_heavy():

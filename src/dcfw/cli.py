@@ -3,8 +3,8 @@
 Each command, or group of commands, is a module in :mod:`dcfw.commands` with a function
 ``register(app)``; this file finds them and does what is the same for all: ``--version``, ``--debug`` and
 errors.  What a user can mend (a wrong value, a missing file, a full disk) is one line on the standard
-error stream and exit code 1; a wrong command line is exit code 2; only a bug shows a traceback.
-``dcfw --debug COMMAND`` shows it always.
+error stream and exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was finished is
+safe; only a bug shows a traceback.  ``dcfw --debug COMMAND`` shows it always.
 
 ``dcfw --help`` should answer at once, so commands import what they need when they run.
 """
@@ -35,6 +35,11 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:  # `dcfw ... | head`: not an error, and handled by the caller
             raise
+        except KeyboardInterrupt:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo("dcfw: interrupted", err=True)
+            raise typer.Exit(130) from None
         except Exception as error:
             if ctx.params.get("debug") or not _is_expected(error):
                 raise
@@ -47,7 +52,6 @@ app = typer.Typer(
     name="dcfw",
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -72,13 +76,19 @@ def main(
 
     \b
     Start here:
+      dcfw demo                 three small problems, solved and certified, in about a minute
+      dcfw qap problem.dat      solve a quadratic assignment problem
+      dcfw reproduce inner      run a study of the paper, or a quick part of it
       dcfw info                 what is installed, and which data are found
-      dcfw fetch qaplib         download the quadratic assignment library
       dcfw COMMAND --help       what a command does, with examples
 
-    Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line.
+    \b
+    Complete commands with the Tab key (bash, zsh, fish, PowerShell):
+      dcfw --install-completion
+
+    Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line, 130 interrupted.
     """
 
 
-for _module in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
+for _module in sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_"):
     importlib.import_module(f"dcfw.commands.{_module}").register(app)

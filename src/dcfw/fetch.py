@@ -56,7 +56,19 @@ Progress = Callable[[str, int, "int | None"], None]
 
 
 class FetchError(OSError):
-    """A data set could not be fetched; the message says why, and how to fetch it by hand."""
+    """A data set could not be fetched; the message says why, and how to fetch it by hand.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dcfw.fetch import FetchError, fetch_qaplib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:  # a server that is not there
+    ...         fetch_qaplib(folder, url="http://localhost:1/", allow_local=True)
+    ...     except FetchError as error:
+    ...         print("no copy of QAPLIB could be downloaded" in str(error))
+    True
+    """
 
 
 def fetch_qaplib(

@@ -16,6 +16,8 @@ class Bar:
         Text before the bar.
     file : text stream, optional
         Where to draw; the standard error stream by default.  Nothing is drawn if it is no terminal.
+    transient : bool
+        Wipe the bar out at the end.
 
     Examples
     --------
@@ -24,8 +26,9 @@ class Bar:
     ...         bar(done, 3)
     """
 
-    def __init__(self, title: str, *, file: IO[str] | None = None) -> None:
+    def __init__(self, title: str, *, file: IO[str] | None = None, transient: bool = False) -> None:
         self.title = title
+        self.transient = transient
         self._file = sys.stderr if file is None else file
         self._bar: Any = None
         self._line: Any = None
@@ -40,9 +43,12 @@ class Bar:
                 BarColumn(),
                 TimeElapsedColumn(),
                 TextColumn("left"),
-                TimeRemainingColumn(),
+                TimeRemainingColumn(elapsed_when_finished=False),
                 TextColumn("{task.fields[last]}"),
                 console=Console(file=self._file),
+                transient=self.transient,
+                # Steps may be long and uneven: the speed of the last half minute says nothing.
+                speed_estimate_period=24 * 3600.0,
             )
             self._line = self._bar.add_task(self.title, total=None, last="")
             self._bar.start()

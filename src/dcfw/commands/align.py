@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dcfw.commands._json import number
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
@@ -71,20 +73,18 @@ def align(
     """
     from dcfw.align.dictionary import read_dictionary
     from dcfw.align.translation import trial
-    from dcfw.align.vectors import read_vectors
+    from dcfw.progress import Bar
 
     _check_names(plot, output)
     words = read_dictionary(dictionary)
-    with _Bars() as bars:
-        left, right = (
-            read_vectors(
-                path,
-                limit=limit or None,
-                on_error="skip" if skip_broken else "raise",
-                progress=bars.bytes(f"reading {path.name}"),
-            )
-            for path in (source, target)
-        )
+    left, right = (
+        _read(path, limit or None, "skip" if skip_broken else "raise") for path in (source, target)
+    )
+    with Bar(f"aligning, {method}", transient=True) as bar:
+
+        def show(intermediate_result: Any) -> None:
+            bar(intermediate_result.n_lmo, steps, f"gap {intermediate_result.gap:.2g}")
+
         found = trial(
             left,
             right,
@@ -99,7 +99,7 @@ def align(
             centre=centre,
             retrieval=retrieval,
             rng=seed,
-            callback=bars.steps(f"aligning, {method}", steps),
+            callback=show if sys.stderr.isatty() else None,
         )
     report = summary(found, [(str(source), left), (str(target), right)])
     if plot is not None:
@@ -111,6 +111,15 @@ def align(
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
     if found.result.status.name == "INTERRUPTED":
         raise typer.Exit(130)
+
+
+def _read(path: Path, limit: int | None, on_error: str) -> Any:
+    from dcfw.align.vectors import read_vectors
+    from dcfw.progress import Bar
+
+    with Bar(f"reading {path.name}", transient=True) as bar:
+        progress = bar if sys.stderr.isatty() else None
+        return read_vectors(path, limit=limit, on_error=on_error, progress=progress)
 
 
 def _check_names(plot: Path | None, output: Path | None) -> None:
@@ -148,11 +157,11 @@ def summary(found: Any, files: list[tuple[str, Any]]) -> dict[str, Any]:
         },
         "observed": found.observed,
         "scores": found.scores,
-        "share_of_full": {name: _number(found.share(name)) for name in ("cosine", "p@1", "p@5")},
+        "share_of_full": {name: number(found.share(name)) for name in ("cosine", "p@1", "p@5")},
         "method": result.method,
         "objective": float(result.fun),
-        "fw_gap": _number(result.gap),
-        "dc_gap": [low, _number(high)],
+        "fw_gap": number(result.gap),
+        "dc_gap": [low, number(high)],
         "polar_factors": int(result.n_lmo),
         "subgradients": int(result.n_grad_g),
         "seconds": round(float(result.time), 3),
@@ -164,13 +173,6 @@ def summary(found: Any, files: list[tuple[str, Any]]) -> dict[str, Any]:
 def _file(path: str, vectors: Any) -> dict[str, Any]:
     n, d = vectors.matrix.shape
     return {"file": path, "words": n, "dimension": d, "skipped": vectors.skipped}
-
-
-def _number(value: float) -> float | None:
-    """Return the number, or None for the NaN and infinity that JSON does not have."""
-    import math
-
-    return float(value) if math.isfinite(value) else None
 
 
 _NAMES = {
@@ -221,45 +223,3 @@ def text(report: dict[str, Any]) -> str:
         f"stopped  {report['message']}",
     ]
     return "\n".join(lines)
-
-
-class _Bars:
-    """Progress bars on the standard error stream, if that is a terminal."""
-
-    def __init__(self) -> None:
-        self._bars: Any = None
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self._bars = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-
-    def __enter__(self) -> _Bars:
-        if self._bars is not None:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    def bytes(self, title: str) -> Any:
-        """Return the progress callback of a file."""
-        if self._bars is None:
-            return None
-        task = self._bars.add_task(title, total=None)
-        return lambda done, total: self._bars.update(task, completed=done, total=total)
-
-    def steps(self, title: str, steps: int) -> Any:
-        """Return the callback of a fit."""
-        if self._bars is None:
-            return None
-        task = self._bars.add_task(title, total=steps)
-        return lambda intermediate_result: self._bars.update(task, completed=intermediate_result.n_lmo)

@@ -12,9 +12,18 @@ import typer
 
 PACKAGES = (
     *("numpy", "scipy", "numba", "array-api-compat", "joblib", "typer", "rich"),
-    *("torch", "matplotlib", "networkx", "threadpoolctl", "copt"),
+    *("torch", "matplotlib", "networkx", "scikit-learn", "distributed", "pillow", "threadpoolctl", "copt"),
 )
-DATA_SETS = ("qaplib", "embeddings")
+DATA_SETS = ("qaplib", "embeddings", "cifar10")
+EXTRAS = {
+    "plots": ("matplotlib",),
+    "graphs": ("networkx",),
+    "sklearn": ("scikit-learn",),
+    "torch": ("torch",),
+    "networks": ("torch", "pillow", "scikit-learn"),
+    "dask": ("distributed",),
+}
+"""What ``pip install "dcfw[EXTRA]"`` brings."""
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show versions, BLAS, threads and the data that are found.
+    """Show versions, extras, BLAS, threads and the data that are found.
 
     Put the output into a bug report, or beside the numbers of a study.
 
@@ -42,6 +51,10 @@ def info(
     typer.echo("\npackages")
     for name, version in found["packages"].items():
         typer.echo(f"  {name:<18}{version or 'not installed'}")
+    typer.echo("\nextras")
+    for name, missing in found["extras"].items():
+        state = f'missing {", ".join(missing)}: pip install "dcfw[{name}]"' if missing else "installed"
+        typer.echo(f"  {name:<18}{state}")
     typer.echo("\nBLAS and threads")
     for pool in found["blas"]:
         typer.echo(f"  {pool['name']} {pool['version'] or ''}, threads: {pool['threads'] or 'unknown'}")
@@ -49,9 +62,9 @@ def info(
     for name, value in found["environment"].items():
         typer.echo(f"  {name}={value}")
     typer.echo("\ndata")
-    missing = f"not found (looked in {found['data_folder']})"
+    absent = f"not found (looked in {found['data_folder']})"
     for name, place in found["data"].items():
-        typer.echo(f"  {name:<18}{place or missing}")
+        typer.echo(f"  {name:<18}{place or absent}")
 
 
 def collect() -> dict[str, Any]:
@@ -78,6 +91,9 @@ def collect() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": versions,
+        "extras": {
+            extra: [name for name in needed if versions[name] is None] for extra, needed in EXTRAS.items()
+        },
         "blas": _blas(),
         "cpus": joblib.cpu_count(),
         "environment": {

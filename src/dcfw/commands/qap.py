@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from dcfw.commands._json import number
 
 
 def register(app: typer.Typer) -> None:
@@ -50,22 +53,23 @@ def qap(
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none
     """
+    from dcfw.progress import Bar
     from dcfw.qap import solve
 
     problem = find(instance)
     starts = number_of_starts(restarts)
     options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, "rng": seed}
     options["polish"] = None if polish == "none" else polish
-    with _Progress(starts, time_limit, wanted=jobs == 1) as progress:
+    with Bar(problem.name, transient=True) as bar:
+        bar(0.0, 1.0, "compiling")
         compile_first(problem, restarts=starts, **options)
-        progress.begin()
         result = solve(
             problem.A,
             problem.B,
             restarts=starts,
             time_limit=time_limit,
             n_jobs=jobs,
-            callback=progress.callback,
+            callback=_Progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
             **options,
         )
     report = summary(problem, result, maximize)
@@ -134,21 +138,14 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
         "best_known_status": None if best is None else problem.status,
         "relative_error": error,
         "relaxed_value": float(result.relaxed_fun),
-        "fw_gap": _number(result.gap),
-        "dc_gap": [low, _number(high)],
+        "fw_gap": number(result.gap),
+        "dc_gap": [low, number(high)],
         "lmo_calls": result.n_lmo,
         "seconds": round(result.total_time, 3),
         "status": result.status.name,
         "message": result.message,
         "permutation": result.permutation.tolist(),
     }
-
-
-def _number(value: float) -> float | None:
-    """Return the number, or None for the NaN and infinity that JSON does not have."""
-    import math
-
-    return float(value) if math.isfinite(value) else None
 
 
 def text(report: dict[str, Any]) -> str:
@@ -179,55 +176,19 @@ def text(report: dict[str, Any]) -> str:
 
 
 class _Progress:
-    """A bar on the standard error stream while the search runs, if that is a terminal.
+    """Says how far the search is: the larger of the parts of the starts and of the time that are used up."""
 
-    It shows the larger of the parts of the starts and of the time that are used up.
-    """
-
-    def __init__(self, starts: int | str, time_limit: float, wanted: bool) -> None:
+    def __init__(self, bar: Any, starts: int | str, time_limit: float) -> None:
+        self.bar = bar
         self.starts = starts if isinstance(starts, int) else float("inf")
         self.time_limit = time_limit
         self.begun = -1
-        self._bar: Any = None
-        if wanted and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        self.clock = time.monotonic()
 
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-
-    @property
-    def callback(self) -> Any:
-        return None if self._bar is None else self._show
-
-    def __enter__(self) -> _Progress:
-        if self._bar is not None:
-            self._bar.start()
-            self._line = self._bar.add_task("compiling", total=1.0)
-        return self
-
-    def begin(self) -> None:
-        """Start the clock."""
-        if self._bar is not None:
-            self._bar.reset(self._line, description="first start")
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _show(self, intermediate_result: Any) -> None:
+    def __call__(self, intermediate_result: Any) -> None:
         state = intermediate_result
         if state.nit == 0:
             self.begun += 1
-        elapsed = self._bar.tasks[0].elapsed or 0.0
-        part = max(self.begun / self.starts, elapsed / self.time_limit if self.time_limit else 1.0)
-        self._bar.update(
-            self._line,
-            completed=min(part, 1.0),
-            description=f"start {self.begun + 1}, step {state.nit}, {state.n_lmo} assignments solved",
-        )
+        used = (time.monotonic() - self.clock) / self.time_limit if self.time_limit else 1.0
+        part = min(max(self.begun / self.starts, used), 1.0)
+        self.bar(part, 1.0, f"start {self.begun + 1}, step {state.nit}, {state.n_lmo} assignments solved")

@@ -15,8 +15,9 @@ for, and may be killed and started again at any time.
 (4, [4, 5, 9, 10])
 """
 
+from dcfw.experiments.cluster import ClusterError
 from dcfw.experiments.runner import Summary, run
 from dcfw.experiments.store import Store, StoreError
 from dcfw.experiments.study import Study, Task, rng_for
 
-__all__ = ["Store", "StoreError", "Study", "Summary", "Task", "rng_for", "run"]
+__all__ = ["ClusterError", "Store", "StoreError", "Study", "Summary", "Task", "rng_for", "run"]

@@ -1,15 +1,52 @@
-"""The command line that small studies share: ``run STORE`` and ``report STORE -o FOLDER``."""
+"""The command line that studies share: ``run STORE`` and ``report STORE -o FOLDER``."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dcfw.experiments.cluster import ClusterError
 from dcfw.experiments.runner import run as run_study
-from dcfw.experiments.store import Store
+from dcfw.experiments.store import Store, StoreError
 from dcfw.experiments.study import Study
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``run`` of every study takes."""
+    parser.add_argument("--n-jobs", type=int, default=1, help="processes; -1 for one per core")
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="compute on a Dask cluster, for example tcp://127.0.0.1:8786"
+    )
+    parser.add_argument("--stop-after", type=float, help="start no row after that many seconds")
+
+
+def execute(study: Study, options: argparse.Namespace) -> None:
+    """Run ``study`` as the options of ``run`` say, with a bar, and print what was done.
+
+    A store that cannot be written or a cluster that cannot be reached ends the program with one line.
+    """
+    from dcfw.experiments.progress import ProgressBar
+
+    try:
+        with Store(options.store) as store, ProgressBar(study.name) as bar:
+            print(
+                run_study(
+                    study,
+                    store,
+                    n_jobs=options.n_jobs,
+                    dask=options.dask,
+                    progress=bar,
+                    stop_after=options.stop_after,
+                )
+            )
+    except (StoreError, ClusterError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; finished rows are kept, the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
 
 
 def main(
@@ -33,7 +70,7 @@ def main(
     report : callable
         ``report(store, folder)`` writes the report and returns its files.
     options : sequence of (flag, settings)
-        What ``run`` takes besides ``--n-jobs`` and ``--stop-after``, for ``add_argument``.
+        What ``run`` takes besides those of every study, for ``add_argument``.
     arguments : sequence of str, optional
         Those of the command line by default.
     """
@@ -47,8 +84,7 @@ def main(
     running.add_argument("store")
     for flag, settings in options:
         running.add_argument(flag, **settings)
-    running.add_argument("--n-jobs", type=int, default=1)
-    running.add_argument("--stop-after", type=float, help="start no row after that many seconds")
+    add_run_options(running)
     reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
     reporting.add_argument("store")
     reporting.add_argument("-o", "--output", required=True)
@@ -57,9 +93,4 @@ def main(
         for file in report(chosen.store, chosen.output):
             print(file)
         return
-    from dcfw.experiments.progress import ProgressBar
-
-    with Store(chosen.store) as store, ProgressBar(name) as bar:
-        print(
-            run_study(make(chosen), store, n_jobs=chosen.n_jobs, progress=bar, stop_after=chosen.stop_after)
-        )
+    execute(make(chosen), chosen)

@@ -13,35 +13,31 @@ What it guarantees, and how:
   which one was guilty.  So each of them is run once more in a process of its own: the innocent ones
   finish, the guilty one is stored as a failure, and the rest goes on in a fresh pool.
 
-joblib is the parallel interface.  A cluster set up with ``joblib.parallel_config("dask")`` is used as it
-is; otherwise the rows run on loky processes of this machine.
+Rows run on joblib's processes of this machine (:mod:`dcfw.experiments.workers`) or on a Dask cluster
+(:mod:`dcfw.experiments.cluster`); in both cases it is this process that writes the store.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
-import traceback
-import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
 from dcfw import _validate
 from dcfw.experiments.claims import Owner
-from dcfw.experiments.store import Store, StoreError, encode_result, utc_now
-from dcfw.experiments.study import Row, Study, Task
+from dcfw.experiments.cluster import connected, on_cluster
+from dcfw.experiments.store import Store, StoreError
+from dcfw.experiments.study import Study, Task
+from dcfw.experiments.workers import Outcome, Outcomes, alone, inline, pool
 
 Progress = Callable[[int, int, Task, "dict[str, Any] | None"], object]
 """``progress(done, total, task, result)`` after each row; ``result`` is None if the row failed."""
-
-_THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMBA_NUM", "NUMEXPR_NUM")
 
 
 @dataclass(frozen=True)
@@ -62,6 +58,12 @@ class Summary:
         Tasks left to another runner that was computing them when this one ended.
     left : int
         Tasks not started because of ``limit`` or ``stop_after``.
+
+    Examples
+    --------
+    >>> from dcfw.experiments import Summary
+    >>> print(Summary(done=3, skipped=1, failed=0, seconds=2.5))
+    3 done, 1 skipped, 0 failed in 2.5 s
     """
 
     done: int
@@ -76,59 +78,6 @@ class Summary:
         parts += [f"{self.elsewhere} with another runner"] if self.elsewhere else []
         parts += [f"{self.left} left"] if self.left else []
         return f"{', '.join(parts)} in {self.seconds:.1f} s"
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What comes back from a worker.  Only text and numbers, so that it can always be sent."""
-
-    key: str
-    started: str
-    seconds: float
-    result: str = ""
-    error: str = ""
-    traceback: str = ""
-
-
-_Outcomes = Generator[_Outcome, None, None]
-
-
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(limits=1)
-    return limits
-
-
-def _compute(run: Row, task: Task) -> _Outcome:
-    """Compute one row, wherever this is called."""
-    started, clock = utc_now(), time.perf_counter()
-    try:
-        with _one_thread():
-            clock = time.perf_counter()
-            result = run(task.dataset, task.method, task.seed, **task.settings)
-            seconds = time.perf_counter() - clock
-        return _Outcome(task.key, started, seconds, result=encode_result(task, result))
-    except (Exception, SystemExit) as error:
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        return _Outcome(
-            task.key, started, time.perf_counter() - clock, error=line, traceback=traceback.format_exc()
-        )
-
-
-def _end_with(runner: int) -> None:
-    """End this worker when the process ``runner``, its parent, is gone: nobody would store its rows."""
-    if os.name != "posix" or os.getpid() == runner:
-        return
-
-    def watch() -> None:
-        while os.getppid() == runner:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 class _Queue:
@@ -197,71 +146,6 @@ class _Queue:
         return len(self._waiting)
 
 
-def _inline(run: Row, tasks: Iterable[Task]) -> _Outcomes:
-    for task in tasks:
-        yield _compute(run, task)
-
-
-def _pool(run: Row, tasks: Iterable[Task], n_jobs: int) -> _Outcomes:
-    """Compute tasks on joblib's processes, in the order of their ends."""
-    import joblib
-
-    backend = type(joblib.parallel.get_active_backend()[0]).__name__
-    local = backend in ("LokyBackend", "SequentialBackend", "ThreadingBackend", "MultiprocessingBackend")
-    configured = contextlib.nullcontext()
-    if local:
-        configured = joblib.parallel_config(
-            "loky", inner_max_num_threads=1, initializer=_end_with, initargs=(os.getpid(),)
-        )
-    with configured:
-        # As few tasks as possible are claimed ahead: other runners may want them, and each task in flight
-        # has to be run again should a worker die.
-        parallel = joblib.Parallel(
-            n_jobs=n_jobs, batch_size=1, pre_dispatch="n_jobs", return_as="generator_unordered"
-        )
-        outcomes = parallel(joblib.delayed(_compute)(run, task) for task in tasks)
-    try:
-        # Not `yield from`, which would close `outcomes` outside of the filter below.
-        for outcome in outcomes:  # noqa: UP028
-            yield outcome
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib: "tasks have been cancelled"; they are meant to be
-            outcomes.close()
-
-
-def _alone(run: Row, tasks: Iterable[Task], n_jobs: int) -> _Outcomes:
-    """Compute each task in a process of its own, so that a death tells which row was guilty."""
-    from joblib.externals.loky import ProcessPoolExecutor
-
-    env = {f"{name}_THREADS": "1" for name in _THREADS}
-    processes: set[Any] = set()
-
-    def one(task: Task) -> _Outcome:
-        started, clock = utc_now(), time.perf_counter()
-        process = ProcessPoolExecutor(1, env=env, initializer=_end_with, initargs=(os.getpid(),))
-        processes.add(process)
-        try:
-            outcome: _Outcome = process.submit(_compute, run, task).result()
-            return outcome
-        except BrokenProcessPool as error:
-            line = " ".join(f"the worker process died: {error}".split())
-            seconds = time.perf_counter() - clock
-            return _Outcome(task.key, started, seconds, error=line, traceback=traceback.format_exc())
-        finally:
-            processes.discard(process)
-            process.shutdown(kill_workers=True)
-
-    threads = ThreadPoolExecutor(n_jobs)
-    try:
-        for future in as_completed([threads.submit(one, task) for task in tasks]):
-            yield future.result()
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-        for process in list(processes):  # only after an interrupt is one of them still at work
-            process.shutdown(kill_workers=True)
-
-
 @contextlib.contextmanager
 def _signs_of_life(store: Store, owner: Owner) -> Iterator[None]:
     """Renew the leases of ``owner`` while the block runs, and give its claims back at the end."""
@@ -289,6 +173,7 @@ def run(
     store: Store,
     *,
     n_jobs: int = 1,
+    dask: Any = None,
     progress: Progress | None = None,
     limit: int | None = None,
     stop_after: float | None = None,
@@ -302,6 +187,9 @@ def run(
     store : Store
     n_jobs : int
         Number of processes; -1 means one per core.  With 1 the rows are computed in this process.
+    dask : str or distributed.Client, optional
+        A Dask cluster to compute the rows on, by the address of its scheduler or a client; ``n_jobs`` does
+        not count then.  By default the one of ``joblib.parallel_config("dask")``, if that is in force.
     progress : callable, optional
         ``progress(done, total, task, result)`` after each row, when the row is safe; ``result`` is None
         for a row that failed.  See :class:`dcfw.experiments.progress.ProgressBar`.
@@ -320,6 +208,8 @@ def run(
     ------
     StoreError
         The store cannot be written.  Rows finished before are kept.
+    ClusterError
+        The Dask cluster does not answer, or went away.  Rows finished before are kept.
     KeyboardInterrupt
         Ctrl-C.  Rows finished before are kept.
 
@@ -338,7 +228,7 @@ def run(
         raise TypeError(f"study must be a Study, got {type(study).__name__}")
     if not isinstance(store, Store):
         raise TypeError(f"store must be a Store, got {type(store).__name__}: write Store(path)")
-    n_jobs = _count_jobs(n_jobs)
+    n_jobs = count_jobs(n_jobs)
     if limit is not None:
         limit = _validate.integer(limit, "limit")
     clock = time.monotonic()
@@ -354,7 +244,7 @@ def run(
     queue = _Queue(waiting, store, owner, limit, deadline)
     done = failed = repeated = 0
 
-    def record(outcome: _Outcome) -> None:
+    def record(outcome: Outcome) -> None:
         nonlocal done, failed, repeated
         task = queue.in_flight[outcome.key]
         result = None
@@ -363,7 +253,13 @@ def run(
             failed += 1
         else:
             result = json.loads(outcome.result)
-            if store.finish(task, result, seconds=outcome.seconds, started=outcome.started):
+            if store.finish(
+                task,
+                result,
+                seconds=outcome.seconds,
+                started=outcome.started,
+                versions=outcome.versions,
+            ):
                 done += 1
             else:
                 repeated += 1
@@ -371,14 +267,19 @@ def run(
         if progress is not None:
             progress(done + failed, queue.total, task, result)
 
-    with _signs_of_life(store, owner):
+    with connected(dask) as client, _signs_of_life(store, owner):
         while True:
-            computed = _inline(study.run, queue) if n_jobs == 1 else _pool(study.run, queue, n_jobs)
+            if client is not None:
+                computed = on_cluster(study.run, queue, client)
+            elif n_jobs == 1:
+                computed = inline(study.run, queue)
+            else:
+                computed = pool(study.run, queue, n_jobs)
             broken = _drain(computed, record)
             suspects = queue.suspects()
             if not broken and not suspects:
                 break
-            _drain(_alone(study.run, suspects, n_jobs), record)
+            _drain(alone(study.run, suspects, n_jobs), record)
 
     return Summary(
         done=done,
@@ -390,7 +291,7 @@ def run(
     )
 
 
-def _drain(outcomes: _Outcomes, record: Callable[[_Outcome], None]) -> bool:
+def _drain(outcomes: Outcomes, record: Callable[[Outcome], None]) -> bool:
     """Record all outcomes; tell whether the pool broke on the way."""
     with contextlib.closing(outcomes):
         try:
@@ -401,7 +302,8 @@ def _drain(outcomes: _Outcomes, record: Callable[[_Outcome], None]) -> bool:
     return False
 
 
-def _count_jobs(n_jobs: Any) -> int:
+def count_jobs(n_jobs: Any) -> int:
+    """Return how many processes ``n_jobs`` means: -1 is one per core."""
     if n_jobs == -1:
         import joblib
 

@@ -21,86 +21,24 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.metadata
 import io
 import json
 import os
-import platform
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from dcfw import _validate
 from dcfw.experiments.claims import Owner
-from dcfw.experiments.study import RESERVED, Study, Task, canonical
+from dcfw.experiments.records import encode_result, software_versions, utc_now
+from dcfw.experiments.sqlite_file import StoreError, explain, open_to_read, open_to_write
+from dcfw.experiments.study import Study, Task, canonical
 
-APPLICATION_ID = 0x64634657  # "dcFW" in the file's header: tells a store from other SQLite files
-SCHEMA = 1
-
-_TASK = (
-    "key TEXT PRIMARY KEY, study TEXT, version INTEGER,"
-    " dataset TEXT, method TEXT, seed INTEGER, settings TEXT"
-)
-_TABLES = (
-    f"CREATE TABLE rows ({_TASK}, result TEXT, versions TEXT, started TEXT, seconds REAL) WITHOUT ROWID",
-    f"CREATE TABLE failures ({_TASK}, error TEXT, traceback TEXT, attempts INTEGER, failed TEXT)"
-    " WITHOUT ROWID",
-    "CREATE TABLE claims (key TEXT PRIMARY KEY, study TEXT, version INTEGER, method TEXT,"
-    " owner TEXT, machine TEXT, pid INTEGER, birth TEXT, expires REAL) WITHOUT ROWID",
-    "CREATE INDEX rows_by_study ON rows (study, version)",
-)
-
-
-class StoreError(RuntimeError):
-    """A store cannot be opened, read or written; the message says what to do and what is kept."""
-
-
-def _primary(error: sqlite3.Error) -> int:
-    # The low byte is the primary code; SQLite puts details (which call failed) above it.
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-
-
-def _explain(error: sqlite3.Error, path: str) -> StoreError:
-    """Say what an SQLite error means for the rows of the study."""
-    code = _primary(error)
-    kept = "every row reported as finished is kept; run the study again to go on from there"
-    if code == sqlite3.SQLITE_FULL:
-        text = f"the disk is full: the row at hand could not be stored. Free some space; {kept}"
-    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        text = "the store or its folder is read-only: make both writable, or copy the store elsewhere"
-    elif code == sqlite3.SQLITE_CANTOPEN:
-        text = "the file cannot be opened: check that its folder exists and is writable"
-    elif code == sqlite3.SQLITE_NOTADB:
-        text = "this file is not a store of dcfw (nor any SQLite file): give another path"
-    elif code == sqlite3.SQLITE_CORRUPT:
-        text = "the file is damaged: save what can be read with `sqlite3 STORE .recover`, or use a new path"
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        text = f"another process kept the store locked for too long; {kept}"
-    elif code == sqlite3.SQLITE_IOERR:
-        text = f"reading or writing failed (a full quota, or a disk that went away?); {kept}"
-    else:
-        text = str(error)
-    return StoreError(f"store {path}: {text} [SQLite: {error}]")
-
-
-@cache
-def software_versions() -> dict[str, str]:
-    """Return the versions of Python, NumPy, SciPy, Numba and dcfw, without importing the heavy ones."""
-    import dcfw
-
-    found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
-    for name in ("numpy", "scipy", "numba"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "absent"
-    return found
+__all__ = ["Store", "StoreError", "csv_text"]
 
 
 class Store:
@@ -134,103 +72,7 @@ class Store:
         self.path = os.fspath(path)
         self.lease = _validate.scalar(lease, "lease", low=0.0, open_low=True)
         self._lock = threading.RLock()
-        if readonly and not Path(self.path).is_file():
-            raise FileNotFoundError(f"there is no store at {self.path}")
-        if not readonly and self.path != ":memory:":
-            try:
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreError(
-                    f"store {self.path}: its folder cannot be made ({error.strerror}); give another path"
-                ) from error
-        self._db = self._open_readonly() if readonly else self._open()
-
-    def _connect(self, uri: str) -> sqlite3.Connection:
-        # Autocommit (isolation_level=None): every transaction here says itself when it begins and ends.
-        return sqlite3.connect(uri, uri=True, timeout=60.0, isolation_level=None, check_same_thread=False)
-
-    def _open(self) -> sqlite3.Connection:
-        memory = self.path == ":memory:"
-        try:
-            db = self._connect(
-                "file::memory:" if memory else f"{Path(self.path).absolute().as_uri()}?mode=rwc"
-            )
-        except sqlite3.Error as error:
-            raise _explain(error, self.path) from error
-        try:
-            # Look before writing anything: the file may be somebody else's.
-            self._check_schema(db)
-            self._enter_wal(db)
-            db.execute("PRAGMA synchronous=FULL")
-            db.execute("PRAGMA fullfsync=ON")  # on macOS fsync alone does not reach the disk
-            db.execute("BEGIN IMMEDIATE")
-            if not self._check_schema(db):  # asked again: another runner may have been faster
-                for statement in _TABLES:
-                    db.execute(statement)
-                db.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version={SCHEMA}")
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            db.close()
-            raise _explain(error, self.path) from error
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _open_readonly(self) -> sqlite3.Connection:
-        uri = f"{Path(self.path).absolute().as_uri()}?mode=ro"
-        try:
-            try:
-                return self._checked(uri)
-            except sqlite3.OperationalError as error:
-                # A read-only folder has no place for the files of write-ahead mode, and no writer either:
-                # the file can be read as it stands, unless such a file with finished rows lies beside it.
-                beside = Path(self.path + "-wal")
-                left = beside.exists() and beside.stat().st_size > 0
-                if left or _primary(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-                    raise
-            return self._checked(uri + "&immutable=1")
-        except sqlite3.Error as error:
-            raise _explain(error, self.path) from error
-
-    def _checked(self, uri: str) -> sqlite3.Connection:
-        db = self._connect(uri)
-        try:
-            if not self._check_schema(db):
-                raise StoreError(f"store {self.path}: the file is empty, nothing was ever stored in it")
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _enter_wal(self, db: sqlite3.Connection) -> None:
-        # Two runners that make the same new store at once: SQLite does not wait for the other one here.
-        for attempt in range(200):
-            try:
-                db.execute("PRAGMA journal_mode=WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if _primary(error) != sqlite3.SQLITE_BUSY or attempt == 199:
-                    raise
-                time.sleep(0.05)
-
-    def _check_schema(self, db: sqlite3.Connection) -> bool:
-        """Tell whether the tables are there; raise if the file is something else."""
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        if application == APPLICATION_ID:
-            schema = db.execute("PRAGMA user_version").fetchone()[0]
-            if schema > SCHEMA:
-                raise StoreError(
-                    f"store {self.path} has schema {schema}, this dcfw knows up to {SCHEMA}: "
-                    "update dcfw, or give another path"
-                )
-            return True
-        if application or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise StoreError(
-                f"store {self.path}: this SQLite file belongs to another program: give another path"
-            )
-        return False
+        self._db = open_to_read(self.path) if readonly else open_to_write(self.path)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -238,7 +80,7 @@ class Store:
             try:
                 yield self._db
             except sqlite3.Error as error:
-                raise _explain(error, self.path) from error
+                raise explain(error, self.path) from error
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -312,7 +154,13 @@ class Store:
     # ------------------------------------------------------------------------------------ writing
 
     def finish(
-        self, task: Task, result: Mapping[str, Any], *, seconds: float, started: str | None = None
+        self,
+        task: Task,
+        result: Mapping[str, Any],
+        *,
+        seconds: float,
+        started: str | None = None,
+        versions: Mapping[str, str] | None = None,
     ) -> bool:
         """Store the row of ``task``; when this returns, the row is on the disk.
 
@@ -325,6 +173,8 @@ class Store:
             Time of the row, unless the result has an entry ``seconds`` itself.
         started : str, optional
             When the row was started (ISO 8601); now, by default.
+        versions : mapping, optional
+            Those of the software where the row was computed; of this process, by default.
 
         Returns
         -------
@@ -333,11 +183,11 @@ class Store:
         """
         text = encode_result(task, result)
         seconds = _validate.scalar(result.get("seconds", seconds), "seconds", low=0.0)
-        versions = canonical(software_versions())
+        software = canonical(dict(software_versions() if versions is None else versions))
         with self._writing() as db:
             stored = db.execute(
                 "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*_columns(task), text, versions, started or utc_now(), seconds),
+                (*_columns(task), text, software, started or utc_now(), seconds),
             ).rowcount
             db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
             db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
@@ -496,28 +346,6 @@ class Store:
 def _columns(task: Task) -> tuple[Any, ...]:
     settings = canonical(task.settings)
     return task.key, task.study, task.version, task.dataset, task.method, task.seed, settings
-
-
-def utc_now() -> str:
-    """Return the time as ISO 8601 text in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def encode_result(task: Task, result: Any) -> str:
-    """Return the JSON text of a row's result; raise if it is no dict of JSON values with free names."""
-    if not isinstance(result, Mapping):
-        raise TypeError(f"the row function must return a dict, got {type(result).__name__}")
-    text = canonical(dict(result), "the result", allow_nan=True)
-    clean = json.loads(text)
-    if "seconds" in clean:
-        _validate.scalar(clean["seconds"], "the result's seconds", low=0.0)
-    taken = [name for name in clean if name in RESERVED]
-    taken += [name for name, value in task.settings.items() if name in clean and clean[name] != value]
-    if taken:
-        raise ValueError(
-            f"the result must not change the column(s) {', '.join(taken)} of the task: use other names"
-        )
-    return text
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,61 @@
+"""``import dcfw`` is light: what is heavy is loaded when it is used, and its time is measured by a bench."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dcfw
+
+SOURCE = str(Path(dcfw.__file__).parents[1])
+HEAVY = ("numba", "torch", "matplotlib", "pandas", "rich", "scipy.optimize")
+
+
+def loaded(code, names):
+    """Return which of ``names`` are loaded after ``code`` in a fresh interpreter."""
+    code = f"{code}\nimport sys\nprint(*[name for name in {names!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_check_sees_what_is_loaded():
+    assert loaded("import scipy.optimize", HEAVY) == ["scipy.optimize"]
+
+
+def test_import_dcfw_loads_nothing_heavy():
+    assert loaded("import dcfw", (*HEAVY, "sklearn", "dask", "distributed", "networkx", "joblib")) == []
+
+
+def test_the_catalogue_of_studies_loads_no_study():
+    code = "from dcfw.experiments.catalogue import CATALOGUE"
+    assert loaded(code, (*HEAVY, "joblib", "distributed", "dcfw.experiments.qap", "sklearn")) == []
+
+
+def test_the_bench_of_imports_measures_dcfw_against_numpy(monkeypatch):
+    imports = pytest.importorskip("bench.imports", reason="bench is not part of an installed dcfw")
+    asked = []
+
+    def seconds(statement):
+        asked.append(statement)
+        return {"import numpy": 0.2, "import dcfw": 0.1}.get(statement, 0.8)
+
+    monkeypatch.setattr(imports, "seconds", seconds)
+    (name, ours, peer), (_, first_solve, same_peer) = imports.run(False)
+    assert (ours, peer, first_solve, same_peer) == (0.1, 0.2, 0.8, 0.2)
+    assert "0.50 of import numpy (within the limit 1.5)" in name
+    # Interleaved: each is asked once before any is asked again.
+    assert len(asked) >= 60
+    assert all(len(set(asked[i : i + 3])) == 3 for i in range(0, len(asked), 3))
+
+
+def test_the_bench_of_imports_times_a_fresh_interpreter():
+    imports = pytest.importorskip("bench.imports", reason="bench is not part of an installed dcfw")
+    assert 0.0 < imports.seconds("import json") < 60.0

@@ -1,0 +1,113 @@
+"""Long commands draw a bar with the time left on a terminal, and nothing at all on anything else."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import dcfw
+from dcfw import qap
+from dcfw.progress import Bar
+
+SOURCE = str(Path(dcfw.__file__).parents[1])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_shows_its_title_the_part_done_and_the_time_left():
+    stream = Terminal()
+    with Bar("reading", file=stream) as bar:
+        for done in range(5):
+            bar(done, 4, f"step {done}")
+    assert "reading" in stream.getvalue()
+    assert "left" in stream.getvalue()
+    assert "step 4" in stream.getvalue()
+
+
+def test_a_bar_writes_nothing_to_a_file():
+    stream = io.StringIO()
+    with Bar("reading", file=stream) as bar:
+        bar(1, 2)
+    assert stream.getvalue() == ""
+
+
+def on_a_terminal(arguments, folder):
+    """Run the command with a terminal for its standard error stream; return its output and what it drew."""
+    pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
+    ours, theirs = pty.openpty()
+    drawn = []
+
+    def read():
+        try:
+            while chunk := os.read(ours, 4096):
+                drawn.append(chunk.decode(errors="replace"))
+        except OSError:  # the other end was closed
+            pass
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dcfw", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm", "COLUMNS": "120"},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    reader = threading.Thread(target=read)
+    reader.start()
+    out = process.stdout.read()
+    assert process.wait() == 0, "".join(drawn)
+    process.stdout.close()
+    reader.join()
+    os.close(ours)
+    return out, "".join(drawn)
+
+
+def test_a_search_draws_a_bar_on_a_terminal_and_its_answer_stays_clean(tmp_path):
+    instance = qap.generators.taillard_uniform(20, rng=0)
+    rows = "\n".join(" ".join(map(str, row)) for M in (instance.A, instance.B) for row in M)
+    (tmp_path / "t.dat").write_text(f"20\n{rows}\n")
+    command = ["qap", "t.dat", "--restarts", "5", "--json"]
+    out, drawn = on_a_terminal(command, tmp_path)
+    assert json.loads(out)["starts"] == 5
+    assert "assignments solved" in drawn
+    assert "left" in drawn
+    quiet = subprocess.run(
+        [sys.executable, "-m", "dcfw", *command],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert quiet.stderr == ""
+    assert json.loads(quiet.stdout)["permutation"] == json.loads(out)["permutation"]
+
+
+def test_a_study_draws_its_rows_on_a_terminal(tmp_path):
+    pytest.importorskip("matplotlib", reason="the report draws figures")
+    # Every row but one family's is there already, so that this takes seconds.
+    from dcfw.experiments import Store
+    from dcfw.experiments.catalogue import CATALOGUE
+
+    study = CATALOGUE["inner"].study(full=False)
+    filler = {"value": 0.0, "status": "CONVERGED", "gap": 0.0, "first_gap": 1.0, "dc_gap_high": 0.0, "nit": 1}
+    filler |= {"n_inner": 1, "n_lmo": 1, "n_grad_f": 1, "n_grad_g": 1, "n_fun": 1, "seconds": 0.1}
+    with Store(tmp_path / "s.db") as store:
+        for task in study.tasks:
+            if task.dataset != "alignment":
+                store.finish(task, filler, seconds=0.1)
+    out, drawn = on_a_terminal(["reproduce", "inner", "--n-jobs", "1", "--store", "s.db", "--json"], tmp_path)
+    (done,) = json.loads(out)["studies"]
+    assert (done["done"], done["skipped"]) == (8, 84)
+    assert "8/8" in drawn
+    assert "left" in drawn
+    assert "writing the report" in drawn
+    assert (tmp_path / "dcfw-results" / "inner" / "inner_solvers.png").stat().st_size > 1000
