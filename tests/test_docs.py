@@ -36,6 +36,7 @@ MODULES = {
     "dcfw.align": "align",
     "dcfw.torch": "torch",
     "dcfw.experiments": "experiments",
+    "dcfw.images": "images",
     "dcfw.data": "data",
     "dcfw.fetch": "fetch",
 }

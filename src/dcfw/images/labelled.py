@@ -12,7 +12,14 @@ NAMES = ("digits", "cifar10", "cifar100")
 
 
 class Images(NamedTuple):
-    """Images as bytes, n x channels x height x width, and their classes."""
+    """Images as bytes, n x channels x height x width, and their classes.
+
+    Examples
+    --------
+    >>> from dcfw.images import load
+    >>> load("digits").test_labels[:5]
+    array([2, 3, 4, 5, 6])
+    """
 
     train: np.ndarray
     train_labels: np.ndarray
