@@ -22,7 +22,8 @@ def shell_lines():
     return [line for block in blocks("sh") for line in block.splitlines() if line]
 
 
-def test_the_python_blocks_run_one_after_the_other(capsys):
+def test_the_python_blocks_run_one_after_the_other(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one of them writes a checkpoint
     found = blocks("python")
     assert len(found) >= 3
     namespace = {}
