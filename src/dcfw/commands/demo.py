@@ -54,38 +54,37 @@ def demo(
 
 def _with_progress(lines: list[Any]) -> Iterator[Any]:
     """Yield the outcomes, with a live bar on the standard error stream if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from dcfw.experiments.showcase import outcome
+    from dcfw.progress import Bar
 
     live = sys.stderr.isatty()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not live) as bar:
-        task = bar.add_task("", total=len(lines))
-        for line in lines:
+    with Bar("demo", transient=True) as bar:
+        for done, line in enumerate(lines):
             name = f"{line.problem.key}: {line.method}"
-            bar.update(task, description=name)
+            bar(done, len(lines), name)
 
-            def show(intermediate_result: Any, name: str = name) -> None:
+            def show(intermediate_result: Any, name: str = name, done: int = done) -> None:
                 state = intermediate_result
-                bar.update(task, description=f"{name} (step {state.nit}, gap {state.gap:.1e})")
+                bar(done, len(lines), f"{name} (step {state.nit}, gap {state.gap:.1e})")
 
             yield outcome(line, show if live else None)
-            bar.advance(task)
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
     """Print the rows as one table, a section for each problem."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from dcfw.experiments.showcase_page import ended, interval_text
 
-    table = Table(caption="certified gap: an interval that holds gap_DC; 0 means critical")
-    table.add_column("problem and method", overflow="fold")
-    for name in ("value", "certified gap", "LMO calls", "seconds"):
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    wide = console.width >= 100  # else the method's name needs the room of the seconds
+    caption = "certified gap: an interval that holds gap_DC; 0 means critical"
+    table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1 if wide else 0))
+    table.add_column("problem and method", min_width=24)
+    for name in ("value", "certified gap", "LMO calls", *(["seconds"] if wide else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("ended", no_wrap=True)
     last = None
@@ -99,7 +98,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             str(row["value"]) if isinstance(row["value"], int) else f"{row['value']:.5f}",
             Text(interval_text(row["dc_gap"])),
             "" if row["lmo_calls"] is None else f"{row['lmo_calls']:,}",
-            f"{row['seconds']:.2f}",
+            *([f"{row['seconds']:.2f}"] if wide else []),
             ended(row["status"]),
         )
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    console.print(table)
