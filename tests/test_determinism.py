@@ -50,8 +50,8 @@ def test_restarts_give_the_same_answer_whatever_the_number_of_processes(jobs):
 
 
 TOLERANCE = 1e-8
-"""Stated in docs/promises.md: with other numbers of BLAS threads the values of runs that have converged, or that
-took at most a few dozen steps, agree to this, relatively.  In longer runs rounding may decide which way
+"""Stated in docs/promises.md: with other numbers of BLAS threads the values of runs that have converged, or
+that took at most a few dozen steps, agree to this, relatively.  In longer runs rounding may decide which way
 they go; the certificate of each holds for its own point."""
 
 
