@@ -237,7 +237,11 @@ def draw_inner(rows: list[dict[str, Any]], folder: Path) -> list[str]:
                 ax.plot(
                     np.arange(1, len(values) + 1), values, color=colour, linestyle=style, lw=1.4, label=label
                 )
-            ax.set_yscale("log")
+            low, high = ax.get_ylim()
+            if high > 30.0 * max(low, 1.0):
+                ax.set_yscale("log")
+            else:
+                ax.set_ylim(bottom=0.0)
             ax.set_title(_short(part), fontsize=9.5)
             ax.set_xlabel("epoch")
             ax.grid(True)
@@ -306,7 +310,7 @@ def _readme(
         chosen = [e for e in table if e["part"] == part]
         if chosen:
             lines += _part_lines(part, chosen)
-    lines += _inner_lines(table, drawn)
+    lines += _inner_lines(rows, drawn)
     return "\n".join(lines) + "\n"
 
 
@@ -390,15 +394,25 @@ def _part_lines(part: str, table: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _inner_lines(table: list[dict[str, Any]], drawn: list[str]) -> list[str]:
-    if not any(e["inner_steps"] is not None for e in table):
+def _inner_lines(rows: Iterable[Row], drawn: list[str]) -> list[str]:
+    growing = []
+    for (part, _, method, L, c), runs in groups(rows).items():
+        if method in ("dcfw", "dcfw-paper") and L == 10.0 and c is not None:
+            steps = mean_curve(runs, "inner_steps")
+            kind = "the paper's" if method == "dcfw-paper" else "relative"
+            growing.append(f"| {_short(part)} | {kind} | {c:g} | {steps[0]:.1f} | {steps[-1]:.1f} |")
+    if not growing:
         return []
     lines = [
         "## Inner steps",
         "",
         "The columns “inner steps” above are means of the last epoch over steps and tensors. The paper's "
         "tolerance only decreases, so the least gap that noise has produced so far decides; ours is "
-        "relative to the first gap of each step.",
+        "relative to the first gap of each step. Mean inner steps in the first and last epoch, L = 10:",
+        "",
+        "| part | tolerance | c | first epoch | last epoch |",
+        "| --- | --- | ---: | ---: | ---: |",
+        *growing,
         "",
     ]
     if "inner_steps.png" in drawn:
