@@ -358,6 +358,29 @@ def test_the_compiled_kernel_takes_the_steps_of_the_eager_loop(dtype, n, bounds)
                 torch.testing.assert_close(found.eps, eager.eps, rtol=accuracy, atol=0.0)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e6, 1e30])
+def test_the_compiled_kernel_is_as_accurate_where_gradients_dwarf_the_set(size):
+    from dcfw.torch.inner import sliding_step
+    from dcfw.torch.kernel import compiled_step
+    from dcfw.torch.regions import Interval
+
+    torch.manual_seed(0)
+    x, g = torch.empty(1, 3000).uniform_(-0.01, 0.02), torch.randn(1, 3000)
+    g[:, ::3] *= size  # beside gradients of usual size
+    region = Interval(-0.01, 0.02)
+    # After a step of 1 the gap of the large ones is mere rounding in either, and grows with their size.
+    for steps in (1, 4, 11) if size <= 1e2 else (1,):
+        options = {"steps": steps, "tol": 0.0}
+        eager = sliding_step(x.double(), g.double(), 0.1, region, **options)
+        found = compiled_step(x.double(), g.double(), 0.1, region, **options)
+        torch.testing.assert_close(found.x, eager.x, rtol=0.0, atol=1e-15)
+        for name in ("fw_gap", "dc_gap_low", "dc_gap_high"):
+            torch.testing.assert_close(getattr(found, name), getattr(eager, name), rtol=1e-12, atol=0.0)
+        if steps == 1:  # later signs may differ in single precision
+            single = compiled_step(x, g, 0.1, region, **options)
+            torch.testing.assert_close(single.x.double(), eager.x, rtol=0.0, atol=1e-7)
+
+
 def test_a_gradient_that_is_not_a_number_shows_in_the_compiled_kernel_too():
     x = torch.nn.Parameter(torch.zeros(10))
     x.grad = torch.full((10,), float("nan"))

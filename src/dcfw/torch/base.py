@@ -19,6 +19,8 @@ CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "k-sparse", "spectral", "nu
 ELEMENTWISE = (None, "linf", "box")
 MATRICES = ("spectral", "nuclear")
 SCOPES = ("tensor", "group", "row")
+LARGEST = 3e38
+"""What sizes may be at most: numbers that single precision has."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 CONSTRAINT_DEFAULTS: dict[str, Any] = {
@@ -48,6 +50,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
         defaults["constraint"] = self._register(defaults["constraint"])
+        if not isinstance(params, torch.Tensor):  # for which torch has a message of its own
+            params = _validate.listed(params, "params")
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -128,7 +132,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if not isinstance(group["lr"], torch.Tensor):
             group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0)
         _validate.scalar(group["momentum"], "momentum", low=0.0, high=1.0, open_high=True)
-        _validate.scalar(group["weight_decay"], "weight_decay", low=0.0)
+        _validate.scalar(group["weight_decay"], "weight_decay", low=0.0, high=LARGEST)
+        _validate.flag(group["maximize"], "maximize")
+        if group["k"] is not None:
+            _validate.integer(group["k"], "k", low=1)
         _validate.choice(group["scope"], "scope", SCOPES)
         _validate.choice(group["radius_mode"], "radius_mode", radius.MODES)
         self._check_constraint(group)
@@ -154,11 +161,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 raise ValueError(f"radius=(lower, upper) must have lower < upper, got ({lower:g}, {upper:g})")
             group["radius"] = (lower, upper)
         else:
-            group["radius"] = _validate.scalar(group["radius"], "radius", low=0.0, open_low=True)
-        if name == "k-sparse":
-            if group["k"] is None:
-                raise TypeError("constraint='k-sparse' needs k, the number of nonzeros of a vertex")
-            _validate.integer(group["k"], "k", low=1)
+            group["radius"] = _validate.scalar(
+                group["radius"], "radius", low=0.0, high=LARGEST, open_low=True
+            )
+        if name == "k-sparse" and group["k"] is None:
+            raise TypeError("constraint='k-sparse' needs k, the number of nonzeros of a vertex")
         if own and (group["radius"] != 1.0 or group["radius_mode"] != "absolute"):
             raise ValueError(
                 "radius and radius_mode are not used with a constraint object, which has its own size"
@@ -252,10 +259,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
         """Return the named state of each parameter, zero at first."""
-        for p in params:
-            if name not in self.state[p]:
-                self.state[p][name] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        return [shards.local(self.state[p][name]) for p in params]
+        states = [self.state[p] for p in params]
+        for p, state in zip(params, states, strict=True):
+            if name not in state:
+                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        return [shards.local(state[name]) for state in states]
 
     def _count(self, p: Tensor) -> Tensor:
         """Return the number of the step that is being taken for a parameter, as a tensor on its device."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dcfw import _validate
+from dcfw.torch.base import CONSTRAINTS
 
 
 def param_groups(
@@ -44,7 +45,14 @@ def param_groups(
     >>> [(group["constraint"], len(group["params"])) for group in groups]
     [('spectral', 1), (None, 3)]
     """
-    parameters = list(model.parameters())
+    parameters = _parameters(model)
+    if constraint is not None and not callable(getattr(constraint, "lmo", None)):
+        constraint = _validate.choice(constraint, "constraint", CONSTRAINTS)
+    if vector_constraint is not None and not callable(getattr(vector_constraint, "lmo", None)):
+        vector_constraint = _validate.choice(vector_constraint, "vector_constraint", CONSTRAINTS)
+    for name, size in (("radius", radius), ("vector_radius", vector_radius)):
+        if not isinstance(size, tuple | list):  # the bounds of a box
+            _validate.scalar(size, name, low=0.0, open_low=True)
     weights = [p for p in parameters if p.ndim >= 2]
     vectors = [p for p in parameters if p.ndim < 2]
     groups = [
@@ -55,6 +63,12 @@ def param_groups(
         # All of space has no inner loop and no radius of its own.
         groups[1].update({key: value for key, value in _UNCONSTRAINED.items() if key in options})
     return [group for group in groups if group["params"]]
+
+
+def _parameters(model: Any) -> list[Any]:
+    if isinstance(model, type) or not callable(getattr(model, "parameters", None)):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    return list(model.parameters())
 
 
 _UNCONSTRAINED = {"solver": "auto", "radius_mode": "absolute", "scope": "tensor"}
@@ -91,7 +105,7 @@ def paper_groups(
     """
     return [
         {
-            "params": list(model.parameters()),
+            "params": _parameters(model),
             "lr": 1.0 / _validate.scalar(L, "L", low=0.0, open_low=True),
             "constraint": "linf",
             "radius": _validate.scalar(c, "c", low=0.0, open_low=True),
@@ -100,6 +114,6 @@ def paper_groups(
             "solver": "fw",
             "inner_steps": _validate.integer(inner_steps, "inner_steps", low=1),
             "inner_rule": "paper",
-            "gap": "norm-product" if published else "fw",
+            "gap": "norm-product" if _validate.flag(published, "published") else "fw",
         }
     ]

@@ -25,7 +25,7 @@ import torch
 
 from dcfw import sets
 from dcfw.sets.polar import FEW, schedule
-from dcfw.torch.regions import Region, Tensor, _length, _level, asking_is_free
+from dcfw.torch.regions import Region, Tensor, _length, _lowered, asking_is_free
 
 POWER_STEPS = 16
 """Steps of the power method for the leading singular pair; whatever it finds lies in the nuclear ball."""
@@ -70,8 +70,7 @@ class Nuclear(Region):
 
     def project(self, Z: Tensor) -> Tensor:
         U, sigma, Vt = torch.linalg.svd(Z.reshape(self.shape), full_matrices=False)
-        theta = _level(sigma[None], self.radius, float("inf"))[0]
-        nearest = (U * (sigma - theta).clamp_(min=0.0)) @ Vt
+        nearest = (U * _lowered(sigma[None], self.radius)) @ Vt
         return torch.where(sigma.sum() <= self.radius, Z, nearest.reshape(Z.shape))
 
     def core(self, shape: tuple[int, ...]) -> Any:

@@ -16,7 +16,7 @@ import torch
 from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ELEMENTWISE, ConstrainedOptimizer, Problem
-from dcfw.torch.inner import Step, sliding_step
+from dcfw.torch.inner import Step, frank_wolfe_steps
 from dcfw.torch.regions import UNBOUNDED, Region, Tensor
 
 GAPS = ("fw_gap", "dc_gap_low", "dc_gap_high", "pgm_gap", "inner_steps", "blocks")
@@ -143,10 +143,14 @@ class DCFW(ConstrainedOptimizer):
     ) -> None:
         if L is not None:
             L = _validate.scalar(L, "L", low=0.0, open_low=True)
+            if not math.isfinite(1.0 / L):
+                raise ValueError(f"L must be large enough for lr = 1/L to be finite, got {L:g}")
+            if not isinstance(lr, torch.Tensor):
+                lr = _validate.scalar(lr, "lr", low=0.0)
             if lr not in (0.1, 1.0 / L):
                 raise ValueError(f"lr is 1/L and L={L:g} was given: leave lr out, got {lr!r}")
             lr = 1.0 / L
-        if inner_step != "exact":
+        if not (isinstance(inner_step, str) and inner_step == "exact"):
             raise ValueError(
                 f"inner_step must be 'exact', got {inner_step!r}: open-loop inner steps begin with a step of "
                 "size 1, which throws x_t away"
@@ -212,6 +216,9 @@ class DCFW(ConstrainedOptimizer):
             _validate.choice(group["metric"], "metric", ("adagrad", "adam"))
         if group["sync"] is not None:
             _validate.integer(group["sync"], "sync", low=0)
+        for name in ("nesterov", "compiled", "track_gap"):
+            _validate.flag(group[name], name)
+        _validate.optional_flag(group["foreach"], "foreach")
         if group["nesterov"] and not group["momentum"]:
             raise ValueError("nesterov=True needs momentum > 0")
         if solver == "fw" and group["constraint"] is None:
@@ -236,6 +243,9 @@ class DCFW(ConstrainedOptimizer):
         together = group["foreach"]
         if together is None:
             together = shards.local(params[0]).device.type != "cpu"
+        if simple and not together and _is_plain(group, params):
+            self._descend_one_by_one(group, params)
+            return
         whole = together or (group["scope"] == "group" and not simple)
         for batch in [params] if whole else [[p] for p in params]:
             weights = [shards.local(p) for p in batch]
@@ -250,6 +260,32 @@ class DCFW(ConstrainedOptimizer):
             for problem in self._problems(group, batch, weights, directions, metric):
                 (self._exact if exact else self._frank_wolfe)(group, problem)
 
+    def _descend_one_by_one(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """Take exact steps on intervals in the most usual case, with as little around them as can be."""
+        lr, momentum, nesterov, decay = (
+            group["lr"],
+            group["momentum"],
+            group["nesterov"],
+            group["weight_decay"],
+        )
+        same = group["radius_mode"] == "absolute"  # then the interval does not depend on the shape
+        region: Any = self._region(group, ()) if same else None
+        for p in params:
+            g = p.grad
+            if decay:
+                g = g.add(p, alpha=decay)
+            if momentum:
+                state = self.state[p]
+                buffer = state.get("momentum_buffer")
+                if buffer is None:
+                    (buffer,) = self._buffers([p], "momentum_buffer")
+                buffer.mul_(momentum).add_(g)
+                g = g.add(buffer, alpha=momentum) if nesterov else buffer
+            p.add_(g, alpha=-lr)
+            interval: Any = region if same else self._region(group, tuple(p.shape))
+            if interval is not UNBOUNDED:
+                p.clamp_(interval.lower, interval.upper)
+
     def _directions(
         self, group: dict[str, Any], grads: list[Tensor], buffers: list[Tensor] | None
     ) -> list[Tensor]:
@@ -257,8 +293,11 @@ class DCFW(ConstrainedOptimizer):
         if buffers is None:
             return grads
         momentum = group["momentum"]
-        torch._foreach_mul_(buffers, momentum)
-        torch._foreach_add_(buffers, grads)
+        if len(buffers) == 1:  # a list of one takes three times the overhead of its tensor
+            buffers[0].mul_(momentum).add_(grads[0])
+        else:
+            torch._foreach_mul_(buffers, momentum)
+            torch._foreach_add_(buffers, grads)
         return list(torch._foreach_add(grads, buffers, alpha=momentum)) if group["nesterov"] else buffers
 
     def _metric(
@@ -300,7 +339,7 @@ class DCFW(ConstrainedOptimizer):
                 x = region.project(x)
             state["inside"] = True
         total = self._total(group, problem.parameter)
-        lr, update, memory, sync = group["lr"], sliding_step, None, 0
+        lr, update, memory, sync = group["lr"], frank_wolfe_steps, None, 0
         if group["compiled"] and total is None and not torch.compiler.is_compiling():
             from dcfw.torch import kernel
 
@@ -384,6 +423,19 @@ class DCFW(ConstrainedOptimizer):
         return None if group["scope"] == "row" else shards.total_over(parameter)
 
 
+_ORDINARY = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_plain(group: dict[str, Any], params: list[Tensor]) -> bool:
+    """Tell whether a group has nothing that the short way to an exact step does not know."""
+    return (
+        group["metric"] is None
+        and not group["maximize"]
+        and not isinstance(group["lr"], torch.Tensor)
+        and all(type(p) in _ORDINARY for p in params)
+    )
+
+
 def _descend(
     weights: list[Tensor],
     directions: list[Tensor],
@@ -396,6 +448,8 @@ def _descend(
         directions = list(torch._foreach_div(directions, metric))
     if isinstance(lr, torch.Tensor):  # as a number it would have to be read from the device
         torch._foreach_sub_(weights, torch._foreach_mul(directions, lr))
+    elif len(weights) == 1:
+        weights[0].add_(directions[0], alpha=-lr)
     else:
         torch._foreach_add_(weights, directions, alpha=-lr)
     if regions[0] == UNBOUNDED:
@@ -409,7 +463,7 @@ def _descend(
 
 @functools.cache
 def _compiled_step() -> Any:
-    return torch.compile(sliding_step, dynamic=True)
+    return torch.compile(frank_wolfe_steps, dynamic=True)
 
 
 def _asking(group: dict[str, Any], x: Tensor) -> int:

@@ -121,9 +121,8 @@ class L1(Region):
 
     def project(self, Z: Tensor) -> Tensor:
         size = Z.abs()
-        theta = _level(size, self.radius, float("inf")).clamp(min=0.0)
         inside = size.sum(dim=-1, keepdim=True) <= self.radius
-        return torch.where(inside, Z, torch.copysign((size - theta).clamp_(min=0.0), Z))
+        return torch.where(inside, Z, torch.copysign(_lowered(size, self.radius), Z))
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.L1Ball(shape, self.radius)
@@ -137,9 +136,7 @@ class Simplex(Region):
         return torch.zeros_like(R).scatter_(-1, R.argmin(dim=-1, keepdim=True), self.radius)
 
     def project(self, Z: Tensor) -> Tensor:
-        # A shift by a constant does not move the projection, and avoids cancellation for large Z.
-        Z = Z - Z.amax(dim=-1, keepdim=True)
-        return (Z - _level(Z, self.radius, float("inf"))).clamp_(min=0.0)
+        return _lowered(Z, self.radius)
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.Simplex(shape, self.radius)
@@ -159,7 +156,9 @@ class KSparse(Region):
         budget = self.k * self.radius
         enough = size.clamp(max=self.radius).sum(dim=-1, keepdim=True) <= budget
         theta = torch.where(enough, 0.0, _level(size, budget, self.radius).clamp(min=0.0))
-        return torch.copysign((size - theta).clamp_(0.0, self.radius), Z)
+        size = (size - theta).clamp_(0.0, self.radius)
+        excess = size.sum(dim=-1, keepdim=True) / budget  # by rounding, where Z is large
+        return torch.copysign(size / excess.clamp_(min=1.0), Z)
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.KSparse(shape, self.k, self.radius)
@@ -192,6 +191,13 @@ def _length(R: Tensor) -> Tensor:
     tiny = torch.finfo(R.dtype).tiny
     largest = R.abs().amax(dim=-1, keepdim=True).clamp_(min=tiny)
     return torch.linalg.vector_norm(R / largest, dim=-1, keepdim=True).mul_(largest).clamp_(min=tiny)
+
+
+def _lowered(a: Tensor, budget: float) -> Tensor:
+    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
+    # A shift by a constant changes nothing, and avoids cancellation where a is large.
+    a = a - a.amax(dim=-1, keepdim=True)
+    return (a - _level(a, budget, float("inf"))).clamp_(min=0.0)
 
 
 def _level(a: Tensor, budget: float, cap: float) -> Tensor:
