@@ -249,21 +249,21 @@ def test_names_resolve_to_rules_and_rules_to_themselves():
 
 
 @pytest.mark.parametrize(
-    ("rule", "error", "match"),
+    ("make", "error", "match"),
     [
-        (steps.Short(L=-1.0), ValueError, "L must be"),
-        (steps.Short(L="big"), TypeError, "L must be a real number"),
-        (steps.Backtracking(L=0.0), ValueError, r"L must be a number in \(0"),
-        (steps.Backtracking(grow=1.0), ValueError, "grow must be"),
-        (steps.Backtracking(shrink=0.0), ValueError, "shrink must be"),
-        (steps.Backtracking(cap=0), ValueError, "cap must be"),
-        (steps.Exact(accuracy=-1.0), ValueError, "accuracy must be"),
-        (steps.Exact(evaluations=0), ValueError, "evaluations must be"),
+        (lambda: steps.Short(L=-1.0), ValueError, "L must be"),
+        (lambda: steps.Short(L="big"), TypeError, "L must be a real number"),
+        (lambda: steps.Backtracking(L=0.0), ValueError, r"L must be a number in \(0"),
+        (lambda: steps.Backtracking(grow=1.0), ValueError, "grow must be"),
+        (lambda: steps.Backtracking(shrink=0.0), ValueError, "shrink must be"),
+        (lambda: steps.Backtracking(cap=0), ValueError, "cap must be"),
+        (lambda: steps.Exact(accuracy=-1.0), ValueError, "accuracy must be"),
+        (lambda: steps.Exact(evaluations=0), ValueError, "evaluations must be"),
     ],
 )
-def test_bad_parameters_of_rules_are_refused_by_name(rule, error, match):
+def test_bad_parameters_of_rules_are_refused_by_name(make, error, match):
     with pytest.raises(error, match=match):
-        dcfw.minimize(functions.SquaredNorm(), sets.Simplex(2), step=rule)
+        make()
 
 
 def test_a_short_step_without_a_constant_says_what_to_do():

@@ -17,6 +17,7 @@ Array = Any
 
 _NAMESPACES: dict[tuple[type, ...], Any] = {}
 _EPS: dict[Any, float] = {}
+_SAFE_SQUARE: dict[Any, float] = {}
 
 
 def namespace(*arrays: Array) -> Any:
@@ -50,15 +51,24 @@ def norm2(a: Array) -> float:
 
 
 def norm(a: Array) -> float:
-    """Return the Euclidean (Frobenius) norm of ``a``, safe against overflow in the squares."""
-    square = norm2(a)
-    if math.isfinite(square) and square > 1e-200:
+    """Return the Euclidean (Frobenius) norm of ``a``, safe against overflow and underflow in the squares."""
+    with np.errstate(over="ignore"):  # what overflows is computed again
+        square = norm2(a)
+    if math.isfinite(square) and square > _safe_square(a):
         return math.sqrt(square)
     xp = namespace(a)
     largest = float(xp.max(xp.abs(a))) if math.prod(a.shape) else 0.0
     if largest == 0.0 or not math.isfinite(largest):
         return largest
     return largest * math.sqrt(norm2(a / largest))
+
+
+def _safe_square(a: Array) -> float:
+    """Return the sum of squares below which digits are lost to underflow (1e-31 in single precision)."""
+    key = (type(a), a.dtype)
+    if key not in _SAFE_SQUARE:
+        _SAFE_SQUARE[key] = float(namespace(a).finfo(a.dtype).smallest_normal) / eps_of(a)
+    return _SAFE_SQUARE[key]
 
 
 def to_numpy(a: Array) -> np.ndarray:

@@ -151,8 +151,9 @@ def minimize(
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     generator = _validate.generator(rng)
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
-    if not callable(inner):
+    if not callable(inner) or isinstance(inner, type):  # an inner solver of a user's own is a function
         inner = _validate.choice(inner, "inner", INNER)
+    lazy = _validate.flag(lazy, "lazy")
     if inner not in ("auto", "fw") and isinstance(solver, FWK | FWM | SFW):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
@@ -220,6 +221,9 @@ def minimize(
             result = run.result(stop.status, stop.detail)
         except KeyboardInterrupt:
             result = run.result(Status.INTERRUPTED)
+        except Exception as error:
+            run.tell(error)
+            raise
         result.method = solver.name
         result.split = split
         result.conditional = result.get("conditional", conditional)
@@ -317,12 +321,7 @@ def _need_gradient(phi: Function, solver: Method) -> None:
 
 
 def check_domain(domain: Any) -> None:
-    missing = [verb for verb in ("lmo", "contains", "start") if not callable(getattr(domain, verb, None))]
-    if missing:
-        raise TypeError(
-            f"domain must have the methods lmo(G), contains(x) and start(); {type(domain).__name__} lacks "
-            + ", ".join(missing)
-        )
+    _validate.domain(domain)
 
 
 def starting_point(x0: Any, domain: Any, phi: Function) -> Array:

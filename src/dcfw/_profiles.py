@@ -39,6 +39,8 @@ def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray,
     >>> profile["fw"][0].tolist(), profile["fw"][1].tolist(), profile["dcfw"][1].tolist()
     ([1.0, 2.0], [0.5, 1.0], [0.5, 0.5])
     """
+    if not isinstance(costs, Mapping):
+        raise TypeError(f"costs must be a dictionary by method, got {type(costs).__name__}")
     values = method_table(costs, ndim=1)
     for method, cost in values.items():
         if np.any(cost <= 0):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +31,16 @@ def scalar(
 ) -> float:
     """Return ``value`` as a float inside the given bounds."""
     zero_dimensional = getattr(value, "shape", None) == () and not isinstance(value, np.generic)
+    if isinstance(value, np.ndarray):  # float() would read the text "1.0" in an array as a number
+        zero_dimensional = zero_dimensional and value.dtype.kind in "iuf"
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) or zero_dimensional):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that fits into a float, got one beyond 1e308") from None
+    except (TypeError, ValueError):  # an array of another library that holds no real number
+        raise TypeError(f"{name} must be a real number, got {value!r:.40}") from None
     left, right = ("(" if open_low else "["), (")" if open_high else "]")
     ok = not math.isnan(number) and (allow_inf or math.isfinite(number))
     ok = ok and (number > low if open_low else number >= low)
@@ -52,6 +61,42 @@ def integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> 
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    """Return ``value`` as a bool; texts such as "no", which Python counts as true, are refused."""
+    if isinstance(value, bool | np.bool_) or (isinstance(value, numbers.Integral) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {value!r:.40}")
+
+
+def optional_flag(value: Any, name: str) -> bool | None:
+    """Return ``value`` as a bool, or None if that is what it is."""
+    return None if value is None else flag(value, name)
+
+
+def function(value: Any, name: str) -> Any:
+    """Return ``value`` if it can be called."""
+    if not callable(value):
+        raise TypeError(f"{name} must be callable, got {type(value).__name__}")
+    return value
+
+
+def text(value: Any, name: str) -> str:
+    """Return ``value`` if it is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+    return value
+
+
+def path(value: Any, name: str = "path") -> Path:
+    """Return ``value`` as a path with ``~`` for the home folder left as it is."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a path (a string or a pathlib.Path), got {type(value).__name__}")
+    result = Path(value)
+    if "\0" in str(result):
+        raise ValueError(f"{name} must be a path, got one with a zero byte: {str(result)!r:.60}")
+    return result
+
+
 def shape(value: Any, name: str = "shape", *, ndim: int | None = None) -> tuple[int, ...]:
     """Return ``value`` (an int means a vector) as a tuple of positive ints."""
     sizes = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
@@ -65,16 +110,8 @@ def shape(value: Any, name: str = "shape", *, ndim: int | None = None) -> tuple[
     return result
 
 
-def array(
-    value: Any,
-    name: str,
-    *,
-    shape: tuple[int, ...] | None = None,
-    ndim: int | None = None,
-    allow_inf: bool = False,
-    floating: bool = True,
-) -> Array:
-    """Return ``value`` as a real array (of its own backend; lists become NumPy) without NaN or Inf."""
+def numeric(value: Any, name: str) -> Array:
+    """Return ``value`` as an array of real numbers (of its own backend; lists become NumPy)."""
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
             raise ValueError(f"{name} has masked entries; fill them first, for example {name}.filled(0)")
@@ -88,6 +125,30 @@ def array(
         value = np.asarray(value)
         if value.dtype.kind not in "biuf":
             raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        return value
+    try:
+        xp = namespace(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an array (NumPy, PyTorch, JAX, CuPy), got {type(value).__name__}"
+        ) from None
+    if xp.isdtype(value.dtype, "complex floating"):
+        raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+    return value
+
+
+def array(
+    value: Any,
+    name: str,
+    *,
+    shape: tuple[int, ...] | None = None,
+    ndim: int | None = None,
+    allow_inf: bool = False,
+    floating: bool = True,
+) -> Array:
+    """Return ``value`` as a real array (of its own backend; lists become NumPy) without NaN or Inf."""
+    value = numeric(value, name)
+    if isinstance(value, np.ndarray):
         if floating and (value.dtype.kind != "f" or value.dtype.itemsize < 4):
             value = value.astype(np.float64)
         if not value.dtype.isnative:
@@ -95,14 +156,7 @@ def array(
         finite = np.isfinite(value) if not allow_inf else ~np.isnan(value)
         all_finite = bool(finite.all())
     else:
-        try:
-            xp = namespace(value)
-        except TypeError:
-            raise TypeError(
-                f"{name} must be an array (NumPy, PyTorch, JAX, CuPy), got {type(value).__name__}"
-            ) from None
-        if xp.isdtype(value.dtype, "complex floating"):
-            raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+        xp = namespace(value)
         if floating and not xp.isdtype(value.dtype, "real floating"):
             value = xp.astype(value, xp.float64)
         all_finite = True
@@ -118,6 +172,13 @@ def array(
         kind = "NaN" if allow_inf else "NaN or Inf"
         raise ValueError(f"{name} has {kind} entries (the first at {first}); all must be finite numbers")
     return value
+
+
+def observed(value: Any, name: str) -> np.ndarray:
+    """Return ``value`` as a float array in which NaN stands for what is not known; Inf is refused."""
+    entries = np.asarray(to_numpy(numeric(value, name)), dtype=np.float64)
+    array(np.where(np.isnan(entries), 0.0, entries), name)  # refuses Inf
+    return entries
 
 
 def sparse(value: Any, name: str, form: str = "csr") -> Any:
@@ -166,6 +227,38 @@ def choice(value: Any, name: str, options: Iterable[str]) -> str:
     hint = f"; did you mean {near[0]!r}?" if near else ""
     error = ValueError if isinstance(value, str) else TypeError
     raise error(f"{name} must be one of {listed}, got {value!r}{hint}")
+
+
+def domain(value: Any, name: str = "domain") -> Any:
+    """Return ``value`` if it has what every method asks of a set."""
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be a set, not its class: write {value.__name__}(...)")
+    missing = [verb for verb in ("lmo", "contains", "start") if not callable(getattr(value, verb, None))]
+    if missing:
+        raise TypeError(
+            f"{name} must have the methods lmo(G), contains(x) and start(); {type(value).__name__} lacks "
+            + ", ".join(missing)
+        )
+    return value
+
+
+def listed(value: Any, name: str) -> list[Any]:
+    """Return the entries of a collection; a text is none."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list or another collection, got {type(value).__name__}")
+    return list(value)
+
+
+def float_type(value: Any, name: str = "dtype") -> np.dtype[Any]:
+    """Return ``value`` as a NumPy dtype, float32 or float64."""
+    try:
+        usable = value is not None and not isinstance(value, tuple | list | dict)
+        dtype: np.dtype[Any] | None = np.dtype(value) if usable else None
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype not in (np.float32, np.float64):
+        raise ValueError(f"{name} must be float32 or float64, got {value!r:.40}")
+    return dtype
 
 
 def generator(rng: Any) -> np.random.Generator:

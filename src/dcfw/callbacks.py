@@ -10,6 +10,8 @@ import sys
 import time
 from typing import Any, TextIO
 
+from dcfw import _validate
+
 
 class progress:
     """A one-line progress report on a terminal: outer step, value, gap, LMO calls, seconds.
@@ -32,7 +34,9 @@ class progress:
     """
 
     def __init__(self, every: float = 0.2, file: TextIO | None = None) -> None:
-        self.every = every
+        self.every = _validate.scalar(every, "every", low=0.0, allow_inf=True)
+        if file is not None and not callable(getattr(file, "write", None)):
+            raise TypeError(f"file must be a text stream with a method write, got {type(file).__name__}")
         self.file = file
         self._next = 0.0
 
@@ -61,7 +65,7 @@ class target:
     """
 
     def __init__(self, value: float) -> None:
-        self.value = value
+        self.value = _validate.scalar(value, "value", allow_inf=True)
 
     def __call__(self, intermediate_result: Any) -> None:
         if intermediate_result.fun <= self.value:

@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+from dcfw import _validate
+
 VARIABLE = "DCFW_DATA"
 """The environment variable that names the data folder."""
 
@@ -59,7 +61,7 @@ def find(relative: str | os.PathLike[str]) -> Path:
         ...
     FileNotFoundError: ...
     """
-    relative = Path(relative)
+    relative = _validate.path(relative, "relative")
     if relative.is_absolute() or ".." in relative.parts:
         raise ValueError(f"relative must be a path inside a data folder, got {str(relative)!r}")
     folders = list(dict.fromkeys([data_folder(), cache_folder()]))

@@ -107,12 +107,17 @@ def fetch_qaplib(
     >>> fetch_qaplib()  # doctest: +SKIP
     PosixPath('/home/me/.cache/dcfw/qaplib')
     """
-    target = data.data_folder() / "qaplib" if folder is None else Path(folder).expanduser()
-    timeout = _validate.scalar(timeout, "timeout", low=0.0, open_low=True)
+    target = (
+        data.data_folder() / "qaplib" if folder is None else _validate.path(folder, "folder").expanduser()
+    )
+    timeout = _validate.scalar(timeout, "timeout", low=0.0, high=1e6, open_low=True)
+    allow_local = _validate.flag(allow_local, "allow_local")
+    if progress is not None:
+        _validate.function(progress, "progress")
     if url is None:
         mirrors: tuple[tuple[str, str], ...] = QAPLIB_MIRRORS
     else:
-        base = url.rstrip("/") + "/"
+        base = _validate.text(url, "url").rstrip("/") + "/"
         mirrors = ((base + "data.d/qapdata.tar.gz", base + "soln.d/qapsoln.tar.gz"),)
     for addresses in mirrors:
         for address in addresses:
@@ -171,6 +176,8 @@ def checksum(text: bytes) -> str | None:
     >>> checksum(b"2\\n 0 1") == checksum(b" 2 0 01 ")
     True
     """
+    if not isinstance(text, bytes | bytearray):
+        raise TypeError(f"text must be bytes, got {type(text).__name__}")
     try:
         numbers = [int(token) for token in text.split()]
     except ValueError:
@@ -287,6 +294,9 @@ def _is_solution(text: bytes) -> bool:
 
 def write_file(file: Path, content: bytes) -> None:
     """Write ``content`` to ``file`` so that the file is never seen half written."""
+    file = _validate.path(file, "file")
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"content must be bytes, got {type(content).__name__}")
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "wb") as out:

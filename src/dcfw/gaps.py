@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dcfw import _validate, splits
 from dcfw._arrays import Array, inner, norm2
 from dcfw.functions.base import Function, as_function
@@ -70,7 +72,7 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     0.25
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", domain)
+    x = _validate.point(x, "x", _validate.domain(domain))
     run = _run(phi, domain, x)
     _, gap = run.lmo(phi.grad(x), x)
     return gap
@@ -105,7 +107,7 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
     dc = splits.choose(as_function(objective, "objective"), domain)
     if isinstance(dc, splits.Auto):
         raise ValueError("objective must have a known L: gap_DC depends on it, and L='auto' is the solver's")
-    x = _validate.point(x, "x", domain)
+    x = _validate.point(x, "x", _validate.domain(domain))
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))
     u = dc.g.linearise(x)
@@ -134,9 +136,12 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     0.125
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", domain)
+    x = _validate.point(x, "x", _validate.domain(domain))
     L = _lipschitz(phi, L)
-    target = x - phi.grad(x) / L
+    with np.errstate(over="ignore"):
+        target = x - phi.grad(x) / L
+    if not math.isfinite(norm2(target)):
+        raise ValueError(f"L must be large enough for the point x - grad phi(x)/L to be finite, got {L:g}")
     if hasattr(domain, "project"):
         nearest = domain.project(target)
     else:
@@ -160,8 +165,9 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     0.125
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", domain)
+    x = _validate.point(x, "x", _validate.domain(domain))
     L = _lipschitz(phi, L)
+    accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, high=1.0)
     smooth = phi.lipschitz
     if hasattr(domain, "project") and smooth is not None:
         y = _proximal_point(phi, domain, x, L, smooth + L, accuracy)

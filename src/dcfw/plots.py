@@ -91,7 +91,7 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
     y = _validate.choice(y, "y", ("gap", "fun", "excess", "dc_gap", *_others(("gap", "fun"))))
     x = _validate.choice(x, "x", History.columns)
     floor = style.pop("floor", None)
-    ax = _axes() if ax is None else ax
+    ax = _axes(ax)
     first = not ax.has_data()
     across, values = history[x], _values(history, y, floor)
     if y in LOGARITHMIC:
@@ -152,7 +152,8 @@ def compare(
     """
     named = _named(results)
     floor = min(float(np.nanmin(_history(result)["fun"])) for result in named.values())
-    ax = _axes() if ax is None else ax
+    ax = _axes(ax)
+    legend = _validate.flag(legend, "legend")
     widest: list[np.ndarray] = []
     for place, (name, result) in enumerate(named.items()):
         look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)], **style}
@@ -198,7 +199,10 @@ def performance_profile(
     ['fw', 'dcfw']
     """
     profiles = _profiles.performance_profile(costs)
-    ax = _axes() if ax is None else ax
+    ax = _axes(ax)
+    legend = _validate.flag(legend, "legend")
+    if styles is not None and not isinstance(styles, Mapping):
+        raise TypeError(f"styles must be a dictionary by method, got {type(styles).__name__}")
     reach = 2.0
     for place, (method, (tau, rho)) in enumerate(profiles.items()):
         usual = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)])
@@ -243,6 +247,8 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     history = _history(result)
     if figure is None:
         figure = _pyplot().figure(figsize=(9.0, 6.4))
+    elif not hasattr(figure, "set_layout_engine"):
+        raise TypeError(f"figure must be a Matplotlib figure, got {type(figure).__name__}")
     figure.set_layout_engine("constrained")
     (gap, value), (certificate, cost) = figure.subplots(2, 2)
     plot(result, gap, y="gap", x="n_lmo")
@@ -269,14 +275,19 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _axes() -> Any:
-    return _pyplot().subplots(layout="constrained")[1]
+def _axes(ax: Any) -> Any:
+    """Return the axes to draw into, new ones if none are given."""
+    if ax is None:
+        return _pyplot().subplots(layout="constrained")[1]
+    if not hasattr(ax, "has_data"):
+        raise TypeError(f"ax must be Matplotlib axes, got {type(ax).__name__}")
+    return ax
 
 
 def _history(result: Any) -> History:
     history = result.get("history") if isinstance(result, Mapping) else None
     if not isinstance(history, History):
-        raise TypeError(f"a result of dcfw.minimize is needed, got {type(result).__name__}")
+        raise TypeError(f"result: a result of dcfw.minimize is needed, got {type(result).__name__}")
     if not len(history):
         raise ValueError("the result has no history: its run ended before the first gap was known")
     return history
@@ -294,7 +305,7 @@ def _named(results: Any) -> dict[str, Result]:
         named = dict(results)
     else:
         named = {}
-        for result in results:
+        for result in _validate.listed(results, "results"):
             _history(result)
             base = name = f"{result.get('method', 'run')}, {result.get('split', '')}".rstrip(", ")
             count = 1

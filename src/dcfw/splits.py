@@ -29,7 +29,7 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function
+from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function, gradient
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.sets.atoms import Atom
@@ -54,7 +54,7 @@ class Remainder(Function):
         return 0.5 * self.L * norm2(x) - self.phi.value(x)
 
     def grad(self, x: Array) -> Array:
-        return self.L * x - self.phi.grad(x)
+        return self.L * x - gradient(self.phi, x)
 
     def grad_at(self, atom: Atom) -> Array:
         return self.L * atom.dense() - self.phi.grad_at(atom)
@@ -70,6 +70,9 @@ class Remainder(Function):
         return Linearisation(
             0.5 * self.L * norm2(x) - value, self.L * x - slope, unique and self.phi.differentiable
         )
+
+    def template(self) -> Array | None:
+        return self.phi.template()
 
     def __repr__(self) -> str:
         return f"SquaredNorm({self.L:g}) - {self.phi!r}"
@@ -224,6 +227,8 @@ def spectral(phi: Any, domain: Any = None) -> DC:
     """
     from dcfw import _spectral
 
+    if domain is not None:
+        _validate.domain(domain)
     return _spectral.split(_quadratic(phi, "spectral"), domain)
 
 
@@ -261,6 +266,8 @@ def best(phi: Any, domain: Any = None) -> DC:
     'spectral'
     """
     phi = as_function(phi, "phi")
+    if domain is not None:
+        _validate.domain(domain)
     if phi.convex:
         return DC(phi, Zero(), name="convex (g = 0)")
     if isinstance(phi, WeaklyConcave):
@@ -281,6 +288,9 @@ def best(phi: Any, domain: Any = None) -> DC:
 
 def choose(phi: Function, domain: Any = None) -> DC:
     """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`."""
+    if domain is not None:
+        _validate.domain(domain)
+    phi = as_function(phi, "phi")
     return phi if isinstance(phi, DC) else best(phi, domain)
 
 

@@ -106,9 +106,11 @@ class Exact:
     accuracy: float = 1e-4
     evaluations: int = 40
 
-    def bind(self, f: Function, domain: Any) -> Step:
+    def __post_init__(self) -> None:
         _validate.scalar(self.accuracy, "accuracy", low=0.0)
         _validate.integer(self.evaluations, "evaluations", low=1)
+
+    def bind(self, f: Function, domain: Any) -> Step:
         return self._step
 
     def _step(self, segment: Segment) -> float:
@@ -133,6 +135,10 @@ class Short:
     """
 
     L: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.L is not None:
+            _validate.scalar(self.L, "L", low=0.0)
 
     def bind(self, f: Function, domain: Any) -> Step:
         L = self.L if self.L is not None else f.lipschitz
@@ -164,6 +170,9 @@ class Scaled:
 
     C: float
 
+    def __post_init__(self) -> None:
+        _validate.scalar(self.C, "C", low=0.0, allow_inf=True)
+
     def bind(self, f: Function, domain: Any) -> Step:
         return lambda segment: min(segment.gap / self.C, 1.0) if segment.gap < self.C else 1.0
 
@@ -190,12 +199,14 @@ class Backtracking:
     shrink: float = 0.5
     cap: int = 30
 
-    def bind(self, f: Function, domain: Any) -> Step:
+    def __post_init__(self) -> None:
         _validate.scalar(self.grow, "grow", low=1.0, open_low=True)
         _validate.scalar(self.shrink, "shrink", low=0.0, high=1.0, open_low=True)
         _validate.integer(self.cap, "cap", low=1)
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
+
+    def bind(self, f: Function, domain: Any) -> Step:
         return _Search(self)
 
 
@@ -213,7 +224,7 @@ class _Search:
             return 1.0
         L = first_estimate(segment) if self.L is None else self.L
         trials = 0
-        while trials < rule.cap:
+        while trials < rule.cap and math.isfinite(L):  # with NaN among the values no test would ever pass
             length = L * norm2
             eta = gap / length if length > gap else 1.0
             if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:

@@ -65,7 +65,9 @@ def read_dictionary(
     ...     read_dictionary(file)
     [('cat', 'chat'), ('New York', 'New York'), ('cat', 'chatte')]
     """
-    path = Path(path)
+    path = _validate.path(path)
+    if columns is not None:
+        columns = [_validate.text(column, "columns") for column in _validate.listed(columns, "columns")]
     lines = _lines(path)
     if not lines:
         raise ValueError(f"{path} is empty; expected two words on each line")
@@ -143,10 +145,14 @@ def pairs(
     >>> found.source, found.target, found.missing
     (array([1, 0]), array([0, 2]), {'source': 0, 'target': 1})
     """
+    one_per_source = _validate.flag(one_per_source, "one_per_source")
     row_of_source, row_of_target = (
-        {word: row for row, word in enumerate(getattr(vectors, "words", vectors))}
-        for vectors in (source, target)
+        {word: row for row, word in enumerate(_validate.listed(getattr(vectors, "words", vectors), name))}
+        for vectors, name in ((source, "source"), (target, "target"))
     )
+    dictionary = _validate.listed(dictionary, "dictionary")
+    if not all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in dictionary):
+        raise ValueError("dictionary must hold pairs of words (source, target)")
     missing = {"source": 0, "target": 0}
     found: list[tuple[int, int]] = []
     taken: set[int] = set()

@@ -114,6 +114,9 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         from dcfw.align.solver import align
 
         max_iter = _validate.integer(self.max_iter, "max_iter", low=1)
+        tol = _validate.scalar(self.tol, "tol", low=0.0, high=1.0)
+        for name in ("centre", "unit_rows"):
+            _validate.flag(getattr(self, name), name)
         factor = _validate.scalar(self.target_scale, "target_scale", low=0.0, open_low=True)
         source = validate_data(self, X, dtype=_FLOATS)
         target = self._target(y, source)
@@ -134,7 +137,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             lam=self.lam,
             method=self.method,
             tol=0.0,
-            rtol=self.tol,
+            rtol=tol,
             maxiter=max_iter,
             max_lmo=max_iter,
         )

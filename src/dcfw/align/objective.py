@@ -78,6 +78,7 @@ class MaskedLeastSquares(Function):
         passes: float = PASSES,
     ) -> None:
         product = _validate.choice(product, "product", PRODUCTS)
+        passes = _validate.scalar(passes, "passes", low=0.0, allow_inf=True)
         data = Observations(E1, Y, mask, dtype)
         if product == "auto":
             product = choose(data, passes)

@@ -18,6 +18,8 @@ from dcfw._arrays import Array, is_numpy, namespace
 
 BLOCK_BYTES = 64 * 2**20
 """About how much memory a block of words takes."""
+LARGEST = {4: 1e15, 8: 1e150}
+"""What entries may be at most, by the bytes of a number: sums of their squares must not overflow."""
 
 
 class Block(NamedTuple):
@@ -83,10 +85,7 @@ class Observations:
             xp = namespace(self.E1)
             return xp.float64 if not xp.isdtype(self.E1.dtype, "real floating") else self.E1.dtype
         if asked is not None:
-            dtype = np.dtype(asked)
-            if dtype not in (np.float32, np.float64):
-                raise ValueError(f"dtype must be float32 or float64, got {dtype}")
-            return dtype
+            return _validate.float_type(asked)
         single = self.E1.dtype == np.float32 and self.Y.dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
@@ -152,9 +151,16 @@ class Observations:
 def _matrix(values: Any, name: str) -> Array:
     """Return a two-dimensional array of real numbers, without looking at all of them."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be a masked array; pass {name}.data and mask=~{name}.mask")
+        if np.ma.is_masked(values):
+            raise TypeError(f"{name} must not be a masked array; pass {name}.data and mask=~{name}.mask")
+        values = values.data
+    if hasattr(values, "nnz"):
+        raise TypeError(f"{name} must be an ordinary array, got a sparse one; {name}.toarray() is one")
     if not (hasattr(values, "shape") and hasattr(values, "dtype")):
-        values = np.asarray(values)
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if len(values.shape) != 2:
         raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(values.shape)}")
     if is_numpy(values) and values.dtype.kind not in "biuf":
@@ -168,3 +174,6 @@ def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> None:
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         what = "observed entries that are" if name == "Y" else "entries that are"
         raise ValueError(f"{name} has {what} NaN or Inf (the first at {(row, column + offset)})")
+    largest = float(np.max(np.abs(values), initial=0.0, where=where))
+    if largest > LARGEST[values.dtype.itemsize]:
+        raise ValueError(f"{name} has entries of size {largest:.1g}, whose squares may overflow: rescale it")

@@ -14,6 +14,7 @@ all candidates y and so does not matter for their order.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,11 @@ def unit_rows(matrix: Array) -> Array:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not np.isfinite(norms).all():  # the squares of huge numbers overflow: scale the rows first
+        largest = np.abs(matrix).max(axis=1, keepdims=True)
+        return unit_rows(matrix / np.where(largest > 0.0, largest, 1.0))
     return matrix / np.where(norms > 0.0, norms, 1.0)
 
 
@@ -52,16 +57,15 @@ def mean_cosine(source: Any, target: Any) -> float:
     1.0
     """
     source = _validate.array(source, "source", ndim=2)
-    target = np.asarray(target, dtype=source.dtype)
+    target = _validate.observed(target, "target").astype(source.dtype)
     if source.shape != target.shape:
         raise ValueError(f"target must have the shape of source, {source.shape}, got {target.shape}")
     seen = ~np.isnan(target)
-    a, b = np.where(seen, source, 0.0), np.where(seen, target, 0.0)
-    product = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    counts = product > 0.0
+    a, b = (unit_rows(np.where(seen, values, 0.0)) for values in (source, target))
+    counts = a.any(axis=1) & b.any(axis=1)
     if not counts.any():
         return float("nan")
-    return float(np.mean(np.einsum("ij,ij->i", a, b)[counts] / product[counts]))
+    return float(np.mean(np.einsum("ij,ij->i", a, b)[counts]))
 
 
 def precision_at(
@@ -113,7 +117,18 @@ def precision_at(
             "map the source first"
         )
     method = _validate.choice(method, "method", METHODS)
-    wanted = [_validate.integer(n, "k", low=1) for n in ((k,) if isinstance(k, int) else k)]
+    ks = [k] if isinstance(k, numbers.Number) else _validate.listed(k, "k")
+    wanted = [_validate.integer(n, "k", low=1) for n in ks]
+    if not wanted:
+        raise ValueError("k must name at least one number of words")
+    neighbours = _validate.integer(neighbours, "neighbours", low=1)
+    # A matrix with a row for each pair would be read as its first two rows.
+    if isinstance(pairs, np.ndarray):
+        two = pairs.ndim == 2 and len(pairs) == 2 and not np.ma.is_masked(pairs)
+    else:
+        two = isinstance(pairs, tuple | list) and len(pairs) >= 2
+    if not two:
+        raise TypeError("pairs must be (source rows, target rows), two lists of integers of equal length")
     rows, columns = _indices(pairs[0], "source", len(source)), _indices(pairs[1], "target", len(target))
     if rows.shape != columns.shape or not rows.size:
         raise ValueError(
@@ -122,7 +137,7 @@ def precision_at(
     source, target = unit_rows(source), unit_rows(target)
     penalty = np.zeros(len(target), dtype=target.dtype)
     if method == "csls":
-        penalty = _neighbourhood(target, source, _validate.integer(neighbours, "neighbours", low=1)) / 2.0
+        penalty = _neighbourhood(target, source, neighbours) / 2.0
     ranks = _ranks(source, target, rows, columns, penalty)
     return {n: float(np.mean(ranks < n)) for n in wanted}
 

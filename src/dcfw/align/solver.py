@@ -11,12 +11,13 @@ a gradient of the loss at it.  The nearest orthogonal matrix to the solution is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dcfw import _validate
-from dcfw._arrays import Array
+from dcfw._arrays import Array, is_numpy
 from dcfw._minimize import minimize
 from dcfw.align.nuclear import PolarNuclearNorm
 from dcfw.align.objective import MaskedLeastSquares
@@ -144,6 +145,8 @@ def align(
 
 def _solver(method: Any, f: MaskedLeastSquares, protocol: str | None) -> Any:
     """Return the method with the constants of this problem."""
+    if not isinstance(method, str):
+        return method
     if method == "fw-k":
         return FWK(C=f.published_constants[0] if protocol == "published" else f.curvature)
     if method == "fw-m" and protocol == "published":
@@ -153,8 +156,10 @@ def _solver(method: Any, f: MaskedLeastSquares, protocol: str | None) -> Any:
 
 def _passes(method: Any, maxiter: Any, max_lmo: Any) -> float:
     """Return how many gradients to expect: the usual number, unless a budget is lower."""
-    budgets = [max_lmo] if method in ("dcfw", "boosted") else [max_lmo, maxiter]
-    return min([PASSES, *(b for b in budgets if isinstance(b, int | float) and not math.isnan(b))])
+    outer = isinstance(method, str) and method in ("dcfw", "boosted")
+    budgets = [max_lmo] if outer else [max_lmo, maxiter]
+    # Budgets are checked later, where they are used; what is no budget is no number of passes either.
+    return min([PASSES, *(float(min(b, PASSES)) for b in budgets if isinstance(b, int | float) and b >= 0)])
 
 
 def nearest_rotation(X: Array) -> Array:
@@ -169,4 +174,7 @@ def nearest_rotation(X: Array) -> Array:
     array([[ 0.,  1.],
            [-1.,  0.]])
     """
-    return polar_factor(_validate.array(X, "X", ndim=2))
+    X = _validate.array(X, "X", ndim=2)
+    if is_numpy(X) and X.dtype.itemsize > 8:  # LAPACK has no extended precision
+        X = X.astype(np.float64)
+    return polar_factor(X)

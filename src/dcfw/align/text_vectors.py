@@ -167,7 +167,9 @@ def _is_sound(numbers: str, dtype: Any) -> bool:
 
 def _complaint(numbers: str, dtype: Any) -> str:
     """Say which number is bad."""
-    bad = next(field for field in numbers.split(" ") if not _is_sound(field, dtype))
+    bad = next((field for field in numbers.split(" ") if not _is_sound(field, dtype)), None)
+    if bad is None:  # each is one, but not all of them together: a stray "\r", say, ends a line for some
+        return f"{numbers[:80]!r} are not numbers separated by spaces"
     shown = bad[:40].encode("latin-1").decode("utf-8", "replace")
     if _NUMBER.fullmatch(bad.encode("latin-1")):
         return f"{shown} is too large for {np.dtype(dtype)}"

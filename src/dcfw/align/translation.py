@@ -19,7 +19,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.align.dictionary import pairs as pair_up
-from dcfw.align.retrieval import mean_cosine, precision_at, unit_rows
+from dcfw.align.retrieval import METHODS, mean_cosine, precision_at, unit_rows
 from dcfw.result import Result
 
 
@@ -122,8 +122,11 @@ def trial(
     observed = _validate.scalar(observed, "observed", low=0.0, high=1.0, open_low=True)
     holdout = _validate.scalar(holdout, "holdout", low=0.0, high=1.0, open_low=True, open_high=True)
     steps = _validate.integer(steps, "steps", low=1)
+    tol = _validate.scalar(tol, "tol", low=0.0, high=1.0)
+    unit, centre = _validate.flag(unit, "unit"), _validate.flag(centre, "centre")
+    retrieval = _validate.choice(retrieval, "retrieval", METHODS)
     rng = _validate.generator(rng)
-    dictionary = list(dictionary)
+    dictionary = _validate.listed(dictionary, "dictionary")
     chosen = pair_up(source, target, dictionary)
     n = len(chosen.source)
     if n < 2:
@@ -137,7 +140,10 @@ def trial(
     asked = np.isin(everything.source, chosen.source[test])
     correct = (everything.source[asked], everything.target[asked])
 
-    S, T = (np.asarray(vectors.matrix) for vectors in (source, target))
+    S, T = (
+        _validate.array(vectors.matrix, f"{name}.matrix", ndim=2)
+        for vectors, name in ((source, "source"), (target, "target"))
+    )
     if unit:
         S, T = unit_rows(S), unit_rows(T)
     shift = T.mean(axis=0) if centre else np.zeros(T.shape[1], dtype=T.dtype)

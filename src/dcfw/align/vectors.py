@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
+from dcfw._npy import mapped
 from dcfw.align.rows import REASONS, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
 
@@ -95,13 +96,13 @@ def read_vectors(
     >>> vectors.skipped
     {'duplicate': 1}
     """
-    path = Path(path)
+    path = _validate.path(path)
+    if progress is not None:
+        _validate.function(progress, "progress")
     limit = None if limit is None else _validate.integer(limit, "limit", low=1)
     skip = _validate.choice(on_error, "on_error", ("raise", "skip")) == "skip"
     kind = _format(path) if format is None else _validate.choice(format, "format", FORMATS)
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    dtype = _validate.float_type(dtype)
     if kind == "npy":
         return _read_npy(path, dtype, limit, skip, progress, words)
     if words is not None:
@@ -125,12 +126,8 @@ def _read_npy(
     path: Path, dtype: np.dtype, limit: int | None, skip: bool, progress: Progress | None, words: Any
 ) -> Vectors:
     """Read a NumPy matrix and its words."""
-    try:
-        # Mapped, so that rows go straight from the file into the result.
-        stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a whole .npy file with numbers: {error}") from None
-    if not isinstance(stored, np.ndarray) or stored.ndim != 2 or stored.dtype.kind not in "iuf":
+    stored = mapped(path)  # so that rows go straight from the file into the result
+    if stored.ndim != 2 or stored.dtype.kind not in "iuf":
         raise ValueError(f"{path} must hold a matrix of real numbers with a row for each word")
     if words is None or isinstance(words, str | os.PathLike):
         listed = Path(words) if words is not None else _word_list(path)
@@ -221,13 +218,16 @@ def write_vectors(
     ...     read_vectors(file).words
     ['un', 'deux']
     """
-    path, words = Path(path), list(words)
+    path, words = _validate.path(path), _validate.listed(words, "words")
+    if not path.name:
+        raise ValueError(f"path must name a file, got {str(path)!r}")
     matrix = _validate.array(matrix, "matrix", ndim=2)
     digits = _validate.integer(digits, "digits", low=1, high=17)
     if len(words) != len(matrix):
         raise ValueError(f"words and matrix must go together, got {len(words)} words and {len(matrix)} rows")
     kind = _format(path)
     for word in words:
+        _validate.text(word, "each of words")
         if not word or word != word.strip() or "\n" in word or (kind == "binary" and " " in word):
             raise ValueError(f"words must be printable in the file, got {word!r}")
     if kind == "npy":

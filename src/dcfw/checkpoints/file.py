@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array
+from dcfw._npy import parsed
 from dcfw.checkpoints.tree import Foreign, as_numpy
 
 FORMAT = "dcfw-checkpoint-1"
@@ -74,8 +76,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
     if not path.exists():
         return None
     try:
-        with open(path, "rb") as source, np.load(source, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in archive.files}
+        found = _members(path)
         header = json.loads(found.pop("state").tobytes())
         if header["format"] != FORMAT:
             raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
@@ -83,6 +84,20 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
     except Exception as error:  # a damaged archive fails in many ways, and all of them mean the same
         raise unusable(path, error) from None
     return header, arrays, found
+
+
+def _members(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive; its members are stored as they are, so none exceeds the file."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("it has compressed members")
+        if sum(member.file_size for member in members) > path.stat().st_size:
+            raise ValueError("its members claim to be larger than the file")
+        return {
+            member.filename.removesuffix(".npy"): parsed(archive.read(member), member.filename)
+            for member in members
+        }
 
 
 def unusable(path: Path, reason: object) -> ValueError:

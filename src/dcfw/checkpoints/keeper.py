@@ -58,7 +58,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], every: float = 30.0) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"checkpoint must be a path or a Checkpoint, got {type(path).__name__}")
-        self.path = Path(path)
+        self.path = _validate.path(path, "checkpoint")
         if self.path.is_dir() or not self.path.name:
             raise ValueError(f"checkpoint must be the path of a file, but {str(path)!r} is a folder")
         self.every = _validate.scalar(every, "every", low=0.0, allow_inf=True)
@@ -178,7 +178,7 @@ class Keeper:
                 part.set_state(parts[name])
             self._restored = dict(parts)
             return whole["solver"]
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # a state that nobody has written fails in many ways
             raise file.unusable(self.path, error) from error
         finally:
             self._written = time.perf_counter()

@@ -235,8 +235,8 @@ class Store:
         return [
             {
                 **{"study": name, "dataset": dataset, "method": method, "seed": seed},
-                **json.loads(settings),
-                **json.loads(result),
+                **self._decoded(settings),
+                **self._decoded(result),
                 **{"seconds": seconds, "started": started},
             }
             for _, name, dataset, method, seed, settings, result, seconds, started in self._select(
@@ -252,7 +252,20 @@ class Store:
             for record in self._select(columns, "failures", study)
         ]
         for failure in found:
-            failure["settings"] = json.loads(failure["settings"])
+            failure["settings"] = self._decoded(failure["settings"])
+        return found
+
+    def _decoded(self, text: Any) -> dict[str, Any]:
+        """Return the JSON object in a column, which somebody else may have written to."""
+        try:
+            found = json.loads(text)
+            if not isinstance(found, dict):
+                raise ValueError(f"{type(found).__name__} where an object was expected")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StoreError(
+                f"store {self.path}: a row holds what dcfw did not write ({error}); use a new path, or "
+                "delete that row"
+            ) from None
         return found
 
     def _select(self, columns: str, table: str, study: Study | str | None) -> list[tuple[Any, ...]]:
@@ -278,7 +291,7 @@ class Store:
         condition, values = ("1", ()) if study is None else ("study = ?", (study,))
         with self._reading() as db:
             found = db.execute(f"SELECT DISTINCT versions FROM rows WHERE {condition} ORDER BY 1", values)
-            return [json.loads(text) for (text,) in found]
+            return [self._decoded(text) for (text,) in found]
 
     def status(self) -> list[dict[str, Any]]:
         """Return one dict per study, version and method: rows done, failed, running, seconds in all.

@@ -342,7 +342,11 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
         raise ValueError(f"{file} is not a checkpoint of a training run ({error}); remove it") from error
     if fingerprint != run.settings.fingerprint:
         raise ValueError(f"{file} is the checkpoint of a run with other settings; name another file")
-    run.model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["random"])
-    run.curves = {name: list(state["curves"][name]) for name in CURVES}
+    try:
+        curves = {name: [float(value) for value in state["curves"][name]] for name in CURVES}
+        run.model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"])
+    except Exception as error:  # the same: what is in it is not what was put in
+        raise ValueError(f"{file} is a damaged checkpoint of this run ({error}); remove it") from error
+    run.curves = curves

@@ -18,7 +18,7 @@ class Autodiff(Function):
             raise TypeError(f"value must be a callable of one argument x, got {type(value).__name__}")
         self._function = value
         self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
-        self.convex = convex
+        self.convex = _validate.optional_flag(convex, "convex")
 
     @property
     def lipschitz(self) -> float | None:

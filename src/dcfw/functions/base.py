@@ -189,6 +189,15 @@ class Zero(Function):
         return np.zeros((math.prod(x.shape),) * 2)
 
 
+def gradient(function: Function, x: Array) -> Array:
+    """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
+    grad = function.grad(x)
+    if getattr(grad, "shape", None) != x.shape:
+        got = f"an array of shape {tuple(grad.shape)}" if hasattr(grad, "shape") else type(grad).__name__
+        raise ValueError(f"grad of {function!r} must return an array of shape {tuple(x.shape)}, got {got}")
+    return grad
+
+
 class Sum(Function):
     """The sum of functions (made by ``+``)."""
 
@@ -215,9 +224,9 @@ class Sum(Function):
 
     def grad(self, x: Array) -> Array:
         first, *rest = self.terms
-        total = first.grad(x)
+        total = gradient(first, x)
         for term in rest:
-            total = total + term.grad(x)
+            total = total + gradient(term, x)
         return total
 
     def grad_at(self, atom: Atom) -> Array:
@@ -352,8 +361,8 @@ class DC(Function):
                     f"{label} must be convex in f - g; {part!r} is declared not convex: "
                     "write the objective with splits.sliding or splits.proximal instead"
                 )
-        self.name = name
-        self.conditional = conditional
+        self.name = _validate.text(name, "name")
+        self.conditional = _validate.text(conditional, "conditional")
         self.differentiable = self.g.differentiable if whole is None else whole.differentiable
         self.affine_grad = (self.f.affine_grad and self.g.affine_grad) if whole is None else whole.affine_grad
 
@@ -373,7 +382,7 @@ class DC(Function):
         return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
 
     def grad(self, x: Array) -> Array:
-        return self.f.grad(x) - self.g.grad(x) if self.whole is None else self.whole.grad(x)
+        return gradient(self.f, x) - gradient(self.g, x) if self.whole is None else self.whole.grad(x)
 
     def grad_at(self, atom: Atom) -> Array:
         if self.whole is not None:
@@ -438,8 +447,11 @@ def as_function(candidate: Any, name: str = "function") -> Function:
     >>> functions.as_function(Plain()).value(np.array([3.0, 4.0]))
     25.0
     """
+    name = _validate.text(name, "name")
     if isinstance(candidate, Function):
         return candidate
+    if isinstance(candidate, type):
+        raise TypeError(f"{name} must be a function object, not its class: write {candidate.__name__}(...)")
     gradient = getattr(candidate, "grad", None) or getattr(candidate, "subgrad", None)
     if callable(getattr(candidate, "value", None)) and callable(gradient):
         return Wrapped(candidate, gradient)

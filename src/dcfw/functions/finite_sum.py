@@ -87,13 +87,15 @@ class FiniteSum(Function):
     ) -> None:
         self.m = _validate.integer(m, "m", low=1)
         for candidate, name in ((value, "value"), (batch_grad, "batch_grad")):
-            if not callable(candidate):
-                raise TypeError(f"{name} must be callable, got {type(candidate).__name__}")
+            _validate.function(candidate, name)
+        for extra, name in ((grad, "grad"), (batch_value, "batch_value")):
+            if extra is not None:
+                _validate.function(extra, name)
         self._value, self._grad = value, grad
         self._batch_grad, self._batch_value = batch_grad, batch_value
         self._lipschitz = _constant(lipschitz, "lipschitz")
         self._lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
-        self.convex = convex
+        self.convex = _validate.optional_flag(convex, "convex")
 
     @staticmethod
     def logistic(A: Any, y: Any) -> FiniteSum:
@@ -256,14 +258,13 @@ class Stream(Function):
         holdout: int = 1000,
     ) -> None:
         for candidate, name in ((draw, "draw"), (batch_grad, "batch_grad"), (batch_value, "batch_value")):
-            if not callable(candidate):
-                raise TypeError(f"{name} must be callable, got {type(candidate).__name__}")
+            _validate.function(candidate, name)
         self.draw = draw
         self.batch_grad = batch_grad
         self._batch_value = batch_value
         self._lipschitz = _constant(lipschitz, "lipschitz")
         self.lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
-        self.convex = convex
+        self.convex = _validate.optional_flag(convex, "convex")
         self._size = _validate.integer(holdout, "holdout", low=1)
 
     @cached_property

@@ -41,14 +41,14 @@ class Smooth(Function):
         self._value = _callable(value, "value")
         self._grad = _callable(grad, "grad")
         self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
-        self.convex = convex
+        self.convex = _validate.optional_flag(convex, "convex")
 
     @property
     def lipschitz(self) -> float | None:
         return self._lipschitz
 
     def value(self, x: Array) -> float:
-        return float(self._value(x))
+        return _number(self._value(x))
 
     def grad(self, x: Array) -> Array:
         return self._grad(x)
@@ -76,10 +76,10 @@ class Convex(Function):
     ) -> None:
         self._value = _callable(value, "value")
         self._subgrad = _callable(subgrad, "subgrad")
-        self.differentiable = bool(differentiable)
+        self.differentiable = _validate.flag(differentiable, "differentiable")
 
     def value(self, x: Array) -> float:
-        return float(self._value(x))
+        return _number(self._value(x))
 
     def grad(self, x: Array) -> Array:
         return self._subgrad(x)
@@ -119,7 +119,7 @@ class WeaklyConcave(Function):
         return None
 
     def value(self, x: Array) -> float:
-        return float(self._value(x))
+        return _number(self._value(x))
 
     def grad(self, x: Array) -> Array:
         return self._supergrad(x)
@@ -129,3 +129,11 @@ def _callable(candidate: Any, name: str) -> Callable[[Array], Any]:
     if not callable(candidate):
         raise TypeError(f"{name} must be a callable of one argument x, got {type(candidate).__name__}")
     return candidate  # type: ignore[no-any-return]
+
+
+def _number(value: Any) -> float:
+    """Return what a user's ``value`` has returned as a float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"value must return a number, got {type(value).__name__}") from None

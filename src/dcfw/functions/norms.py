@@ -90,7 +90,7 @@ class NuclearNorm(_Norm):
 
     def __init__(self, scale: float = 1.0, *, complete: bool = False) -> None:
         super().__init__(scale)
-        self.complete = bool(complete)
+        self.complete = _validate.flag(complete, "complete")
 
     def _svd(self, x: Array) -> tuple[Any, Array, Array, Array]:
         if x.ndim != 2:

@@ -155,8 +155,8 @@ class Separable(Composite):
 
     def __init__(self, lam: float, spectral: bool) -> None:
         self.lam = _validate.scalar(lam, "lam", low=0.0)
-        self.spectral = bool(spectral)
-        super().__init__(Zero(), (NuclearNorm if spectral else L1Norm)(self.lam), Concave(self))
+        self.spectral = _validate.flag(spectral, "spectral")
+        super().__init__(Zero(), (NuclearNorm if self.spectral else L1Norm)(self.lam), Concave(self))
 
     def sizes(self, x: Array) -> Array:
         """Return ``|x_i|``, or the singular values."""
@@ -201,8 +201,8 @@ class L1MinusL2(Composite):
 
     def __init__(self, lam: float = 1.0, *, spectral: bool = False) -> None:
         self.lam = _validate.scalar(lam, "lam", low=0.0)
-        self.spectral = bool(spectral)
-        super().__init__(Zero(), (NuclearNorm if spectral else L1Norm)(self.lam), L2Norm(self.lam))
+        self.spectral = _validate.flag(spectral, "spectral")
+        super().__init__(Zero(), (NuclearNorm if self.spectral else L1Norm)(self.lam), L2Norm(self.lam))
 
     def __repr__(self) -> str:
         return f"L1MinusL2({self.lam:g}{', spectral=True' if self.spectral else ''})"

@@ -77,7 +77,7 @@ class Quadratic(Function):
         self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
         if convex is not None:
-            self.convex = bool(convex)
+            self.convex = _validate.flag(convex, "convex")
 
     def _product(self, x: Array) -> Array:
         flat = _reshaped(x, (-1,))

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate, data
+from dcfw._npy import mapped
 from dcfw.fetch import write_file
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-b0")
@@ -82,10 +83,12 @@ def features(
 def _kept(file: Path, count: int) -> np.ndarray | None:
     """Return a part from the cache; None when it is not there or not in order."""
     try:
-        values = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        values = mapped(file)
+    except (OSError, ValueError):
         return None
-    return values if values.shape == (count, WIDTH) and values.dtype == np.float32 else None
+    if values.shape != (count, WIDTH) or values.dtype != np.float32 or not np.isfinite(values).all():
+        return None
+    return np.array(values)
 
 
 def _keep(file: Path, values: np.ndarray) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import data
+from dcfw._npy import mapped
 from dcfw.fetch import FetchError, write_file
 from dcfw.images import instructions
 from dcfw.images.labelled import Images
@@ -193,9 +194,7 @@ def read_folder(folder: Path, classes: int) -> Images:
         When a file has not the size or the labels it should have; the message names it.
     """
     if all((folder / f"{name}.npy").exists() for name in ARRAYS):
-        parts: list[np.ndarray] = [
-            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS
-        ]
+        parts = [mapped(folder / f"{name}.npy") for name in ARRAYS]
     else:
         parts = _official(folder, classes)
     return _checked(parts, classes, folder)

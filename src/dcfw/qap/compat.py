@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -94,6 +94,8 @@ def quadratic_assignment(
     """
     name = method.lower() if isinstance(method, str) else method
     name = _validate.choice(name, "method", (*OWN_METHODS, "faq", "2opt"))
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
     rest = dict(options or {})
     maximize, seeds = bool(rest.pop("maximize", False)), rest.pop("partial_match", None)
     rng = rest.pop("rng", None)
@@ -104,7 +106,7 @@ def quadratic_assignment(
     given = {option: rest[option] for option in known if option in rest}
     if name != "2opt":
         _check_faq_options(given)
-    A, B = _matrix(A), _matrix(B)
+    A, B = _matrix(A, "A"), _matrix(B, "B")
     pairs = _matching(seeds, A, B, "partial_match", "seeds")
     if pairs.shape[0] == A.shape[0]:
         p = np.empty(len(pairs), dtype=np.int64)
@@ -118,8 +120,11 @@ def quadratic_assignment(
 # -- input, with SciPy's messages ------------------------------------------------------------------------
 
 
-def _matrix(M: Any) -> Any:
-    return M if is_sparse(M) else np.atleast_2d(M)
+def _matrix(M: Any, name: str) -> Any:
+    try:
+        return M if is_sparse(M) else np.atleast_2d(M)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
 
 
 def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:

@@ -88,8 +88,9 @@ def taillard_uniform(n: int, rng: Any = None, *, seed: int | None = None) -> Ins
     array([ 0, 27, 85,  2,  1, 15, 11, 35, 11, 20, 21, 61])
     """
     n = _validate.integer(n, "n", low=1)
+    generator = _validate.generator(rng)
     if seed is None:
-        seed = int(_validate.generator(rng).integers(1, _MODULUS))
+        seed = int(generator.integers(1, _MODULUS))
     state = _validate.integer(seed, "seed", low=1, high=_MODULUS - 1)
     halves = []
     for _ in range(2):
@@ -138,7 +139,7 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
     """
     D = _grid_distances(n)
     size = len(D)
-    w = _validate.integer(w, "w", low=1)
+    w = _validate.integer(w, "w", low=1, high=2**31)
     z = _validate.integer(z, "z", low=0, high=w - 1)
     rng = _validate.generator(rng)
 

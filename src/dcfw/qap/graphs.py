@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dcfw import _validate
 from dcfw.qap.objective import evaluate, is_sparse, square
 from dcfw.qap.solver import _padded, solve
 from dcfw.result import Result
@@ -66,6 +67,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         if name in options:
             remedy = "give seeds" if name == "partial_match" else "match always maximises the agreement"
             raise TypeError(f"match() has no option {name!r}: {remedy}")
+    if weight is not None:
+        weight = _validate.text(weight, "weight")
     if _is_graph(G1) != _is_graph(G2):
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
     nodes = (list(G1), list(G2)) if _is_graph(G1) else None
@@ -119,7 +122,15 @@ def _pairs(
     """Return the known pairs as indices."""
     if seeds is None:
         return None
-    listed = list(seeds.items()) if isinstance(seeds, Mapping) else [tuple(pair) for pair in seeds]
+    if isinstance(seeds, Mapping):
+        listed = list(seeds.items())
+    else:
+        if np.ma.is_masked(seeds) or getattr(getattr(seeds, "dtype", None), "kind", "i") in "Vc":
+            raise TypeError("seeds must be pairs of nodes, without a mask")
+        try:
+            listed = [tuple(pair) for pair in _validate.listed(seeds, "seeds")]
+        except (TypeError, NotImplementedError):
+            raise TypeError("seeds must be pairs (node of G1, node of G2), or a mapping") from None
     if not listed:
         return None
     if any(len(pair) != 2 for pair in listed):
@@ -132,6 +143,9 @@ def _pairs(
         if unknown:
             raise ValueError(f"seeds has {unknown[0]!r}, which is not a node of {name}")
         columns.append([index[pair[k]] for pair in listed])
+        if len(set(columns[-1])) < len(listed):
+            side = ("row", "column")[k]
+            raise ValueError(f"seeds repeats the {side} index of a node of {name}; each may have one partner")
     return np.array(columns, dtype=np.int64).T
 
 

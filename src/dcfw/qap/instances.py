@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw import data
+from dcfw import _validate, data
 from dcfw._arrays import Array
 from dcfw.qap.objective import evaluate
 
@@ -125,7 +125,7 @@ def read(path: str | os.PathLike[str]) -> Instance | Solution:
     >>> read(file)
     Solution(n=3, value=40, permutation=array([1, 2, 0]))
     """
-    path = Path(path)
+    path = _validate.path(path)
     if path.suffix.lower() == ".sln":
         return read_solution(path)
     return _read_instance(path)
@@ -145,7 +145,7 @@ def read_solution(path: str | os.PathLike[str]) -> Solution:
     >>> read_solution(file).permutation
     array([2, 0, 1])
     """
-    path = Path(path)
+    path = _validate.path(path)
     numbers = _numbers(path)
     n = _size(path, numbers, lambda n: 2 + n, "n, the value and n entries of a permutation")
     entries = numbers[2:]
@@ -206,6 +206,7 @@ def names(paper: bool = False) -> list[str]:
     >>> names(paper=True)[:2]  # doctest: +SKIP
     ['bur26a', 'bur26b']
     """
+    paper = _validate.flag(paper, "paper")
     folder = data.find("qaplib")
     found = [file.stem for file in folder.glob("*.dat")]
     if paper:
@@ -285,9 +286,11 @@ def _number(token: bytes) -> int | float | None:
     for kind in (int, float):
         try:
             number = kind(token)
+            return number if math.isfinite(number) else None
         except ValueError:
             continue
-        return number if math.isfinite(number) else None
+        except OverflowError:  # an integer beyond the floats
+            return None
     return None
 
 

@@ -25,6 +25,8 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace, to_numpy
 
 INT64_MAX = 2**63 - 1
+LARGEST = 1e150
+"""What entries may be at most: values and norms have products of two of them."""
 
 
 def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> int | float:
@@ -110,6 +112,7 @@ def round_to_permutation(X: Array) -> np.ndarray:
     X = to_numpy(_validate.array(X, "X", ndim=2))
     if X.shape[0] != X.shape[1]:
         raise ValueError(f"X must be square, got shape {X.shape}")
+    X = X.astype(np.float64, copy=False)
     return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
 
 
@@ -128,6 +131,8 @@ def matrices(A: Array, B: Array, C: Array | None = None) -> tuple[Array, Array, 
 
 def as_permutation(permutation: Array, n: int, name: str = "permutation") -> np.ndarray:
     """Return ``permutation`` as a fresh int64 array after checking that it permutes 0, ..., n - 1."""
+    if np.ma.is_masked(permutation):
+        raise ValueError(f"{name} has masked entries; every place needs one")
     p = np.asarray(permutation)
     if p.dtype.kind not in "iu" or p.shape != (n,):
         raise ValueError(f"{name} must be {n} integers, got shape {p.shape} and dtype {p.dtype}")
@@ -172,7 +177,10 @@ def _native(entries: Any, name: str) -> np.ndarray:
         if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
             raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")
         return np.asarray(entries, dtype=np.int64)
-    return np.asarray(entries, dtype=np.float64)
+    floats = np.asarray(entries, dtype=np.float64)
+    if floats.size and float(np.abs(floats).max()) > LARGEST:
+        raise ValueError(f"{name} has entries beyond {LARGEST:g}, whose products overflow; rescale it")
+    return floats
 
 
 def _same_shape(M: Array, A: Array, name: str) -> None:

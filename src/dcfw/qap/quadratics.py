@@ -34,7 +34,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, inner
 from dcfw.functions.base import DC, Function, Linearisation
-from dcfw.qap.objective import is_sparse
+from dcfw.qap.objective import is_sparse, matrices
 from dcfw.sets.atoms import Atom, Permutation
 
 Thin = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -181,7 +181,14 @@ def relaxation(A: Any, B: Any, C: np.ndarray | None = None) -> MatrixQuadratic:
     >>> phi.value(np.eye(2)), phi.value(np.eye(2)[::-1])
     (17.0, 11.0)
     """
+    A, B, C = _floats(A, B, C)
     return MatrixQuadratic(_hessian(A, B), n=A.shape[0], C=C, convex=False)
+
+
+def _floats(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any]:
+    """Return the data checked, in double precision."""
+    data = matrices(A, B, C)
+    return tuple(None if M is None else M.astype(np.float64, copy=False) for M in data)  # type: ignore[return-value]
 
 
 def decompose(
@@ -208,6 +215,8 @@ def decompose(
     17.0
     """
     split = _validate.choice(split, "split", SPLITS)
+    A, B, C = _floats(A, B, C)
+    L = None if L is None else _validate.scalar(L, "L", low=0.0)
     phi = relaxation(A, B, C)
     if split in ("sliding", "proximal"):
         return _quadratic_split(phi, A, B, C, split, L)

@@ -137,7 +137,7 @@ def solve(
         protocol = _validate.choice(protocol, "protocol", PROTOCOLS)
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
-    if restarts == "auto":
+    if isinstance(restarts, str) and restarts == "auto":
         if time_limit is None or not np.isfinite(time_limit):
             raise ValueError("restarts='auto' fills the time limit: give time_limit in seconds")
     elif isinstance(restarts, str):
@@ -150,7 +150,7 @@ def solve(
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     A, B, C, sizes = _data(A, B, C)
     task = Task(
-        *_reduced(A, B, C, partial_match, bool(maximize)),
+        *_reduced(A, B, C, partial_match, _validate.flag(maximize, "maximize")),
         method=method,
         split=(AUTO_SPARSE if is_sparse(A) or is_sparse(B) else AUTO_SPLIT) if split == "auto" else split,
         inner=("blended" if protocol is None else "fw") if inner == "auto" else inner,
@@ -216,7 +216,12 @@ def _padded(M: Any, n: int) -> Any:
 def _pairs(partial_match: Any, n: int) -> np.ndarray:
     if partial_match is None:
         return np.empty((0, 2), dtype=np.int64)
-    pairs = np.atleast_2d(np.asarray(partial_match))
+    if np.ma.is_masked(partial_match) or hasattr(partial_match, "nnz"):
+        raise TypeError("partial_match must be an ordinary array of pairs, neither masked nor sparse")
+    try:
+        pairs = np.atleast_2d(np.asarray(partial_match))
+    except ValueError:
+        raise ValueError("partial_match must be pairs of integers [[i, j], ...], each of two") from None
     if pairs.size == 0:
         return np.empty((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":

@@ -98,6 +98,7 @@ def two_opt(
     A, B, C = matrices(A, B, C)
     n = A.shape[0]
     p = as_permutation(p, n, "p")
+    best_improvement = _validate.flag(best_improvement, "best_improvement")
     fixed = _validate.integer(fixed, "fixed", high=n)
     order = np.arange(n) if rng is None else _validate.generator(rng).permutation(n)
     order = order[order >= fixed].astype(np.int64)

@@ -72,7 +72,7 @@ class Oracle:
     error: float = 0.0
 
     def __init__(self, domain: FeasibleSet) -> None:
-        self.domain = domain
+        self.domain: FeasibleSet = _validate.domain(domain)
         # A set of ours whose lmo is the checked wrapper around _vertex: inside a solve G has been checked.
         checked = isinstance(domain, Set) and type(domain).lmo is Set.lmo
         self._vertex = domain._vertex if checked else domain.lmo  # type: ignore[attr-defined]
@@ -121,7 +121,10 @@ class Set:
 
         Ties are broken towards some vertex; G = 0 gives one too.
         """
-        return self._vertex(_validate.array(G, "G", shape=self.shape))
+        G = _validate.array(G, "G", shape=self.shape)
+        if is_numpy(G) and G.dtype.itemsize > 8:  # LAPACK and HiGHS have no extended precision
+            return like(self._vertex(G.astype(np.float64)), G)
+        return self._vertex(G)
 
     def _vertex(self, G: Array) -> Array:
         """Answer ``lmo`` for a floating-point ``G`` that is known to be of the right shape."""
@@ -141,7 +144,7 @@ class Set:
         ``tol`` is relative to the size of the set (its radius, for instance), and is not taken finer
         than the rounding errors of ``x``'s own precision allow.
         """
-        x = x if hasattr(x, "shape") else np.asarray(x)
+        x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
         if tuple(x.shape) != self.shape:
             return False
         # The factor covers the rounding of a sum of as many terms as x has entries.
@@ -165,15 +168,21 @@ class Set:
 
         ``x`` is a point of the set and ``d`` one of its directions, such as the difference of two points.
         """
-        return self._reach(self._values(x), self._values(d, "d"))
+        x, d = (_validate.array(v, name, shape=self.shape) for v, name in ((x, "x"), (d, "d")))
+        x, d = self._values(x), self._values(d, "d")
+        size = float(np.abs(d).max(initial=0.0))
+        if 0.0 < size < 1e-100 or size > 1e100:  # squares and quotients would leave the range of the floats
+            step = self._reach(x, d / size)
+            return step / size if size > 1.0 or step < size * 1e300 else math.inf
+        return self._reach(x, d)
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         """Answer ``reach`` in NumPy, here by bisection."""
         length = float(np.linalg.norm(d))
         if length == 0.0:
             return math.inf
-        # A tighter tolerance than for a user's x0: the point will be moved on from.
-        return bisected_reach(lambda y: self.contains(y, 1e-11), x, d, self.diameter / length)
+        # To rounding, which is tighter than for a user's x0: the point may be what the solver returns.
+        return bisected_reach(lambda y: self.contains(y, 0.0), x, d, self.diameter / length)
 
     def start(self, xp: Any = None) -> Array:
         """Return the canonical feasible point (the centre, where there is one).
@@ -196,7 +205,7 @@ class Set:
 
     def _values(self, x: Array, name: str = "x") -> np.ndarray:
         """Return ``x`` of this set's shape as a NumPy array in double precision."""
-        x = x if hasattr(x, "shape") else np.asarray(x)
+        x = _validate.numeric(x, name)
         self._check(x, name)
         return np.asarray(to_numpy(x), dtype=np.float64)
 

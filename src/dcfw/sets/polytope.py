@@ -20,6 +20,9 @@ from dcfw.sets.base import Set, excess, first_hit
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
+SMALLEST_ROW = 1e-200
+"""Constraints are scaled to rows of norm 1, which must not overflow."""
+
 
 class Polytope(Set):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
@@ -71,8 +74,8 @@ class Polytope(Set):
             )
         self.lower, self.upper = _bounds(bounds, widths.pop() if widths else None)
         self.shape = (len(self.lower),)
-        self._ub_norms = _row_norms(self.A_ub)
-        self._eq_norms = _row_norms(self.A_eq)
+        self._ub_norms = _row_norms(self.A_ub, "A_ub")
+        self._eq_norms = _row_norms(self.A_eq, "A_eq")
         sides = (self.b_ub / self._ub_norms, self.b_eq / self._eq_norms)
         sizes = np.concatenate([self.lower, self.upper, *sides])
         self.scale = max(1.0, float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0)))
@@ -327,6 +330,13 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
         return np.full(n, -math.inf), np.full(n, math.inf)
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         pairs = np.column_stack(np.broadcast_arrays(np.atleast_1d(bounds.lb), bounds.ub))
+    elif hasattr(bounds, "dtype"):
+        if hasattr(bounds, "nnz"):
+            raise TypeError("bounds must be an ordinary array, got a sparse one")
+        pairs = np.asarray(to_numpy(_validate.array(bounds, "bounds", allow_inf=True)), dtype=np.float64)
+        pairs = pairs[None] if pairs.ndim == 1 else pairs
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ValueError("bounds must have two entries, lower and upper, for each variable")
     else:
         try:
             pairs = np.array([_pair(entry) for entry in bounds], dtype=np.float64)
@@ -356,6 +366,8 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
 def _pair(entry: Sequence[Any]) -> tuple[float, float]:
     """Return a pair of bounds with infinities for None."""
     low, high = entry
+    if isinstance(low, str) or isinstance(high, str):
+        raise TypeError("a bound is a number or None")
     return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
 
@@ -366,11 +378,21 @@ def _row_space(rows: np.ndarray) -> np.ndarray:
     return np.asarray(Vt[:rank])
 
 
-def _row_norms(A: Any) -> np.ndarray:
+def _row_norms(A: Any, name: str) -> np.ndarray:
     """Return the Euclidean norms of the rows of a dense or sparse matrix, 1 for a row of zeros."""
     if A is None:
         return np.ones(0)
-    squares = A.multiply(A) if hasattr(A, "multiply") else A * A
-    norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+    # Rows are scaled to a largest entry of 1 first, so that no square overflows or vanishes.
+    rows = abs(A).max(axis=1)
+    largest = np.array(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64).ravel()
+    if ((largest > 0.0) & (largest < SMALLEST_ROW)).any():
+        raise ValueError(f"{name} must not have rows of zeros and numbers below {SMALLEST_ROW:g}: rescale it")
+    largest[largest == 0.0] = 1.0
+    if hasattr(A, "multiply"):
+        scaled = A.multiply(1.0 / largest[:, None])
+        squares = scaled.multiply(scaled)
+    else:
+        squares = (A / largest[:, None]) ** 2
+    norms = largest * np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
     norms[norms == 0.0] = 1.0
     return norms

@@ -55,8 +55,10 @@ class Product(Set):
         self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         self.shape = (int(ends[-1]),)
         self.polytope = all(getattr(block, "polytope", False) for block in self.sets)
+        self.scale = max(float(getattr(block, "scale", 1.0)) for block in self.sets)
         # No other product is strongly convex: it contains segments of its boundary.
-        self.strong_convexity = self.sets[0].strong_convexity if len(self.sets) == 1 else 0.0
+        alone = len(self.sets) == 1
+        self.strong_convexity = getattr(self.sets[0], "strong_convexity", 0.0) if alone else 0.0
         if all(hasattr(block, "project") for block in self.sets):
             self.project = self._project
 
@@ -96,7 +98,7 @@ class Product(Set):
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
         """Tell whether every block contains its part of ``x`` to within ``tol``."""
-        x = x if hasattr(x, "shape") else np.asarray(x)
+        x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
         if tuple(x.shape) != self.shape:
             return False
         parts = zip(self.sets, self.split(x), strict=True)

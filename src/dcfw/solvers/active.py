@@ -92,13 +92,12 @@ class ActiveLoop:
         falling = change < 0.0
         return float((self.active.weights[falling] / -change[falling]).min(initial=math.inf))
 
-    def follow(self, step: float, x: Array) -> None:
-        """Let the weights go on by ``step`` times what the last loop has changed, so that they make up x.
+    def follow(self, step: float, x: Array) -> Array:
+        """Let the weights go on by ``step`` times what the last loop has changed; return what they make up.
 
-        A step of -1 takes them back to where the loop began.
+        That is x, but for rounding: a long step along a short change can make much of it.
         """
         change = self._change()
-        self._last = x
         if self.active is None or change is None:
             self.active = None  # the next loop starts from x as its only atom
         else:
@@ -106,6 +105,14 @@ class ActiveLoop:
             weights[weights < 8.0 * np.finfo(np.float64).eps] = 0.0  # the one that ends the step, above all
             self.active.weights[:] = weights
             self.active.normalise()
+            x = self.active.point()
+        self._last = x
+        return x
+
+    def go_back(self, x: Array) -> None:
+        """Take the weights back to where the last loop began, at x."""
+        self.follow(-1.0, x)
+        self._last = x
 
     def add_square(self, f: Function, L: float) -> None:
         """Go on with f, which is the last loop's function plus L/2 ||x||^2."""
@@ -140,7 +147,10 @@ class ActiveLoop:
         if self.active is None:
             return None
         active = self.active.copy()
-        return active if norm(active.point() - x) <= 1e4 * eps_of(x) * (1.0 + norm(x)) else None
+        # x may have been updated so many times since it was last computed from the weights; and the set may
+        # be tiny or huge.
+        rounding = 2.0 * RESYNC * eps_of(x) * max(norm(atom.dense()) for atom in active.atoms)
+        return active if norm(active.point() - x) <= rounding else None
 
     def __call__(
         self,

@@ -17,6 +17,7 @@ steps do not prove: they are marked as conditional on it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +63,10 @@ class AdaptiveDCFW:
         p, h, x_1 = self.split.p, self.split.h, problem.x0
         x_t = Iterate(x_1, run.grad_f(p, x_1), None, run.linearise(h, x_1))
         # Far too small an L costs an attempt or two, which measure it; far too large a one, many outer steps.
-        L = 1e-3 * norm(x_t.grad - x_t.u.slope) / (1.0 + norm(x_1)) or 1.0
+        size = getattr(problem.domain, "scale", 1.0) + norm(x_1)
+        L = 1e-3 * norm(x_t.grad - x_t.u.slope) / size or 1.0
+        if not math.isfinite(L):
+            run.bad_gradient()
         problem = self._at(problem, L, 0.0)
         used: list[float] = []
         patience = calm = 1
@@ -128,8 +132,8 @@ class AdaptiveDCFW:
     def _at(self, problem: Problem, L: float, before: float, back_to: Iterate | None = None) -> Problem:
         """Return the problem for another L, and prepare the active set (if there is one) for it."""
         f, g = self.split.parts(L)
-        if back_to is not None and hasattr(problem.inner, "follow"):
-            problem.inner.follow(-1.0, back_to.x)
+        if back_to is not None and hasattr(problem.inner, "go_back"):
+            problem.inner.go_back(back_to.x)
         if hasattr(problem.inner, "add_square"):
             problem.inner.add_square(f, L - before)
         return replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))

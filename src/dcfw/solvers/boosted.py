@@ -22,14 +22,17 @@ from typing import Any
 
 from dcfw._arrays import Array, eps_of, inner
 from dcfw.functions.base import Linearisation
-from dcfw.sets.base import bisected_reach
+from dcfw.sets.base import Set, bisected_reach
 from dcfw.solvers.dcfw import DCFW, Iterate
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
-DRIFT = 1e4
+DRIFT = 100.0
 """How far extrapolation may make rounding errors grow before gradients are taken afresh."""
+
+NOTHING = (0.0, 1.0)
+"""What a search remembers: by how much the gradient's errors have grown, and the step to try first."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class BoostedDCFW(DCFW):
     def _exact(self, problem: Problem, run: Run, x_t: Iterate, X: State, d: Array) -> Iterate:
         """Minimise the parabola phi(x + lambda d), whose ends' gradients are known."""
         u = run.linearise(problem.g, X.x)
-        unboosted = Iterate(X.x, X.grad, X.value, u)
+        unboosted = Iterate(X.x, X.grad, X.value, u, x_t.memory)
         slope = inner(X.grad, d) - inner(u.slope, d)
         if not slope < 0.0:
             return unboosted
@@ -80,22 +83,22 @@ class BoostedDCFW(DCFW):
         gain = -step * (slope + 0.5 * step * curvature)
         if not (math.isfinite(step) and gain > 8.0 * eps_of(d) * abs(u.value)):
             return unboosted
-        x = X.x + step * d
-        _follow(problem, step, x)
-        # Both gradients at x inherit the errors of both ends, times step: watch how they grow.
-        drift = 1.0 + step * (2.0 + (x_t.memory or 0.0))
+        x = _landing(problem, X.x, step, d)
+        if x is None:
+            return unboosted
+        drift = _drift(x_t, step)
         if drift > DRIFT:
             run.n_resync += 1
             return Iterate(x, problem.f.grad(x), None, problem.g.linearise(x))
         value = u.value + step * (inner(u.slope, d) + 0.5 * step * convexity)
         there = Linearisation(value, u.slope + step * bend_g, u.unique)
-        return Iterate(x, X.grad + step * bend_f, None, there, drift)
+        return Iterate(x, X.grad + step * bend_f, None, there, (drift, 1.0))
 
     def _search(self, problem: Problem, run: Run, x_t: Iterate, X: State, d: Array) -> Iterate:
         """Try steps until phi has fallen enough; a first trial that does is doubled while phi falls on."""
         # g's slope along d at x_{t+1} is at least what it was at x_t, so phi's slope is at most this:
         slope = inner(X.grad, d) - inner(x_t.u.slope, d)
-        wish = 1.0 if x_t.memory is None else x_t.memory
+        drift, wish = x_t.memory or NOTHING
         reach = _reach(problem, X.x, d) if slope < 0.0 else 0.0
         step, trial, best = 0.0, min(wish, reach), math.inf
         if 0.0 < reach < math.inf:
@@ -111,14 +114,18 @@ class BoostedDCFW(DCFW):
                 else:
                     trial *= 0.5
         wish = 2.0 * step if step else max(trial, 1e-3)
-        if not step:
-            return Iterate(X.x, X.grad, X.value, run.linearise(problem.g, X.x), wish)
-        x = X.x + step * d
-        _follow(problem, step, x)
+        x = _landing(problem, X.x, step, d) if step else None
+        if x is None:
+            return Iterate(X.x, X.grad, X.value, run.linearise(problem.g, X.x), (drift, wish))
+        drift = _drift(x_t, step)
         u = run.linearise(problem.g, x)
-        if problem.f.affine_grad:
-            return Iterate(x, X.grad + step * (X.grad - x_t.grad), None, u, wish)
-        return Iterate(x, run.grad_f(problem.f, x), best + u.value, u, wish)
+        if not problem.f.affine_grad:
+            known = best + u.value if drift <= DRIFT else None
+            return Iterate(x, run.grad_f(problem.f, x), known, u, (0.0, wish))
+        if drift > DRIFT:
+            run.n_resync += 1
+            return Iterate(x, problem.f.grad(x), None, u, (0.0, wish))
+        return Iterate(x, X.grad + step * (X.grad - x_t.grad), None, u, (drift, wish))
 
 
 def _reach(problem: Problem, x: Array, d: Array) -> float:
@@ -127,11 +134,22 @@ def _reach(problem: Problem, x: Array, d: Array) -> float:
         return float(problem.inner.room())
     domain: Any = problem.domain
     if callable(getattr(domain, "reach", None)):
-        return float(domain.reach(x, d))
+        return float(domain.reach(x, domain.tangent(d) if hasattr(domain, "tangent") else d))
     return bisected_reach(domain.contains, x, d)
 
 
-def _follow(problem: Problem, step: float, x: Array) -> None:
-    """Have the active set, if there is one, make up x."""
+def _drift(x_t: Iterate, step: float) -> float:
+    """Return by how much rounding errors grow: what is extrapolated has those of both ends, times step."""
+    return 1.0 + step * (2.0 + (x_t.memory or NOTHING)[0])
+
+
+def _landing(problem: Problem, x: Array, step: float, d: Array) -> Array | None:
+    """Return x + step d, from the weights of the active set if there is one, which then make it up.
+
+    A step that is mostly rounding may lead out of the set when it is extrapolated; then there is no landing.
+    """
     if hasattr(problem.inner, "follow"):
-        problem.inner.follow(step, x)
+        return problem.inner.follow(step, x + step * d)
+    domain: Any = problem.domain
+    y = x + step * (domain.tangent(d) if hasattr(domain, "tangent") else d)
+    return y if (domain.contains(y, 0.0) if isinstance(domain, Set) else domain.contains(y)) else None

@@ -43,8 +43,8 @@ class CGS:
                 "method 'cgs' needs a Lipschitz constant of phi's gradient: state lipschitz=, or CGS(L=...)"
             )
         L = _validate.scalar(L, "L", low=0.0)
-        beta = 1.0 / (2.0 * L) if L > 0.0 else 1.0
-        square = SquaredNorm(1.0 / beta)  # one object: an inner loop that knows it keeps what it knows
+        # 1/beta = 2L.  For a linear phi it is 0: any other number might drown phi's gradient.
+        square = SquaredNorm(2.0 * L)  # one object: an inner loop that knows it keeps what it knows
         X = X_ag = problem.x0
         eps = None
         while True:
@@ -52,13 +52,13 @@ class CGS:
             alpha = 2.0 / (run.nit + 2.0)
             X_md = (1.0 - alpha) * X_ag + alpha * X if self.momentum else X
             grad = run.grad_f(phi, X_md)
-            lam = (1.0 + 0.25 * alpha) * beta if self.momentum else beta
+            near = SquaredNorm(2.0 * L / (1.0 + 0.25 * alpha)) if self.momentum else square  # 1/lambda
             fun = run.value_of(phi, X_md, grad)
-            for U in self._proximal(problem, run, X, grad, square if lam == beta else SquaredNorm(1.0 / lam)):
+            for U in self._proximal(problem, run, X, grad, near):
                 if U.k == 1:
                     assert U.S is not None
                     # The first vertex is the LMO of grad phi(X_md), so its FW gap costs nothing.
-                    run.visit(X_md, fun, max(inner(grad, X_md) - U.S.inner(grad), 0.0))
+                    run.visit(X_md, fun, max(inner(grad, X_md) - U.S.inner(grad) + run.lmo_error, 0.0))
                     if U.gap <= 0.0:
                         break
                     eps = run.tolerance(rule, eps, U.gap)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from dcfw._arrays import Array, eps_of, inner
+from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
@@ -181,9 +181,9 @@ def smooth_step(
     x, grad, value = segment.land(eta)
     slope = segment.slope(eta)
     if convex and merit is None and slope < -descent:
-        slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * math.sqrt(
-            segment.norm2 * inner(grad, grad)
-        )
+        # Slopes are differences: of f's and <u, d>, and the first one of products with x and with S.
+        sizes = (norm(grad) + (0.0 if u is None else norm(u))) * (norm(x) + norm(segment.d))
+        slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * sizes
         if slope < -descent - slack:
             lacking = (-descent - slope) / (eta * segment.norm2)
             not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}", lacking)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -32,6 +33,11 @@ class Stop(Exception):
         self.status = status
         self.detail = detail
         self.lacking = lacking
+
+
+def _finite(a: Array) -> bool:
+    xp = namespace(a)
+    return bool(xp.all(xp.isfinite(a)))
 
 
 class Run:
@@ -70,6 +76,7 @@ class Run:
         """What saves and resumes the run (:class:`dcfw.checkpoints.keeper.Keeper`), if anything does."""
         self._gradient = "f.grad" if split else "phi.grad"
         self._linearised: Linearisation | None = None
+        self._interrupted = False
 
         self.nit = self.n_inner = self.n_lmo = self.n_fun = 0
         self.n_grad_f = self.n_grad_g = self.n_resync = 0
@@ -98,7 +105,11 @@ class Run:
         """
         self.n_lmo += 1
         oracle = self._oracle
-        S = oracle(G)
+        try:
+            S = oracle(G)
+        except Exception:  # no answer to a question without sense is not the oracle's fault
+            self._blame_gradient(G)
+            raise
         # A user's own lmo is trusted with the mathematics but not with the shape: broadcasting would hide it.
         if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:
             self._wrong_shape("the set's lmo", S.array)
@@ -114,6 +125,7 @@ class Run:
         grad = f.grad(x)
         if getattr(grad, "shape", None) != x.shape:
             self._wrong_shape(self._gradient, grad)
+        self._look_at_the_clock()
         return grad
 
     def grad_f_at(self, f: Function, S: Atom) -> Array:
@@ -128,15 +140,14 @@ class Run:
         self._linearised = answer = g.linearise(x)
         if getattr(answer.slope, "shape", None) != x.shape:
             self._wrong_shape("the subgradient of g", answer.slope)
-        if not math.isfinite(answer.value):
-            self.bad("g.value", answer.value)
+        self._check_number(answer.value, "g.value")
         return answer
 
     def value(self, function: Function, x: Array) -> float:
         self.n_fun += 1
         value = function.value(x)
-        if not math.isfinite(value):
-            self.bad("phi.value" if function is self.objective else "f.value", value)
+        self._check_number(value, "phi.value" if function is self.objective else "f.value")
+        self._look_at_the_clock()
         return value
 
     def value_of(self, f: Function, x: Array, grad: Array, known: float | None = None) -> float:
@@ -147,6 +158,19 @@ class Run:
         if not math.isfinite(value):
             self.bad_gradient()
         return value
+
+    def _look_at_the_clock(self) -> None:
+        """End the run if time is over; a line search may have many calls to go."""
+        if self.best is not None and time.perf_counter() >= self.deadline:
+            raise Stop(Status.TIME_LIMIT)
+
+    def _check_number(self, value: Any, oracle: str) -> None:
+        try:
+            fine = math.isfinite(value)
+        except TypeError:
+            self.bad(oracle, f"an object of type {type(value).__name__}")
+        if not fine:
+            self.bad(oracle, value)
 
     def bad(self, oracle: str, answer: object = "NaN or Inf") -> NoReturn:
         raise Stop(Status.BAD_ORACLE, f"{oracle} returned {answer} {self._where()}.")
@@ -166,17 +190,17 @@ class Run:
     def _blame(self, G: Array, S: Atom) -> NoReturn:
         """Find out which oracle made the gap <G, x - s> NaN or infinite."""
 
-        def finite(a: Array) -> bool:
-            xp = namespace(a)
-            return bool(xp.all(xp.isfinite(a)))
-
-        if self._linearised is not None and not finite(self._linearised.slope):
-            self.bad("the subgradient of g")
-        if not finite(G):
-            self.bad_gradient()
-        if not finite(S.dense()):
+        self._blame_gradient(G)
+        if not _finite(S.dense()):
             self.bad("the set's lmo")
         raise Stop(Status.BAD_ORACLE, f"<G, x> overflows {self._where()}: scale the objective down.")
+
+    def _blame_gradient(self, G: Array) -> None:
+        """End the run if G is not finite, and say whose fault that is."""
+        if self._linearised is not None and not _finite(self._linearised.slope):
+            self.bad("the subgradient of g")
+        if not _finite(G):
+            self.bad_gradient()
 
     # -- milestones -----------------------------------------------------------------------------------
 
@@ -237,7 +261,7 @@ class Run:
 
     def certify(self, low: float, high: float) -> None:
         """Record the interval for the DC gap of the iterate visited last (from which x_{t+1} came)."""
-        high = min(high, self.history.rows[-1][4])
+        high = max(min(high, self.history.rows[-1][4]), 0.0)  # below zero is rounding
         low = min(max(low, 0.0), high)
         self.history.rows[-1][3:5] = [low, high]
         if high <= self.dc_gap[1]:
@@ -251,7 +275,25 @@ class Run:
 
     def _call_back(self, x: Array, fun: float, gap: float) -> None:
         assert self.callback is not None
-        intermediate = Result(
+        try:
+            self.callback(self._intermediate(x, fun, gap))
+        except StopIteration as stop:
+            raise Stop(Status.CALLBACK, str(stop)) from None
+
+    def tell(self, error: Exception) -> None:
+        """Tell an exception that ends the run where it came, and leave it the best point so far."""
+        if self.best is None:
+            return
+        fun, x, gap = self.best
+        error.add_note(
+            f"This came {self._where()} of dcfw.minimize; the best point so far (phi = {fun:.6g}) is the x "
+            "of this exception's attribute intermediate_result."
+        )
+        with suppress(AttributeError, TypeError):  # an exception may have no room for it
+            error.intermediate_result = self._intermediate(x, fun, gap)  # type: ignore[attr-defined]
+
+    def _intermediate(self, x: Array, fun: float, gap: float) -> Result:
+        return Result(
             x=x,
             fun=fun,
             gap=gap,
@@ -271,10 +313,6 @@ class Run:
             split="",
             history=self.history,
         )
-        try:
-            self.callback(intermediate)
-        except StopIteration as stop:
-            raise Stop(Status.CALLBACK, str(stop)) from None
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
@@ -350,6 +388,8 @@ class Run:
         if math.isnan(final):
             final = self._last_value(x)  # free of the rounding that adds up in a long run
         fun = final if math.isfinite(final) else fun
+        if self._interrupted:
+            status, detail = Status.INTERRUPTED, ""
         if status is Status.NOT_CONVEX:
             self.dc_gap = (0.0, math.inf)
         message = f"{status.sentence} {detail}".strip()
@@ -379,5 +419,8 @@ class Run:
         self.n_fun += 1
         try:
             return float(self.objective.value(x))
+        except KeyboardInterrupt:  # what has been found is not lost for it
+            self._interrupted = True
+            return math.nan
         except Exception:
             return math.nan

@@ -1,0 +1,13 @@
+# For the scripts that install something: a temporary folder, and an environment without our settings.
+# Sourced by wheel.sh, oldest.sh and audit.sh; sets python, root and folder.
+python=${PYTHON:-python3}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+unset PYTHONPATH VIRTUAL_ENV
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Run a command, and show what it printed only if it failed.
+quietly() {
+    "$@" > "$folder/log" 2>&1 || { cat "$folder/log" >&2; return 1; }
+}

@@ -1,0 +1,336 @@
+"""When something outside the solver breaks: the cause is named, finished work is kept, the next run is fresh.
+
+The same small problem is solved by every method with functions and a set that count their calls, and that
+break in one of them: the first, the second, ... up to the last call of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dcfw
+from dcfw import Status, functions, minimize, sets, splits
+
+H = np.array([[2.0, 0.4, 0.1], [0.4, 1.5, -0.3], [0.1, -0.3, 1.2]])
+K = np.array([[0.6, 0.1, 0.0], [0.1, 0.9, 0.2], [0.0, 0.2, 0.7]])
+SLOPE = np.array([-0.7, 0.3, 0.2])
+X0 = np.array([0.5, 0.3, 0.2])
+
+METHODS = {
+    "dcfw, fw": {"method": "dcfw", "inner": "fw"},
+    "dcfw, away": {"method": "dcfw", "inner": "away"},
+    "dcfw, pairwise": {"method": "dcfw", "inner": "pairwise"},
+    "dcfw, blended": {"method": "dcfw", "inner": "blended"},
+    "dcfw, backtracking": {"method": "dcfw", "inner": "fw", "step": "backtracking"},
+    "boosted": {"method": "boosted", "inner": "fw"},
+    "boosted, blended": {"method": "boosted", "inner": "blended"},
+    "auto": {"method": "dcfw", "inner": "fw", "split": splits.proximal},
+    "block": {"method": "block", "inner": "fw"},
+    "fw": {"method": "fw", "inner": "fw"},
+    "fw-k": {"method": "fw-k"},
+    "fw-m": {"method": "fw-m"},
+    "cgs": {"method": "cgs"},
+}
+every_method = pytest.mark.parametrize("name", METHODS)
+every_smoothness = pytest.mark.parametrize("affine", [True, False], ids=["quadratic", "smooth"])
+
+
+@dataclass
+class Calls:
+    """Counts the calls of all oracles together; in the n-th one, ``act(kind, answer)`` takes over."""
+
+    n: float = math.inf
+    act: Any = None
+    made: list[str] = field(default_factory=list)
+
+    def answer(self, kind: str, compute: Any) -> Any:
+        self.made.append(kind)
+        return self.act(kind, compute) if len(self.made) == self.n else compute()
+
+
+class Watched(functions.Function):
+    """A convex quadratic of which every call is counted."""
+
+    convex = True
+    lipschitz = 3.0
+
+    def __init__(self, A: Any, b: Any, calls: Calls, affine: bool, label: str) -> None:
+        self.inside = functions.Quadratic(A, b, convex=True)
+        self.calls, self.affine_grad, self.label = calls, affine, label
+
+    def value(self, x: Any) -> Any:
+        return self.calls.answer(f"{self.label}.value", lambda: self.inside.value(x))
+
+    def grad(self, x: Any) -> Any:
+        return self.calls.answer(f"{self.label}.grad", lambda: self.inside.grad(x))
+
+
+class WatchedSet:
+    """A simplex of which every call of the oracle is counted."""
+
+    shape, diameter = (3,), math.sqrt(2.0)
+
+    def __init__(self, calls: Calls) -> None:
+        self.inside, self.calls = sets.Simplex(3), calls
+
+    def lmo(self, G: Any) -> Any:
+        return self.calls.answer("lmo", lambda: self.inside._vertex(G))
+
+    def contains(self, x: Any) -> bool:
+        return self.inside.contains(x)
+
+    def start(self) -> Any:
+        return X0.copy()
+
+
+def solve(name: str, affine: bool, n: float = math.inf, act: Any = None, **options: Any) -> tuple[Any, Calls]:
+    """Solve the problem with a fault in the n-th call; return the result and the calls."""
+    calls = Calls(n, act)
+    f, g = Watched(H, SLOPE, calls, affine, "f"), Watched(K, None, calls, affine, "g")
+    domain: Any = WatchedSet(calls)
+    settings = {"tol": 1e-9, "maxiter": 4, "max_inner": 5, **METHODS[name], **options}
+    if name == "block":
+        domain = sets.Product([domain])
+    split = settings.pop("split", None)
+    objective = f - g if split is None else split(f - g, L="auto")
+    x0 = X0.copy()
+    x0.flags.writeable = False
+    return minimize(objective, domain, x0, **settings), calls
+
+
+def same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a.x, b.x)) and (a.fun, a.gap, a.dc_gap, a.nit) == (
+        b.fun,
+        b.gap,
+        b.dc_gap,
+        b.nit,
+    )
+
+
+def moments(name: str, affine: bool) -> range:
+    """Return the numbers of the calls to break in: all, or some thirty of them."""
+    total = len(solve(name, affine)[1].made)
+    return range(1, total + 1, max(total // 30, 1))
+
+
+def feasible(x: Any) -> bool:
+    return sets.Simplex(3).contains(x, 0.0)
+
+
+def lowest_of(points: list[Any]) -> float:
+    return min(0.5 * x @ (H - K) @ x + SLOPE @ x for x in points)
+
+
+# -- Ctrl-C -----------------------------------------------------------------------------------------------
+
+
+def interrupt(kind: str, compute: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@every_smoothness
+@every_method
+def test_ctrl_c_in_any_oracle_call_ends_the_run_with_the_best_point_so_far(name, affine):
+    undisturbed, _ = solve(name, affine)
+    for n in moments(name, affine):
+        seen = []
+        res, _ = solve(name, affine, n, interrupt, callback=lambda r, seen=seen: seen.append(r.x.copy()))
+        assert res.status is Status.INTERRUPTED
+        assert not res.success
+        assert feasible(res.x)
+        value = lowest_of([res.x])
+        assert value <= lowest_of([X0, *seen]) + 1e-15
+        assert res.fun == pytest.approx(value, abs=1e-14) or (not seen and math.isnan(res.fun))
+    assert same(solve(name, affine)[0], undisturbed)
+
+
+# -- exceptions of the user's own -------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Broken, MemoryError, ZeroDivisionError])
+@every_smoothness
+@every_method
+def test_an_oracles_exception_reaches_the_caller_with_the_best_point_so_far(name, affine, kind):
+    undisturbed, calls = solve(name, affine)
+    error = kind("out of order")
+
+    def fail(_kind, _compute):
+        raise error
+
+    for n in moments(name, affine):
+        seen: list[Any] = []
+        caught: Any = None
+        try:
+            res, _ = solve(name, affine, n, fail, callback=lambda r, seen=seen: seen.append(r.x.copy()))
+        except kind as exception:
+            caught = exception
+        if caught is None:  # it was the value for the report, after the end
+            assert n > len(calls.made) - 2
+            assert res.status is undisturbed.status
+            continue
+        assert caught is error
+        assert caught.args == ("out of order",)
+        if seen:
+            best = caught.intermediate_result
+            assert feasible(best.x)
+            assert lowest_of([best.x]) <= lowest_of(seen) + 1e-15
+            assert "outer step" in caught.__notes__[-1]
+    assert same(solve(name, affine)[0], undisturbed)
+
+
+@every_method
+def test_an_exception_of_the_callback_reaches_the_caller_unchanged(name):
+    undisturbed, _ = solve(name, True)
+    error = Broken("not today")
+    for k in range(undisturbed.nit + 1):
+
+        def callback(intermediate_result, k=k):
+            if intermediate_result.nit >= k:
+                raise error
+
+        with pytest.raises(Broken) as caught:
+            solve(name, True, callback=callback)
+        assert caught.value is error
+        assert caught.value.args == ("not today",)
+    assert same(solve(name, True)[0], undisturbed)
+
+
+# -- garbage ----------------------------------------------------------------------------------------------
+
+GARBAGE = {
+    "nan": lambda answer: np.nan * answer,
+    "shape": lambda answer: np.zeros(2) if isinstance(answer, np.ndarray) else np.zeros(3),
+    "none": lambda answer: None,
+    "text": lambda answer: "garbage",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+@every_smoothness
+@every_method
+def test_garbage_once_is_named_and_never_becomes_the_result(name, affine, garbage):
+    undisturbed, calls = solve(name, affine)
+    for n in moments(name, affine):
+        caught = None
+        try:
+            res, _ = solve(name, affine, n, lambda _, compute: GARBAGE[garbage](compute()))
+        except (TypeError, ValueError) as error:
+            caught = error
+        if caught is not None:
+            # A sum cannot be made of it; what was found by then comes with the exception.
+            assert garbage != "nan", str(caught)
+            assert hasattr(caught, "intermediate_result") or n <= 4
+            continue
+        assert feasible(res.x)
+        assert lowest_of([res.x]) <= lowest_of([X0]) + 1e-15
+        if res.status is Status.BAD_ORACLE:
+            oracles = (
+                "f.grad",
+                "phi.grad",
+                "f.value",
+                "g.value",
+                "phi.value",
+                "subgradient of g",
+                "lmo",
+                "phi is",
+            )
+            assert any(oracle in res.message for oracle in oracles), res.message
+        else:
+            assert n > len(calls.made) - 2
+            assert res.status is undisturbed.status
+    assert same(solve(name, affine)[0], undisturbed)
+
+
+def test_a_gradient_without_sense_is_named_where_the_sets_oracle_refuses_it():
+    # The SVD in the nuclear ball's oracle raises LinAlgError for NaN, which hid that grad was to blame.
+    f = functions.Smooth(lambda x: 0.0, lambda x: np.full(x.shape, np.nan), lipschitz=1.0, convex=True)
+    res = minimize(f, sets.NuclearBall((2, 3)), method="fw")
+    assert res.status is Status.BAD_ORACLE
+    assert "phi.grad" in res.message
+
+
+def test_a_gradient_of_the_wrong_shape_is_not_broadcast_into_a_sum():
+    f = functions.Smooth(lambda x: 0.0, lambda x: np.ones(1), lipschitz=1.0, convex=True)
+    with pytest.raises(
+        ValueError, match=r"must return an array of shape \(3,\), got an array of shape \(1,\)"
+    ):
+        minimize(f - functions.SquaredNorm(1.0), sets.Simplex(3), method="fw")
+
+
+def test_a_value_that_is_no_number_is_named():
+    f = functions.Smooth(lambda x: None, lambda x: x, lipschitz=1.0, convex=True)
+    with pytest.raises(TypeError, match="value must return a number, got NoneType"):
+        minimize(f, sets.Simplex(3))
+
+
+@pytest.mark.parametrize("measured", [math.nan, math.inf])
+def test_backtracking_ends_where_no_test_can_pass(measured):
+    # With NaN for L neither the trials were counted nor the test passed: the loop never ended.
+    class Senseless:
+        norm2, gap, curvature, rounding, k, convex = 1.0, 1.0, measured, 0.0, 1, True
+
+        def decrease(self, eta):
+            return math.nan
+
+    with pytest.raises(dcfw.steps.LineSearchFailed):
+        dcfw.steps.Backtracking().bind(None, None)(Senseless())
+
+
+def test_a_users_set_may_be_the_only_block_of_a_product():
+    # A block without strong_convexity, which no set needs to have, was an AttributeError.
+    assert sets.Product([WatchedSet(Calls())]).strong_convexity == 0.0
+
+
+# -- time -------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+
+@every_smoothness
+@every_method
+def test_a_run_ends_right_after_an_oracle_that_took_longer_than_the_time_limit(name, affine, monkeypatch):
+    clock = Clock(monkeypatch)
+
+    def slow(_kind, compute):
+        clock.now += 100.0
+        return compute()
+
+    undisturbed, calls = solve(name, affine)
+    for n in range(1, len(calls.made) - 12, max(len(calls.made) // 12, 1)):
+        res, made = solve(name, affine, n, slow, time_limit=50.0)
+        assert res.status is Status.TIME_LIMIT
+        assert feasible(res.x)
+        # What the step needs to be finished, the gap at its end, and the value for the report.
+        assert len(made.made) - n <= 12, (n, made.made[n:])
+    assert same(solve(name, affine)[0], undisturbed)
+
+
+@every_method
+def test_a_clock_that_steps_back_changes_nothing(name, monkeypatch):
+    undisturbed, _ = solve(name, True)
+    clock = Clock(monkeypatch)
+
+    def back(intermediate_result):
+        clock.now -= 500.0
+
+    res, _ = solve(name, True, callback=back, time_limit=50.0)
+    assert same(res, undisturbed)
+    assert res.status is undisturbed.status
+    monkeypatch.setattr(time, "time", lambda: -1.0)  # the wall clock is not asked at all
+    assert same(solve(name, True)[0], undisturbed)

@@ -1,0 +1,184 @@
+"""Never a wrong certificate: 2,000 random problems, and every defect that such problems brought to light.
+
+The problems and the checks are in :mod:`fuzz_certificates`; ``make fuzz`` runs as many as an hour allows.
+"""
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fuzz_certificates
+from dcfw import Status, functions, gaps, minimize, sets, splits
+from dcfw._arrays import norm
+from dcfw.sets.atoms import Dense
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.boosted import _landing
+from dcfw.solvers.run import Run
+from reference_gaps import trace
+
+EPS = float(np.finfo(np.float64).eps)
+CHUNKS, CASES = 20, 2000
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_claim_of_a_result_holds_in_extended_precision(chunk):
+    count = CASES // CHUNKS
+    reports = []
+    done, failed, _ = fuzz_certificates.run(chunk * count, count, math.inf, reports.append)
+    assert done == count
+    assert not failed, "\n".join(reports)
+
+
+def test_a_wrong_claim_would_be_noticed():
+    # The checks can fail: a result whose numbers are changed a little does not pass.
+    for claim in ("gap", "fun", "dc_gap"):
+        noticed = 0
+        for seed in range(60):
+            case = fuzz_certificates.make_case(seed)
+            outcome = fuzz_certificates.check_case(case)
+            res = outcome.result
+            if claim == "dc_gap":
+                res.dc_gap = tuple(1e-3 * end for end in res.dc_gap)
+            else:
+                res[claim] = 1.001 * res[claim]
+            iterates = [(res.dc_gap_nit, res.x)] * len(res.history)
+            changed = fuzz_certificates.Outcome([], res)
+            fuzz_certificates.Check(case, changed, iterates).all(None)
+            noticed += bool(changed.wrong)
+        assert noticed >= 10, claim
+
+
+# -- what has been found ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f8", 1e300), ("f8", 1e-300), ("f4", 1e30), ("f4", 1e-22)])
+def test_norms_neither_warn_nor_lose_digits_at_extreme_scales(dtype, size):
+    # Squares overflowed with a warning; in single precision they underflowed unnoticed below 1e-16.
+    a = np.array([3.0 * size, 4.0 * size], dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert norm(a) == pytest.approx(5.0 * size, rel=4.0 * float(np.finfo(dtype).eps), abs=0.0)
+
+
+def test_an_active_set_is_returned_only_with_the_point_that_it_makes_up():
+    # The comparison was absolute below size 1: on a tiny set any two points counted as equal.
+    tiny = 1e-70
+    loop = ActiveLoop("away")
+    loop._set_out(None, functions.LogSumExp(), np.array([tiny, 0.0]), None)
+    assert loop.active_set(np.array([tiny, 0.0])) is not None
+    assert loop.active_set(np.array([0.5 * tiny, 0.0])) is None
+
+
+@pytest.mark.parametrize("p", [1.5, 3.0, 8.0])
+def test_reach_by_bisection_ends_inside_to_rounding(p):
+    # It accepted points 1e-11 outside, which a boosted step then returned: along a tangent, for instance.
+    for domain in (sets.LpBall(2, p, 8.0), sets.SchattenBall((2, 2), p, 8.0)):
+        corner, tangent = np.ones(2), np.array([1.0, -1.0])
+        if len(domain.shape) == 2:
+            corner, tangent = np.diag(corner), np.diag(tangent)
+        x = 8.0 * 2.0 ** (-1.0 / p) * (1.0 - 1e-15) * corner
+        assert domain.contains(x + domain.reach(x, tangent) * tangent, 0.0)
+
+
+def test_sliding_splits_keep_single_precision():
+    # The remainder did not tell its data, so that without x0 the run was in double precision.
+    phi = functions.Quadratic(np.diag([1.0, -2.0]).astype(np.float32))
+    for method in ("dcfw", "fw", "cgs"):
+        assert minimize(splits.sliding(phi), sets.Simplex(2), method=method).x.dtype == np.float32
+
+
+@pytest.mark.parametrize("g", [functions.L1Norm, functions.L2Norm])
+def test_rounding_along_a_short_way_is_no_proof_of_nonconvexity(g):
+    # The slope to a vertex that x has nearly reached is a difference of large products.
+    A = np.array([[0.84566534, -0.26848772]], dtype=np.float32)
+    f = functions.LogisticLoss(A, np.array([-1.0], dtype=np.float32))
+    res = minimize(f - g(0.6129751205444336), sets.LpBall(2, 1.1, 1.5), step="short", tol=9.7e-9, maxiter=10)
+    assert res.status is not Status.NOT_CONVEX
+
+
+@pytest.mark.parametrize("radius", [1e-18, 1.0, 1e18])
+def test_the_first_guess_of_l_follows_the_size_of_the_set(radius):
+    # It was relative to 1 + ||x0||: far too large an L on a large set, from x0 = 0.
+    phi = functions.Quadratic(np.diag([1.0, -1.0, 0.5]) / radius**2, np.array([0.3, 0.1, -0.2]) / radius)
+    res = minimize(
+        splits.proximal(phi, L="auto"),
+        sets.LpBall(3, 3.0, radius),
+        np.zeros(3),
+        tol=1e-6,
+        step="backtracking",
+    )
+    assert res.status is Status.CONVERGED
+    assert res.nit < 100
+
+
+@pytest.mark.parametrize("domain", [sets.Simplex(1, 4.0), sets.Simplex(3), sets.Birkhoff(2)])
+def test_a_boosted_step_along_mere_rounding_stays_in_the_set(domain):
+    # The way to the edge is infinite along a direction that the set does not have: x left it by its own size.
+    x, d = domain.start(), np.full(domain.shape, 4.0 * EPS)
+    problem = SimpleNamespace(domain=domain, inner=None)
+    landing = _landing(problem, x, 1e15, d)
+    assert landing is None or domain.contains(landing, 0.0)
+
+
+@pytest.mark.parametrize("mu", [20.0, 200.0])
+def test_gradients_that_are_extrapolated_again_and_again_are_taken_afresh(mu):
+    # With a nonsmooth g nobody watched how their errors grew from step to step: gaps were off by 600
+    # roundings, and points that the weights did not make up left the set.
+    rng = np.random.default_rng(3)
+    domain = sets.L1Ball(4)
+    for _ in range(8):
+        B = rng.standard_normal((4, 4))
+        f = functions.Quadratic(B @ B.T, rng.standard_normal(4), convex=True)
+        dc = splits.strengthen(f - functions.L1Norm(0.3), mu)
+        x0 = rng.dirichlet(np.ones(4))
+        options = {"method": "boosted", "inner": "blended", "tol": 0.0, "maxiter": 60, "max_inner": 3}
+        res, iterates = trace(minimize, dc, domain, x0, **options)
+        for x, gap in zip(iterates, res.history["gap"], strict=True):
+            assert domain.contains(x, 0.0)
+            assert gap == pytest.approx(gaps.fw_gap(dc, domain, x), abs=64.0 * EPS * mu)
+
+
+def test_an_interval_has_no_negative_end():
+    domain = sets.Simplex(2)
+    run = Run(
+        functions.Zero(), domain.oracle(), domain.start(), tol=0.0, rtol=0.0, maxiter=9, max_inner=1,
+        max_lmo=None, time_limit=None,
+    )  # fmt: skip
+    run.visit(domain.start(), 0.0, 1.0)
+    run.certify(-1e-131, -1e-131)  # a decrease and a gap that are both rounding
+    assert run.dc_gap == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_the_gap_of_cgs_is_that_of_phi_when_phi_is_linear(size):
+    # With L = 0 the proximal term had the constant 1, in which the gradient drowned: the gap came out as 0.
+    slope = np.array([0.3, -0.1, 0.2]) / size
+    phi = functions.Quadratic(np.zeros((3, 3)), slope * 1e-40)
+    domain, x0 = sets.L2Ball(3, size), np.full(3, 0.3 * size)
+    res = minimize(phi, domain, x0, method="cgs", tol=0.0, maxiter=3)
+    for gap, x in ((res.history["gap"][0], x0), (res.gap, res.x)):
+        truth = float(1e-40 * (slope @ x + size * np.linalg.norm(slope)))
+        assert gap == pytest.approx(truth, rel=1e-12, abs=1e-54)
+
+
+class RoughBall(sets.LInfBall):
+    """A cube whose oracle goes half the way to the best corner, and says so."""
+
+    def oracle(self):
+        return RoughOracle(self)
+
+
+class RoughOracle(sets.Oracle):
+    def __call__(self, G):
+        self.error = 0.5 * float(abs(G).sum())
+        return Dense(0.5 * super().__call__(G).dense())
+
+
+def test_the_gap_of_cgs_includes_what_the_oracle_may_have_missed():
+    phi = functions.Quadratic(np.diag([1.0, -1.0]), np.array([0.5, 0.25]))
+    x0 = np.array([0.2, -0.1])
+    res = minimize(phi, RoughBall(2), x0, method="cgs", maxiter=0)
+    assert res.gap >= gaps.fw_gap(phi, sets.LInfBall(2), x0) - 1e-15
