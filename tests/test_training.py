@@ -143,6 +143,14 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
     assert f"multiplied by {networks_report.times(claims['fw']['loss_ratio'])}" in text
     assert {"README.md", "rows.csv", "curves.csv", "epochs.png", "radii.svg"} <= {f.name for f in files}
 
+    # What a report has left is enough to go on from: the same rows, the same tasks done, the same report.
+    networks.main(["import", str(tmp_path / "t.db"), str(tmp_path / "out")])
+    with Store(tmp_path / "t.db") as store:
+        assert run_study(Study("networks", networks.row, tasks=kept), store).skipped == len(kept)
+    networks_report.write_report(tmp_path / "t.db", tmp_path / "again")
+    for name in ("README.md", "rows.csv", "curves.csv", "summary.json"):
+        assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
+
 
 def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     arguments = ["train", "digits", "--model", "head", "--images", "300", "--batch", "64", "--epochs", "2"]

@@ -56,6 +56,7 @@ def main(
     report: Callable[[str, str], Iterable[Path]],
     options: Sequence[tuple[str, dict[str, Any]]] = (),
     arguments: Sequence[str] | None = None,
+    take: Callable[[Store, str], int] | None = None,
 ) -> None:
     """Run the study's command line.
 
@@ -73,6 +74,8 @@ def main(
         What ``run`` takes besides those of every study, for ``add_argument``.
     arguments : sequence of str, optional
         Those of the command line by default.
+    take : callable, optional
+        ``take(store, folder)`` puts the rows of a report into a store and returns how many were new.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m dcfw.experiments.{name}",
@@ -88,7 +91,15 @@ def main(
     reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
     reporting.add_argument("store")
     reporting.add_argument("-o", "--output", required=True)
+    if take is not None:
+        importing = commands.add_parser("import", help="take the rows of a report into a store, to go on")
+        importing.add_argument("store")
+        importing.add_argument("folder")
     chosen = parser.parse_args(arguments)
+    if take is not None and chosen.command == "import":
+        with Store(chosen.store) as store:
+            print(take(store, chosen.folder), "rows are new")
+        return
     if chosen.command == "report":
         for file in report(chosen.store, chosen.output):
             print(file)

@@ -13,17 +13,24 @@ CIFAR-10 comes with ``dcfw fetch cifar10``; the features are computed once and k
 
     python -m dcfw.experiments.networks run STORE [--parts digits head cnn]
     python -m dcfw.experiments.networks report STORE -o results/networks
+
+A study goes on elsewhere from what a report has left:
+
+    python -m dcfw.experiments.networks import STORE results/networks
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dcfw.experiments import command
+from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task
 
 PARTS = ("digits", "head", "cnn")
@@ -135,6 +142,42 @@ def _cost(task: Task) -> float:
     return each * float(task.settings["epochs"]) * (1.3 if task.method.startswith("dcfw") else 1.0)
 
 
+SETTINGS = {"part": str, "model": str, "epochs": int, "c": float, "L": float, "images": int, "precision": str}
+COUNTS = ("n_steps", "n_inner", "parameters")
+TEXTS = ("dataset", "method", "part", "started")
+
+
+def import_rows(store: Store, folder: str) -> int:
+    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
+    curves: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    one_run = ("part", "dataset", "method", "L", "c", "seed")
+    for line in _lines(Path(folder) / "curves.csv"):
+        curves.setdefault(tuple(line[name] for name in one_run), []).append(line)
+    new = 0
+    for line in _lines(Path(folder) / "rows.csv"):
+        epochs = sorted(curves[tuple(line[name] for name in one_run)], key=lambda epoch: int(epoch["epoch"]))
+        settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+        settings.setdefault("c", None)
+        task = Task(line["dataset"], line["method"], int(line["seed"]), settings, study="networks", version=1)
+        results = [name for name in line if name not in (*SETTINGS, *TEXTS, "seed")]
+        result: dict[str, Any] = {
+            name: None if line[name] == "" else int(line[name]) if name in COUNTS else float(line[name])
+            for name in results
+        }
+        result["curves"] = {
+            name: [float(epoch[name]) if epoch[name] else None for epoch in epochs]
+            for name in epochs[0]
+            if name not in (*one_run, "epoch")
+        }
+        new += store.finish(task, result, seconds=result["seconds"], started=line["started"])
+    return new
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The module's command line."""
     from dcfw.experiments.networks_report import write_report
@@ -153,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ("--dataset", {"choices": ["cifar10", "cifar100"], "default": "cifar10"}),
         ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32"}),
     ]
-    command.main("networks", __doc__, make, write_report, options, arguments)
+    command.main("networks", __doc__, make, write_report, options, arguments, import_rows)
 
 
 if __name__ == "__main__":
