@@ -310,6 +310,23 @@ def test_costs_csv_leaves_a_gap_where_a_run_is_missing():
     assert found["esc16a"]["lap_solves cgs"] == ""
 
 
+def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
+    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    main(["import", str(tmp_path / "again.db"), str(tmp_path / "out" / "rows.csv")])
+    with Store(store, readonly=True) as before, Store(tmp_path / "again.db") as after:
+        assert after.rows("qap") == before.rows("qap")
+    # Rows of before there was a column for the protocol.
+    lines = list(csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines()))
+    with open(tmp_path / "old.csv", "w", newline="") as file:
+        names = [name for name in lines[0] if name not in ("protocol", "started")]
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(lines)
+    main(["import", str(tmp_path / "again.db"), str(tmp_path / "old.csv")])
+    with Store(tmp_path / "again.db") as after:
+        assert len(after.rows("qap")) == len(lines)
+
+
 def test_a_protocol_without_rows_is_an_error_that_names_the_others(store, tmp_path):
     with pytest.raises(ValueError, match=re.escape("no row of protocol 'text'; protocols there: published")):
         write_report(store, tmp_path / "out", "text")

@@ -152,10 +152,12 @@ def import_rows(store: Store, folder: str) -> int:
     curves: dict[tuple[str, ...], list[dict[str, str]]] = {}
     one_run = ("part", "dataset", "method", "L", "c", "seed")
     for line in _lines(Path(folder) / "curves.csv"):
-        curves.setdefault(tuple(line[name] for name in one_run), []).append(line)
+        curves.setdefault(tuple(line.get(name, "") for name in one_run), []).append(line)
     new = 0
     for line in _lines(Path(folder) / "rows.csv"):
-        epochs = sorted(curves[tuple(line[name] for name in one_run)], key=lambda epoch: int(epoch["epoch"]))
+        epochs = sorted(
+            curves[tuple(line.get(name, "") for name in one_run)], key=lambda epoch: int(epoch["epoch"])
+        )
         settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
         settings.setdefault("c", None)
         task = Task(line["dataset"], line["method"], int(line["seed"]), settings, study="networks", version=1)

@@ -128,10 +128,10 @@ def _cost(task: Task) -> float:
     return float(slow * _size(task.dataset) ** 2.5 * (20.0 if task.dataset.startswith("esc") else 1.0))
 
 
-def import_rows(store: Store, path: str, version: int = 1) -> int:
+def import_rows(store: Store, path: str, version: int = 1, protocol: str = "published") -> int:
     """Put the rows of a CSV file (``rows.csv`` of a report) into a store, so that a study goes on from there.
 
-    Returns how many rows were new to the store.
+    ``protocol`` is that of rows without one, as a report has them.  Returns how many rows were new.
     """
     whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
     new = 0
@@ -142,7 +142,7 @@ def import_rows(store: Store, path: str, version: int = 1) -> int:
                 fields.pop("dataset"),
                 fields.pop("method"),
                 int(fields.pop("seed")),
-                {"protocol": fields.pop("protocol")},
+                {"protocol": fields.pop("protocol", protocol)},
                 study="qap",
                 version=version,
             )
@@ -173,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     importing = commands.add_parser("import", help="take the rows of a CSV file into a store, to go on")
     importing.add_argument("store")
     importing.add_argument("rows")
+    importing.add_argument("--protocol", choices=list(NOISE), default="published")
     reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
     reporting.add_argument("store")
     reporting.add_argument("-o", "--output", required=True)
@@ -189,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.command == "import":
         with Store(options.store) as store:
-            print(import_rows(store, options.rows), "rows are new")
+            print(import_rows(store, options.rows, protocol=options.protocol), "rows are new")
         return
     if options.command == "export":
         with Store(options.store) as store:

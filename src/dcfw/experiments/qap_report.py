@@ -47,6 +47,8 @@ COLUMNS = (
     "n_lmo",
     "gap",
     "seconds",
+    "protocol",
+    "started",
 )
 """The columns of ``rows.csv``."""
 

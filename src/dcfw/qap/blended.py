@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.qap.compiled import (
     _BOUND,
     _GAINED,
@@ -60,7 +60,7 @@ IDLE = 2
 """Atoms without weight are dropped when there are this many times as many atoms as had weight last time."""
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _hash(p):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)
     for i in range(p.shape[0]):
@@ -68,7 +68,7 @@ def _hash(p):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _find(perms, table, p):  # type: ignore[no-untyped-def]
     """Return the atom that is p, or -1, and the place in the hash table where it is or belongs."""
     n = p.shape[0]
@@ -87,7 +87,7 @@ def _find(perms, table, p):  # type: ignore[no-untyped-def]
     return -1, at
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _slopes(G, perms, dense, w, scores, m):  # type: ignore[no-untyped-def]
     """Write <G, a_j> to scores.  The dense atom is a candidate only as long as it has weight."""
     n = G.shape[0]
@@ -101,7 +101,7 @@ def _slopes(G, perms, dense, w, scores, m):  # type: ignore[no-untyped-def]
         scores[j] = total
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-def]
     """Fill row and column j of the Gram matrix from the gradient at atom j.
 
@@ -120,7 +120,7 @@ def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-
         M[i, j] = M[j, i]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-untyped-def]
     """Put the atom at ``source`` in the place ``target``; its image stays in its slot."""
     perms[target] = perms[source]
@@ -133,7 +133,7 @@ def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-un
         M[i, target] = M[i, source]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # type: ignore[no-untyped-def]
     """Drop the atoms without weight; if more than ``most`` are left, merge the lightest ones.
 
@@ -181,7 +181,7 @@ def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # t
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
     """Write the convex combination of the atoms to X."""
     n = X.shape[0]
@@ -197,14 +197,14 @@ def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
                 X[i, perms[k, i]] += w[k]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _products(f):  # type: ignore[no-untyped-def]
     """Return what the gradient at a matrix costs, in units of n^2 multiplications."""
     n = f.U.shape[0]
     return 3 * f.U.shape[1] + n * (2 * f.P.shape[0] + (f.left.shape[0] > 0) + (f.right.shape[0] > 0))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
     """Bring the gradient up to date after a change of the weights."""
     size = grad.shape[0]
@@ -219,7 +219,7 @@ def _follow(images, slots, before, w, m, grad):  # type: ignore[no-untyped-def]
                     grad[i] += change * image[i]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _steps(  # type: ignore[no-untyped-def]
     f, linear, X, grad, G, gathered, product,
     real, index, scalars, perms, slots, images, dense, offsets, M, w, before, scores, table, size,

@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.qap.gradients import Packed, pack, vertex_gradient
 from dcfw.qap.quadratics import MatrixQuadratic
 from dcfw.result import History, Status
@@ -42,7 +42,7 @@ _SLICE = 0.02  # seconds
 _EPS = 2.0**-52  # the machine epsilon
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _steps(  # type: ignore[no-untyped-def]
     f, linear, X, grad, G, change, gathered, product,
     real, index, scalars, gaps, gains,

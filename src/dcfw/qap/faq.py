@@ -10,8 +10,8 @@ the last one's prices makes it an order of magnitude faster, with the same itera
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dcfw._compiling import njit
 from dcfw.qap.compiled import Kernel
 from dcfw.qap.gradients import vertex_gradient
 from dcfw.qap.quadratics import relaxation
@@ -66,7 +66,7 @@ def faq(
     return X, done
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _steps(  # type: ignore[no-untyped-def]
     f, X, grad, change, gathered, product, real, index, tol, steps
 ):  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from dcfw._compiling import njit
 from dcfw.qap.quadratics import MatrixQuadratic
 
 Packed = namedtuple("Packed", "P Q U V R ends left right weight C")
@@ -34,7 +34,7 @@ def pack(f: MatrixQuadratic) -> Packed:
     return Packed(P, Q, U, V, R, ends, sides[0], sides[1], f.weight, C)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _thin_products(U, V, R, ends, p, gathered, product, out):  # type: ignore[no-untyped-def]
     """Write the sum of U_k V_k X R_k to out, X the permutation matrix of p."""
     n, r = U.shape
@@ -52,7 +52,7 @@ def _thin_products(U, V, R, ends, p, gathered, product, out):  # type: ignore[no
     np.dot(U, T, out)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def gradient(f, X, left, right, out):  # type: ignore[no-untyped-def]
     """Write the gradient at X to out; ``left`` and ``right`` are scratch."""
     n = X.shape[0]
@@ -86,7 +86,7 @@ def gradient(f, X, left, right, out):  # type: ignore[no-untyped-def]
         out += left
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def vertex_gradient(f, p, gathered, product, out):  # type: ignore[no-untyped-def]
     """Write the gradient at the permutation matrix of p to out."""
     n = p.shape[0]

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.qap.objective import as_permutation, evaluate, matrices
 from dcfw.qap.swaps import (
     _best_loop,
@@ -109,7 +109,7 @@ def iterated_two_opt(
     return (work.p, value, done) if value <= start else (p, start, done)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _copy(Bp, Bpt, Cp, p, deltas, Bp0, Bpt0, Cp0, p0, deltas0, symmetric):  # type: ignore[no-untyped-def]
     Bp0[:] = Bp
     if not symmetric:
@@ -119,7 +119,7 @@ def _copy(Bp, Bpt, Cp, p, deltas, Bp0, Bpt0, Cp0, p0, deltas0, symmetric):  # ty
     deltas0[:] = deltas
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _kick_loop(  # type: ignore[no-untyped-def]
     A, At, Bp, Bpt, Cp, p, symmetric, deltas,
     Bp0, Bpt0, Cp0, p0, deltas0, order, state, tolerance, low, high, rounds,

@@ -30,11 +30,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.qap.objective import as_permutation, dense, evaluate, largest, matrices
 
 # NaN never occurs, and sums may be reordered: exact for integers, covered by the tolerance otherwise.
@@ -270,7 +270,7 @@ def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple
     return work.p, seen
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def delta(A, At, Bp, Bpt, Cp, symmetric, r, s):  # type: ignore[no-untyped-def]
     """Return delta(r, s), in O(n)."""
     a, a_s, b, b_s = A[r], A[s], Bp[r], Bp[s]
@@ -286,7 +286,7 @@ def delta(A, At, Bp, Bpt, Cp, symmetric, r, s):  # type: ignore[no-untyped-def]
     return total + _small_terms(A, Bp, Cp, r, s)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def _small_terms(A, Bp, Cp, r, s):  # type: ignore[no-untyped-def]
     """Return the part of delta(r, s) that is not a sum: the pairs inside {r, s} and the linear term."""
     a = A[r, r] + A[s, s] - A[r, s] - A[s, r]
@@ -294,7 +294,7 @@ def _small_terms(A, Bp, Cp, r, s):  # type: ignore[no-untyped-def]
     return a * b + Cp[r, s] + Cp[s, r] - Cp[r, r] - Cp[s, s]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _exchange(M, r, s, rows):  # type: ignore[no-untyped-def]
     """Exchange columns r and s of M, and rows r and s too if asked."""
     n = M.shape[0]
@@ -305,7 +305,7 @@ def _exchange(M, r, s, rows):  # type: ignore[no-untyped-def]
         M[k, r], M[k, s] = M[k, s], M[k, r]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def swap(Bp, Bpt, Cp, p, symmetric, r, s):  # type: ignore[no-untyped-def]
     """Exchange p(r) and p(s) and bring the permuted matrices up to date."""
     p[r], p[s] = p[s], p[r]
@@ -315,7 +315,7 @@ def swap(Bp, Bpt, Cp, p, symmetric, r, s):  # type: ignore[no-untyped-def]
     _exchange(Cp, r, s, False)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@njit(fastmath=FASTMATH)
 def update_deltas(A, At, Bp, Bpt, Cp, symmetric, deltas, fixed, r, s):  # type: ignore[no-untyped-def]
     """Bring the upper triangle of the deltas up to date after a swap of r and s has been made.
 
@@ -363,7 +363,7 @@ def update_deltas(A, At, Bp, Bpt, Cp, symmetric, deltas, fixed, r, s):  # type: 
             deltas[min(u, s), max(u, s)] = to_s + _small_terms(A, Bp, Cp, u, s)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _smallest(deltas, fixed):  # type: ignore[no-untyped-def]
     """Return the pair of the smallest delta and that delta.
 
@@ -382,7 +382,7 @@ def _smallest(deltas, fixed):  # type: ignore[no-untyped-def]
     return r, s, lowest[s]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _best_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, steps):  # type: ignore[no-untyped-def]
     """Make at most ``steps`` best swaps; return their number and whether no improving one is left."""
     if A.shape[0] - fixed < 2:
@@ -396,7 +396,7 @@ def _best_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, steps
     return steps, False
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _in_order_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, steps):  # type: ignore[no-untyped-def]
     """Make at most ``steps`` swaps; return their number, the pairs looked at, and whether none is left."""
     m = A.shape[0] - fixed
@@ -419,7 +419,7 @@ def _in_order_loop(A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, tolerance, s
     return steps, looked, False
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _first_loop(A, At, Bp, Bpt, Cp, p, symmetric, order, position, tolerance, steps):  # type: ignore[no-untyped-def]
     """Look at ``steps`` pairs in cyclic order, swapping where that helps.
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.qap.objective import as_permutation, evaluate, matrices
 from dcfw.qap.swaps import all_deltas, deadline_after, paced, prepare, swap, update_deltas
 
@@ -137,7 +137,7 @@ def robust_tabu(
     return best_p, value, int(done)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _uniform(state):  # type: ignore[no-untyped-def]
     """Return the next number in [0, 1) of a xorshift generator (Vigna's xorshift64*)."""
     x = state[0]
@@ -148,7 +148,7 @@ def _uniform(state):  # type: ignore[no-untyped-def]
     return np.float64((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _choose(deltas, pair_banned, before, aspired, fixed, none):  # type: ignore[no-untyped-def]
     """Return the pair of the smallest delta among those that are allowed, and that delta.
 
@@ -171,7 +171,7 @@ def _choose(deltas, pair_banned, before, aspired, fixed, none):  # type: ignore[
     return r, s, lowest[s]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _oldest(pair_banned, fixed):  # type: ignore[no-untyped-def]
     """Return the earliest end of a ban."""
     oldest = np.inf
@@ -180,7 +180,7 @@ def _oldest(pair_banned, fixed):  # type: ignore[no-untyped-def]
     return oldest
 
 
-@numba.njit(cache=True, nogil=True)
+@njit()
 def _tabu_loop(  # type: ignore[no-untyped-def]
     A, At, Bp, Bpt, Cp, p, symmetric, deltas, fixed, banned, pair_banned, forced_after, random_state,
     current, best, best_p, tolerance, gain_wanted, done, until, none,

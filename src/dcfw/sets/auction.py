@@ -18,10 +18,10 @@ good enough; otherwise the exact :class:`dcfw.sets.lap.Assignment` is faster (``
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw._compiling import njit
 from dcfw.sets.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, _least, _magnitude, as_costs
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -30,7 +30,7 @@ _SHRINK = 5.0  # eps-scaling factor; 4 to 10 are alike
 _MAX_PRICE = 8.0  # prices beyond this many times max|C| would swallow its digits
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def _bound(C: Array, prices: Array, column_of: Array, slack: Array) -> float:
     """Fill in the slack of each row and return a bound on the error, rounding included."""
     n = C.shape[0]
@@ -47,7 +47,7 @@ def _bound(C: Array, prices: Array, column_of: Array, slack: Array) -> float:
     return float((total + _EPS * size) * (1.0 + n * _EPS))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def approximate(
     C: Array, tol: float, prices: Array, column_of: Array, row_of: Array, slack: Array, free: Array
 ) -> tuple[int, float]:

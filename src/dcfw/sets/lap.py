@@ -32,11 +32,12 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
+from dcfw._compiling import njit
 
 OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_SIZE = 0, 1, 2, 3, 4
 """What :func:`solve` returns."""
@@ -96,7 +97,7 @@ def _from_bits(typing_context: Any, x: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def _magnitude(C: Array) -> tuple[int, float, bool]:
     """Return a status (NaN and -Inf are errors), the largest finite ``|C_ij|``, and if all are finite."""
     n = C.shape[0]
@@ -121,7 +122,7 @@ def _magnitude(C: Array) -> tuple[int, float, bool]:
     return OPTIMAL, largest, all_finite
 
 
-@njit(forceinline=True)  # type: ignore[untyped-decorator]
+@njit(forceinline=True)
 def _pick(real: Array, least: float, index: Array, width: int) -> int:
     """Return a column at the distance ``least``: j itself if one is free, width + j if all are taken."""
     k = 2 * width
@@ -131,7 +132,7 @@ def _pick(real: Array, least: float, index: Array, width: int) -> int:
     return k
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def solve(C: Array, real: Array, index: Array) -> int:
     """Solve one LAP from the state in a workspace; for callers that are compiled themselves.
 

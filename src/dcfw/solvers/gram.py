@@ -8,10 +8,10 @@ curvature of that move is M_ss - 2 M_sa + M_aa.  One constant added to all of M 
 
 from __future__ import annotations
 
-from numba import njit
+from dcfw._compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def pairwise_steps(M, w, scores, m, aim, limit, slack):  # type: ignore[no-untyped-def]
     """Move weight from the worst atom in use to the best atom until their scores differ by at most aim.
 

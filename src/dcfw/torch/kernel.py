@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
+from dcfw._compiling import njit
 from dcfw.torch.inner import PAPER_BETA, Step
 from dcfw.torch.regions import Interval, Region, Tensor
 
@@ -34,7 +34,7 @@ PENDING = 8
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and Inf keep their meaning: they have to show
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
     """Bring a chunk of the residual into r, and X - middle - R into z, and take the pending steps there."""
     x, g, R = x[at : at + size], g[at : at + size], R[at : at + size]  # a sum as an index would not vectorise
@@ -78,7 +78,7 @@ def _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zer
             r[i] -= eta * (r[i] + z[i] + (half if r[i] >= zero else -half))
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(fastmath=_FAST)
 def _look(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
     """Return <R, X - S> and ||X - S||^2 after the pending steps."""
     slope = curvature = 0.0
@@ -101,7 +101,7 @@ def _look(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r): 
     return slope, curvature
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _write(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
     """Take the pending steps and write R."""
     for at in range(0, x.shape[0], CHUNK):
@@ -110,7 +110,7 @@ def _write(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):
         R[at : at + size] = r[:size]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _finish(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r, bounds, out):  # type: ignore[no-untyped-def]
     """Take the pending steps and write X, clipped against rounding; where g is 0, as it was."""
     lower, upper, most = bounds[0], bounds[1], bounds[2]
@@ -128,7 +128,7 @@ def _finish(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r,
             after[i] = before[i] if v == zero else value
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _walk(x, g, scale, cut, half, middle, zero, bounds, steps, tol, eps, beta, etas, room, out):  # type: ignore[no-untyped-def]
     """Take at most ``steps`` Frank-Wolfe steps from x and write where they lead to ``out``.
 

@@ -1,0 +1,55 @@
+"""Where nothing can be kept on the disk, compiled functions compute all the same."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from test_study_disk import SOURCE, in_namespace
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' mounts")
+
+SOLVE = """
+import numpy as np
+from dcfw import sets
+print(sets.Birkhoff(4).lmo(np.arange(16.0).reshape(4, 4) % 7).tolist())
+"""
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A copy of the package and a home, and the shell's words that make both read-only."""
+    shutil.copytree(
+        Path(SOURCE) / "dcfw", tmp_path / "src" / "dcfw", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (tmp_path / "home").mkdir()
+    mounts = " && ".join(
+        f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
+        for folder in (tmp_path / "src", tmp_path / "home")
+    )
+    if subprocess.run(["unshare", "-rm", "bash", "-c", mounts], capture_output=True).returncode:
+        pytest.skip("this system does not let us mount a folder read-only")
+    home = str(tmp_path / "home")
+    return mounts, {"PYTHONPATH": str(tmp_path / "src"), "HOME": home, "XDG_CACHE_HOME": f"{home}/cache"}
+
+
+def test_compiled_functions_work_from_a_read_only_disk(read_only):
+    mounts, environment = read_only
+    done = in_namespace(f'{mounts} && {sys.executable} -c "$CODE"', CODE=SOLVE, **environment)
+    assert done.returncode == 0, done.stderr
+    usual = subprocess.run([sys.executable, "-c", SOLVE], capture_output=True, text=True, check=True)
+    assert done.stdout == usual.stdout
+
+
+def test_compiled_functions_work_where_their_cache_cannot_be_saved(tmp_path):
+    # The folder can be made, and then there is no room for a file in it.
+    (tmp_path / "disk").mkdir()
+    mount = f"mount -t tmpfs -o size=4k tmpfs {tmp_path}/disk"
+    if subprocess.run(["unshare", "-rm", "bash", "-c", mount], capture_output=True).returncode:
+        pytest.skip("this system does not let us mount a small disk")
+    done = in_namespace(
+        f'{mount} && {sys.executable} -c "$CODE"', CODE=SOLVE, NUMBA_CACHE_DIR=str(tmp_path / "disk")
+    )
+    assert done.returncode == 0, done.stderr
