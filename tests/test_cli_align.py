@@ -165,7 +165,7 @@ def test_broken_lines_are_an_error_or_counted(folder):
         (["--observed", "1.5"], "observed must be"),
         (["--holdout", "1"], "holdout must be"),
         (["--method", "newton"], "method must be"),
-        (["--retrieval", "knn"], "method must be one of 'nn', 'csls'"),
+        (["--retrieval", "knn"], "retrieval must be one of 'nn', 'csls'"),
         (["--lam", "-1"], "lam must be"),
         (["--plot", "no/such/folder/out.png"], "--plot: the folder of"),
         (["--plot", "out.doc"], "--plot must end in .png"),

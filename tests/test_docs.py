@@ -135,3 +135,17 @@ def test_what_pages_include_is_there():
                 continue  # a study that has not been run; the page says so
             text = source.read_text(encoding="utf-8")
             assert not section or re.search(rf"^#+ {re.escape(section)}$", text, re.M), (page, section)
+
+
+def test_every_test_that_the_promises_name_exists():
+    text = (DOCS / "promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(?:tests/)?(test_\w+\*?\.py|\w+\.py)(?:::(\w+))?`", text)
+    scripts = re.findall(r"`(scripts/\w+\.sh)`", text)
+    assert len(named) > 40
+    assert len(scripts) == 3
+    for file, test in named:
+        files = list(Path(__file__).parent.glob(file))
+        assert files, file
+        assert not test or f"def {test}(" in files[0].read_text(encoding="utf-8")
+    for script in scripts:
+        assert (DOCS.parent / script).exists()

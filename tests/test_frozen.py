@@ -161,7 +161,9 @@ def test_the_trajectory_is_the_frozen_one(name):
     now = values(name)
     assert set(now) == set(FROZEN[name])
     for k, value in FROZEN[name].items():
-        assert now[k] == pytest.approx(value, rel=1e-9, abs=1e-12), f"after {k} outer steps"
+        # The nuclear ball's oracle is a truncated SVD, whose rounding differs between processors.
+        accuracy = 1e-6 if "nuclear" in name else 1e-9
+        assert now[k] == pytest.approx(value, rel=accuracy, abs=1e-12), f"after {k} outer steps"
 
 
 def test_every_frozen_run_makes_progress():

@@ -471,10 +471,14 @@ def test_the_automatic_split_is_spectral_for_dense_data_and_balanced_for_sparse_
 
 
 def test_a_boosted_run_needs_fewer_outer_steps_and_says_that_it_is_one():
-    problem = qap.generators.nugent((5, 6), rng=3)
-    plain, boosted = (solve(problem.A, problem.B, method=method) for method in ("dcfw", "boosted"))
-    assert boosted.method == "boosted"
-    assert boosted.nit < plain.nit
+    steps = {"dcfw": 0, "boosted": 0}
+    for seed in range(8):  # on single instances it may be the other way round: 322 and 259 in all
+        problem = qap.generators.nugent((5, 6), rng=seed)
+        for method in steps:
+            result = solve(problem.A, problem.B, method=method)
+            assert result.method == method
+            steps[method] += result.nit
+    assert steps["boosted"] < steps["dcfw"]
 
 
 @pytest.mark.parametrize("n", [12, 110])
