@@ -17,8 +17,6 @@ from dcfw.qap.gradients import vertex_gradient
 from dcfw.qap.quadratics import relaxation
 from dcfw.sets import lap
 
-# Numba's cache of this file does not notice changes in compiled.py or lap.py: touch this file after those.
-
 
 def faq(
     A: np.ndarray, B: np.ndarray, C: np.ndarray | None, P: np.ndarray, *, maxiter: int, tol: float

@@ -23,8 +23,6 @@ from dcfw._compiling import njit
 from dcfw.qap.objective import as_permutation, evaluate, matrices
 from dcfw.qap.swaps import all_deltas, deadline_after, paced, prepare, swap, update_deltas
 
-# Numba's cache of this file does not notice changes in swaps.py: touch this file after changing that one.
-
 REFRESH = 5000
 """Steps after which deltas are computed afresh when they carry rounding errors."""
 
