@@ -141,6 +141,11 @@ def test_gradients_that_are_extrapolated_again_and_again_are_taken_afresh(mu):
             assert gap == pytest.approx(gaps.fw_gap(dc, domain, x), abs=64.0 * EPS * mu)
 
 
+def test_a_line_search_knows_that_values_are_rounded_where_large_terms_cancel():
+    # f and g are 1e8 times as large as what is left of them in phi, whose own size said nothing of that.
+    assert not fuzz_certificates.check_seed(31738)[1].wrong
+
+
 def test_an_interval_has_no_negative_end():
     domain = sets.Simplex(2)
     run = Run(

@@ -128,6 +128,7 @@ class SmoothSegment:
         self.merit = merit
         self.d = S.dense() - x
         self._norm2: float | None = None
+        self._rounding: float | None = None
         self._value = value
         self._linear_slope = 0.0 if linear is None or merit is not None else inner(linear, self.d)
         self._last: tuple[float, Array, Array, float] | None = None
@@ -148,8 +149,14 @@ class SmoothSegment:
 
     @property
     def rounding(self) -> float:
-        """By how much a difference of two values is uncertain through rounding."""
-        return 8.0 * eps_of(self.x) * abs(self.value)
+        """By how much a difference of two values is uncertain through rounding of them and of the points.
+
+        The latter counts where large terms cancel, as those of f and g may in phi = f - g.
+        """
+        if self._rounding is None:
+            points = norm(self.grad) * (norm(self.x) + norm(self.d))
+            self._rounding = 8.0 * eps_of(self.x) * (abs(self.value) + points)
+        return self._rounding
 
     def _value_at(self, eta: float) -> float:
         if eta not in self._values:
