@@ -114,7 +114,7 @@ def read_bounded(
     *,
     memory: int,
     errors: tuple[type[Exception], ...] = (ValueError, OSError),
-    seconds: float = 10.0,
+    seconds: float = 60.0,
     names: str = "",
 ) -> Any:
     """Return what ``read()`` returns, or the error it documents; fail on anything else.
