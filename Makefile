@@ -1,6 +1,7 @@
 # The jobs that are too long for every change.  Seeds, time and number of cases can be set:
 #     make fuzz SEED=1000000 SECONDS=600 CASES=20000
-# A job that was interrupted goes on where it stopped when STATE names a file.
+#     make mutants SECONDS=7200
+# A job that was interrupted goes on where it stopped: fuzz when STATE names a file, mutants always.
 
 PYTHON ?= python
 SEED ?= 0
@@ -8,7 +9,16 @@ SECONDS ?= 3600
 CASES ?= 100000
 STATE ?=
 
-.PHONY: fuzz
+.PHONY: coverage fuzz mutants
 
 fuzz:  ## random problems against extended precision: no wrong certificate (prints failing seeds)
 	$(PYTHON) tests/fuzz_certificates.py --seconds $(SECONDS) --cases $(CASES) --seed $(SEED) $(if $(STATE),--state $(STATE))
+
+mutants:  ## one change at a time in the core: does a test notice? (needs mutmut 3.8; survivors: tests/mutants.md)
+	$(PYTHON) scripts/mutants.py --seed $(SEED) --seconds $(SECONDS)
+
+coverage:  ## the tests with branch coverage (needs coverage)
+	$(PYTHON) -m coverage erase
+	$(PYTHON) -m coverage run -m pytest -q
+	$(PYTHON) -m coverage combine -q
+	$(PYTHON) -m coverage report --skip-covered --sort=cover

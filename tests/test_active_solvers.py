@@ -1,6 +1,7 @@
 """Away, pairwise and blended steps find what vanilla steps look for, linearly where those zig-zag."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 import dcfw
 from dcfw import Status, functions, sets
 from dcfw.functions.base import Zero
-from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.active import ActiveLoop, _stuck
 from dcfw.solvers.cgs import CGS
 from reference_gaps import symmetric
 
@@ -238,6 +239,15 @@ def test_the_active_set_of_a_result_is_its_point_and_the_next_start(rule):
     np.testing.assert_array_equal(active.weights, weights)  # never written to
     vanilla = solve(near, domain, "fw", x0=active, maxiter=0)
     np.testing.assert_array_equal(vanilla.x, active.point())
+
+
+def test_a_loop_that_is_stuck_says_at_which_gap():
+    run, X = SimpleNamespace(lmo_error=0.0), SimpleNamespace(gap=1.25e-9)
+    assert _stuck(run, X).status is Status.NO_PROGRESS
+    assert _stuck(run, X).detail.endswith("smaller than rounding at an FW gap of 1.25e-09.")
+    run.lmo_error = 2e-3
+    assert _stuck(run, X).status is Status.NO_PROGRESS
+    assert _stuck(run, X).detail.endswith("within the linear oracle's own error bound 0.002.")
 
 
 def test_an_active_set_of_another_set_is_refused():

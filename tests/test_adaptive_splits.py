@@ -11,7 +11,9 @@ import pytest
 import dcfw
 from dcfw import Status, functions, gaps, sets, splits
 from dcfw._arrays import to_numpy
-from dcfw.solvers.adaptive import ATTEMPTS
+from dcfw.functions.base import Linearisation
+from dcfw.solvers.adaptive import ATTEMPTS, _drowns
+from dcfw.solvers.dcfw import Iterate
 from reference_gaps import surrogate_gap, symmetric, trace
 from test_oracle_counts import Counted, CountedSet
 
@@ -268,3 +270,12 @@ def test_methods_without_a_split_do_not_mind():
 def test_bad_input_is_refused_by_name(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_a_gradient_drowns_where_rounding_of_the_shift_is_a_thousandth_of_it(size):
+    x = np.array([3.0, 4.0])
+    x_t = Iterate(x, np.array([2.0 * size, 0.0]), None, Linearisation(0.0, np.array([size, 0.0]), True))
+    edge = 1e-3 * size / (np.finfo(np.float64).eps * 5.0)
+    assert not _drowns(x_t, 0.99 * edge)
+    assert _drowns(x_t, 1.01 * edge)

@@ -140,12 +140,12 @@ CASES = {
     "nonsmooth phi for cgs": (
         {"objective": functions.DC(smooth(), functions.L1Norm()), "method": "cgs"},
         ValueError,
-        r"method 'cgs' needs the gradient of phi",
+        r"^method 'cgs' needs the gradient of phi",
     ),
     "cgs without a constant": (
         {"objective": smooth(), "method": "cgs"},
         ValueError,
-        r"method 'cgs' needs a Lipschitz constant.*CGS\(L=\.\.\.\)",
+        r"^method 'cgs' needs a Lipschitz constant.*CGS\(L=\.\.\.\)",
     ),
     "cgs with a negative constant": (
         {"objective": smooth(), "method": CGS(L=-1.0)},
@@ -155,10 +155,10 @@ CASES = {
     "fw-k lacks both": (
         {"method": "fw-k"},
         ValueError,
-        r"method 'fw-k' needs a Lipschitz constant of f.*and the set's diameter, or FWK\(C=\.\.\.\)",
+        r"^method 'fw-k' needs a Lipschitz constant of f.*and the set's diameter, or FWK\(C=\.\.\.\)",
     ),
     "fw-k with a negative constant": ({"method": FWK(C=-1.0)}, ValueError, r"C must be a number in \[0"),
-    "short step without a constant": ({"step": "short"}, ValueError, r"step 'short' needs a Lipschitz"),
+    "short step without a constant": ({"step": "short"}, ValueError, r"^step 'short' needs a Lipschitz"),
     "a method without its attributes": (
         {"method": type("Own", (), {"solve": lambda self, problem, run: None})()},
         TypeError,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import dcfw
 from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
-from dcfw.solvers.block import ORDERS, Block
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.block import ORDERS, Block, _loop_of_one_block
 from dcfw.solvers.restriction import QuadraticPart, Slot
 from reference_gaps import symmetric, trace
 from test_boosted import Ball
@@ -378,3 +379,12 @@ def test_a_budget_below_one_call_a_block_is_refused():
 def test_a_split_to_be_found_on_the_way_is_refused():
     with pytest.raises(ValueError, match="'block' cannot find"):
         dcfw.minimize(splits.sliding(quadratic(), L="auto"), simplices(), method="block")
+
+
+def test_every_block_has_an_active_set_of_its_own_with_the_given_options():
+    given = ActiveLoop("away", lazy=False, cap=7)
+    loop = _loop_of_one_block(given)
+    assert loop is not given
+    assert (loop.rule, loop.lazy, loop.cap) == ("away", False, 7)
+    plain = object()
+    assert _loop_of_one_block(plain) is plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
 from dcfw.sets.base import bisected_reach
 from dcfw.solvers.boosted import BoostedDCFW
-from dcfw.solvers.dcfw import DCFW
+from dcfw.solvers.dcfw import DCFW, Iterate
 from reference_gaps import surrogate_gap, symmetric, trace
 from set_cases import every_set
 from test_oracle_counts import Counted, CountedSet
@@ -254,6 +255,23 @@ def test_a_set_that_cannot_tell_its_edge_is_asked_by_bisection(objective):
     assert own.fun == pytest.approx(ours.fun, abs=2e-2)
 
 
+def test_a_set_of_ones_own_may_tell_its_edge_without_knowing_its_directions():
+    class Edge(Ball):
+        asked = 0
+
+        def reach(self, x, d):
+            self.asked += 1
+            return sets.L2Ball(N).reach(x, d)
+
+    domain = Edge()
+    phi = OBJECTIVES["sliding"](N)
+    own = dcfw.minimize(phi, domain, method="boosted", tol=1e-3, maxiter=500)
+    ours = dcfw.minimize(phi, sets.L2Ball(N), Ball().start(), method="boosted", tol=1e-3, maxiter=500)
+    assert own.success
+    assert domain.asked > 0
+    assert own.nit == ours.nit
+
+
 @pytest.mark.parametrize("limit", [{"maxiter": 3}, {"max_lmo": 9}, {"time_limit": 0.0}, {"maxiter": 0}])
 def test_budgets_end_a_boosted_run_as_any_other(limit):
     phi = indefinite(0, 30, low=-0.5)
@@ -311,3 +329,13 @@ def test_reach_from_the_edge_outwards_is_nothing():
     assert sets.L1Ball(2).reach(np.array([0.5, 0.5]), np.array([1.0, 1.0])) == 0.0
     assert sets.L1Ball(2).reach(np.array([0.5, 0.5]), np.array([1.0, -1.0])) == 0.5
     assert sets.Box(0.0, 1.0, shape=2).reach(np.array([1.0, 0.5]), np.array([1.0, 0.0])) == 0.0
+
+
+def test_a_step_without_a_search_keeps_count_of_how_far_rounding_has_grown():
+    g = functions.SquaredNorm(1.0)
+    x, flat = np.array([0.3, 0.7]), np.zeros(2)
+    problem = SimpleNamespace(f=g, g=g)
+    run = SimpleNamespace(linearise=lambda function, point: function.linearise(point))
+    x_t = Iterate(x, g.grad(x), None, g.linearise(x), (7.0, 1.0))
+    state = SimpleNamespace(x=x, grad=g.grad(x), value=None)
+    assert BoostedDCFW()._exact(problem, run, x_t, state, flat).memory == (7.0, 1.0)

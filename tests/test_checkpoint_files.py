@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from checkpoint_cases import differences, quadratic, solve
 from dcfw import sets, steps
 from dcfw.checkpoints import Checkpoint
 from dcfw.checkpoints import file as files
-from dcfw.checkpoints.tree import Capture, rebuild
+from dcfw.checkpoints.tree import Capture, Foreign, Unsupported, rebuild
 from dcfw.sets.atoms import OneHot
 from dcfw.sets.base import Oracle
 
@@ -307,3 +308,108 @@ def test_backtracking_keeps_its_constant_between_steps() -> None:
     step = steps.Backtracking(L=4.0).bind(None, None)  # type: ignore[arg-type]
     step.set_state(8.0)  # type: ignore[attr-defined]
     assert step.get_state() == 8.0  # type: ignore[attr-defined]
+
+
+# -- files that are whole, but that no run has written ----------------------------------------------------
+
+
+def forge(path: Path, data: bytes = bytes(64), **changes: Any) -> None:
+    """Write an archive like a checkpoint of one array of eight numbers, but for some changes."""
+    header = {
+        "format": files.FORMAT,
+        "tree": {"array": 0},
+        "arrays": [["<f8", [8], "C", 0, False]],
+        **changes,
+    }
+    state = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, state=state, data=np.frombuffer(data, dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"format": "dcfw-checkpoint-0"}, "its format is 'dcfw-checkpoint-0', not 'dcfw-checkpoint-1'"),
+        ({"arrays": [["<c16", [4], "C", 0, False]]}, "an array that no state has"),
+        ({"arrays": [["<f8", [8], "K", 0, False]]}, "an array that no state has"),
+        ({"arrays": [["<f8", [-8], "C", 0, False]]}, "an array that no state has"),
+        ({"arrays": [["<f8", [9], "C", 0, False]]}, "more data than it holds"),
+        ({"arrays": [["<f8", [8], "C", 8, False]]}, "more data than it holds"),
+        ({"arrays": []}, "more data than it describes"),
+    ],
+)
+def test_a_header_that_does_not_fit_its_data_is_refused(
+    path: Path, changes: dict[str, Any], match: str
+) -> None:
+    forge(path)
+    found = files.read(path)
+    assert found is not None
+    np.testing.assert_array_equal(found[1][0], np.zeros(8))
+    forge(path, **changes)
+    with pytest.raises(ValueError, match=match):
+        files.read(path)
+
+
+def test_only_real_numbers_are_written(path: Path) -> None:
+    with pytest.raises(TypeError, match="an array of dtype complex128"):
+        files.write(path, {}, [np.zeros(2, dtype=complex)])
+    assert not path.exists()
+
+
+def test_a_state_that_cannot_be_written_down_names_what_it_is() -> None:
+    with pytest.raises(Unsupported, match=r"keys that are no strings: \[1, 2\]"):
+        Capture({"memory": {1: "a", 2: "b"}}, {})
+    with pytest.raises(Unsupported, match=r"an object of type builtins\.set"):
+        Capture([{1, 2}], {})
+
+
+def test_arrays_of_another_library_need_a_start_of_that_library() -> None:
+    with pytest.raises(ValueError, match="arrays of another library than NumPy"):
+        rebuild({"array": 0}, [Foreign(np.zeros(2))], {}, np.zeros(2))
+
+
+def test_a_lock_that_its_last_owner_has_just_removed_is_taken_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, acquire, asked = path.with_name("run.npz.lock"), files._acquire, []
+
+    def removed_at_first(descriptor: int) -> None:
+        acquire(descriptor)
+        asked.append(descriptor)
+        if len(asked) == 1:
+            lock.unlink()
+
+    monkeypatch.setattr(files, "_acquire", removed_at_first)
+    with files.locked(path):
+        assert len(asked) == 2
+        assert lock.exists()
+    assert not lock.exists()
+
+
+def test_a_history_of_other_columns_is_refused(path: Path) -> None:
+    solve(NAME, checkpoint=path)
+    found = files.read(path)
+    assert found is not None
+    header, arrays, readable = found
+    readable["history"] = readable["history"][:, 1:]
+    del header["format"], header["arrays"]
+    files.write(path, header, arrays, **readable)
+    with pytest.raises(ValueError, match=r"cannot be used \(ValueError: .*history"):
+        solve(NAME, checkpoint=path)
+
+
+@pytest.mark.parametrize("changed", ["parts", "objective"])
+def test_a_state_of_other_parts_or_of_no_objective_is_refused(path: Path, changed: str) -> None:
+    solve(NAME, checkpoint=path)
+    found = files.read(path)
+    assert found is not None
+    header, arrays, readable = found
+    if changed == "parts":
+        header["tree"]["dict"]["parts"]["dict"]["stranger"] = 1.0
+        match = r"cannot be used \(ValueError: it has the parts .*'stranger'"
+    else:
+        del header["fingerprint"]["objective"]
+        match = "it differs in objective or domain"
+    del header["format"], header["arrays"]
+    files.write(path, header, arrays, **readable)
+    with pytest.raises(ValueError, match=match):
+        solve(NAME, checkpoint=path)

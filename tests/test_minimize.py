@@ -793,3 +793,39 @@ def test_what_has_lost_its_weight_leaves_exact_zeros_behind():
     in_use = {int(np.argmax(atom.dense())) for atom in res.active_set.atoms}
     assert set(np.flatnonzero(res.x)) <= in_use
     assert len(in_use) < 9
+
+
+def test_a_difference_that_overflows_ends_the_run():
+    big = 1.5e308
+    f = functions.Smooth(lambda x: big, lambda x: x, lipschitz=1.0)
+    g = functions.Smooth(lambda x: -big, lambda x: 0.0 * x, lipschitz=1.0)
+    res = dcfw.minimize(f - g, sets.L2Ball(2), np.array([1.0, 0.0]))
+    assert res.status is Status.BAD_ORACLE
+    assert "phi is inf in outer step 1" in res.message
+
+
+def test_a_run_that_ends_inside_an_inner_loop_returns_its_last_point_if_that_is_better():
+    calls = 0
+
+    def grad(x):
+        nonlocal calls
+        calls += 1
+        return x - target if calls < 8 else np.full(3, np.nan)
+
+    target = np.array([0.5, 0.3, 0.2])
+    f = functions.Smooth(lambda x: 0.5 * float((x - target) @ (x - target)), grad, lipschitz=1.0, convex=True)
+    x0 = np.array([1.0, 0.0, 0.0])
+    res = dcfw.minimize(f - functions.Zero(), sets.Simplex(3), x0, inner="fw", step="short", tolerance=1e-9)
+    assert res.status is Status.BAD_ORACLE
+    assert res.nit == 0
+    assert res.fun == pytest.approx(f.value(res.x))
+    assert res.fun < 0.5 * f.value(x0)
+    assert math.isnan(res.gap)
+
+
+def test_a_value_that_is_no_number_is_named_with_its_type():
+    f = functions.Smooth(lambda x: 0.0, lambda x: x, lipschitz=1.0)
+    f.value = lambda x: "low"
+    res = dcfw.minimize(f - functions.Zero(), sets.L2Ball(2), np.array([1.0, 0.0]))
+    assert res.status is Status.BAD_ORACLE
+    assert "f.value returned an object of type str" in res.message

@@ -113,6 +113,18 @@ def test_the_polynomials_never_leave_the_unit_interval_and_end_at_one(lowest):
     assert x[start >= lowest].min() >= 1.0 - 1e-8
 
 
+@pytest.mark.parametrize("lowest", [0.7, 0.3, 1e-2])
+def test_the_best_quintic_takes_its_largest_error_four_times(lowest):
+    # Chebyshev: of the odd quintics the one whose error alternates four times is the nearest to 1.
+    a, b, c, error = polar._best_quintic(lowest)
+    x = np.linspace(lowest, 1.0, 400_001)
+    missing = 1.0 - (a * x + b * x**3 + c * x**5)
+    assert 0.0 < error < 1.0
+    assert np.abs(missing).max() == pytest.approx(error, rel=1e-9)
+    extreme = missing[np.abs(missing) >= error * (1.0 - 1e-7)]
+    assert np.flatnonzero(np.diff(np.sign(extreme))).size == 3
+
+
 # -- inexact ----------------------------------------------------------------------------------------------
 
 
@@ -136,10 +148,18 @@ def test_the_inexact_factor_is_feasible_and_its_bound_is_true(m, n, seed, decade
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_bound_is_a_thousandth_for_a_well_conditioned_matrix(dtype):
-    G = matrix((120, 120), condition=30.0, dtype=dtype)
+@pytest.mark.parametrize("shape", [(120, 120), (160, 120), (120, 160)])
+def test_the_bound_is_a_thousandth_for_a_well_conditioned_matrix(shape, dtype):
+    G = matrix(shape, condition=30.0, dtype=dtype)
     _, error = polar.certified(G)
     assert error <= 1e-3 * nuclear(G)
+
+
+def test_few_products_end_just_inside_the_ball():
+    for G in (np.eye(30), matrix((30, 30), condition=2.0), matrix((64, 64), seed=1)):
+        S = polar._few_products(G)
+        assert 0.999 <= np.linalg.norm(S, 2) <= 1.0
+        assert polar.missed(G, S) is not None
 
 
 @pytest.mark.parametrize("G", [np.zeros((30, 30)), np.ones((30, 30)), np.diag(np.arange(30.0))])

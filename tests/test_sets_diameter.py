@@ -47,6 +47,7 @@ def test_the_diameter_is_attained_where_it_is_exact(case):
 def test_known_diameters():
     assert sets.Simplex(5, radius=3.0).diameter == pytest.approx(3.0 * math.sqrt(2.0))
     assert sets.Simplex(1).diameter == 0.0
+    assert sets.Spectraplex(1, radius=3.0).diameter == 0.0
     assert sets.Birkhoff(5).diameter == pytest.approx(math.sqrt(10.0))
     assert sets.Birkhoff(1).diameter == 0.0
     assert sets.LpBall(16, p=4).diameter == pytest.approx(4.0)

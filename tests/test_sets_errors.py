@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from dcfw import sets
+from dcfw.sets.birkhoff import alternating_projections
 
 RADIUS = [
     lambda r: sets.Simplex(3, radius=r),
@@ -58,6 +59,18 @@ def test_a_shape_that_is_not_of_positive_integers_is_refused(make, shape):
         make(shape)
 
 
+def test_the_argument_is_called_by_its_own_name():
+    for make in (sets.Simplex, sets.Birkhoff, sets.Spectraplex):
+        with pytest.raises(ValueError, match=r"\bn must be"):
+            make(0)
+    for make in (sets.L1Ball, sets.L2Ball, sets.LInfBall):
+        with pytest.raises(ValueError, match=r"\bshape must be"):
+            make(0)
+    for make, verb in ((sets.Simplex(2), "tangent"), (sets.L2Ball(2), "tangent"), (sets.L1Ball(2), "lmo")):
+        with pytest.raises(ValueError, match=r"^G must have shape \(2,\)"):
+            getattr(make, verb)(np.zeros(3))
+
+
 @pytest.mark.parametrize("make", [sets.SpectralBall, sets.NuclearBall, lambda s: sets.SchattenBall(s, p=2)])
 @pytest.mark.parametrize("shape", [4, (4,), (2, 3, 4)])
 def test_matrix_sets_need_two_sizes(make, shape):
@@ -82,6 +95,7 @@ def test_k_must_be_an_integer_between_one_and_the_number_of_entries(k):
     ("arguments", "named"),
     [
         (([0.0, 2.0], [1.0, 1.0]), r"lower must not exceed upper, but at \(1,\)"),
+        (([1.0, 2.0], [1.0, 1.0]), r"lower must not exceed upper, but at \(1,\)"),
         (([0.0, np.nan], [1.0, 1.0]), "lower has NaN"),
         (([0.0, 0.0], [1.0, np.inf]), "upper has NaN or Inf"),
         (([0.0, 0.0], [1.0, 1.0, 1.0]), "do not fit together"),
@@ -135,6 +149,9 @@ def test_bad_points_are_refused(points, named):
         ({"bounds": []}, "bounds must not be empty"),
         ({"bounds": 3.0}, "bounds must be a pair"),
         ({"bounds": "ab"}, "bounds must"),
+        ({"bounds": np.zeros((1, 3))}, "bounds must have two entries, lower and upper"),
+        ({"bounds": np.array([[np.nan, 0.0]])}, "bounds has NaN"),
+        ({"bounds": sp.csr_array([[0.0, 1.0]])}, "bounds must be an ordinary array"),
     ],
 )
 def test_bad_constraints_are_refused(constraints, named):
@@ -156,9 +173,16 @@ def test_bad_products_are_refused(blocks, error, named):
         sets.Product(blocks)
 
 
+def test_alternating_projections_need_a_square_matrix_and_an_iteration():
+    with pytest.raises(ValueError, match=r"^iterations must be at least 1"):
+        alternating_projections(np.eye(2), iterations=0)
+    with pytest.raises(ValueError, match=r"^x must be a square matrix, got shape \(2, 3\)"):
+        alternating_projections(np.zeros((2, 3)))
+
+
 @pytest.mark.parametrize("scale", [-1.0, math.nan])
 def test_a_random_birkhoff_matrix_needs_a_scale_that_is_not_negative(scale):
-    with pytest.raises(ValueError, match="scale"):
+    with pytest.raises(ValueError, match=r"^scale must be"):
         sets.Birkhoff(3).random(0, scale=scale)
 
 

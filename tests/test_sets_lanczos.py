@@ -117,3 +117,35 @@ def test_the_polar_factor_has_unit_singular_values_and_the_largest_inner_product
         Q = spectral.polar(G)
         np.testing.assert_allclose(np.linalg.svd(Q, compute_uv=False), 1.0, atol=1e-12)
         assert np.vdot(G, Q) == pytest.approx(np.linalg.norm(G, "nuc"), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ball: ball,
+        lambda ball: sets.Product([sets.Simplex(2), ball]),
+        lambda ball: sets.Epigraph(ball),
+    ],
+    ids=["ball", "product", "epigraph"],
+)
+def test_an_oracle_goes_on_from_a_saved_state_to_the_last_bit(make):
+    domain = make(sets.NuclearBall((20, 18)))
+    rng = np.random.default_rng(5)
+    oracle, resumed = domain.oracle(), domain.oracle()
+    G = rng.standard_normal(domain.shape)
+    fresh = domain.oracle()(-G).dense()
+    oracle(-G - rng.standard_normal(domain.shape))
+    resumed.set_state(oracle.get_state())
+    expected = oracle(-G).dense()
+    np.testing.assert_array_equal(resumed(-G).dense(), expected)
+    assert not np.array_equal(fresh, expected)  # so the state does matter
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "zero"])
+def test_pairs_of_a_matrix_in_single_precision_are_in_single_precision(kind):
+    G = matrix(kind, 20, 20).astype(np.float32)
+    u, v, sigma, _ = leading_singular_pair(G)
+    w, least, _ = lowest_eigenpair(G + G.T)
+    assert u.dtype == v.dtype == w.dtype == np.float32
+    assert sigma == pytest.approx(np.linalg.norm(G, 2), rel=1e-4)
+    assert least == pytest.approx(np.linalg.eigvalsh(G + G.T)[0], rel=1e-4)

@@ -52,6 +52,14 @@ def test_lmo_of_a_random_direction_is_an_extreme_point_of_the_set(case):
 
 
 @every_set
+def test_lmo_of_a_direction_in_extended_precision_is_that_of_double_precision(case):
+    G = np.random.default_rng(4).standard_normal(case.domain.shape)
+    s = case.domain.lmo(G.astype(np.longdouble))
+    assert s.dtype == np.longdouble
+    np.testing.assert_allclose(s.astype(np.float64), case.domain.lmo(G), rtol=1e-12, atol=1e-12)
+
+
+@every_set
 def test_lmo_of_zero_is_an_extreme_point_of_the_set(case):
     for zero in (np.zeros(case.domain.shape), -np.zeros(case.domain.shape)):
         s = case.domain.lmo(zero)

@@ -44,7 +44,27 @@ def test_sparse_and_dense_constraints_describe_the_same_set():
         np.testing.assert_allclose(sets.Polytope(kind(UNIT), b).lmo(G), expected)
 
 
-@pytest.mark.parametrize("bounds", [(0, 2), ((0, 2), (0, 2)), [[0.0, 2.0]] * 2, Bounds([0.0, 0.0], 2.0)])
+def test_sparse_and_dense_rows_have_the_same_norm():
+    A = np.array([[30.0, 40.0], [-0.3, 0.0], [0.0, -2e-3]])
+    b = np.array([50.0, 0.3, 2e-3])
+    for matrix in (A, sp.csr_array(A), sp.csc_matrix(A)):
+        domain = sets.Polytope(matrix, b)
+        assert domain.violation(np.array([1.2, 1.6])) == pytest.approx(1.0)
+        assert domain.violation(np.array([-3.0, 0.0])) == pytest.approx(2.0)
+        assert domain.violation(np.array([0.0, -1.5])) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (0, 2),
+        ((0, 2), (0, 2)),
+        [[0.0, 2.0]] * 2,
+        Bounds([0.0, 0.0], 2.0),
+        np.array([[0, 2]] * 2),
+        np.array([0, 2]),
+    ],
+)
 def test_bounds_come_in_scipys_forms(bounds):
     domain = sets.Polytope(A_ub=[[1.0, 1.0]], b_ub=[3.0], bounds=bounds)
     np.testing.assert_array_equal(domain.lower, [0.0, 0.0])
@@ -122,3 +142,7 @@ def test_the_violation_of_a_hull_is_the_distance_in_the_largest_entry():
     square = sets.ConvexHull([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert square.violation(np.array([1.5, 0.5])) == pytest.approx(0.5)
     assert square.violation(np.array([0.3, 0.9])) <= 1e-9
+    for size in (1e-3, 20.0):
+        domain = sets.ConvexHull(size * square.points)
+        assert domain.violation(np.array([1.5 * size, 0.5 * size])) == pytest.approx(0.5 * size)
+        assert domain.violation(np.array([0.3 * size, 0.9 * size])) <= 1e-9 * size

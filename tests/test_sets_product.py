@@ -79,6 +79,19 @@ def test_a_users_own_set_can_be_a_block():
     assert not hasattr(D, "project")
 
 
+def test_the_scale_of_a_product_is_that_of_its_largest_block():
+    D = sets.Product([sets.Simplex(2, radius=5.0), sets.L1Ball(2, radius=0.1), Segment()])
+    assert D.scale == 5.0
+    assert sets.Product([sets.L1Ball(2, radius=0.1)]).scale == 0.1
+
+
+def test_only_a_product_of_one_set_is_strongly_convex():
+    ball = sets.L2Ball(3, radius=2.0)
+    assert sets.Product([ball]).strong_convexity == ball.strong_convexity > 0.0
+    assert sets.Product([ball, ball]).strong_convexity == 0.0
+    assert sets.Product([Segment()]).strong_convexity == 0.0
+
+
 @pytest.mark.parametrize("verb", ["split", "join"])
 def test_wrong_shapes_are_refused_by_name(verb):
     D = domain()

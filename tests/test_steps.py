@@ -12,7 +12,11 @@ from scipy.optimize import minimize_scalar
 
 import dcfw
 from dcfw import functions, sets, steps
+from dcfw.gaps import _run
 from dcfw.sets.atoms import Dense, OneHot
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.run import Stop
 from dcfw.solvers.segment import AffineSegment, SmoothSegment
 
 
@@ -215,6 +219,18 @@ def test_the_gradient_of_the_accepted_step_is_not_computed_twice():
     assert run.gradients == spent == 2  # the far end, then the secant hits
 
 
+def test_a_small_slope_just_beyond_the_minimiser_is_accepted_where_the_value_has_fallen():
+    # The first trial is at 1/2, where the slope is 2.5e-6: within the accuracy, and with nothing gained yet.
+    segment, run = line(
+        lambda t: (t - 0.5) ** 2 - 1e-5 * (t**3 / 3.0 - t**2 / 2.0),
+        lambda t: 2.0 * (t - 0.5) - 1e-5 * (t**2 - t),
+        convex=True,
+    )
+    assert steps.search(segment, 1e-4, 40) == 0.5
+    assert run.gradients == 2
+    assert run.values == 1
+
+
 def test_a_trial_that_is_too_far_costs_no_gradient():
     segment, run = line(lambda t: -t + 50 * t * t, lambda t: -1 + 100 * t, convex=False)
     steps.search(segment, 1e-4, 40)
@@ -256,7 +272,9 @@ def test_names_resolve_to_rules_and_rules_to_themselves():
         (lambda: steps.Backtracking(L=0.0), ValueError, r"L must be a number in \(0"),
         (lambda: steps.Backtracking(grow=1.0), ValueError, "grow must be"),
         (lambda: steps.Backtracking(shrink=0.0), ValueError, "shrink must be"),
+        (lambda: steps.Backtracking(shrink=1.5), ValueError, "shrink must be"),
         (lambda: steps.Backtracking(cap=0), ValueError, "cap must be"),
+        (lambda: steps.Scaled(C=-1.0), ValueError, "C must be"),
         (lambda: steps.Exact(accuracy=-1.0), ValueError, "accuracy must be"),
         (lambda: steps.Exact(evaluations=0), ValueError, "evaluations must be"),
     ],
@@ -297,6 +315,25 @@ def test_a_rule_of_ones_own_is_used():
     np.testing.assert_allclose(res.x, [0.5, 0.5])
 
 
+@pytest.mark.parametrize("inner", ["fw", "away", "pairwise", "blended"])
+@pytest.mark.parametrize("method", ["dcfw", "fw"])
+def test_a_rule_of_ones_own_is_told_whether_the_function_is_convex(method, inner):
+    seen = []
+
+    class Looking:
+        def bind(self, f, domain):
+            def step(segment):
+                seen.append(segment.convex)
+                return steps.Exact().bind(f, domain)(segment)
+
+            return step
+
+    f = functions.Quadratic(np.diag([1.0, 2.0, 3.0]), np.array([-0.5, 0.0, 0.1]))
+    dcfw.minimize(f, sets.Simplex(3), method=method, inner=inner, step=Looking(), maxiter=5)
+    assert seen
+    assert set(seen) == {method == "dcfw"}
+
+
 @pytest.mark.parametrize("eta", [1.5, -0.1, math.nan])
 def test_a_step_outside_the_unit_interval_ends_the_run(eta):
     x0 = np.array([1.0, 0.0])
@@ -304,6 +341,22 @@ def test_a_step_outside_the_unit_interval_ends_the_run(eta):
     assert res.status is dcfw.Status.BAD_ORACLE
     assert "step rule returned" in res.message
     np.testing.assert_array_equal(res.x, x0)
+
+
+@pytest.mark.parametrize("inner", [frank_wolfe, ActiveLoop("away"), ActiveLoop("blended")])
+@pytest.mark.parametrize("affine", [True, False])
+def test_the_curvature_that_a_convex_function_lacks_is_measured(inner, affine):
+    f = functions.Quadratic(np.diag([-3.0, -3.0]))
+    if not affine:
+        f = functions.Smooth(f.value, f.grad)
+    x = np.array([0.9, 0.1])
+    run = _run(f, sets.Simplex(2), x)
+    loop = inner(run, f, x, f.grad(x), steps.Exact().bind(f, None), linear=np.zeros(2))
+    with pytest.raises(Stop) as caught:
+        for _ in zip(loop, range(5), strict=False):
+            pass
+    assert caught.value.status is dcfw.Status.NOT_CONVEX
+    assert caught.value.lacking == pytest.approx(3.0)
 
 
 def test_a_step_of_zero_is_no_progress():

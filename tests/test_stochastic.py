@@ -183,8 +183,17 @@ def test_the_gap_of_a_certified_run_is_the_true_gap(method):
     assert res.status is Status.MAXITER
     assert res.gap == pytest.approx(dcfw.gaps.fw_gap(objective, domain, res.x), rel=1e-9)
     assert res.dc_gap == (0.0, res.gap)
+    assert (res.history["dc_low"][-1], res.history["dc_high"][-1]) == res.dc_gap
     assert res.conditional == ""
     assert res.fun == pytest.approx(objective.value(res.x))
+
+
+@both_methods
+def test_what_is_added_to_the_sum_counts_in_its_values(method):
+    objective = LOSS + functions.SquaredNorm(3.0)
+    res = dcfw.minimize(objective, BALL, method=method(batch=8, growth=1.0), rng=3, maxiter=20, tol=1e-9)
+    assert res.history["fun"][-1] == pytest.approx(objective.value(res.x), rel=1e-9)
+    assert res.gap == pytest.approx(dcfw.gaps.fw_gap(objective, BALL, res.x), rel=1e-9)
 
 
 @both_methods
@@ -347,7 +356,7 @@ def test_matrix_completion_with_a_spectral_penalty_finds_the_planted_matrix():
         (lambda: dcfw.minimize(LOSS, BALL, method="sfw", inner="away"), "vanilla steps only"),
         (
             lambda: dcfw.minimize(functions.SquaredNorm(), BALL, method="stochastic"),
-            "one FiniteSum or Stream",
+            "^objective must have one FiniteSum or Stream among its terms",
         ),
         (lambda: dcfw.minimize(LOSS + LOSS, BALL, method="stochastic"), "join several"),
         (lambda: dcfw.minimize(-1.0 * LOSS, BALL, method="stochastic"), "positive factor"),
@@ -364,6 +373,14 @@ def test_matrix_completion_with_a_spectral_penalty_finds_the_planted_matrix():
 def test_bad_input_is_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@both_methods
+def test_a_value_that_is_not_a_number_ends_the_run(method):
+    F = FiniteSum(5, lambda x: 0.0, lambda x, i: x, lipschitz=1.0, batch_value=lambda x, i: math.inf)
+    res = dcfw.minimize(F, BALL, method=method(batch=2), rng=0)
+    assert res.status is Status.BAD_ORACLE
+    assert "the value of a batch returned inf" in res.message
 
 
 @both_methods

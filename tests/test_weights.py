@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcfw.solvers import gram
-from dcfw.solvers.weights import in_numpy
+from dcfw.solvers.weights import in_numpy, pairwise_steps
 
 
 @settings(max_examples=150, deadline=None)
@@ -35,6 +35,19 @@ def test_both_forms_give_the_same_numbers_to_the_last_bit(m, spare, seed, convex
     assert answers[0][0] == answers[1][0]
     assert np.array_equal(answers[0][1], answers[1][1])
     assert np.array_equal(answers[0][2], answers[1][2], equal_nan=True)
+
+
+def test_steps_without_numba_are_given_everything(monkeypatch):
+    M, w, scores = np.diag([1.0, 2.0, -9.0]), np.array([0.5, 0.5, 0.0]), np.array([1.0, -1.0, 0.0])
+    answers = []
+    for limit in (0, 1, 7):
+        arguments = (M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9)
+        expected = gram.pairwise_steps(M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9)
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "numba")
+            answers.append(pairwise_steps(*arguments))
+        assert answers[-1] == expected
+    assert len(set(answers)) > 1
 
 
 def test_a_small_problem_is_solved_by_blended_steps_without_loading_numba():

@@ -83,6 +83,8 @@ def gap_at(row: Row, axis: str, budget: float) -> float:
 def equal_budgets(rows: Iterable[Row], axis: str, count: int = 12) -> list[dict[str, float]]:
     """Return the least gaps of all methods at budgets that each of them has reached, on a log scale."""
     runs = {r["method"]: r for r in rows}
+    if not runs:
+        return []
     spent = {m: np.asarray(AXES[axis][1](r["curve"])) for m, r in runs.items()}
     low, high = max(float(s[0]) for s in spent.values()), min(float(s[-1]) for s in spent.values())
     if not 0.0 < low < high:

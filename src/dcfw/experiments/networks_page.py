@@ -70,14 +70,15 @@ def sections(store: Store) -> list[Section]:
         Bullets([line.removeprefix("- ") for line in verdicts(claims)]),
     ]
     parts = [part for part in PARTS if any(r["part"] == part for r in rows)]
-    summary = "From c = 1 to c = 100 the training loss is multiplied by " + ", ".join(
+    ratios = [
         f"{times(e['loss_ratio'])} ({TITLES[e['method']]}, {e['part']})"
         for e in claims
         if e["L"] == 10.0 and e["method"] in ("dcfw", "fw")
-    )
-    return [
-        Section("Networks with bounded weights", what, [_part(part, rows) for part in parts], f"{summary}.")
     ]
+    summary = f"From c = 1 to c = 100 the training loss is multiplied by {', '.join(ratios)}."
+    if not ratios:
+        summary = "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
+    return [Section("Networks with bounded weights", what, [_part(part, rows) for part in parts], summary)]
 
 
 def _growth(claims: list[dict[str, Any]]) -> Table:

@@ -148,9 +148,7 @@ def _follow(content: bytes) -> Any:
             if not isinstance(stack[-1], _Built):
                 raise ValueError(f"it sets the state of a {type(stack[-1]).__name__}, at byte {position}")
             stack[-1].state = state
-        elif name == "STOP":
-            break
-        elif name not in ("PROTO", "FRAME"):
+        elif name not in ("PROTO", "FRAME", "STOP"):  # STOP is the last that is listed
             raise ValueError(f"it has the instruction {name}, at byte {position}")
     if len(stack) != 1:
         raise ValueError("it ends in the middle")

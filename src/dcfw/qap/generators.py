@@ -154,8 +154,6 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
             continue
         between = (D[l] + D[m] == D[l, m]) & (np.abs(D[l] - D[m]) <= 1)
         between[[l, m]] = False
-        if not between.any():  # can happen where the last row of cells is not full
-            continue
         k = rng.choice(np.flatnonzero(between))
         moved = w - int(rng.integers(0, z + 1))
         for i, j, change in ((l, m, -moved), (l, k, moved), (m, k, moved)):

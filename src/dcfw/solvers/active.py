@@ -87,7 +87,7 @@ class ActiveLoop:
     def room(self) -> float:
         """Return how far the weights can go on in the direction in which the last loop has changed them."""
         change = self._change()
-        if self.active is None or change is None:
+        if self.active is None or change is None or not change.any():
             return 0.0
         falling = change < 0.0
         return float((self.active.weights[falling] / -change[falling]).min(initial=math.inf))

@@ -152,7 +152,10 @@ class ActiveSet:
         return other
 
     def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
-        """Return by how much the weights differ from earlier ones, None if an atom that had one is gone."""
+        """Return by how much the weights differ from earlier ones, None if an atom that had one is gone.
+
+        Differences that are rounding are none: they must not be extrapolated.
+        """
         places = {id(atom): place for place, atom in enumerate(self.atoms)}
         change = self.weights.copy()
         for j in np.flatnonzero(weights):
@@ -160,6 +163,7 @@ class ActiveSet:
             if place is None:
                 return None
             change[place] -= weights[j]
+        change[np.abs(change) <= 8.0 * np.finfo(np.float64).eps] = 0.0
         return change
 
     def add_square(self, f: Function, L: float) -> None:

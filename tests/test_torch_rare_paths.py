@@ -1,0 +1,145 @@
+"""The PyTorch optimiser where few use it: learning rates as tensors, groups without gradients, odd sets."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dcfw import functions  # noqa: E402
+from dcfw.experiments import training  # noqa: E402
+from dcfw.images.labelled import Images  # noqa: E402
+from dcfw.torch import DCFW, param_groups, sliding_step  # noqa: E402
+from dcfw.torch.regions import Interval  # noqa: E402
+
+BOX = Interval(-1.0, 1.0)
+
+
+def parameter(values, grad=None):
+    p = torch.nn.Parameter(torch.tensor(values))
+    p.grad = None if grad is None else torch.tensor(grad)
+    return p
+
+
+def test_a_learning_rate_may_be_a_tensor():
+    x, g = torch.zeros(2, 3), torch.tensor([[3.0, -1.0, 0.5], [1.0, 2.0, -2.0]])
+    number, tensor = (sliding_step(x, g, lr, BOX, steps=5).x for lr in (0.1, torch.tensor(0.1)))
+    torch.testing.assert_close(tensor, number)
+    with pytest.raises(ValueError, match=r"shape \(blocks, n\), got \(3,\) and \(2, 3\)"):
+        sliding_step(x[0], g, 0.1, BOX, steps=5)
+
+
+def test_a_constant_and_a_learning_rate_as_a_tensor_must_agree():
+    p = parameter([0.5, -0.5])
+    assert DCFW([p], lr=torch.tensor(0.25), L=4.0).param_groups[0]["lr"] == 0.25
+    with pytest.raises(ValueError, match="lr is 1/L and L=4 was given"):
+        DCFW([p], lr=torch.tensor(0.5), L=4.0)
+
+
+def test_the_norm_product_of_a_matrix_is_that_of_its_induced_norms():
+    x, g = torch.zeros(1, 6), torch.tensor([[3.0, -1.0, 0.5, 1.0, 2.0, -2.0]])
+    found = sliding_step(x, g, 0.1, BOX, steps=1, gap="norm-product", matrix=(2, 3), certify=True)
+    R, E = 0.1 * g.reshape(2, 3), torch.sign(g).reshape(2, 3)  # the way to the vertex is x - S = sign(g)
+    one, infinity = (np.linalg.norm(M.numpy(), order) for M, order in ((R, 1), (E, np.inf)))
+    assert float(found.fw_gap) == pytest.approx(one * infinity / 0.1, rel=1e-6)
+
+
+def test_a_group_without_gradients_stays_where_it_is():
+    moved, still = parameter([0.5, -0.5], [1.0, 1.0]), parameter([0.25, 0.75])
+    DCFW([{"params": [moved]}, {"params": [still]}], lr=0.1, constraint="linf").step()
+    assert still.tolist() == [0.25, 0.75]
+    assert moved.tolist() != [0.5, -0.5]
+
+
+def test_a_single_tensor_in_place_of_a_list_is_refused_as_by_pytorch():
+    with pytest.raises(TypeError, match="params argument given to the optimizer should be an iterable"):
+        DCFW(parameter([0.5]), lr=0.1)
+
+
+def test_vectors_may_have_a_set_of_their_own():
+    model = torch.nn.Linear(3, 2)
+    weights, vectors = param_groups(model, constraint="spectral", vector_constraint="linf", vector_radius=0.5)
+    assert (weights["constraint"], vectors["constraint"], vectors["radius"]) == ("spectral", "linf", 0.5)
+    assert [tuple(p.shape) for p in vectors["params"]] == [(2,)]
+
+
+def test_all_of_space_has_an_infinite_fw_gap_and_a_known_projected_one():
+    p = parameter([0.5, -0.5], [1.0, 2.0])
+    optimiser = DCFW([p], lr=0.1, constraint=None, track_gap=True)
+    optimiser.step()
+    torch.testing.assert_close(p.detach(), torch.tensor([0.4, -0.7]))
+    gaps = optimiser.last_step()
+    assert gaps["fw_gap"] == float("inf")
+    assert gaps["pgm_gap"] == pytest.approx(0.5 * 0.1 * 5.0, rel=1e-6)  # lr/2 ||g||^2
+
+
+class Diamond:
+    """The l1 ball as a user writes it: with a linear minimisation oracle and nothing else."""
+
+    def lmo(self, G):
+        k = G.abs().argmax()
+        return torch.zeros_like(G).index_fill_(0, k, -float(torch.sign(G[k])))
+
+
+def test_a_set_without_projection_is_stepped_in_and_not_projected_onto():
+    p = parameter([0.5, 0.25], [1.0, -3.0])
+    optimiser = DCFW([p], lr=0.1, constraint=Diamond(), solver="fw", inner_steps=200, inner_tol=1e-4)
+    optimiser.project_()
+    assert p.tolist() == [0.5, 0.25]
+    optimiser.step()
+    # The nearest point of the diamond to (0.4, 0.55), which is inside.
+    torch.testing.assert_close(p.detach(), torch.tensor([0.4, 0.55]), atol=0.02, rtol=0.0)
+    assert float(p.detach().abs().sum()) <= 1.0 + 1e-6
+
+
+def test_observed_entries_of_a_tensor_have_the_loss_of_the_array():
+    rows, cols, values = [0, 1, 1], [2, 0, 0], np.array([1.0, -1.0, 2.0])
+    loss, same = (
+        functions.FiniteSum.completion((2, 3), rows, cols, v) for v in (values, torch.from_numpy(values))
+    )
+    x = np.arange(6.0).reshape(2, 3)
+    assert float(same.value(torch.from_numpy(x))) == pytest.approx(loss.value(x), rel=1e-14)
+    np.testing.assert_allclose(same.grad(torch.from_numpy(x)).numpy(), loss.grad(x), rtol=1e-14)
+
+
+# -- training --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def images(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, labels = rng.integers(0, 256, (9, 3, 32, 32), dtype=np.uint8), np.arange(9)
+    monkeypatch.setattr(training, "load", lambda name: Images(x, labels, x[:2], labels[:2], 10))
+    return x
+
+
+def test_colours_are_centred_as_the_data_set_says(images):
+    x, labels, test, _, classes = training.tensors(training.Settings(dataset="cifar10", model="cnn"))
+    mean, deviation = (np.array(v["cifar10"])[:, None, None] for v in (training.MEANS, training.DEVIATIONS))
+    np.testing.assert_allclose(x.numpy(), (images / 255.0 - mean) / deviation, rtol=1e-4, atol=1e-5)
+    assert (len(test), classes, labels.tolist()) == (2, 10, list(range(9)))
+
+
+def test_a_head_is_trained_on_the_features_of_the_network(images, monkeypatch):
+    asked = []
+
+    def features(part, network):
+        asked.append((len(part), network))
+        return np.full((len(part), 4), 2.0, dtype=np.float32)
+
+    monkeypatch.setattr(training, "features", features)
+    settings = training.Settings(dataset="cifar10", model="head", images=5)
+    x, labels, test, *_ = training.tensors(settings)
+    assert asked == [(5, settings.network), (2, settings.network)]
+    assert (tuple(x.shape), tuple(test.shape), len(labels)) == ((5, 4), (2, 4), 5)
+
+
+def test_a_last_batch_of_one_is_dropped():
+    assert [len(rows) for rows in training._batches(9, 4)] == [4, 4]
+    assert sorted(torch.cat(list(training._batches(10, 4))).tolist()) == list(range(10))
+
+
+def test_half_precision_is_used_where_it_is_asked_for():
+    x = torch.ones(2, 2)
+    for precision in ("float32", "bfloat16"):
+        with training._computing(training.Settings(precision=precision)):
+            assert (x @ x).dtype == getattr(torch, precision)
