@@ -41,15 +41,16 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
         padding = -len(raw) % ALIGN
         chunks += [raw, b"\0" * padding]
         position += len(raw) + padding
+    if any(values.dtype.hasobject for values in readable.values()):
+        raise TypeError("a checkpoint holds numbers only")
     text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
     temporary = path.with_name(path.name + ".tmp")
     with open(temporary, "wb") as out:
-        np.savez(
+        np.savez(  # numbers only; NumPy 1 would take allow_pickle for the name of an array
             out,
-            allow_pickle=False,
             state=np.frombuffer(text, dtype=np.uint8),
             data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
-            **readable,
+            **readable,  # type: ignore[arg-type]
         )
         out.flush()
         os.fsync(out.fileno())
