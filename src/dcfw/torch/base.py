@@ -75,16 +75,20 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.no_grad():
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
-                for p in params:
-                    if p.grad.is_sparse:
-                        raise TypeError(
-                            f"{type(self).__name__} needs dense gradients, got a sparse one of shape "
-                            f"{tuple(p.shape)}; make the embedding with sparse=False"
-                        )
-                if params:
+        for group in self.param_groups:
+            params = []
+            for p in group["params"]:
+                g = p.grad
+                if g is None:
+                    continue
+                if g.is_sparse:
+                    raise TypeError(
+                        f"{type(self).__name__} needs dense gradients, got a sparse one of shape "
+                        f"{tuple(p.shape)}; make the embedding with sparse=False"
+                    )
+                params.append(p)
+            if params and not self._move_at_once(group, params):
+                with torch.no_grad():
                     self._move(group, params)
         return loss
 
@@ -96,6 +100,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 for problem in self._problems(group, params, [shards.local(p) for p in params]):
                     if problem.region.has_projection:
                         problem.write(problem.region.project(problem.tensors[0]))
+
+    def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
+        """Move the parameters in a way that is not PyTorch's, if there is one, and tell so."""
+        return False
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError

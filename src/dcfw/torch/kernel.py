@@ -15,11 +15,16 @@ precision.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import torch
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from dcfw._compiling import njit
 from dcfw.torch.inner import PAPER_BETA, Step
@@ -80,25 +85,33 @@ def _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zer
 
 @njit(fastmath=_FAST)
 def _look(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
-    """Return <R, X - S> and ||X - S||^2 after the pending steps."""
-    slope = curvature = 0.0
+    """Return <R, X - S> and ||X - S||^2 after the pending steps, and a number above 0 if R has to be cut.
+
+    The last is looked at in the first pass alone, where R is g/L.
+    """
+    slope = curvature = beyond = 0.0
+    two_intervals = half + half + half + half
     for at in range(0, x.shape[0], CHUNK):
         size = min(CHUNK, x.shape[0] - at)
         _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r)
-        s = c = zero
+        s = c = b = zero
         for i in range(size):
             e = r[i] + z[i] + (half if r[i] >= zero else -half)
             s += r[i] * e
             c += e * e
+        if pending == 0 and fresh and cut == zero:
+            for i in range(size):
+                b += half if abs(r[i]) > two_intervals else zero
         slope += s
         curvature += c
+        beyond += b
         if cut > zero:
             gradient = g[at : at + size]
             for i in range(size):
                 v = gradient[i] * scale
                 v = v + cut if v < -cut else v - cut if v > cut else zero
                 slope += v * (r[i] + z[i] + (half if r[i] >= zero else -half))
-    return slope, curvature
+    return slope, curvature, beyond
 
 
 @njit()
@@ -111,58 +124,72 @@ def _write(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):
 
 
 @njit()
-def _finish(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r, bounds, out):  # type: ignore[no-untyped-def]
+def _finish(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r, lower, upper, out):  # type: ignore[no-untyped-def]
     """Take the pending steps and write X, clipped against rounding; where g is 0, as it was."""
-    lower, upper, most = bounds[0], bounds[1], bounds[2]
     for at in range(0, x.shape[0], CHUNK):
         size = min(CHUNK, x.shape[0] - at)
         _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r)
         before, slope, after = x[at : at + size], g[at : at + size], out[at : at + size]
+        if cut > zero:
+            for i in range(size):
+                v = slope[i] * scale
+                v = -cut if v < -cut else v
+                z[i] = cut if v > cut else v
+        else:
+            for i in range(size):
+                z[i] = slope[i] * scale
+        # Not at once into the answer, which may lie where x does: then nothing would be vectorised.
         for i in range(size):
-            v = slope[i] * scale
-            v = -most if v < -most else v
-            v = most if v > most else v
-            value = before[i] + (r[i] - v)
+            value = before[i] + (r[i] - z[i])
             value = lower if value < lower else value
             value = upper if value > upper else value
-            after[i] = before[i] if v == zero else value
+            r[i] = before[i] if z[i] == zero else value
+        for i in range(size):
+            after[i] = r[i]
 
 
 @njit()
-def _walk(x, g, scale, cut, half, middle, zero, bounds, steps, tol, eps, beta, etas, room, out):  # type: ignore[no-untyped-def]
-    """Take at most ``steps`` Frank-Wolfe steps from x and write where they lead to ``out``.
+def _walk(x, g, scale, half, middle, zero, lower, upper, steps, tol, eps, beta, room, out):  # type: ignore[no-untyped-def]
+    """Take at most ``steps`` Frank-Wolfe steps from x and write where they lead to ``out``, which may be x.
 
-    ``cut`` is where g/L is cut, or 0.  ``eps`` is NaN for the rule relative to the first gap (with ``tol``),
-    infinite for the paper's rule in the first step, and its last tolerance otherwise.  ``bounds`` has lower,
-    upper and cut (infinite instead of 0); ``etas`` is room for the pending steps, ``room`` for R.  Returns
-    (tolerance, steps taken, first gap, decrease, upper bound), the last three times 1/L.
+    ``eps`` is NaN for the rule relative to the first gap (with ``tol``), infinite for the paper's rule in the
+    first step, and its last tolerance otherwise.  ``room`` is for R, and used if there are more than
+    PENDING steps.  Returns (tolerance, steps taken, first gap, decrease, upper bound), the last three times
+    1/L.
     """
-    z, r = np.empty(CHUNK, x.dtype), np.empty(CHUNK, x.dtype)
-    fresh, pending, taken = True, 0, 0
+    z, r, etas = np.empty(CHUNK, x.dtype), np.empty(CHUNK, x.dtype), np.empty(PENDING, x.dtype)
+    fresh, pending, taken, cut = True, 0, 0, zero
     first = limit = gained = 0.0
     bound = np.inf
     for k in range(steps):
-        slope, curvature = _look(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r)
+        slope, curvature, beyond = _look(
+            x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r
+        )
         if k == 0:
+            if beyond > 0.0:  # g/L is cut at two intervals: already above one R keeps its sign
+                cut = half + half + half + half
+                slope, curvature, beyond = _look(
+                    x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r
+                )
             first = slope
             if np.isnan(eps):
                 limit = tol * first
-            else:
+            elif scale > zero:
                 if first / scale < eps:
                     eps = beta * (first / scale)
                 limit = 0.5 * eps * scale
         if slope <= limit:
             break
-        eta = min(max(slope / curvature, 0.0), 1.0) if slope == slope else np.nan
+        eta = 1.0 if curvature == 0.0 else min(max(slope / curvature, 0.0), 1.0) if slope == slope else np.nan
         bound = min(bound, gained + slope)
         gained += eta * (slope - 0.5 * eta * curvature)
-        if pending == etas.shape[0]:
+        if pending == PENDING:
             _write(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r)
             fresh, pending = False, 0
         etas[pending] = eta
         pending += 1
         taken += 1
-    _finish(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r, bounds, out)
+    _finish(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r, lower, upper, out)
     return eps, taken, first, gained, max(bound, gained)
 
 
@@ -202,23 +229,178 @@ def compiled_step(
     """
     if memory is None:
         memory = torch.empty((3, *x.shape), dtype=x.dtype)
-    assert isinstance(region, Interval)
     lr = float(lr)
-    weights, gradient = (tensor.detach().contiguous().numpy()[0] for tensor in (x, g))
-    room = memory[0, 0].detach().numpy()
-    number = weights.dtype.type
-    half, middle = 0.5 * (region.upper - region.lower), 0.5 * (region.upper + region.lower)
-    # g/L is cut at two intervals, if it gets there: already above one R keeps its sign.
-    least, most = torch.aminmax(g)
-    cut = 4.0 * half if lr * max(-float(least), float(most)) > 4.0 * half else 0.0
-    bounds = np.array([region.lower, region.upper, cut or np.inf], dtype=weights.dtype)
     start = math.nan if rule == "relative" else math.inf if eps is None else float(eps)
-    end, taken, first, gained, bound = _walk(
-        weights, gradient, number(lr), number(cut), number(half), number(middle), number(0), bounds,
-        steps, tol, start, PAPER_BETA,
-        np.zeros(PENDING, weights.dtype), room, memory[2, 0].detach().numpy(),
-    )  # fmt: skip
-    found = torch.tensor([[first / lr], [gained / lr], [bound / lr]], dtype=x.dtype)
+    weights, gradient = x.detach().contiguous()[0], g.detach().contiguous()[0]
+    end, taken, first, gained, bound = _call(
+        weights, gradient, lr, region, steps, tol, start, memory[0, 0], memory[2, 0]
+    )
+    gaps = [[value / lr if lr else math.nan] for value in (first, gained, bound)]
+    found = torch.tensor(gaps, dtype=x.dtype)
     tolerance = found[:1] if rule == "relative" else torch.tensor([[end]], dtype=x.dtype)
     count = torch.tensor([[taken]], dtype=x.dtype)
     return Step(memory[2], tolerance, count, found[:1], found[1:2], found[2:])
+
+
+def walk_in_place(p: Tensor, g: Tensor, lr: Any, region: Region, steps: int, tol: float, eps: float) -> float:
+    """Move a parameter as :func:`compiled_step` says, and return the tolerance; without any account of it.
+
+    ``eps`` is NaN for the relative rule, infinite for the paper's in the first step.
+    """
+    x, g = p.detach().view(-1), g.detach().view(-1)
+    room = torch.empty_like(x) if steps > PENDING else x
+    found = _call(x, g, float(lr), region, steps, tol, eps, room, x)
+    torch.autograd.graph.increment_version(p)  # autograd does not see what Numba writes
+    return float(found[0])
+
+
+def _call(
+    x: Tensor,
+    g: Tensor,
+    lr: float,
+    region: Region,
+    steps: int,
+    tol: float,
+    eps: float,
+    room: Tensor,
+    out: Tensor,
+) -> Any:
+    """Call the compiled walk with the numbers of an interval, in the precision of the weights."""
+    assert isinstance(region, Interval)
+    weights = x.numpy()
+    number = weights.dtype.type
+    lower, upper = region.lower, region.upper
+    return _walk(
+        weights, g.numpy(), number(lr), number(0.5 * (upper - lower)), number(0.5 * (upper + lower)),
+        number(0.0), number(lower), number(upper), steps, tol, eps, PAPER_BETA, room.numpy(), out.numpy(),
+    )  # fmt: skip
+
+
+# -- exact steps -------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _pointer(_typing, address):  # type: ignore[no-untyped-def]
+    """Return a whole number as the address that it is: making an array of a tensor takes longer than that."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(address), generate
+
+
+@njit(fastmath={"contract"})
+def _along(x, factor, direction):  # type: ignore[no-untyped-def]
+    """Return x + factor direction, rounded once where the processor can: that is ``add_`` with ``alpha``."""
+    return x + factor * direction
+
+
+@njit()
+def _averaged(buffer, momentum, g):  # type: ignore[no-untyped-def]
+    """Return momentum buffer + g rounded twice, as ``mul_`` and ``add_`` do."""
+    return buffer * momentum + g
+
+
+@njit()
+def _descend(table, numbers, nesterov):  # type: ignore[no-untyped-def]
+    """Move tensors along their gradients and clip them, in one pass; a NaN passes.
+
+    ``table`` has a row of sizes, and rows of addresses: of the weights, of the gradients and, if there is
+    momentum, of the averages.  ``numbers`` are factor, weight decay, momentum, lower and upper.
+    """
+    factor, decay, momentum, lower, upper = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    for k in range(table.shape[1]):
+        size = table[0, k]
+        x = carray(_pointer(table[1, k]), size, numbers.dtype)
+        g = carray(_pointer(table[2, k]), size, numbers.dtype)
+        if table.shape[0] == 3:
+            for i in range(size):
+                slope = _along(g[i], decay, x[i]) if decay else g[i]
+                value = _along(x[i], factor, slope)
+                value = lower if value < lower else value
+                x[i] = upper if value > upper else value
+            continue
+        buffer = carray(_pointer(table[3, k]), size, numbers.dtype)
+        for i in range(size):
+            slope = _along(g[i], decay, x[i]) if decay else g[i]
+            average = _averaged(buffer[i], momentum, slope)
+            buffer[i] = average
+            value = _along(x[i], factor, _along(slope, momentum, average) if nesterov else average)
+            value = lower if value < lower else value
+            x[i] = upper if value > upper else value
+
+
+def descend(
+    tensors: list[list[Tensor]],
+    interval: Interval,
+    factor: float,
+    decay: float = 0.0,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+) -> bool:
+    """Take exact steps in one pass; return False, and leave them to others, if this is not the case for it.
+
+    The tensors are the weights, the gradients and, if there is momentum, the averages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x, g = torch.zeros(3), torch.tensor([3.0, -1.0, -5.0])
+    >>> descend([[x], [g]], Interval(-1.0, 0.25), -0.1)
+    True
+    >>> x
+    tensor([-0.3000,  0.1000,  0.2500])
+    """
+    dtype = tensors[0][0].dtype
+    for row in tensors:
+        for tensor in row:
+            if tensor.dtype != dtype or tensor.layout is not torch.strided or not tensor.is_contiguous():
+                return False
+    if not same_bits(dtype):
+        return False
+    _pass(tensors, interval, factor, decay, momentum, nesterov)
+    # Autograd does not see what Numba writes.
+    torch.autograd.graph.increment_version(tensors[0] + tensors[2] if momentum else tensors[0])
+    return True
+
+
+def _pass(
+    tensors: Any, interval: Interval, factor: float, decay: float, momentum: float, nesterov: bool
+) -> None:
+    table = [[tensor.numel() for tensor in tensors[0]]]
+    for row in tensors:
+        table.append([tensor.data_ptr() for tensor in row])
+    numbers = _numbers(tensors[0][0].dtype, factor, decay, momentum, interval.lower, interval.upper)
+    _descend(np.array(table), numbers, nesterov)
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(dtype: Any, *values: float) -> Any:
+    """Return numbers, the same as in the last step more often than not, in the precision of the weights."""
+    return np.array(values, np.float32 if dtype == torch.float32 else np.float64)
+
+
+@functools.cache
+def same_bits(dtype: Any) -> bool:
+    """Tell whether the compiled pass gives the bits of PyTorch's operations here.
+
+    Whether a product and a sum are rounded once or twice is a matter of the processor and of how PyTorch was
+    built.  It is not known; it is tried.
+    """
+    if dtype not in (torch.float32, torch.float64):
+        return False
+    values = torch.sin(torch.arange(3 * 1003, dtype=torch.float64) ** 2).to(dtype).view(3, -1)
+    for decay, momentum, nesterov in itertools.product((0.0, 0.01), (0.0, 0.9), (False, True)):
+        x, g, buffer = values.clone()
+        X, G, average = values.clone()
+        tensors = [[x], [g], [buffer]] if momentum else [[x], [g]]
+        _pass(tensors, Interval(-0.9, 0.8), -0.3, decay, momentum, nesterov)
+        if decay:
+            G = G.add(X, alpha=decay)
+        if momentum:
+            average.mul_(momentum).add_(G)
+            G = G.add(average, alpha=momentum) if nesterov else average
+        X.add_(G, alpha=-0.3).clamp_(-0.9, 0.8)
+        if not (torch.equal(x, X) and torch.equal(buffer, average)):
+            return False
+    return True

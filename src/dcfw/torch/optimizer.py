@@ -16,8 +16,9 @@ import torch
 from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ELEMENTWISE, ConstrainedOptimizer, Problem
+from dcfw.torch.exact import ORDINARY, OneByOne, descend_together
 from dcfw.torch.inner import Step, frank_wolfe_steps
-from dcfw.torch.regions import UNBOUNDED, Region, Tensor
+from dcfw.torch.regions import UNBOUNDED, Tensor
 
 GAPS = ("fw_gap", "dc_gap_low", "dc_gap_high", "pgm_gap", "inner_steps", "blocks")
 
@@ -86,11 +87,13 @@ class DCFW(ConstrainedOptimizer):
     sync : int, optional
         Ask every so many inner steps whether all blocks have met their tolerance.  0 never does, and is the
         default on accelerators up to 100 inner steps; 1 is the default on a CPU, where it costs nothing.
-    compiled : bool, default False
+    compiled : bool, optional
         Take the Frank-Wolfe steps in compiled code: on a CPU and intervals in a kernel of Numba's
         (:mod:`dcfw.torch.kernel`), elsewhere through ``torch.compile``, once for tensors of all sizes, where
         they are unrolled, and all taken.  The whole step can be compiled instead:
-        ``torch.compile(optimizer.step)``.
+        ``torch.compile(optimizer.step)``.  Exact steps of large tensors on intervals, on a CPU where PyTorch
+        has one thread, are compiled as well, by default (None) after the first billion of weights moved,
+        when the second that Numba takes to load is worth it; the bits are the same.  False keeps it away.
     track_gap : bool, default False
         Keep what :meth:`last_step` reports.
 
@@ -138,7 +141,7 @@ class DCFW(ConstrainedOptimizer):
         maximize: bool = False,
         foreach: bool | None = None,
         sync: int | None = None,
-        compiled: bool = False,
+        compiled: bool | None = None,
         track_gap: bool = False,
     ) -> None:
         if L is not None:
@@ -181,11 +184,16 @@ class DCFW(ConstrainedOptimizer):
             "track_gap": track_gap,
         }
         super().__init__(params, defaults)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without what is kept from step to step for speed alone."""
         self._kept: dict[Any, Tensor] = {}
+        self._one_by_one = OneByOne()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._kept = {}
+        self._forget()
 
     def last_step(self) -> dict[str, float]:
         """Return the gaps of the last step, summed over all blocks, and the mean number of inner steps.
@@ -216,9 +224,10 @@ class DCFW(ConstrainedOptimizer):
             _validate.choice(group["metric"], "metric", ("adagrad", "adam"))
         if group["sync"] is not None:
             _validate.integer(group["sync"], "sync", low=0)
-        for name in ("nesterov", "compiled", "track_gap"):
+        for name in ("nesterov", "track_gap"):
             _validate.flag(group[name], name)
-        _validate.optional_flag(group["foreach"], "foreach")
+        for name in ("foreach", "compiled"):
+            _validate.optional_flag(group[name], name)
         if group["nesterov"] and not group["momentum"]:
             raise ValueError("nesterov=True needs momentum > 0")
         if solver == "fw" and group["constraint"] is None:
@@ -237,15 +246,21 @@ class DCFW(ConstrainedOptimizer):
 
     # -- a step --------------------------------------------------------------------------------------------
 
+    def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
+        return self._one_by_one.step_compiled(self, group, params)
+
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        if OneByOne.takes(group, params):
+            self._one_by_one.step(self, group, params)
+            return
+        if _is_for_kernel(group, params):
+            self._walk_compiled(group, params)
+            return
         exact = group["solver"] != "fw" and self._has_closed_form(group)
         simple = exact and group["constraint"] in ELEMENTWISE and not group["track_gap"]
         together = group["foreach"]
         if together is None:
             together = shards.local(params[0]).device.type != "cpu"
-        if simple and not together and _is_plain(group, params):
-            self._descend_one_by_one(group, params)
-            return
         whole = together or (group["scope"] == "group" and not simple)
         for batch in [params] if whole else [[p] for p in params]:
             weights = [shards.local(p) for p in batch]
@@ -255,36 +270,37 @@ class DCFW(ConstrainedOptimizer):
             directions = self._directions(group, grads, buffers)
             if simple:
                 regions = [self._region(group, tuple(p.shape)) for p in batch]
-                _descend(weights, directions, group["lr"], metric, regions)
+                descend_together(weights, directions, group["lr"], metric, regions)
                 continue
             for problem in self._problems(group, batch, weights, directions, metric):
                 (self._exact if exact else self._frank_wolfe)(group, problem)
 
-    def _descend_one_by_one(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        """Take exact steps on intervals in the most usual case, with as little around them as can be."""
-        lr, momentum, nesterov, decay = (
-            group["lr"],
-            group["momentum"],
-            group["nesterov"],
-            group["weight_decay"],
-        )
-        same = group["radius_mode"] == "absolute"  # then the interval does not depend on the shape
-        region: Any = self._region(group, ()) if same else None
+    def _walk_compiled(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """Take compiled Frank-Wolfe steps in the most usual case: in place, without an account of them."""
+        from dcfw.torch import kernel
+
+        paper = group["inner_rule"] == "paper"
         for p in params:
-            g = p.grad
-            if decay:
-                g = g.add(p, alpha=decay)
-            if momentum:
-                state = self.state[p]
-                buffer = state.get("momentum_buffer")
-                if buffer is None:
-                    (buffer,) = self._buffers([p], "momentum_buffer")
-                buffer.mul_(momentum).add_(g)
-                g = g.add(buffer, alpha=momentum) if nesterov else buffer
-            p.add_(g, alpha=-lr)
-            interval: Any = region if same else self._region(group, tuple(p.shape))
-            if interval is not UNBOUNDED:
-                p.clamp_(interval.lower, interval.upper)
+            state = self.state[p]
+            (g,) = self._gradients(group, [p], [p.grad])
+            if group["momentum"]:
+                (g,) = self._directions(group, [g], [self._momentum_buffer(p)])
+            region = self._region(group, tuple(p.shape))
+            if not state.get("inside"):
+                p.copy_(region.project(p))
+                state["inside"] = True
+            eps = math.nan
+            if paper:
+                eps = float(state["tolerance"]) if "tolerance" in state else math.inf
+            eps = kernel.walk_in_place(
+                p, g, group["lr"], region, group["inner_steps"], group["inner_tol"], eps
+            )
+            if paper:
+                state["tolerance"] = torch.tensor([[eps]], dtype=p.dtype)
+
+    def _momentum_buffer(self, p: Tensor) -> Tensor:
+        buffer = self.state[p].get("momentum_buffer")
+        return self._buffers([p], "momentum_buffer")[0] if buffer is None else buffer
 
     def _directions(
         self, group: dict[str, Any], grads: list[Tensor], buffers: list[Tensor] | None
@@ -423,42 +439,22 @@ class DCFW(ConstrainedOptimizer):
         return None if group["scope"] == "row" else shards.total_over(parameter)
 
 
-_ORDINARY = (torch.Tensor, torch.nn.Parameter)
-
-
-def _is_plain(group: dict[str, Any], params: list[Tensor]) -> bool:
-    """Tell whether a group has nothing that the short way to an exact step does not know."""
+def _is_for_kernel(group: dict[str, Any], params: list[Tensor]) -> bool:
+    """Tell whether compiled Frank-Wolfe steps can be taken tensor by tensor and in place."""
     return (
-        group["metric"] is None
-        and not group["maximize"]
-        and not isinstance(group["lr"], torch.Tensor)
-        and all(type(p) in _ORDINARY for p in params)
+        bool(group["compiled"])
+        and group["solver"] == "fw"
+        and group["constraint"] in ("linf", "box")
+        and group["scope"] == "tensor"
+        and group["gap"] == "fw"
+        and group["metric"] is None
+        and not group["track_gap"]
+        and not torch.compiler.is_compiling()
+        and all(
+            type(p) in ORDINARY and p.is_cpu and p.dtype in (torch.float32, torch.float64) for p in params
+        )
+        and all(p.is_contiguous() and p.grad.is_contiguous() for p in params)
     )
-
-
-def _descend(
-    weights: list[Tensor],
-    directions: list[Tensor],
-    lr: Any,
-    metric: list[Tensor] | None,
-    regions: list[Region],
-) -> None:
-    """Take the exact step on products of intervals, in place: SGD's, then clip."""
-    if metric is not None:
-        directions = list(torch._foreach_div(directions, metric))
-    if isinstance(lr, torch.Tensor):  # as a number it would have to be read from the device
-        torch._foreach_sub_(weights, torch._foreach_mul(directions, lr))
-    elif len(weights) == 1:
-        weights[0].add_(directions[0], alpha=-lr)
-    else:
-        torch._foreach_add_(weights, directions, alpha=-lr)
-    if regions[0] == UNBOUNDED:
-        return
-    if len(weights) == 1:
-        weights[0].clamp_(regions[0].lower, regions[0].upper)  # type: ignore[attr-defined]
-        return
-    torch._foreach_clamp_min_(weights, [region.lower for region in regions])  # type: ignore[attr-defined]
-    torch._foreach_clamp_max_(weights, [region.upper for region in regions])  # type: ignore[attr-defined]
 
 
 @functools.cache
