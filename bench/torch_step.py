@@ -6,9 +6,14 @@ counts.  The peer is AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, 
 taken.  The spectral row is the exact projection (with singular values to clip in every step) of the weight
 matrices, against Muon on the same matrices.  The limits are the ones that we set ourselves.
 
-AdamW makes temporary tensors.  Whether the C library gives their memory back to the system after each step,
-and has to ask for it again in the next one, differs from process to process and doubles its time (2.5 and
-5.3 ms where this was measured); ratios to it vary accordingly.
+**Memory.**  AdamW makes temporary tensors.  By default the C library (glibc) may give their memory back to
+the system after each step, and ask for it again in the next one, which doubles AdamW's time (5.3 instead of
+2.5 ms where this was measured); whether it does depends on what the process has allocated before, and differs
+from process to process.  Here it is told to keep what it has, the fast one of the two states, for both
+contenders: AdamW is at its best, always.  Other C libraries are left as they are.
+
+**Long runs.**  A step is timed as it is after thousands of others: :class:`dcfw.torch.DCFW` loads a compiled
+pass for exact steps once it has moved a billion weights (:mod:`dcfw.torch.exact`), which is done first.
 
 Muon multiplies in bfloat16, which processors without instructions for it do a hundred times slower.  Where
 the processor announces AMX but does not grant it such a product ends the process: that is found out in a
@@ -17,6 +22,7 @@ process apart, and oneDNN is then told to do without AMX.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -25,21 +31,31 @@ from time import process_time
 
 import torch
 
-from dcfw.torch import DCFW
+from dcfw.torch import DCFW, exact
 
 Row = tuple[str, float, float, str]
-SECONDS = 10.0
+SECONDS = 5.0
 """How long a pair is timed at most, if that is enough for two rounds."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""What glibc's ``malloc.h`` calls the options of ``mallopt``."""
 
 
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     torch.set_num_threads(1)
+    keep_memory()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool takes longer to start than to help
     without_amx = _avoid_amx()
-    rounds = 100 if full else 40
+    rounds = 1000 if full else 400
     yield from adamw_rows(rounds)
-    yield from muon_rows(rounds // 8, without_amx)
+    yield from muon_rows(rounds // 80, without_amx)
+
+
+def keep_memory() -> bool:
+    """Tell the C library not to give memory back to the system; return whether it is one that can be told."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    # No block is so large as to be got from the system apart, no free memory so much as to be returned.
+    return mallopt is not None and bool(mallopt(M_MMAP_THRESHOLD, 2**25) and mallopt(M_TRIM_THRESHOLD, 2**30))
 
 
 def adamw_rows(rounds: int) -> Iterator[Row]:
@@ -53,6 +69,9 @@ def adamw_rows(rounds: int) -> Iterator[Row]:
     }
     for name, (limit, options) in contenders.items():
         ours, peer = DCFW(_parameters(), **options), torch.optim.AdamW(_parameters())
+        if "solver" not in options:
+            for _ in range(exact.PATIENCE // sum(p.numel() for p in _parameters()) + 10):
+                ours.step()
         best = _interleaved({"ours": ours.step, "AdamW": peer.step}, rounds)
         yield _row(f"step of 1.0M parameters, {name}", best["ours"], best["AdamW"], "AdamW", limit)
 
