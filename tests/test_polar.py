@@ -155,9 +155,9 @@ def test_the_bound_is_a_thousandth_for_a_well_conditioned_matrix(shape, dtype):
     assert error <= 1e-3 * nuclear(G)
 
 
-def test_few_products_end_just_inside_the_ball():
+def test_a_few_steps_end_just_inside_the_ball():
     for G in (np.eye(30), matrix((30, 30), condition=2.0), matrix((64, 64), seed=1)):
-        S = polar._few_products(G)
+        S = polar._few_steps(G)
         assert 0.999 <= np.linalg.norm(S, 2) <= 1.0
         assert polar.missed(G, S) is not None
 
@@ -178,6 +178,57 @@ def test_the_bound_holds_for_any_point_of_the_ball_and_not_just_for_good_ones():
         bound = polar.missed(G, S)
         assert bound is None or bound >= nuclear(G) - np.vdot(G, S)
     assert polar.missed(G, 1.001 * polar.by_svd(G)) is None  # outside the ball: nothing is claimed
+
+
+@pytest.mark.parametrize("d", [30, 150])
+def test_the_bound_is_nearly_what_is_really_missing(d):
+    G = matrix((d, d), seed=2)
+    S, error = polar.certified(G)
+    missing = nuclear(G) - np.vdot(G, S)
+    assert missing <= error <= 1.5 * missing <= 1.5e-3 * nuclear(G)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("kind", ["clusters", "one large", "half tiny", "rank one", "blocks"])
+def test_the_bound_is_true_for_matrices_made_to_break_it(kind, scale):
+    rng = np.random.default_rng(7)
+    d = 60
+    U, V = (np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in range(2))
+    sigma = {
+        "clusters": np.repeat([1.0, 0.5, 1e-3, 1e-9], d // 4),
+        "one large": np.r_[1.0, np.full(d - 1, 0.8)],  # power iterations hardly see the largest
+        "half tiny": np.r_[np.ones(d // 2), np.full(d // 2, 1e-14)],
+        "rank one": np.r_[1.0, np.zeros(d - 1)],
+        "blocks": np.ones(d),
+    }[kind]
+    G = (U * sigma) @ V.T
+    if kind == "blocks":  # the longest column is not where the largest singular value is
+        G = scipy.linalg.block_diag(20.0 * np.eye(d // 2), np.ones((d // 2, d // 2)))
+    S, error = polar.certified(scale * G)
+    assert np.linalg.norm(S, 2) <= 1.0
+    missing = nuclear(G) - np.vdot(G, S)
+    assert -1e-12 * nuclear(G) <= missing <= error / scale + 1e-12 * nuclear(G)
+    assert error / scale <= 0.02 * nuclear(G)
+
+
+def test_what_leaves_the_ball_is_not_certified_and_comes_from_an_svd(monkeypatch):
+    G = matrix((40, 40), condition=10.0)
+    monkeypatch.setattr(polar, "HEADROOM", 0.5)  # singular values of up to 2: the steps overshoot
+    assert polar.missed(G, polar._few_steps(G)) is None
+    S, error = polar.certified(G)
+    np.testing.assert_allclose(S, polar.by_svd(G), atol=1e-12)
+    assert nuclear(G) - np.vdot(G, S) <= error <= 1e-10 * nuclear(G)
+
+
+@pytest.mark.parametrize("lowest", [0.3, 0.03, 1e-3])
+def test_the_rational_steps_never_leave_the_unit_interval_and_end_at_one(lowest):
+    x = np.concatenate([np.linspace(0.0, 1.0, 20_001), np.geomspace(lowest, 1.0, 20_001)])
+    start = x.copy()
+    for a, b, c in polar.rational_schedule(lowest, 5):
+        x = x * (a + b * x**2) / (1.0 + c * x**2)
+        assert x.min() >= 0.0
+        assert x.max() <= 1.0 + 1e-14
+    assert x[start >= lowest].min() >= 1.0 - 1e-12
 
 
 def test_torch_certifies_the_same():

@@ -30,7 +30,8 @@ import math
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm, norm2
+from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm, norm2
+from dcfw.sets.polar_certificate import missed
 
 METHODS = ("auto", "svd", "eigh", "products")
 
@@ -45,6 +46,12 @@ LOWEST = 1e-3
 
 FEW = (0.05, 4)
 """Lowest relative singular value and number of the polynomial steps in :func:`certified`."""
+
+STRONG = (0.03, 2)
+"""The same for the rational steps that take their place where arrays are NumPy's."""
+
+HEADROOM = 1.25
+"""The spectral norm may be so many times what a few power iterations make of it."""
 
 ROUNDS = 6
 """After so many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
@@ -271,12 +278,12 @@ def by_products(G: Array, tol: float | None = None) -> Array | None:
 
 
 def certified(G: Array) -> tuple[Array, float]:
-    """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from products in single precision.
+    """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from a few steps in single precision.
 
     ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
-    of the order of 1e-3 ||G||_*, and more where many singular values are below a twentieth of the largest:
-    these are not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of
-    one as its bound.
+    below 1e-3 ||G||_*, and more where many singular values are below a thirtieth of the largest: these are
+    not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as
+    its bound.
 
     Examples
     --------
@@ -291,86 +298,95 @@ def certified(G: Array) -> tuple[Array, float]:
     if m < n:
         S, error = certified(G.T)
         return S.T, error
-    xp = namespace(G)
     if m > n:  # G = Q R: the polar factor is Q times that of the square R
-        Q, R = xp.linalg.qr(G)
+        Q, R = namespace(G).linalg.qr(G)
         S, error = certified(R)
         # Q is orthonormal up to rounding only, and so is the answer kept inside the ball.
         slack = 4.0 * m * eps_of(G)
         return (1.0 - slack) * (Q @ S), error + 2.0 * slack * math.sqrt(n) * norm(G)
-    S = _few_products(G)
-    if S is not None:
-        bound = missed(G, S)
+    size = norm(G)
+    if 0.0 < size < math.inf:
+        # Squares in single precision must be representable; a power of two changes nothing else.
+        scale = 2.0 ** -max(min(math.frexp(size)[1], 1000), -1000)
+        scaled = scale * G
+        S = _few_steps(scaled)
+        bound = None if S is None else missed(scaled, S)
         if bound is not None:
-            return S, bound
+            return S, bound / scale
     S = by_svd(G)
     slack = 4.0 * n * eps_of(G)
-    return (1.0 - slack) * S, 2.0 * slack * math.sqrt(n) * norm(G)
+    return (1.0 - slack) * S, 2.0 * slack * math.sqrt(n) * size
 
 
-def _few_products(G: Array) -> Array | None:
-    """Return an approximate polar factor of a square matrix, just inside the unit ball."""
+def _few_steps(G: Array) -> Array | None:
+    """Return an approximate polar factor of a square matrix with norm near 1, just inside the unit ball."""
     from array_api_compat import array_namespace
 
     xp = array_namespace(G)
-    size = norm(G)
-    if not (size > 0.0 and math.isfinite(size)):
+    X = xp.astype(G, xp.float32)
+    X = _rational_steps(X) if is_numpy(X) else _steps(X, schedule(FEW[0])[: FEW[1]])
+    if X is None:
         return None
-    single = xp.float32
-    X = xp.astype(G if 1e-3 < size < 1e3 else G / size, single)  # fourth powers must be representable
-    X = _steps(X, schedule(FEW[0])[: FEW[1]])
-    margin = 2.0 * math.sqrt(G.shape[1]) * float(xp.finfo(single).eps)
-    X *= 1.0 - margin
+    X *= 1.0 - 2.0 * math.sqrt(G.shape[1]) * float(xp.finfo(xp.float32).eps)
     return xp.astype(X, G.dtype)
 
 
-def missed(G: Array, S: Array) -> float | None:
-    """Return a bound of ||G||_* - <G, S> for square matrices, None if ||S||_2 <= 1 cannot be shown.
+@functools.lru_cache
+def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, float], ...]:
+    """Return (a, b, c) of x (a + b x^2) / (1 + c x^2), whose composition takes [lowest, 1] near 1.
 
-    The work is done in double precision whatever the arrays have; see the text of the module.
+    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps
+    [0, 1] in [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as then
+    can be.
+
+    Examples
+    --------
+    >>> (a, b, c), _ = rational_schedule(0.03, 2)
+    >>> round(0.03 * (a + b * 0.03**2) / (1 + c * 0.03**2), 3)
+    0.677
     """
-    from array_api_compat import array_namespace
+    found = []
+    for _ in range(steps):
+        square = lowest**2
+        root = math.sqrt(1.0 + (4.0 * (1.0 - square) / square**2) ** (1.0 / 3.0))
+        a = root + math.sqrt(3.0 - root**2 + (4.0 - 2.0 * square) / (square * root))
+        b = (a - 1.0) ** 2 / 4.0
+        c = a + b - 1.0
+        found.append((a, b, c))
+        lowest *= (a + b * square) / (1.0 + c * square)
+    return tuple(found)
 
-    xp = array_namespace(G)
-    k = int(G.shape[1])
-    if G.dtype != xp.float64:
-        G, S = xp.astype(G, xp.float64), xp.astype(S, xp.float64)
-    rounding = 8.0 * k * 2.0**-52
-    T = S.T @ S
-    T *= -1.0
-    if not _definite(T, 1.0 - rounding):
-        return None
-    M = G @ S.T
-    found, size, captured, length = inner(G, S), norm2(G), norm2(M), norm2(S)
-    first = math.sqrt(max(size - captured, 0.0) + rounding * size) * math.sqrt(
-        max(k - length, 0.0) + rounding * k
-    )
-    # LAPACK reads one triangle only, so the symmetric part is its mirror image, and the rest a triangle.
-    rest = norm(M - M.T) / math.sqrt(2.0)
-    # Rounding that makes M asymmetric also makes its least eigenvalues negative, by about as much.
-    shift = rest / math.sqrt(k) + rounding * math.sqrt(size)
-    while not _definite(M, shift):
-        shift *= 16.0
-        if not shift < math.sqrt(size):
+
+def _rational_steps(X: Array) -> Array | None:
+    """Return what the rational functions make of X divided by (nearly) an upper bound of its spectral norm.
+
+    x (a + b x^2) / (1 + c x^2) is b/c x + (a - b/c) x / (1 + c x^2): a Cholesky factorisation and two
+    triangular solves, about the work of a quintic but far stronger.
+    """
+    from scipy.linalg.lapack import spotrf, spotrs
+
+    square = 1.0
+    for number, (a, b, c) in enumerate(rational_schedule(*STRONG)):
+        A = X.T @ X
+        if number == 0:
+            # The bound is not proved; whether the result lies in the unit ball is looked at in the end.
+            square = 1.0 / (HEADROOM**2 * _largest_eigenvalue(A))
+            X, A = math.sqrt(square) * X, square * A
+        A *= c
+        factor, info = spotrf(_plus_diagonal(A, 1.0).T, overwrite_a=1, clean=0)
+        if info != 0:
             return None
-    second = math.sqrt(k) * rest + 2.0 * k * (shift + rounding * abs(found))
-    return first + second + 4.0 * rounding * math.sqrt(k * size)
+        Y = spotrs(factor, X.T)[0].T
+        Y *= a - b / c
+        X *= b / c
+        X += Y
+    return X
 
 
-def _definite(A: Array, shift: float) -> bool:
-    """Tell whether A + shift I is positive definite, with the lower triangle of A for all of it."""
-    if is_numpy(A):
-        from scipy.linalg.lapack import dpotrf
-
-        diagonal = A.diagonal().copy()
-        A.flat[:: A.shape[1] + 1] += shift
-        info = dpotrf(A.T, clean=0)[1]  # A.T: the lower triangle is the upper one in LAPACK's order
-        A.flat[:: A.shape[1] + 1] = diagonal
-        return bool(info == 0)
-    xp = namespace(A)
-    try:
-        A = xp.tril(A) + xp.tril(A, k=-1).T
-        factor = xp.linalg.cholesky(_plus_diagonal(A, shift))
-    except (np.linalg.LinAlgError, RuntimeError):
-        return False
-    return bool(xp.all(xp.isfinite(factor)))
+def _largest_eigenvalue(A: Array) -> float:
+    """Return nearly the largest eigenvalue of a positive semidefinite matrix, from below."""
+    v = np.random.default_rng(0).standard_normal(A.shape[0]).astype(A.dtype)
+    for _ in range(8):
+        v /= np.linalg.norm(v)
+        v = A @ v
+    return float(np.linalg.norm(v))
