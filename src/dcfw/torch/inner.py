@@ -27,14 +27,11 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from dcfw import _validate
+from dcfw.torch import parts
 from dcfw.torch.regions import Interval, Region, Tensor, asking_is_free
 
 PAPER_BETA = 0.9
 """The paper's factor for its tolerance, in the network study."""
-
-
-PART = 2**17
-"""How many weights are treated at a time on a CPU: three arrays of 0.5 MB in single precision."""
 
 
 class Step(NamedTuple):
@@ -151,6 +148,15 @@ def frank_wolfe_steps(
     memory: Tensor | None,
 ) -> Step:
     """Do what :func:`sliding_step` says, with arguments that have been checked."""
+    if total is None and parts.takes(x, region, metric, gap):
+        number = float(lr)
+        beta = PAPER_BETA if rule == "paper" else None
+        last = float("inf") if eps is None else float(eps)
+        X, last, taken, *gaps = parts.walk(
+            x, g, number, region, steps=steps, tol=tol, beta=beta, eps=last, memory=memory
+        )
+        fw, low, high = (value / number if number else float("nan") for value in gaps)
+        return Step(X, *parts.as_tensors(x, gaps[0] if beta is None else last, taken, fw, low, high))
     walk = Walk(x, g, lr, region, metric, memory)
     unknown = torch.full((x.shape[0], 1), float("nan"), dtype=x.dtype, device=x.device)
     count = torch.zeros_like(unknown)
@@ -190,7 +196,6 @@ class Walk:
         self, x: Tensor, g: Tensor, lr: Any, region: Region, metric: Tensor | None, memory: Tensor | None
     ) -> None:
         self.region, self.metric = region, metric
-        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
         if torch.compiler.is_compiling():  # memory is the compiler's business
             self.X, self.R, self.scratch = x.clone(), g * lr, None
         else:
@@ -206,33 +211,13 @@ class Walk:
             # There, with a residual of +0, these coordinates have X_i = S_i and never move.
             self.R.masked_fill_(self.held, 0.0)
             self.X.masked_fill_(self.held, region.rest(self.scratch))
-        large = x.device.type == "cpu" and x.shape[0] == 1 and x.numel() > PART
-        if self.scratch is not None and large and isinstance(region, Interval) and metric is None:
-            whole = (tensor[0].split(PART) for tensor in (self.X, self.R, self.scratch))
-            self.parts = list(zip(*whole, strict=True))
 
     def look(self, eta: Tensor | None) -> tuple[Tensor, Tensor]:
         """Take the last step, if there is one, and return <R, X - S> and <X - S, H (X - S)>."""
-        if self.parts:
-            return self._look_at_parts(eta)
         if eta is not None:
             self.move(eta)
         self.E = self.region.away(self.R, self.X, self.scratch)
         return _inner(self.R, self.E), _inner(self.E, self.E if self.metric is None else self.E * self.metric)
-
-    def _look_at_parts(self, eta: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Do the same part by part: what the step has written is still in the cache when it is looked at."""
-        slope, curvature = [], []
-        factor = None if eta is None else eta.view(1)
-        for X, R, E in self.parts:
-            if factor is not None:
-                X.addcmul_(E, factor, value=-1.0)
-                R.addcmul_(E, factor, value=-1.0)
-            E = self.region.away(R, X, E)
-            slope.append(torch.dot(R, E))
-            curvature.append(torch.dot(E, E))
-        self.E = self.scratch
-        return torch.stack(slope).sum().view(1, 1), torch.stack(curvature).sum().view(1, 1)
 
     def move(self, eta: Tensor) -> None:
         self.X.addcmul_(self.E, eta, value=-1.0)
