@@ -1,16 +1,14 @@
-"""The inner loop of :func:`dcfw.torch.inner.sliding_step` on intervals, compiled by Numba for the CPU.
+"""Steps on intervals, compiled by Numba for the CPU.
 
-Between two Frank-Wolfe steps only two sums are needed, but as separate tensor operations each step would pass
-six times over the weights.  Here it is one pass that only reads: the steps since the residual was last
-written are taken again, for some weights at a time, in the fastest cache (a step costs a few instructions,
-a pass through the memory more).  After :data:`PENDING` steps the residual is written.
-
-A step moves X and R by the same amount, so that one number a weight is enough, the residual, and X follows
-from it: X = x + (R - g/L).  Where g/L is several times as long as the interval that would lose digits.  But
-there R keeps its sign whatever happens, so g/L is cut for the walk; the sums have the rest.
-
-The mathematics is that of :mod:`dcfw.torch.inner`, and tested to be the same to rounding; sums have double
+**Frank-Wolfe steps.**  Between two of them only two sums are needed, but as separate tensor operations each
+would pass six times over the weights.  Here it is one pass: it takes the last step and forms the sums for the
+next one.  A step moves X and R by the same amount, so that one number a weight is enough, the residual, and X
+follows from it: X = x + (R - g/L).  Where g/L is several times as long as the interval that would lose
+digits.  But there R keeps its sign whatever happens, so g/L is cut for the walk; the sums have the rest.  The
+mathematics is that of :mod:`dcfw.torch.inner`, and tested to be the same to rounding; sums have double
 precision.
+
+**Exact steps** are those of :mod:`dcfw.torch.exact`, in one pass and to the same bits.
 """
 
 from __future__ import annotations
@@ -31,146 +29,114 @@ from dcfw.torch.inner import PAPER_BETA, Step
 from dcfw.torch.regions import Interval, Region, Tensor
 
 CHUNK = 1024
-"""Weights that are treated at a time."""
-PENDING = 8
-"""Steps that are taken again rather than written."""
-
+"""Weights whose sums are formed in the precision of the weights, before they go to double precision."""
 
 _FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and Inf keep their meaning: they have to show
 
 
 @njit(fastmath=_FAST)
-def _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
-    """Bring a chunk of the residual into r, and X - middle - R into z, and take the pending steps there."""
-    x, g, R = x[at : at + size], g[at : at + size], R[at : at + size]  # a sum as an index would not vectorise
-    # A coordinate without a gradient is put where X_i = S_i, and never moves.
-    if cut > zero:
-        for i in range(size):
-            v = g[i] * scale
-            v = -cut if v < -cut else v
-            v = cut if v > cut else v
-            r[i] = v
-            z[i] = -half if v == zero else x[i] - middle - v
-    else:
-        for i in range(size):
-            v = g[i] * scale
-            r[i] = v
-            z[i] = -half if v == zero else x[i] - middle - v
-    if not fresh:
-        for i in range(size):
-            r[i] = R[i]
-    # Four or two steps at a time: between them the numbers stay in registers.
-    k = 0
-    while k + 3 < pending:
-        eta, eta1, eta2, eta3 = etas[k], etas[k + 1], etas[k + 2], etas[k + 3]
-        for i in range(size):
-            y, w = r[i], z[i]
-            y -= eta * (y + w + (half if y >= zero else -half))
-            y -= eta1 * (y + w + (half if y >= zero else -half))
-            y -= eta2 * (y + w + (half if y >= zero else -half))
-            r[i] = y - eta3 * (y + w + (half if y >= zero else -half))
-        k += 4
-    while k + 1 < pending:
-        eta, eta1 = etas[k], etas[k + 1]
-        for i in range(size):
-            y, w = r[i], z[i]
-            y -= eta * (y + w + (half if y >= zero else -half))
-            r[i] = y - eta1 * (y + w + (half if y >= zero else -half))
-        k += 2
-    if k < pending:
-        eta = etas[k]
-        for i in range(size):
-            r[i] -= eta * (r[i] + z[i] + (half if r[i] >= zero else -half))
+def _cut(v, most):  # type: ignore[no-untyped-def]
+    v = -most if v < -most else v
+    return most if v > most else v
 
 
 @njit(fastmath=_FAST)
-def _look(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
-    """Return <R, X - S> and ||X - S||^2 after the pending steps, and a number above 0 if R has to be cut.
+def _rest(x, v, half, middle, zero):  # type: ignore[no-untyped-def]
+    """Return X - middle - R, which no step changes, for a weight with g/L = v."""
+    # A coordinate without a gradient is put where X_i = S_i, and never moves.
+    return -half if v == zero else x - middle - v
 
-    The last is looked at in the first pass alone, where R is g/L.
+
+@njit(fastmath=_FAST)
+def _away(y, z, half, zero):  # type: ignore[no-untyped-def]
+    """Return X - S where the residual is y and X - middle - R is z."""
+    return y + z + (half if y >= zero else -half)
+
+
+@njit(fastmath=_FAST)
+def _look(k, x, g, R, eta, scale, most, half, middle, zero):  # type: ignore[no-untyped-def]
+    """Take the last step; return <R, X - S> and ||X - S||^2, and a number above 0 if g/L has to be cut.
+
+    R is g/L before the first step, which is the one before look k = 1, and is not written before it.
     """
     slope = curvature = beyond = 0.0
     two_intervals = half + half + half + half
     for at in range(0, x.shape[0], CHUNK):
-        size = min(CHUNK, x.shape[0] - at)
-        _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r)
+        end = min(at + CHUNK, x.shape[0])  # of slices: a sum as an index would not vectorise
+        weights, slopes, residuals = x[at:end], g[at:end], R[at:end]
         s = c = b = zero
-        for i in range(size):
-            e = r[i] + z[i] + (half if r[i] >= zero else -half)
-            s += r[i] * e
-            c += e * e
-        if pending == 0 and fresh and cut == zero:
-            for i in range(size):
-                b += half if abs(r[i]) > two_intervals else zero
+        if k == 0:
+            for i in range(end - at):
+                y = _cut(slopes[i] * scale, most)
+                e = _away(y, _rest(weights[i], y, half, middle, zero), half, zero)
+                s += y * e
+                c += e * e
+                b += half if abs(y) > two_intervals else zero
+        elif k == 1:
+            for i in range(end - at):
+                y = _cut(slopes[i] * scale, most)
+                z = _rest(weights[i], y, half, middle, zero)
+                y -= eta * _away(y, z, half, zero)
+                residuals[i] = y
+                e = _away(y, z, half, zero)
+                s += y * e
+                c += e * e
+        else:
+            for i in range(end - at):
+                z = _rest(weights[i], _cut(slopes[i] * scale, most), half, middle, zero)
+                y = residuals[i] - eta * _away(residuals[i], z, half, zero)
+                residuals[i] = y
+                e = _away(y, z, half, zero)
+                s += y * e
+                c += e * e
         slope += s
         curvature += c
         beyond += b
-        if cut > zero:
-            gradient = g[at : at + size]
-            for i in range(size):
-                v = gradient[i] * scale
-                v = v + cut if v < -cut else v - cut if v > cut else zero
-                slope += v * (r[i] + z[i] + (half if r[i] >= zero else -half))
+        if most < np.inf:
+            for i in range(end - at):
+                v = slopes[i] * scale
+                y = residuals[i] if k > 0 else _cut(v, most)
+                z = _rest(weights[i], _cut(v, most), half, middle, zero)
+                slope += (v - _cut(v, most)) * _away(y, z, half, zero)
     return slope, curvature, beyond
 
 
 @njit()
-def _write(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r):  # type: ignore[no-untyped-def]
-    """Take the pending steps and write R."""
+def _finish(looks, x, g, R, eta, scale, most, half, middle, zero, lower, upper):  # type: ignore[no-untyped-def]
+    """Take the last step and write X, clipped against rounding; where g is 0, as it was."""
     for at in range(0, x.shape[0], CHUNK):
-        size = min(CHUNK, x.shape[0] - at)
-        _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r)
-        R[at : at + size] = r[:size]
-
-
-@njit()
-def _finish(x, g, R, scale, cut, fresh, etas, pending, half, middle, zero, z, r, lower, upper, out):  # type: ignore[no-untyped-def]
-    """Take the pending steps and write X, clipped against rounding; where g is 0, as it was."""
-    for at in range(0, x.shape[0], CHUNK):
-        size = min(CHUNK, x.shape[0] - at)
-        _load(x, g, R, scale, cut, fresh, at, size, etas, pending, half, middle, zero, z, r)
-        before, slope, after = x[at : at + size], g[at : at + size], out[at : at + size]
-        if cut > zero:
-            for i in range(size):
-                v = slope[i] * scale
-                v = -cut if v < -cut else v
-                z[i] = cut if v > cut else v
-        else:
-            for i in range(size):
-                z[i] = slope[i] * scale
-        # Not at once into the answer, which may lie where x does: then nothing would be vectorised.
-        for i in range(size):
-            value = before[i] + (r[i] - z[i])
+        end = min(at + CHUNK, x.shape[0])
+        weights, slopes, residuals = x[at:end], g[at:end], R[at:end]
+        for i in range(end - at):
+            v = _cut(slopes[i] * scale, most)
+            y = residuals[i] if looks > 1 else v
+            y -= eta * _away(y, _rest(weights[i], v, half, middle, zero), half, zero)
+            value = weights[i] + (y - v)
             value = lower if value < lower else value
             value = upper if value > upper else value
-            r[i] = before[i] if z[i] == zero else value
-        for i in range(size):
-            after[i] = r[i]
+            weights[i] = weights[i] if v == zero else value
 
 
 @njit()
-def _walk(x, g, scale, half, middle, zero, lower, upper, steps, tol, eps, beta, room, out):  # type: ignore[no-untyped-def]
-    """Take at most ``steps`` Frank-Wolfe steps from x and write where they lead to ``out``, which may be x.
+def _walk(x, g, scale, half, middle, zero, lower, upper, steps, tol, eps, beta, R):  # type: ignore[no-untyped-def]
+    """Take at most ``steps`` Frank-Wolfe steps from x, in place.
 
     ``eps`` is NaN for the rule relative to the first gap (with ``tol``), infinite for the paper's rule in the
-    first step, and its last tolerance otherwise.  ``room`` is for R, and used if there are more than
-    PENDING steps.  Returns (tolerance, steps taken, first gap, decrease, upper bound), the last three times
-    1/L.
+    first step, and its last tolerance otherwise.  ``R`` is room for the residual.  Returns (tolerance, steps
+    taken, first gap, decrease, upper bound), the last three times 1/L.
     """
-    z, r, etas = np.empty(CHUNK, x.dtype), np.empty(CHUNK, x.dtype), np.empty(PENDING, x.dtype)
-    fresh, pending, taken, cut = True, 0, 0, zero
+    step = np.zeros(1, x.dtype)  # a number of the precision of the weights
+    most = zero + x.dtype.type(np.inf)
+    looks = taken = 0
     first = limit = gained = 0.0
     bound = np.inf
     for k in range(steps):
-        slope, curvature, beyond = _look(
-            x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r
-        )
+        slope, curvature, beyond = _look(k, x, g, R, step[0], scale, most, half, middle, zero)
+        if beyond > 0.0:  # g/L is cut at two intervals: already above one R keeps its sign
+            most = half + half + half + half
+            slope, curvature, beyond = _look(k, x, g, R, step[0], scale, most, half, middle, zero)
+        looks += 1
         if k == 0:
-            if beyond > 0.0:  # g/L is cut at two intervals: already above one R keeps its sign
-                cut = half + half + half + half
-                slope, curvature, beyond = _look(
-                    x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r
-                )
             first = slope
             if np.isnan(eps):
                 limit = tol * first
@@ -179,17 +145,14 @@ def _walk(x, g, scale, half, middle, zero, lower, upper, steps, tol, eps, beta, 
                     eps = beta * (first / scale)
                 limit = 0.5 * eps * scale
         if slope <= limit:
+            step[0] = 0.0
             break
         eta = 1.0 if curvature == 0.0 else min(max(slope / curvature, 0.0), 1.0) if slope == slope else np.nan
         bound = min(bound, gained + slope)
         gained += eta * (slope - 0.5 * eta * curvature)
-        if pending == PENDING:
-            _write(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r)
-            fresh, pending = False, 0
-        etas[pending] = eta
-        pending += 1
+        step[0] = eta
         taken += 1
-    _finish(x, g, room, scale, cut, fresh, etas, pending, half, middle, zero, z, r, lower, upper, out)
+    _finish(looks, x, g, R, step[0], scale, most, half, middle, zero, lower, upper)
     return eps, taken, first, gained, max(bound, gained)
 
 
@@ -229,11 +192,12 @@ def compiled_step(
     """
     if memory is None:
         memory = torch.empty((3, *x.shape), dtype=x.dtype)
+    memory[2].copy_(x)
     lr = float(lr)
     start = math.nan if rule == "relative" else math.inf if eps is None else float(eps)
-    weights, gradient = x.detach().contiguous()[0], g.detach().contiguous()[0]
+    slopes = g.detach().contiguous()[0]
     end, taken, first, gained, bound = _call(
-        weights, gradient, lr, region, steps, tol, start, memory[0, 0], memory[2, 0]
+        memory[2, 0], slopes, lr, region, steps, tol, start, memory[0, 0]
     )
     gaps = [[value / lr if lr else math.nan] for value in (first, gained, bound)]
     found = torch.tensor(gaps, dtype=x.dtype)
@@ -242,28 +206,21 @@ def compiled_step(
     return Step(memory[2], tolerance, count, found[:1], found[1:2], found[2:])
 
 
-def walk_in_place(p: Tensor, g: Tensor, lr: Any, region: Region, steps: int, tol: float, eps: float) -> float:
+def walk_in_place(
+    p: Tensor, g: Tensor, lr: Any, region: Region, steps: int, tol: float, eps: float, room: Tensor
+) -> float:
     """Move a parameter as :func:`compiled_step` says, and return the tolerance; without any account of it.
 
-    ``eps`` is NaN for the relative rule, infinite for the paper's in the first step.
+    ``eps`` is NaN for the relative rule, infinite for the paper's in the first step.  ``room`` is a vector of
+    as many entries.
     """
-    x, g = p.detach().view(-1), g.detach().view(-1)
-    room = torch.empty_like(x) if steps > PENDING else x
-    found = _call(x, g, float(lr), region, steps, tol, eps, room, x)
+    found = _call(p.detach().view(-1), g.detach().view(-1), float(lr), region, steps, tol, eps, room)
     torch.autograd.graph.increment_version(p)  # autograd does not see what Numba writes
     return float(found[0])
 
 
 def _call(
-    x: Tensor,
-    g: Tensor,
-    lr: float,
-    region: Region,
-    steps: int,
-    tol: float,
-    eps: float,
-    room: Tensor,
-    out: Tensor,
+    x: Tensor, g: Tensor, lr: float, region: Region, steps: int, tol: float, eps: float, room: Tensor
 ) -> Any:
     """Call the compiled walk with the numbers of an interval, in the precision of the weights."""
     assert isinstance(region, Interval)
@@ -272,7 +229,7 @@ def _call(
     lower, upper = region.lower, region.upper
     return _walk(
         weights, g.numpy(), number(lr), number(0.5 * (upper - lower)), number(0.5 * (upper + lower)),
-        number(0.0), number(lower), number(upper), steps, tol, eps, PAPER_BETA, room.numpy(), out.numpy(),
+        number(0.0), number(lower), number(upper), steps, tol, eps, PAPER_BETA, room.numpy(),
     )  # fmt: skip
 
 

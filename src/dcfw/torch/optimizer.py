@@ -292,8 +292,9 @@ class DCFW(ConstrainedOptimizer):
             eps = math.nan
             if paper:
                 eps = float(state["tolerance"]) if "tolerance" in state else math.inf
+            room = self._memory(p)[0].view(-1)
             eps = kernel.walk_in_place(
-                p, g, group["lr"], region, group["inner_steps"], group["inner_tol"], eps
+                p, g, group["lr"], region, group["inner_steps"], group["inner_tol"], eps, room
             )
             if paper:
                 state["tolerance"] = torch.tensor([[eps]], dtype=p.dtype)
