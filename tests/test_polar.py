@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dcfw.sets import SpectralBall, polar
 
-EXACT = ("svd", "eigh", "products", "auto")
+EXACT = ("svd", "eigh", "mixed", "products", "auto")
 SHAPES = [(1, 1), (5, 5), (40, 40), (60, 35), (35, 60), (50, 1)]
 
 
@@ -90,6 +90,69 @@ def test_torch_gives_the_same(method, dtype):
     S = polar.polar(torch.from_numpy(G), method)
     assert S.dtype == getattr(torch, dtype)
     np.testing.assert_allclose(S.numpy(), polar.by_svd(G), atol=1e-12 if dtype == "float64" else 1e-4)
+
+
+def spectra(d):
+    return {
+        "equal": np.ones(d),
+        "linear": np.linspace(1.0, 1e-3, d),
+        "condition 10": np.geomspace(1.0, 0.1, d),
+        "condition 1e3": np.geomspace(1.0, 1e-3, d),
+        "condition 1e5": np.r_[np.linspace(1.0, 0.2, d - 40), np.geomspace(0.1, 1e-5, 40)],
+        "condition 1e8": np.geomspace(1.0, 1e-8, d),
+        "condition 1e16": np.geomspace(1.0, 1e-16, d),
+        "two clusters": np.repeat([1.0, 0.11], d // 2),
+        "clusters": np.repeat([1.0, 0.5, 0.09, 1e-4], d // 4),
+        "one tiny": np.r_[np.linspace(1.0, 0.3, d - 1), 1e-9],
+        "one large": np.r_[1e6, np.linspace(1.0, 0.3, d - 1)],
+        "rank 100": np.r_[np.ones(100), np.zeros(d - 100)],
+    }
+
+
+@pytest.mark.parametrize("shape", [(200, 200), (260, 200), (200, 260)])
+@pytest.mark.parametrize("kind", spectra(200))
+def test_eigenvectors_in_single_precision_lead_to_the_factor_of_an_svd(kind, shape):
+    rng = np.random.default_rng(11)
+    sigma = spectra(200)[kind]
+    U, V = (np.linalg.qr(rng.standard_normal((rows, 200)))[0] for rows in shape)
+    G = (U * sigma) @ V.T
+    S = polar.polar(G)
+    assert S.dtype == np.float64
+    np.testing.assert_array_equal(S, polar.polar(G, "mixed"))
+    thin = S.T @ S if shape[0] >= shape[1] else S @ S.T
+    np.testing.assert_allclose(thin, np.eye(200), atol=2e-10)
+    assert np.vdot(G, S) == pytest.approx(sigma.sum(), rel=1e-11)
+    if sigma[-1] > 1e-10 * sigma[0]:  # below that rounding decides
+        np.testing.assert_allclose(S, U @ V.T, atol=1e-10 + 40 * 2.0**-52 * sigma[0] / sigma[-1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_gaussian_matrices_need_no_fallback_and_come_out_to_ten_digits(seed, scale):
+    G = scale * matrix((300, 300), seed)
+    S = polar.by_mixed(G)
+    np.testing.assert_allclose(S, polar.by_svd(G), atol=5e-11)
+    np.testing.assert_array_equal(S, polar.by_mixed(G))
+
+
+def test_what_single_precision_cannot_do_is_left_to_an_svd(monkeypatch):
+    G = matrix((200, 200), seed=1)
+    singular = G.copy()
+    singular[:, 0] = singular[:, 1]
+    many_short = matrix((200, 200), condition=1e8)
+    for hopeless in (np.zeros((200, 200)), np.full((200, 200), np.nan), singular, many_short):
+        assert polar.by_mixed(hopeless) is None
+    np.testing.assert_array_equal(polar.polar(many_short), polar.by_svd(many_short))
+    assert polar.by_mixed(G) is not None
+    monkeypatch.setattr(polar, "SMALL_ENOUGH", 1e-9)  # smaller than any E from single precision
+    assert polar.by_mixed(G) is None
+    np.testing.assert_array_equal(polar.polar(G), polar.by_svd(G))
+
+
+def test_short_columns_must_be_dealt_with_in_double_precision(monkeypatch):
+    G = matrix((200, 200), seed=1)
+    monkeypatch.setattr(polar, "TAIL", 0.0)
+    assert polar.by_mixed(G) is None  # not orthogonal enough for a correction of first order
 
 
 def test_another_method_is_refused_by_name():

@@ -76,7 +76,7 @@ def align(
         As in :func:`dcfw.minimize`.
     x0 : array of shape (d2, d1), optional
         The start, zero by default.
-    polar : {"auto", "svd", "eigh", "products", "inexact"}
+    polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
         How polar factors are found (:mod:`dcfw.sets.polar`).  ``"inexact"`` is faster, and the gaps that it
         reports are upper bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
     product : {"auto", "gram", "observed", "dense"}

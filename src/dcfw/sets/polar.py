@@ -1,25 +1,23 @@
-"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, four ways.
+"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, five ways.
 
 It is the linear oracle of the spectral-norm ball, the subgradient of the nuclear norm and the nearest
 orthogonal matrix, so a solve asks for thousands of them.
 
 ``"svd"``       the definition; what the others fall back to when G is (nearly) singular, where the factor
                 is not unique
-``"eigh"``      G^T G = V Lambda V^T, then polish W = G V.  Two thirds of the work of an SVD.  The squares in
-                G^T G cost accuracy in the small singular values, but G = W V^T holds whatever V is: the
+``"eigh"``      G^T G = V Lambda V^T, then polish W = G V.  Three quarters of the work of an SVD.  The squares
+                in G^T G cost accuracy in the small singular values, but G = W V^-1 holds whatever V is: the
                 columns of W fail to be orthogonal by a small E, whose effect is known to first order
+``"mixed"``     the same with V from single precision, which is not quite orthogonal either: two thirds of
+                the work of an SVD, and some 1e-11 from it.  For large NumPy arrays in double precision;
+                anything else is done by ``"eigh"``
 ``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
                 Nothing but matrix products, so it is what GPUs like
 ``"auto"``      the fastest of the exact ones for the array at hand
 
-:func:`certified` runs a few of those products in single precision and then proves, in double precision, that
-its answer S lies in the unit ball and how much of ||G||_* = max <G, Z> it misses.  With M = G S^T,
-
-    ||G||_* <= ||G (I - S^T S)||_* + ||M||_*     since G = G (I - S^T S) + M S and ||S|| <= 1,
-
-the first term is at most sqrt(||G||_F^2 - ||M||_F^2) sqrt(k - ||S||_F^2) by Hölder's inequality, and the
-second is at most <G, S> if M is symmetric positive semidefinite: a Cholesky factorisation shows it up to a
-shift, and what is not symmetric is added.  The bound holds for any S in the ball; a good S makes it small.
+:func:`certified` takes a few such steps, with polynomials or with rational functions, in single precision and
+then proves that its answer lies in the unit ball and how much of ||G||_* = max <G, Z> it misses
+(:mod:`dcfw.sets.polar_certificate`).
 """
 
 from __future__ import annotations
@@ -33,13 +31,23 @@ from dcfw import _validate
 from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm, norm2
 from dcfw.sets.polar_certificate import missed
 
-METHODS = ("auto", "svd", "eigh", "products")
+METHODS = ("auto", "svd", "eigh", "mixed", "products")
 
 SMALL = 24
 """Up to this size an SVD beats the Gram matrix: calls cost more than arithmetic."""
 
 SPREAD = 0.03
 """Columns of W shorter than this fraction of the longest are orthogonalised once more among themselves."""
+
+LARGE = 100
+"""From this size on eigenvectors in single precision, and what they need afterwards, cost less."""
+
+TAIL, MOST = 0.1, 0.7
+"""Columns of W shorter than the first fraction of the longest count as short in :func:`by_mixed`.  If more
+than the second fraction of all are short, an SVD is faster."""
+
+SMALL_ENOUGH = 6e-5
+"""What the longest column of E in :func:`by_mixed` may be: products of two are what a correction leaves."""
 
 LOWEST = 1e-3
 """The relative singular value from which one round of polynomial steps leads to 1."""
@@ -66,9 +74,9 @@ def polar(G: Array, method: str = "auto") -> Array:
     Parameters
     ----------
     G : array of shape (m, n)
-    method : {"auto", "svd", "eigh", "products"}
+    method : {"auto", "svd", "eigh", "mixed", "products"}
         See the text of the module; all give the same factor up to rounding (some eps times the condition
-        number of G).
+        number of G), and up to 1e-10 with ``"mixed"`` or ``"auto"``.
 
     Examples
     --------
@@ -78,14 +86,14 @@ def polar(G: Array, method: str = "auto") -> Array:
     """
     method = _validate.choice(method, "method", METHODS)
     if method == "auto":
-        method = "eigh" if is_numpy(G) and min(G.shape) > SMALL else "svd"
+        method = "mixed" if is_numpy(G) and min(G.shape) > SMALL else "svd"
         if not is_numpy(G) and _on_accelerator(G):
             method = "products"
     if method == "svd":
         return by_svd(G)
     if G.shape[0] < G.shape[1]:
         return polar(G.T, method).T
-    S = by_eigh(G) if method == "eigh" else by_products(G)
+    S = {"mixed": by_gram, "eigh": by_eigh, "products": by_products}[method](G)
     return by_svd(G) if S is None else S
 
 
@@ -104,6 +112,12 @@ def by_svd(G: Array) -> Array:
 # -- through the Gram matrix ------------------------------------------------------------------------------
 
 
+def by_gram(G: Array) -> Array | None:
+    """Return what the faster of the two ways below does for a square or tall matrix."""
+    large = is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE
+    return by_mixed(G) if large else by_eigh(G)
+
+
 def by_eigh(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, or None if it is too close to singular."""
     xp = namespace(G)
@@ -118,21 +132,72 @@ def by_eigh(G: Array) -> Array | None:
     if not float(xp.min(lengths)) > 4.0 * math.sqrt(G.shape[0]) * eps_of(G) * float(xp.max(lengths)):
         return None
     W, V, lengths = _orthogonalised_tail(W, V, lengths)
-    # W = U D with unit columns, U^T U = I + E.  To first order in E the polar factor of W is U (I - C) with
-    # C_ij = d_i E_ij / (d_i + d_j); what is left out is of the order of E^2.
     W /= lengths
     E = _plus_diagonal(W.T @ W, -1.0)
     if not float(xp.max(xp.abs(E))) < 0.5 * eps_of(G) ** 0.35:  # 2e-6 in double precision, 2e-3 in single
         return None
+    return _corrected(W, V, lengths, E)
+
+
+def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
+    """Return the polar factor of U D V^-1 to first order in E = U^T U + V^T V - 2 I.
+
+    It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j), and what is left out is of the order of E^2.
+    U and E are written over.
+    """
     ratio = (1.0 / lengths)[:, None] * lengths[None, :]
     ratio += 1.0
     E /= ratio
     if is_numpy(E):
         # E is small, so single precision has digits enough for the correction.
-        W -= W.astype(np.float32, copy=False) @ E.astype(np.float32, copy=False)
+        U -= U.astype(np.float32, copy=False) @ E.astype(np.float32, copy=False)
     else:
-        W -= W @ E
-    return W @ V.T
+        U -= U @ E
+    return U @ V.T
+
+
+def by_mixed(G: Array) -> Array | None:
+    """Return the polar factor of a square or tall matrix, with eigenvectors V from single precision, or None.
+
+    The V of single precision is neither orthogonal nor made of eigenvectors beyond some 1e-6, but both
+    errors are known to first order.  Only the short columns of W = G V are too far from orthogonal for that,
+    and so they are made orthogonal to the long ones, and to each other, in double precision.
+    """
+    from scipy.linalg.lapack import ssyevd
+
+    scale = float(np.max(np.abs(G)))
+    if not (scale > 0.0 and math.isfinite(scale)):
+        return None
+    if not 1e-12 < scale < 1e12:
+        G = G / scale
+    single = G.astype(np.float32)
+    squares, V, _ = ssyevd((single.T @ single).T, overwrite_a=1)
+    short = int(np.sum(squares < TAIL**2 * squares[-1]))
+    if short > MOST * squares.size:
+        return None
+    single = V
+    V = V.astype(np.float64)
+    W = G @ V
+    lengths = np.sqrt(np.einsum("ij,ij->j", W, W))
+    if short > 0:
+        # G V = W for any V: small changes of V need no more than single precision, if W is made anew.
+        coupling = W[:, short:].astype(np.float32).T @ W[:, :short].astype(np.float32)
+        coupling /= np.square(lengths[short:, None], dtype=np.float32)
+        V_short = V[:, :short] - single[:, short:] @ coupling
+        W_short = G @ V_short
+        R = _eigenvectors(W_short)
+        W_short, V_short = W_short @ R, V_short @ R
+        shortest = np.sqrt(np.einsum("ij,ij->j", W_short, W_short))
+        if not shortest.min() > 4.0 * math.sqrt(G.shape[0]) * eps_of(G) * lengths[-1]:
+            return None
+        W[:, :short], V[:, :short], lengths[:short] = _orthogonalised_tail(W_short, V_short, shortest)
+    W /= lengths
+    E = W.T @ W
+    E += V.T @ V
+    E = _plus_diagonal(E, -2.0)
+    if not np.einsum("ij,ij->j", E, E).max() < SMALL_ENOUGH**2:
+        return None
+    return _corrected(W, V, lengths, E)
 
 
 def _plus_diagonal(A: Array, shift: float) -> Array:
@@ -365,13 +430,12 @@ def _rational_steps(X: Array) -> Array | None:
     """
     from scipy.linalg.lapack import spotrf, spotrs
 
-    square = 1.0
     for number, (a, b, c) in enumerate(rational_schedule(*STRONG)):
         A = X.T @ X
         if number == 0:
             # The bound is not proved; whether the result lies in the unit ball is looked at in the end.
-            square = 1.0 / (HEADROOM**2 * _largest_eigenvalue(A))
-            X, A = math.sqrt(square) * X, square * A
+            scale = 1.0 / (HEADROOM * math.sqrt(_largest_eigenvalue(A)))
+            X, A = scale * X, scale**2 * A
         A *= c
         factor, info = spotrf(_plus_diagonal(A, 1.0).T, overwrite_a=1, clean=0)
         if info != 0:

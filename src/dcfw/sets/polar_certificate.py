@@ -74,7 +74,7 @@ def _product_of_norms(G: Array, L: Array) -> float:
 
 
 def cholesky(A: Array, shift: float, overwrite: bool = False) -> Array | None:
-    """Return the lower triangular L with L L^T = A + shift I, None if there is none; reads a triangle of A."""
+    """Return the lower triangular L with L L^T = A + shift I, None if there is none; reads one triangle."""
     xp = namespace(A)
     if is_numpy(A):
         from scipy.linalg.lapack import dpotrf, spotrf

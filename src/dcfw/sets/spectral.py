@@ -117,11 +117,11 @@ class SpectralBall(SchattenBall):
         The shape (m, n) of the matrices.
     radius : float, default 1.0
         The radius.
-    polar : {"auto", "svd", "eigh", "products", "inexact"}
+    polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
         How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
-        matrix products in single precision: its answers lie in the ball, near its extreme points, and come
-        with a certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which
-        the gaps of a solve include.
+        steps in single precision: its answers lie in the ball, near its extreme points, and come with a
+        certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which the
+        gaps of a solve include.
 
     Examples
     --------
