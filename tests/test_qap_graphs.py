@@ -180,3 +180,24 @@ def test_networkx_is_not_loaded_for_matrices():
         "qap.match(np.eye(3), np.eye(3)); assert 'networkx' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def noisy_small_world(n, seed):
+    """Return a graph, a shuffled copy with a few edges moved, and how many edges the true matching misses."""
+    G1 = nx.watts_strogatz_graph(n, 6, 0.1, seed=seed)
+    rng = np.random.default_rng(seed)
+    G2 = G1.copy()
+    edges = list(G1.edges)
+    G2.remove_edges_from([edges[k] for k in rng.choice(len(edges), 4, replace=False)])
+    G2.add_edges_from([(0, n // 2), (1, n // 2 + 3)])
+    G2 = nx.relabel_nodes(G2, dict(enumerate(rng.permutation(n).tolist())))
+    return G1, G2, 6
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_one_run_finds_a_planted_matching_that_plain_frank_wolfe_misses(seed):
+    G1, G2, planted = noisy_small_world(40, seed)
+    ours = qap.match(G1, G2, rng=0)
+    assert ours.split == "balanced"
+    assert ours.disagreement <= planted
+    assert qap.match(G1, G2, method="fw", rng=0).disagreement > 3 * planted

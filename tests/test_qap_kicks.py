@@ -132,3 +132,54 @@ def test_a_split_of_the_users_own_is_kept_in_auto_restarts():
     automatic = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.2, rng=0)
     assert (chosen.method, chosen.split) == ("dcfw", "spectral")
     assert automatic.method == "fw"
+
+
+def test_after_the_first_quick_start_come_careful_ones_from_the_same_point(monkeypatch):
+    from dcfw.qap.task import Task
+
+    seen, run = [], Task.run
+
+    def watched(self, index, rng, deadline):
+        seen.append((self.method, self.split, index))
+        return run(self, index, rng, deadline)
+
+    problem = taillard_uniform(8, seed=3)
+    qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.1, rng=0)
+    monkeypatch.setattr(Task, "run", watched)
+    result = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.5, rng=0)
+    assert seen[:3] == [("fw", "spectral", 0), ("dcfw", "balanced", 0), ("dcfw", "spectral", 0)]
+    assert {method for method, _, _ in seen[3:]} == {"fw"}
+    assert [index for _, _, index in seen[3:]] == list(range(3, len(seen)))
+    assert len(result.restart_values) == len(seen) > 3
+
+
+def test_compiling_does_not_count_as_time_of_the_solve(monkeypatch):
+    from dcfw.qap import portfolio
+
+    asked = []
+
+    def slow(kinds, automatic, options):
+        asked.append((automatic, dict(options)["polish"]))
+        time.sleep(0.4)
+
+    monkeypatch.setattr(portfolio, "load", slow)
+    problem = taillard_uniform(8, seed=3)
+    result = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.3, polish="2opt", rng=0)
+    assert asked == [(True, "2opt")]
+    assert result.total_time >= 0.7
+    assert len(result.restart_values) > 1
+    qap.solve(problem.A, problem.B, rng=0)
+    assert len(asked) == 1  # without a limit there is no hurry
+
+
+@pytest.mark.parametrize("automatic", [False, True])
+@pytest.mark.parametrize("polish", [None, "2opt", "tabu"])
+def test_the_tiny_problem_compiles_all_that_a_solve_needs(automatic, polish):
+    from numba.core import event
+
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 7, 7))
+    options = {"restarts": "auto" if automatic else 2, "polish": polish, "rng": 0}
+    qap.solve(A, B, time_limit=0.0, **options)
+    with event.install_recorder("numba:compile") as recorder:
+        qap.solve(A, B, time_limit=0.2, **options)
+    assert [e.data["dispatcher"] for _, e in recorder.buffer] == []

@@ -123,7 +123,8 @@ def _gram(image, perms, dense, offsets, M, w, j, m):  # type: ignore[no-untyped-
 @njit()
 def _move(source, target, perms, slots, offsets, M, w, m):  # type: ignore[no-untyped-def]
     """Put the atom at ``source`` in the place ``target``; its image stays in its slot."""
-    perms[target] = perms[source]
+    for i in range(perms.shape[1]):
+        perms[target, i] = perms[source, i]
     slots[source], slots[target] = slots[target], slots[source]
     offsets[target] = offsets[source]
     w[target] = w[source]
@@ -147,24 +148,30 @@ def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # t
                 _move(j, kept, perms, slots, offsets, M, w, m)
             kept += 1
     if kept > most:
-        order = np.argsort(w[1:kept]) + 1
         merged = np.zeros(kept, dtype=np.bool_)
-        merged[order[: kept - most // 2]] = True
         total = w[0]
-        for j in range(kept):
-            if merged[j]:
-                total += w[j]
-        dense *= w[0] / total
+        for _ in range(min(kept - most // 2, kept - 1)):
+            lightest = -1
+            for j in range(1, kept):
+                if not merged[j] and (lightest < 0 or w[j] < w[lightest]):
+                    lightest = j
+            merged[lightest] = True
+            total += w[lightest]
         image = images[slots[0]]
-        image *= w[0] / total
+        for i in range(n):
+            for j in range(n):
+                dense[i, j] *= w[0] / total
+                image[i, j] *= w[0] / total
         offsets[0] *= w[0] / total
-        for j in range(kept):
-            if merged[j]:
-                share = w[j] / total
-                image += share * images[slots[j]]
-                offsets[0] += share * offsets[j]
+        for k in range(kept):
+            if merged[k]:
+                share = w[k] / total
+                other = images[slots[k]]
+                offsets[0] += share * offsets[k]
                 for i in range(n):
-                    dense[i, perms[j, i]] += share
+                    dense[i, perms[k, i]] += share
+                    for j in range(n):
+                        image[i, j] += share * other[i, j]
         w[0] = total
         m, kept = kept, 1
         for j in range(1, m):
@@ -173,8 +180,10 @@ def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # t
                     _move(j, kept, perms, slots, offsets, M, w, m)
                 kept += 1
         _gram(image, perms, dense, offsets, M, w, 0, kept)
-    w[kept:] = 0.0
-    table[:] = 0
+    for j in range(kept, w.shape[0]):
+        w[j] = 0.0
+    for at in range(table.shape[0]):
+        table[at] = 0
     for j in range(1, kept):
         _, at = _find(perms, table, perms[j])
         table[at] = j + 1
@@ -185,12 +194,9 @@ def _make_room(perms, slots, images, dense, offsets, M, w, table, m, most):  # t
 def _point(perms, dense, w, m, X):  # type: ignore[no-untyped-def]
     """Write the convex combination of the atoms to X."""
     n = X.shape[0]
-    if w[0] > 0.0:
-        for i in range(n):
-            for j in range(n):
-                X[i, j] = w[0] * dense[i, j]
-    else:
-        X[:] = 0.0
+    for i in range(n):
+        for j in range(n):
+            X[i, j] = w[0] * dense[i, j] if w[0] > 0.0 else 0.0
     for k in range(1, m):
         if w[k] > 0.0:
             for i in range(n):
@@ -268,7 +274,8 @@ def _steps(  # type: ignore[no-untyped-def]
             m += 1
             size[0] = m
             table[at] = m
-            perms[j] = p[:n]
+            for i in range(n):
+                perms[j, i] = p[i]
             w[j] = 0.0
             offsets[j] = 0.0
             if f.C.shape[0] > 0:
@@ -278,7 +285,8 @@ def _steps(  # type: ignore[no-untyped-def]
             vertex_gradient(f, p[:n], gathered, product, image)
             _gram(image, perms, dense, offsets, M, w, j, m)
         _slopes(G, perms, dense, w, scores, m)
-        before[:m] = w[:m]
+        for i in range(m):
+            before[i] = w[i]
         count, gained, _ = pairwise_steps(M, w, scores, m, LOCAL * scalars[_GAP], 1000 + 50 * m, np.inf)
         moved += count
         if count == 0 or not gained > 0.0:

@@ -271,9 +271,11 @@ def _own(
     C: Any = None,
     **options: Any,
 ) -> OptimizeResult:
-    from dcfw.qap.solver import solve
+    from dcfw.qap.solver import BALANCED, solve
 
     n = A.shape[0]
+    if maximize and options.get("restarts") != "auto":  # graphs are to be matched: see BALANCED
+        options.setdefault("split", BALANCED)
     if P0 is not None:
         # SciPy is content with sums of 1 to three digits.
         free = n - len(pairs)

@@ -53,15 +53,21 @@ def _thin_products(U, V, R, ends, p, gathered, product, out):  # type: ignore[no
 
 
 @njit()
+def _add(A, out):  # type: ignore[no-untyped-def]
+    """Add A to out.  (Loops like this one are compiled in a fraction of the time that ``out += A`` takes.)"""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] += A[i, j]
+
+
+@njit()
 def gradient(f, X, left, right, out):  # type: ignore[no-untyped-def]
     """Write the gradient at X to out; ``left`` and ``right`` are scratch."""
     n = X.shape[0]
-    if f.C.shape[0] > 0:
-        out[:] = f.C
-    else:
-        out[:] = 0.0
-    if f.weight != 0.0:
-        out += f.weight * X
+    linear = f.C.shape[0] > 0
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = f.weight * X[i, j] + (f.C[i, j] if linear else 0.0)
     r = f.U.shape[1]
     if r > 0:
         T = left.reshape(n * n)[: r * n].reshape(r, n)
@@ -73,17 +79,17 @@ def gradient(f, X, left, right, out):  # type: ignore[no-untyped-def]
             np.dot(T[start:end], f.R[k], W[start:end])
             start = end
         np.dot(f.U, W, left)
-        out += left
+        _add(left, out)
     for k in range(f.P.shape[0]):
         np.dot(X, f.Q[k], left)
         np.dot(f.P[k], left, right)
-        out += right
+        _add(right, out)
     if f.left.shape[0] > 0:
         np.dot(f.left, X, left)
-        out += left
+        _add(left, out)
     if f.right.shape[0] > 0:
         np.dot(X, f.right, left)
-        out += left
+        _add(left, out)
 
 
 @njit()
@@ -95,7 +101,9 @@ def vertex_gradient(f, p, gathered, product, out):  # type: ignore[no-untyped-de
     if thin:
         _thin_products(f.U, f.V, f.R, f.ends, p, gathered, product, out)
     elif P.shape[0] == 0:
-        out[:] = 0.0
+        for i in range(n):
+            for j in range(n):
+                out[i, j] = 0.0
     for k in range(P.shape[0]):
         Qk = Q[k]
         for i in range(n):
@@ -106,9 +114,7 @@ def vertex_gradient(f, p, gathered, product, out):  # type: ignore[no-untyped-de
             np.dot(P[k], gathered, out)
         else:
             np.dot(P[k], gathered, product)
-            for i in range(n):
-                for j in range(n):
-                    out[i, j] += product[i, j]
+            _add(product, out)
     if right.shape[0] > 0:
         for i in range(n):
             row = right[p[i]]
@@ -119,8 +125,6 @@ def vertex_gradient(f, p, gathered, product, out):  # type: ignore[no-untyped-de
             for j in range(n):
                 out[i, p[j]] += left[i, j]
     if C.shape[0] > 0:
-        for i in range(n):
-            for j in range(n):
-                out[i, j] += C[i, j]
+        _add(C, out)
     for i in range(n):
         out[i, p[i]] += f.weight

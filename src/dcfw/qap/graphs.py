@@ -15,7 +15,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw.qap.objective import evaluate, is_sparse, square
-from dcfw.qap.solver import _padded, solve
+from dcfw.qap.solver import BALANCED, _padded, solve
 from dcfw.result import Result
 
 DENSE_NODES = 300
@@ -38,7 +38,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         for matrices.
     **options
         Options of :func:`dcfw.qap.solve`: ``restarts``, ``polish``, ``time_limit``, ``rng``, ...; ``C``
-        rewards (it is maximised) single pairs of nodes, in the order of the graphs' nodes.
+        rewards (it is maximised) single pairs of nodes, in the order of the graphs' nodes.  The default of
+        ``split`` is ``"balanced"``, which finds planted matchings best.
 
     Returns
     -------
@@ -71,6 +72,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         weight = _validate.text(weight, "weight")
     if _is_graph(G1) != _is_graph(G2):
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
+    if options.get("restarts") != "auto":  # which has a balanced start of its own
+        options.setdefault("split", BALANCED)
     nodes = (list(G1), list(G2)) if _is_graph(G1) else None
     A, B = (
         _adjacency(G, name, None if nodes is None else nodes[k], weight)

@@ -111,12 +111,15 @@ def iterated_two_opt(
 
 @njit()
 def _copy(Bp, Bpt, Cp, p, deltas, Bp0, Bpt0, Cp0, p0, deltas0, symmetric):  # type: ignore[no-untyped-def]
-    Bp0[:] = Bp
-    if not symmetric:
-        Bpt0[:] = Bpt
-    Cp0[:] = Cp
-    p0[:] = p
-    deltas0[:] = deltas
+    n = len(p)  # loops are compiled in a fraction of the time that assignments of whole arrays take
+    for i in range(n):
+        p0[i] = p[i]
+        for j in range(n):
+            Bp0[i, j] = Bp[i, j]
+            Cp0[i, j] = Cp[i, j]
+            deltas0[i, j] = deltas[i, j]
+            if not symmetric:
+                Bpt0[i, j] = Bpt[i, j]
 
 
 @njit()

@@ -33,12 +33,14 @@ INNERS = ("auto", "fw", "blended")
 POLISHES = ("2opt", "tabu")
 DENSE_UP_TO = 100
 """Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
-AUTO_SPLIT, AUTO_SPARSE = "spectral", "balanced"
+AUTO_SPLIT, BALANCED = "spectral", "balanced"
 """What ``split="auto"`` means, for dense and for sparse data (which the spectral split would make dense).
 
 Chosen by error at equal time: one run with the balanced split ends lower than one with the spectral split,
 but its time is enough for two or three of those from different starts, whose best is lower still (``python -m
-bench inner`` has the figures).
+bench inner`` has the figures).  Not so for graphs, where other starts than the barycentre help little and the
+balanced split finds a planted matching more often (``python -m bench graphs``): it is the choice of
+:func:`dcfw.qap.match`.
 """
 
 
@@ -77,7 +79,7 @@ def solve(
         conditional gradient sliding.
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral"}
         The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the
-        best at equal time, and ``"balanced"`` for sparse data.
+        best at equal time, and ``"balanced"`` for sparse data (for graphs too: see :func:`dcfw.qap.match`).
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
         active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``, and
@@ -86,8 +88,8 @@ def solve(
         The first start: the matrix of all 1/n (perturbed where its gradient is constant: the result's
         ``perturbed`` tells), a random doubly stochastic matrix, or a doubly stochastic matrix of yours.
     restarts : int or "auto"
-        How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` with new starts
-        and with improvements of the best permutation; :mod:`dcfw.qap.portfolio` says how.
+        How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` with quick and
+        careful starts and with improvements of the best permutation; :mod:`dcfw.qap.portfolio` says how.
     polish : {None, "2opt", "tabu"}
         What improves each rounded permutation: swaps until none helps, or a short robust tabu search.
     maximize : bool
@@ -97,8 +99,9 @@ def solve(
     rtol : float
         A run stops when its FW gap has fallen to this fraction of the first one.
     maxiter, max_lmo, time_limit
-        Budgets per run (outer steps, assignment problems) and in all (seconds).  The best permutation so
-        far is always returned.
+        Budgets per run (outer steps, assignment problems) and in all (seconds; compiling, which happens
+        at the first use of a function on a machine, is not counted).  The best permutation so far is always
+        returned.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A given
         number of restarts has the same result for every ``n_jobs``.
@@ -152,7 +155,7 @@ def solve(
     task = Task(
         *_reduced(A, B, C, partial_match, _validate.flag(maximize, "maximize")),
         method=method,
-        split=(AUTO_SPARSE if is_sparse(A) or is_sparse(B) else AUTO_SPLIT) if split == "auto" else split,
+        split=(BALANCED if is_sparse(A) or is_sparse(B) else AUTO_SPLIT) if split == "auto" else split,
         inner=("blended" if protocol is None else "fw") if inner == "auto" else inner,
         init=init,
         polish=polish,
@@ -166,6 +169,11 @@ def solve(
     task.check_init()
     if task.n <= 1:
         restarts = 1  # there is but one permutation
+    if time_limit is not None:
+        # What is compiled at its first use would otherwise eat the time of the first solve.
+        now = time.perf_counter()
+        _load(task, restarts)
+        time_limit += time.perf_counter() - now
     results = _run_all(task, restarts, n_jobs, _seeds(rng), started, time_limit)
     at = min(range(len(results)), key=lambda k: results[k].fun)
     best = results[at]
@@ -271,6 +279,17 @@ def _reduced(
     if maximize:
         A, C = -A, None if C is None else -C
     return A, B, C, sign, rows, columns, pairs, offset
+
+
+def _load(task: Task, restarts: int | str) -> None:
+    """Have the compiled functions of a task ready."""
+    from dcfw.qap.portfolio import load
+
+    if is_sparse(task.A) or is_sparse(task.B) or task.n == 0:
+        return  # nothing is compiled but the assignment solver
+    kinds = tuple(None if M is None else M.dtype.str for M in (task.A, task.B, task.C))
+    options = {name: getattr(task, name) for name in ("method", "split", "inner", "polish")}
+    load(kinds, restarts == "auto" and task.automatic, tuple(options.items()))
 
 
 def _run_all(

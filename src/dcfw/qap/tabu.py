@@ -210,7 +210,8 @@ def _tabu_loop(  # type: ignore[no-untyped-def]
                     oldest = min(oldest, ban)
         if current < best - tolerance:
             best = current
-            best_p[:] = p
+            for i in range(len(p)):
+                best_p[i] = p[i]
             if best <= gain_wanted:
                 return now + 1, current, best
     return until, current, best
