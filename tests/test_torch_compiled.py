@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
-from dcfw.torch import DCFW, exact, kernel, parts, sliding_step  # noqa: E402
+from dcfw.torch import DCFW, compiled, exact, kernel, parts, sliding_step  # noqa: E402
 from dcfw.torch.regions import Interval  # noqa: E402
 
 
@@ -180,3 +180,11 @@ def test_parts_and_numbers_take_the_steps_of_the_loop_on_tensors(bounds, zeros, 
         for name in ("x", "fw_gap", "dc_gap_low", "dc_gap_high"):
             torch.testing.assert_close(getattr(found, name), getattr(tensors, name), rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(found.eps, tensors.eps, rtol=1e-10, atol=0.0)
+
+
+def test_a_box_beyond_single_precision_is_left_to_the_general_way():
+    p = torch.nn.Parameter(torch.zeros(10, dtype=torch.float64))
+    p.grad = torch.ones(10, dtype=torch.float64)
+    bounds = (-1.7e308, 1.7e308)
+    optimizer = DCFW([p], lr=0.1, solver="fw", compiled=True, constraint="box", radius=bounds, sync=1)
+    assert not compiled.takes(optimizer.param_groups[0], [p])

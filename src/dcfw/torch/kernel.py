@@ -214,7 +214,7 @@ def walk_in_place(
     ``eps`` is NaN for the relative rule, infinite for the paper's in the first step.  ``room`` is a vector of
     as many entries.
     """
-    found = _call(p.detach().view(-1), g.detach().view(-1), float(lr), region, steps, tol, eps, room)
+    found = _call(p.detach().view(-1), g.detach().reshape(-1), float(lr), region, steps, tol, eps, room)
     torch.autograd.graph.increment_version(p)  # autograd does not see what Numba writes
     return float(found[0])
 
@@ -310,8 +310,8 @@ def descend(
     """
     dtype = tensors[0][0].dtype
     for row in tensors:
-        for tensor in row:
-            if tensor.dtype != dtype or tensor.layout is not torch.strided or not tensor.is_contiguous():
+        for t in row:
+            if t.layout is not torch.strided or t.dtype is not dtype or not t.is_contiguous():
                 return False
     if not same_bits(dtype):
         return False
@@ -324,16 +324,23 @@ def descend(
 def _pass(
     tensors: Any, interval: Interval, factor: float, decay: float, momentum: float, nesterov: bool
 ) -> None:
-    table = [[tensor.numel() for tensor in tensors[0]]]
-    for row in tensors:
-        table.append([tensor.data_ptr() for tensor in row])
+    table = [tuple([t.numel() for t in tensors[0]])]
+    table += [tuple([t.data_ptr() for t in row]) for row in tensors]
     numbers = _numbers(tensors[0][0].dtype, factor, decay, momentum, interval.lower, interval.upper)
-    _descend(np.array(table), numbers, nesterov)
+    _descend(_table(*table), numbers, nesterov)
+
+
+# Both are the same as in the last step more often than not, and take longer to make than to find.
+
+
+@functools.lru_cache(maxsize=64)
+def _table(*rows: tuple[int, ...]) -> Any:
+    return np.array(rows, np.int64)
 
 
 @functools.lru_cache(maxsize=64)
 def _numbers(dtype: Any, *values: float) -> Any:
-    """Return numbers, the same as in the last step more often than not, in the precision of the weights."""
+    """Return numbers in the precision of the weights."""
     return np.array(values, np.float32 if dtype == torch.float32 else np.float64)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch import shards
+from dcfw.torch import compiled, directions, shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ELEMENTWISE, ConstrainedOptimizer, Problem
-from dcfw.torch.exact import ORDINARY, OneByOne, descend_together
+from dcfw.torch.exact import OneByOne, descend_together
 from dcfw.torch.inner import Step, frank_wolfe_steps
 from dcfw.torch.regions import UNBOUNDED, Tensor
 
@@ -253,8 +253,8 @@ class DCFW(ConstrainedOptimizer):
         if OneByOne.takes(group, params):
             self._one_by_one.step(self, group, params)
             return
-        if _is_for_kernel(group, params):
-            self._walk_compiled(group, params)
+        if compiled.takes(group, params):
+            compiled.walk(self, group, params, self._memory)
             return
         exact = group["solver"] != "fw" and self._has_closed_form(group)
         simple = exact and group["constraint"] in ELEMENTWISE and not group["track_gap"]
@@ -266,76 +266,14 @@ class DCFW(ConstrainedOptimizer):
             weights = [shards.local(p) for p in batch]
             grads = self._gradients(group, weights, [shards.local(p.grad) for p in batch])
             buffers = self._buffers(batch, "momentum_buffer") if group["momentum"] else None
-            metric = self._metric(group, batch, grads)
-            directions = self._directions(group, grads, buffers)
+            metric = directions.metric(self, group, batch, grads)
+            slopes = directions.along(group, grads, buffers)
             if simple:
                 regions = [self._region(group, tuple(p.shape)) for p in batch]
-                descend_together(weights, directions, group["lr"], metric, regions)
+                descend_together(weights, slopes, group["lr"], metric, regions)
                 continue
-            for problem in self._problems(group, batch, weights, directions, metric):
+            for problem in self._problems(group, batch, weights, slopes, metric):
                 (self._exact if exact else self._frank_wolfe)(group, problem)
-
-    def _walk_compiled(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        """Take compiled Frank-Wolfe steps in the most usual case: in place, without an account of them."""
-        from dcfw.torch import kernel
-
-        paper = group["inner_rule"] == "paper"
-        for p in params:
-            state = self.state[p]
-            (g,) = self._gradients(group, [p], [p.grad])
-            if group["momentum"]:
-                (g,) = self._directions(group, [g], [self._momentum_buffer(p)])
-            region = self._region(group, tuple(p.shape))
-            if not state.get("inside"):
-                p.copy_(region.project(p))
-                state["inside"] = True
-            eps = math.nan
-            if paper:
-                eps = float(state["tolerance"]) if "tolerance" in state else math.inf
-            room = self._memory(p)[0].view(-1)
-            eps = kernel.walk_in_place(
-                p, g, group["lr"], region, group["inner_steps"], group["inner_tol"], eps, room
-            )
-            if paper:
-                state["tolerance"] = torch.tensor([[eps]], dtype=p.dtype)
-
-    def _momentum_buffer(self, p: Tensor) -> Tensor:
-        buffer = self.state[p].get("momentum_buffer")
-        return self._buffers([p], "momentum_buffer")[0] if buffer is None else buffer
-
-    def _directions(
-        self, group: dict[str, Any], grads: list[Tensor], buffers: list[Tensor] | None
-    ) -> list[Tensor]:
-        """Return what SGD would descend along."""
-        if buffers is None:
-            return grads
-        momentum = group["momentum"]
-        if len(buffers) == 1:  # a list of one takes three times the overhead of its tensor
-            buffers[0].mul_(momentum).add_(grads[0])
-        else:
-            torch._foreach_mul_(buffers, momentum)
-            torch._foreach_add_(buffers, grads)
-        return list(torch._foreach_add(grads, buffers, alpha=momentum)) if group["nesterov"] else buffers
-
-    def _metric(
-        self, group: dict[str, Any], params: list[Tensor], grads: list[Tensor]
-    ) -> list[Tensor] | None:
-        """Return the diagonal H for each parameter."""
-        if group["metric"] is None:
-            return None
-        squares = self._buffers(params, "squares")
-        if group["metric"] == "adagrad":
-            torch._foreach_addcmul_(squares, grads, grads)
-            roots = list(torch._foreach_sqrt(squares))
-        else:
-            decay = group["metric_decay"]
-            torch._foreach_mul_(squares, decay)
-            torch._foreach_addcmul_(squares, grads, grads, value=1.0 - decay)
-            roots = list(torch._foreach_sqrt(squares))
-            for p, root in zip(params, roots, strict=True):
-                root /= (1.0 - decay ** self._count(p)).sqrt()
-        torch._foreach_add_(roots, group["eps"])
-        return roots
 
     def _exact(self, group: dict[str, Any], problem: Problem) -> None:
         x, g, metric = problem.tensors
@@ -438,24 +376,6 @@ class DCFW(ConstrainedOptimizer):
 
     def _total(self, group: dict[str, Any], parameter: Tensor) -> Any:
         return None if group["scope"] == "row" else shards.total_over(parameter)
-
-
-def _is_for_kernel(group: dict[str, Any], params: list[Tensor]) -> bool:
-    """Tell whether compiled Frank-Wolfe steps can be taken tensor by tensor and in place."""
-    return (
-        bool(group["compiled"])
-        and group["solver"] == "fw"
-        and group["constraint"] in ("linf", "box")
-        and group["scope"] == "tensor"
-        and group["gap"] == "fw"
-        and group["metric"] is None
-        and not group["track_gap"]
-        and not torch.compiler.is_compiling()
-        and all(
-            type(p) in ORDINARY and p.is_cpu and p.dtype in (torch.float32, torch.float64) for p in params
-        )
-        and all(p.is_contiguous() and p.grad.is_contiguous() for p in params)
-    )
 
 
 @functools.cache
