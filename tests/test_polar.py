@@ -149,6 +149,12 @@ def test_what_single_precision_cannot_do_is_left_to_an_svd(monkeypatch):
     np.testing.assert_array_equal(polar.polar(G), polar.by_svd(G))
 
 
+def test_a_matrix_with_a_few_dominant_singular_values_is_left_to_double_precision():
+    G = matrix((200, 200), seed=1)
+    G += 2.0  # of rank one, thirteen times as large as the rest
+    np.testing.assert_array_equal(polar.polar(G), polar.by_eigh(G))
+
+
 def test_short_columns_must_be_dealt_with_in_double_precision(monkeypatch):
     G = matrix((200, 200), seed=1)
     monkeypatch.setattr(polar, "TAIL", 0.0)

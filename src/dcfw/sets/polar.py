@@ -46,6 +46,10 @@ TAIL, MOST = 0.1, 0.7
 """Columns of W shorter than the first fraction of the longest count as short in :func:`by_mixed`.  If more
 than the second fraction of all are short, an SVD is faster."""
 
+FLAT = 0.05
+"""Where (sum sigma^2)^2 is below that fraction of n sum sigma^4, few singular values tower above the others:
+nearly all columns of W would be short, so :func:`by_mixed` leaves such a matrix to :func:`by_eigh`."""
+
 SMALL_ENOUGH = 6e-5
 """What the longest column of E in :func:`by_mixed` may be: products of two are what a correction leaves."""
 
@@ -171,7 +175,10 @@ def by_mixed(G: Array) -> Array | None:
     if not 1e-12 < scale < 1e12:
         G = G / scale
     single = G.astype(np.float32)
-    squares, V, _ = ssyevd((single.T @ single).T, overwrite_a=1)
+    A = single.T @ single
+    if float(np.trace(A)) ** 2 < FLAT * A.shape[0] * norm2(A):
+        return by_eigh(G)
+    squares, V, _ = ssyevd(A.T, overwrite_a=1)
     short = int(np.sum(squares < TAIL**2 * squares[-1]))
     if short > MOST * squares.size:
         return None
