@@ -46,9 +46,8 @@ def run(full: bool = False) -> Iterator[Row]:
     keep_memory()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool takes longer to start than to help
     without_amx = _avoid_amx()
-    rounds = 1000 if full else 400
-    yield from adamw_rows(rounds)
-    yield from muon_rows(rounds // 80, without_amx)
+    yield from adamw_rows(5000 if full else 2000)
+    yield from muon_rows(12 if full else 5, without_amx)
 
 
 def keep_memory() -> bool:

@@ -41,16 +41,19 @@ class OneByOne:
         self._moved = 0
         self._kernel: Any = None
 
-    @staticmethod
-    def takes(group: dict[str, Any], params: list[Tensor]) -> bool:
+    @classmethod
+    def takes(cls, group: dict[str, Any], params: list[Tensor]) -> bool:
         """Tell whether a group has nothing that is not known here."""
+        return cls._knows(group) and all(type(p) in ORDINARY and p.is_cpu for p in params)
+
+    @staticmethod
+    def _knows(group: dict[str, Any]) -> bool:
         return (
             group["constraint"] in ELEMENTWISE
             and group["solver"] != "fw"
             and group["metric"] is None
             and not (group["foreach"] or group["track_gap"] or group["maximize"])
             and not isinstance(group["lr"], torch.Tensor)
-            and all(type(p) in ORDINARY and p.is_cpu for p in params)
         )
 
     def step(self, optimizer: ConstrainedOptimizer, group: dict[str, Any], params: list[Tensor]) -> None:
@@ -75,12 +78,12 @@ class OneByOne:
         wanted = group["compiled"]
         if torch.compiler.is_compiling() or (wanted is not None and not wanted):
             return False
-        if torch.get_num_threads() != 1:
+        if group["radius_mode"] != "absolute" or not self._knows(group):
+            return False
+        if torch.get_num_threads() != 1 or not params[0].is_cpu:
             return False
         if not wanted and self._moved < PATIENCE:
             self._moved += sum(p.numel() for p in params if p.numel() >= LARGE)
-            return False
-        if group["radius_mode"] != "absolute" or not self.takes(group, params):
             return False
         if self._kernel is None:
             from dcfw.torch import kernel

@@ -25,6 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dcfw._compiling import njit
+from dcfw.torch.exact import ORDINARY
 from dcfw.torch.inner import PAPER_BETA, Step
 from dcfw.torch.regions import Interval, Region, Tensor
 
@@ -309,25 +310,23 @@ def descend(
     tensor([-0.3000,  0.1000,  0.2500])
     """
     dtype = tensors[0][0].dtype
+    rows = [tuple([t.numel() for t in tensors[0]])]
     for row in tensors:
+        addresses = []
         for t in row:
-            if t.layout is not torch.strided or t.dtype is not dtype or not t.is_contiguous():
+            if type(t) not in ORDINARY or not t.is_cpu or t.layout is not torch.strided:
                 return False
+            if t.dtype is not dtype or not t.is_contiguous():
+                return False
+            addresses.append(t.data_ptr())
+        rows.append(tuple(addresses))
     if not same_bits(dtype):
         return False
-    _pass(tensors, interval, factor, decay, momentum, nesterov)
+    numbers = _numbers(dtype, factor, decay, momentum, interval.lower, interval.upper)
+    _descend(_table(*rows), numbers, nesterov)
     # Autograd does not see what Numba writes.
     torch.autograd.graph.increment_version(tensors[0] + tensors[2] if momentum else tensors[0])
     return True
-
-
-def _pass(
-    tensors: Any, interval: Interval, factor: float, decay: float, momentum: float, nesterov: bool
-) -> None:
-    table = [tuple([t.numel() for t in tensors[0]])]
-    table += [tuple([t.data_ptr() for t in row]) for row in tensors]
-    numbers = _numbers(tensors[0][0].dtype, factor, decay, momentum, interval.lower, interval.upper)
-    _descend(_table(*table), numbers, nesterov)
 
 
 # Both are the same as in the last step more often than not, and take longer to make than to find.
@@ -357,8 +356,9 @@ def same_bits(dtype: Any) -> bool:
     for decay, momentum, nesterov in itertools.product((0.0, 0.01), (0.0, 0.9), (False, True)):
         x, g, buffer = values.clone()
         X, G, average = values.clone()
-        tensors = [[x], [g], [buffer]] if momentum else [[x], [g]]
-        _pass(tensors, Interval(-0.9, 0.8), -0.3, decay, momentum, nesterov)
+        rows = [(t.data_ptr(),) for t in ((x, g, buffer) if momentum else (x, g))]
+        numbers = _numbers(dtype, -0.3, decay, momentum, -0.9, 0.8)
+        _descend(_table((len(x),), *rows), numbers, nesterov)
         if decay:
             G = G.add(X, alpha=decay)
         if momentum:
