@@ -192,3 +192,9 @@ def test_the_gap_of_cgs_includes_what_the_oracle_may_have_missed():
     x0 = np.array([0.2, -0.1])
     res = minimize(phi, RoughBall(2), x0, method="cgs", maxiter=0)
     assert res.gap >= gaps.fw_gap(phi, sets.LInfBall(2), x0) - 1e-15
+
+
+def test_a_pass_in_which_no_block_moves_is_not_repeated_for_ever():
+    # The blocks' gaps are the rounding of large terms: measured together they are 2^32, and 0 one by one.
+    case, outcome = fuzz_certificates.check_seed(234217)
+    assert not outcome.wrong

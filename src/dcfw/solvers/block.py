@@ -104,10 +104,14 @@ class Block:
         while True:  # a pass
             run.outer_step(settled=not blocks.exhausted())
             gaps = blocks.measure()
+            if blocks.stuck == run.eps:
+                raise Stop(Status.NO_PROGRESS, f"No block moves at an FW gap of {sum(gaps):.3g}.")
+            nit = run.nit
             for i in self._agenda(blocks, gaps, problem.rng):
                 if blocks.exhausted():
                     break
                 gaps[i] = blocks.step(i)
+            blocks.stuck = run.eps if run.nit == nit else None
 
     def _agenda(self, blocks: Blocks, gaps: list[float], rng: np.random.Generator) -> Iterator[int]:
         """Yield the blocks of one pass; ``gaps`` is kept up to date by whoever visits them."""
@@ -154,6 +158,11 @@ class Blocks:
         self.x_t = Iterate(x, run.grad_f(problem.f, x), None, run.linearise(problem.g, x))
         self.z = [slot.of(x) for slot in self.slots]
         self.measured = False
+        self.stuck: float | None = None
+        """The tolerance with which the last pass moved no block: with the same one, none ever will.
+
+        A block's gap in the measurement and in a step of its own differ by rounding, which may be all of it.
+        """
         self.fresh: set[int] = set()
         """The blocks whose oracle has answered at x_t."""
         self.since_resync = 0
@@ -162,7 +171,7 @@ class Blocks:
         run.keep(**{f"inner loop of block {i}": loop for i, loop in enumerate(self.loops)})
         run.know(**{f"f of block {i}": part.f for i, part in enumerate(self.parts)})
 
-    _KEPT = ("x_t", "z", "measured", "since_resync")
+    _KEPT = ("x_t", "z", "measured", "stuck", "since_resync")
 
     def get_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self._KEPT}
