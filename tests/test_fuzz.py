@@ -196,5 +196,5 @@ def test_the_gap_of_cgs_includes_what_the_oracle_may_have_missed():
 
 def test_a_pass_in_which_no_block_moves_is_not_repeated_for_ever():
     # The blocks' gaps are the rounding of large terms: measured together they are 2^32, and 0 one by one.
-    case, outcome = fuzz_certificates.check_seed(234217)
+    _, outcome = fuzz_certificates.check_seed(234217)
     assert not outcome.wrong

@@ -13,7 +13,7 @@ import numpy as np
 from dcfw._arrays import Array, inner, is_numpy
 from dcfw.functions.base import Linearisation
 from dcfw.functions.norms import NuclearNorm
-from dcfw.sets.polar import SMALL, by_gram
+from dcfw.sets.polar import SMALL, by_eigh
 
 
 class PolarNuclearNorm(NuclearNorm):
@@ -25,7 +25,7 @@ class PolarNuclearNorm(NuclearNorm):
 
     def linearise(self, x: Array) -> Linearisation:
         if is_numpy(x) and x.ndim == 2 and min(x.shape) > SMALL:
-            S = by_gram(x) if x.shape[0] >= x.shape[1] else by_gram(x.T)
+            S = by_eigh(x) if x.shape[0] >= x.shape[1] else by_eigh(x.T)
             if S is not None:
                 slope = self.scale * (S if S.shape == x.shape else S.T)
                 return Linearisation(inner(slope, x), slope, True)

@@ -10,10 +10,10 @@ orthogonal matrix, so a solve asks for thousands of them.
                 columns of W fail to be orthogonal by a small E, whose effect is known to first order
 ``"mixed"``     the same with V from single precision, which is not quite orthogonal either: two thirds of
                 the work of an SVD, and some 1e-11 from it.  For large NumPy arrays in double precision;
-                anything else is done by ``"eigh"``
+                anything else is done by ``"eigh"``.  No default, because gaps are promised to rounding
 ``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
                 Nothing but matrix products, so it is what GPUs like
-``"auto"``      the fastest of the exact ones for the array at hand
+``"auto"``      the fastest of those that are right to rounding, for the array at hand
 
 :func:`certified` takes a few such steps, with polynomials or with rational functions, in single precision and
 then proves that its answer lies in the unit ball and how much of ||G||_* = max <G, Z> it misses
@@ -80,7 +80,7 @@ def polar(G: Array, method: str = "auto") -> Array:
     G : array of shape (m, n)
     method : {"auto", "svd", "eigh", "mixed", "products"}
         See the text of the module; all give the same factor up to rounding (some eps times the condition
-        number of G), and up to 1e-10 with ``"mixed"`` or ``"auto"``.
+        number of G), and up to 1e-10 with ``"mixed"``.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def polar(G: Array, method: str = "auto") -> Array:
     """
     method = _validate.choice(method, "method", METHODS)
     if method == "auto":
-        method = "mixed" if is_numpy(G) and min(G.shape) > SMALL else "svd"
+        method = "eigh" if is_numpy(G) and min(G.shape) > SMALL else "svd"
         if not is_numpy(G) and _on_accelerator(G):
             method = "products"
     if method == "svd":
