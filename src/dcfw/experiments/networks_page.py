@@ -12,6 +12,7 @@ from dcfw.experiments.networks_report import (
     PART_TITLES,
     SHOWN,
     TITLES,
+    commands,
     groups,
     growth,
     mean_curve,
@@ -65,7 +66,7 @@ def sections(store: Store) -> list[Section]:
         ),
         Cards(cards),
         Bullets([line.removeprefix("- ") for line in what_was_run(rows)]),
-        Code("dcfw fetch cifar10\npython -m dcfw.experiments.networks run STORE"),
+        Code("\n".join(commands(rows))),
         _growth(claims),
         Bullets([line.removeprefix("- ") for line in verdicts(claims)]),
     ]

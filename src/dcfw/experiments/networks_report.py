@@ -274,8 +274,7 @@ def _readme(
         "network saw the batches, test figures are taken after it. What each method is: "
         "`dcfw.experiments.training`.",
         "",
-        "    dcfw fetch cifar10",
-        "    python -m dcfw.experiments.networks run STORE",
+        *(f"    {line}" for line in commands(rows)),
         "    python -m dcfw.experiments.networks report STORE -o results/networks",
         "",
         "The paper trains for 100 epochs on a GPU, with EfficientNet-B0 (its weights could not be had here; "
@@ -331,6 +330,24 @@ def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
             f"{', '.join(images)} training images, {', '.join(precision)}, "
             f"seeds {', '.join(map(str, seeds))}, {sum(r['seconds'] for r in chosen) / 60:.0f} minutes."
         )
+    return lines
+
+
+def commands(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the commands that compute the rows.
+
+    Examples
+    --------
+    >>> commands([{"part": "cnn", "epochs": 8, "images": 10000}])[1]
+    'python -m dcfw.experiments.networks run STORE --parts cnn --epochs 8 --images 10000'
+    """
+    lines = ["dcfw fetch cifar10"]
+    for part in PARTS:
+        for epochs, images in sorted(
+            {(r["epochs"], r.get("images") or 0) for r in rows if r["part"] == part}
+        ):
+            line = f"python -m dcfw.experiments.networks run STORE --parts {part} --epochs {epochs}"
+            lines.append(line + (f" --images {images}" if images else ""))
     return lines
 
 
