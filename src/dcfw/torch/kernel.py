@@ -324,8 +324,9 @@ def descend(
         return False
     numbers = _numbers(dtype, factor, decay, momentum, interval.lower, interval.upper)
     _descend(_table(*rows), numbers, nesterov)
-    # Autograd does not see what Numba writes.
-    torch.autograd.graph.increment_version(tensors[0] + tensors[2] if momentum else tensors[0])
+    for t in tensors[0] + tensors[2] if momentum else tensors[0]:
+        # Autograd does not see what Numba writes.  (PyTorch took one tensor at a time before it took lists.)
+        torch.autograd.graph.increment_version(t)
     return True
 
 
