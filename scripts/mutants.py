@@ -133,10 +133,12 @@ def difference(mutant: str) -> str:
     lines = text.splitlines()
     found = {n.name: n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)}
     sides = [found[f"{function_of(name)}__mutmut_orig"], found[name]]
-    before, after = ([s.rstrip() for s in lines[n.lineno : n.end_lineno]] for n in sides)
-    original = (ROOT / "src" / path).read_text().splitlines()
     function = name.rpartition("__mutmut_")[0].removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
     plain = function.rpartition(".")[2]
+    before, after = (
+        [s.rstrip().replace(n.name, plain) for s in lines[n.lineno - 1 : n.end_lineno]] for n in sides
+    )
+    original = (ROOT / "src" / path).read_text().splitlines()
     changed = [
         s for s in difflib.unified_diff(before, after, lineterm="", n=0) if not s.startswith(("---", "+++"))
     ]
@@ -146,12 +148,12 @@ def difference(mutant: str) -> str:
             i
             for i, line in enumerate(original, start=1)
             if line.strip().startswith(f"def {plain}(")
-            and original[i : i + len(before)] == before[: len(original) - i]
+            and original[i : i + len(before) - 1] == before[1 : len(original) - i + 1]
         ),
         0,
     )
     body = "\n".join(s for s in changed if not s.startswith("@@"))
-    return f"{path}:{start + offset} {function}\n{body}"
+    return f"{path}:{start + offset - 1} {function}\n{body}"
 
 
 class Plugin:

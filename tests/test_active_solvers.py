@@ -13,6 +13,7 @@ from dcfw import Status, functions, sets
 from dcfw.functions.base import Zero
 from dcfw.solvers.active import ActiveLoop, _stuck
 from dcfw.solvers.cgs import CGS
+from dcfw.solvers.weights import pairwise_steps
 from reference_gaps import symmetric
 
 RULES = ("away", "pairwise", "blended")
@@ -305,3 +306,76 @@ def test_single_precision_stays_single():
         res = dcfw.minimize(f, domain, np.zeros(domain.shape, np.float32), inner=rule, tol=1e-4)
         assert res.x.dtype == np.float32
         assert res.success
+
+
+def test_the_loop_is_blended_and_lazy_unless_told_otherwise():
+    assert (ActiveLoop().rule, ActiveLoop().lazy) == ("blended", True)
+    assert ActiveLoop("blended", lazy=False).lazy  # blended steps are lazy by their nature
+    assert not ActiveLoop("away", lazy=False).lazy
+    with pytest.raises(ValueError, match=r"^rule must be one of"):
+        ActiveLoop("sideways")
+
+
+def test_a_step_without_the_oracle_promises_the_slope_that_its_rule_can_have():
+    scores, here = np.array([1.0, 4.0]), 2.0
+    assert ActiveLoop("pairwise")._promise(scores, here, worst=1, best=0) == 3.0
+    assert ActiveLoop("away")._promise(scores, here, worst=1, best=0) == 2.0
+    assert ActiveLoop("away")._promise(scores, 3.5, worst=1, best=0) == 2.5
+
+
+def test_steps_in_the_weights_are_counted_on_from_loop_to_loop(monkeypatch):
+    told, counts = [], []
+
+    def watched(*args, taken):
+        told.append(taken)
+        outcome = pairwise_steps(*args, taken=taken)
+        counts.append(outcome[0])
+        return outcome
+
+    monkeypatch.setattr("dcfw.solvers.active.pairwise_steps", watched)
+    solve(strongly_convex(DOMAINS["hull"], 4), DOMAINS["hull"], "blended", tol=1e-8)
+    assert len(told) > 2
+    assert told == [0, *np.cumsum(counts)[:-1]]
+
+
+@pytest.mark.parametrize("size", [10.0, 1e4, 1e8])
+@pytest.mark.parametrize("rule", ["fw", *RULES])
+def test_where_a_convex_f_is_flat_a_curvature_below_zero_is_rounding(rule, size):
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        v = rng.standard_normal(5)
+        v /= np.linalg.norm(v)
+        points = rng.standard_normal((8, 5))
+        points -= np.outer(points @ v, v)  # f has no curvature but across them
+        f = functions.Quadratic(size * np.outer(v, v), rng.standard_normal(5), convex=True)
+        hull = sets.ConvexHull(points)
+        res = dcfw.minimize(f - functions.SquaredNorm(1e-3), hull, points[0], inner=rule, tol=1e-6)
+        assert res.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("rule", ["fw", *RULES])
+def test_a_small_negative_curvature_beyond_rounding_is_found_out(rule):
+    A = np.diag([1.0, 1.0, -1e-10])
+    f = functions.Quadratic(A, np.array([0.0, 0.0, 1e-9]), convex=True)  # which is not true
+    domain = sets.Box([0.0, 0.0, -1.0], [0.0, 0.0, 1.0])
+    res = dcfw.minimize(f - functions.SquaredNorm(1e-12), domain, inner=rule, tol=1e-15)
+    assert res.status is Status.NOT_CONVEX
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_run_that_is_stuck_before_its_tolerance_says_so(rule):
+    """An oracle that is wrong by more than the gap leads nowhere, which is no convergence."""
+
+    class Rough(sets.Oracle):
+        def __call__(self, G):
+            self.error = 0.1
+            return super().__call__(G)
+
+    class Simplex(sets.Simplex):
+        def oracle(self):
+            return Rough(self)
+
+    f = strongly_convex(DOMAINS["simplex"], 3)
+    res = solve(f, Simplex(12), rule, tol=1e-8, maxiter=200)
+    assert res.status is Status.NO_PROGRESS
+    assert "error bound 0.1" in res.message

@@ -15,7 +15,7 @@ import dcfw
 from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
 from dcfw.solvers.active import ActiveLoop
-from dcfw.solvers.block import ORDERS, Block, _loop_of_one_block
+from dcfw.solvers.block import ORDERS, Block, Blocks, _loop_of_one_block
 from dcfw.solvers.restriction import QuadraticPart, Slot
 from reference_gaps import symmetric, trace
 from test_boosted import Ball
@@ -388,3 +388,44 @@ def test_every_block_has_an_active_set_of_its_own_with_the_given_options():
     assert (loop.rule, loop.lazy, loop.cap) == ("away", False, 7)
     plain = object()
     assert _loop_of_one_block(plain) is plain
+
+
+def test_the_gradient_is_taken_afresh_now_and_then(monkeypatch):
+    init = Blocks.__init__
+
+    def impatient(self, problem, run, steps):
+        init(self, problem, run, steps)
+        run.resync_period = 3
+
+    plain = dcfw.minimize(quadratic(), simplices(), method="block", tol=1e-8)
+    monkeypatch.setattr(Blocks, "__init__", impatient)
+    res = dcfw.minimize(quadratic(), simplices(), method="block", tol=1e-8)
+    assert plain.n_resync == 0 < res.n_resync
+    assert res.success
+    np.testing.assert_allclose(res.x, plain.x, atol=1e-6)
+
+
+def test_after_a_bad_answer_no_oracle_is_asked_again():
+    asked = []
+
+    class Own:
+        """A user's simplex; the third one's second answer, inside a step, is wrong."""
+
+        def __init__(self, name):
+            self.name = name
+
+        def lmo(self, G):
+            asked.append(self.name)
+            return np.eye(4)[np.argmin(G)] * (math.nan if asked.count(2) == 2 else 1.0)
+
+        def contains(self, x):
+            return sets.Simplex(4).contains(x)
+
+        def start(self):
+            return np.full(4, 0.25)
+
+    domain = sets.Product([Own(name) for name in range(3)])
+    res = dcfw.minimize(quadratic(), domain, method="block", tol=1e-9)
+    assert res.status is Status.BAD_ORACLE
+    assert asked[-1] == 2
+    assert res.n_lmo_blocks == [asked.count(name) for name in range(3)]

@@ -339,3 +339,62 @@ def test_a_step_without_a_search_keeps_count_of_how_far_rounding_has_grown():
     x_t = Iterate(x, g.grad(x), None, g.linearise(x), (7.0, 1.0))
     state = SimpleNamespace(x=x, grad=g.grad(x), value=None)
     assert BoostedDCFW()._exact(problem, run, x_t, state, flat).memory == (7.0, 1.0)
+
+
+def searched(phi, reach, wish=1.0):
+    """Search on a line from x_{t+1} = 1 (x_t = 0); return what is found and where phi was asked."""
+    asked = []
+
+    def value(_, x):
+        asked.append(float(x[0]))
+        return phi(float(x[0]))
+
+    f = functions.Smooth(lambda x: 0.0, lambda x: np.array([-1.0]))
+    g = functions.SquaredNorm(0.0)
+    domain = sets.Box(0.0, 1.0 + reach, shape=1)
+    problem = SimpleNamespace(phi=None, f=f, g=g, domain=domain, inner=None)
+    run = SimpleNamespace(
+        value=value, linearise=lambda g, x: g.linearise(x), grad_f=lambda f, x: f.grad(x), n_resync=0
+    )
+    x_t = Iterate(np.zeros(1), np.array([-1.0]), 0.0, g.linearise(np.zeros(1)), (0.0, wish))
+    X = SimpleNamespace(x=np.ones(1), grad=np.array([-1.0]), value=0.0)
+    found = BoostedDCFW()._search(problem, run, x_t, X, np.ones(1))
+    return found, asked
+
+
+def test_a_trial_that_does_not_bring_enough_is_halved_until_one_does():
+    found, asked = searched(lambda t: (t - 1.2) ** 2, reach=8.0, wish=4.0)
+    assert asked == [1.0, 5.0, 3.0, 2.0, 1.5]  # 4, 2, 1 and 1/2 beyond x_{t+1}; there are four trials
+    assert found.x == 1.0
+    found, asked = searched(lambda t: (t - 1.2) ** 2, reach=8.0, wish=1.0)
+    assert asked == [1.0, 2.0, 1.5, 1.25, 1.5]
+    assert found.x == 1.25
+
+
+def test_a_trial_that_brings_enough_is_doubled_while_phi_falls():
+    found, asked = searched(lambda t: (t - 3.2) ** 2, reach=8.0, wish=1.0)
+    assert asked == [1.0, 2.0, 3.0, 5.0]
+    assert found.x == 3.0
+    assert found.memory[1] == 4.0  # what the next search begins with
+
+
+def test_each_gradient_that_is_taken_afresh_is_counted(monkeypatch):
+    monkeypatch.setattr("dcfw.solvers.boosted.DRIFT", 0.0)
+    pairs.clear()
+    res = dcfw.minimize(kinked(), sets.L2Ball(N), sets.L2Ball(N).random(3), method=Compared(), tol=1e-6)
+    landed = sum(x is not y for x, y in pairs)
+    assert landed > 1
+    assert res.n_resync == landed
+
+
+@pytest.mark.parametrize("rule", ["away", "pairwise"])
+def test_the_atoms_make_up_the_point_to_which_a_search_has_led(rule):
+    pairs.clear()
+    domain = sets.Simplex(9)
+    phi = splits.proximal(indefinite(2, 9))
+    res = dcfw.minimize(phi, domain, np.eye(9)[0], method=Compared(), inner=rule, maxiter=1)
+    (unboosted, boosted), *_ = pairs
+    assert not np.array_equal(unboosted, boosted)
+    np.testing.assert_array_equal(res.x, boosted)
+    np.testing.assert_allclose(res.active_set.point(), res.x, atol=1e-13)
+    assert all(atom.dense().max() == 1.0 for atom in res.active_set.atoms)  # vertices, all of them

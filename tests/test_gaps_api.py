@@ -231,3 +231,23 @@ def test_the_result_of_a_run_agrees_with_the_measures():
     assert math.isfinite(res.dc_gap[1])
     for row in range(min(len(res.history) - 1, 3)):
         assert res.history["dc_high"][row] <= res.history["gap"][row]
+
+
+@pytest.mark.parametrize("accuracy", [-1e-3, 1.5])
+def test_an_accuracy_outside_of_the_unit_interval_is_refused(accuracy):
+    with pytest.raises(ValueError, match="accuracy"):
+        gaps.ppm_gap(functions.SquaredNorm(1.0), sets.Simplex(N), np.full(N, 1 / N), accuracy=accuracy)
+
+
+def test_the_proximal_step_is_accelerated():
+    """Steps grow with the root of the condition number, 100 here; with a fixed momentum it is thousands."""
+    count = 0
+
+    def grad(x):
+        nonlocal count
+        count += 1
+        return np.linspace(0.0, 1e4, N) * x + 1.0
+
+    phi = functions.Smooth(lambda x: 0.0, grad, lipschitz=1e4)
+    gaps.ppm_gap(phi, sets.Box(-10.0, 10.0, N), np.ones(N), L=1.0)
+    assert count < 1500

@@ -436,3 +436,19 @@ def test_an_auction_needs_a_size():
 def test_an_auction_rejects_a_tolerance_that_is_not_positive():
     with pytest.raises(ValueError, match="tol"):
         Auction(3)(np.eye(3), 0.0)
+
+
+def test_costs_of_a_wrong_shape_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"^C must have shape"):
+        Assignment(3)(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"^C must have shape"):
+        Auction(3)(np.zeros((2, 3)), 1e-3)
+
+
+def test_an_auction_refuses_forbidden_pairs_with_a_remedy():
+    C = np.ones((2, 2))
+    C[0, 1] = np.inf
+    with pytest.raises(
+        ValueError, match=r"\(dcfw\.sets\.lap\.Assignment accepts \+Inf for forbidden pairs\)$"
+    ):
+        Auction(2)(C, 1e-3)

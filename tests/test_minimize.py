@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ import pytest
 import dcfw
 from dcfw import Status, callbacks, functions, sets, splits, steps
 from dcfw._arrays import to_numpy
+from dcfw.sets.base import Oracle
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.run import Run, Stop
 from set_cases import every_model, every_set
 
 SETS = (
@@ -614,7 +617,7 @@ def test_an_indefinite_f_is_found_out(step):
         assert res.status is Status.NOT_CONVEX, (f, res)
         assert not res.success
         assert res.dc_gap == (0.0, math.inf)
-        assert "dcfw.check" in res.message
+        assert res.message.endswith("check f with dcfw.check, or use splits.proximal with a larger L.")
         assert sets.L2Ball(3).contains(res.x)
 
 
@@ -690,7 +693,6 @@ def test_the_time_limit_is_shared_by_all_restarts():
 def test_a_solver_and_an_inner_loop_of_ones_own_are_used():
     from dcfw.solvers.loop import frank_wolfe
     from dcfw.solvers.problem import Problem
-    from dcfw.solvers.run import Run
 
     loops = []
 
@@ -829,3 +831,63 @@ def test_a_value_that_is_no_number_is_named_with_its_type():
     res = dcfw.minimize(f - functions.Zero(), sets.L2Ball(2), np.array([1.0, 0.0]))
     assert res.status is Status.BAD_ORACLE
     assert "f.value returned an object of type str" in res.message
+
+
+def test_an_exception_carries_the_best_point_so_far_with_its_value_and_gap():
+    calls = []
+
+    def grad(x):
+        calls.append(1)
+        if len(calls) > 2:
+            raise ArithmeticError("out of order")
+        return 2.0 * (x - 0.3)
+
+    phi = functions.Smooth(lambda x: float(((x - 0.3) ** 2).sum()), grad, lipschitz=2.0)
+    with pytest.raises(ArithmeticError) as caught:
+        dcfw.minimize(phi, sets.Simplex(3), np.eye(3)[0], method="fw", step="open-loop")
+    best = caught.value.intermediate_result
+    assert best.fun == pytest.approx(phi.value(best.x))
+    grad_there = 2.0 * (best.x - 0.3)
+    assert best.gap == pytest.approx(grad_there @ best.x - grad_there.min())
+
+
+def test_frank_wolfe_asks_for_the_value_of_its_start_once():
+    asked = []
+
+    def value(x):
+        asked.append(x.tobytes())
+        return float((x**4).sum())
+
+    x0 = np.array([0.7, 0.2, 0.1])
+    phi = functions.Smooth(value, lambda x: 4.0 * x**3, lipschitz=12.0)
+    dcfw.minimize(phi, sets.Simplex(3), x0, method="fw", step="open-loop", maxiter=4)
+    assert asked.count(x0.tobytes()) == 1
+    assert len(asked) == 6  # five iterates, and the value of the result
+
+
+def test_a_set_whose_vertex_is_not_finite_is_blamed():
+    oracle = Oracle(SimpleNamespace(lmo=lambda G: np.full(3, math.nan), contains=bool, start=list))
+    with pytest.raises(Stop) as caught:
+        a_run(oracle).lmo(np.ones(3), np.eye(3)[0])
+    assert caught.value.detail.startswith("the set's lmo returned NaN or Inf in outer step 1")
+
+
+def a_run(oracle, **options):
+    limits = {"tol": 0.0, "rtol": 0.0, "maxiter": 9, "max_inner": 9, "max_lmo": None, "time_limit": None}
+    return Run(functions.SquaredNorm(), oracle, np.eye(3)[0], **(limits | options))
+
+
+def test_the_gap_covers_what_an_inexact_oracle_may_have_missed():
+    oracle = sets.Simplex(3).oracle()
+    oracle.error = 0.25
+    _, gap = a_run(oracle).lmo(np.array([2.0, 1.0, 0.0]), np.eye(3)[0])
+    assert gap == 2.25
+
+
+def test_a_step_is_settled_while_the_budget_has_two_more_calls_of_the_oracle():
+    run = a_run(sets.Simplex(3).oracle(), max_lmo=10)
+    run.keeper = SimpleNamespace(outer_step=lambda state, settled: settled)
+    for run.n_lmo, settled in ((0, True), (8, True), (9, False), (10, False)):
+        assert run.outer_step() is settled
+    run.n_lmo = 0
+    assert run.outer_step(settled=False) is False

@@ -1,5 +1,7 @@
 """Polar factors agree however they are found, and the inexact one's certificate can be trusted."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -317,3 +319,8 @@ def test_the_oracle_of_the_ball_hands_the_bound_on():
     assert oracle.error > 0.0
     np.testing.assert_array_equal(S, ball.lmo(G))
     assert repr(ball) == "SpectralBall((40, 30), radius=2, polar='inexact')"
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda:0", True), ("MPS", True), ("cpu", False)])
+def test_an_accelerator_is_known_by_the_name_of_its_device(device, expected):
+    assert polar._on_accelerator(SimpleNamespace(device=device)) is expected

@@ -64,3 +64,13 @@ def test_the_assignment_does_not_depend_on_the_solver(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "dcfw.sets.lap", None)
     assert sets.Birkhoff(9).oracle()(G).inner(G) == pytest.approx(own, abs=1e-12)
     assert type(sets.Birkhoff(9).oracle()._assign).__name__ == "function"
+
+
+def test_an_oracle_that_is_given_a_state_goes_on_with_its_prices():
+    rng = np.random.default_rng(3)
+    domain = sets.Birkhoff(9)
+    first, second = domain.oracle(), domain.oracle()
+    first(rng.standard_normal((9, 9)))
+    second.set_state(first.get_state())
+    for saved, restored in zip(first.get_state(), second.get_state(), strict=True):
+        np.testing.assert_array_equal(saved, restored)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from dcfw import sets
 from dcfw.sets.birkhoff import alternating_projections
+from dcfw.sets.epigraph import Epigraph
 
 RADIUS = [
     lambda r: sets.Simplex(3, radius=r),
@@ -208,3 +209,8 @@ def test_a_subclass_that_defines_lmo_only_gets_the_rest():
     np.testing.assert_array_equal(corner.oracle()(np.array([1.0, -1.0])).dense(), [0.0, 1.0])
     np.testing.assert_array_equal(corner.start(), [0.0, 0.0])
     assert corner.random(0).min() >= 0.0
+
+
+def test_the_epigraph_of_anything_but_a_ball_is_refused_by_its_type():
+    with pytest.raises(TypeError, match=r"ball must be a ball .* got Simplex$"):
+        Epigraph(sets.Simplex(3))

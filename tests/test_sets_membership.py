@@ -141,3 +141,32 @@ def test_repr_shows_what_was_given():
     assert repr(sets.Birkhoff(4)) == "Birkhoff(4)"
     assert repr(sets.NuclearBall((4, 5))) == "NuclearBall((4, 5))"
     assert repr(sets.Product([sets.Simplex(2), sets.L2Ball(3)])) == "Product([Simplex(2), L2Ball(3)])"
+
+
+def test_random_points_of_a_thin_box_do_not_leave_it_by_rounding():
+    weight = np.random.default_rng(0).random(1000)
+    mean = (1.0 - weight) * 0.9 + weight * 0.9
+    assert mean.min() < 0.9 < mean.max()
+    np.testing.assert_array_equal(sets.Box(0.9, 0.9, shape=1000).random(0), 0.9)
+
+
+def test_a_box_does_not_extend_where_its_bounds_coincide():
+    box = sets.Box([0.0, 1.0], [1.0, 1.0])
+    np.testing.assert_array_equal(box.tangent(np.array([3.0, 4.0])), [3.0, 0.0])
+
+
+def test_a_box_keeps_its_bounds_in_double_precision():
+    box = sets.Box(np.zeros(2, dtype=np.float32), np.ones(2, dtype=np.float32))
+    assert box.lower.dtype == box.upper.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("box", "text"),
+    [
+        (sets.Box([0.0, 0.0], [1.0, 1.0]), "Box(2, lower=0, upper=1)"),
+        (sets.Box([0.0, 0.0], [1.0, 2.0]), "Box(2, lower=..., upper=...)"),
+        (sets.Box([0.0, 1.0], [2.0, 2.0]), "Box(2, lower=..., upper=...)"),
+    ],
+)
+def test_the_repr_of_a_box_has_its_bounds_where_they_are_all_the_same(box, text):
+    assert repr(box) == text

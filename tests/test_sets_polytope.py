@@ -1,7 +1,10 @@
 """Polytopes by constraints and by points: vertices, emptiness, unboundedness."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,3 +149,26 @@ def test_the_violation_of_a_hull_is_the_distance_in_the_largest_entry():
         domain = sets.ConvexHull(size * square.points)
         assert domain.violation(np.array([1.5 * size, 0.5 * size])) == pytest.approx(0.5 * size)
         assert domain.violation(np.array([0.3 * size, 0.9 * size])) <= 1e-9 * size
+
+
+def test_costs_that_differ_by_less_than_the_usual_tolerance_of_highs_are_told_apart():
+    n = 8
+    P = sets.Polytope(A_eq=np.ones((1, n)), b_eq=np.ones(1), bounds=[(0.0, 1.0)] * n)
+    for seed in range(5):
+        c = 1.0 + 9e-8 * np.random.default_rng(seed).permutation(n)
+        np.testing.assert_array_equal(P.lmo(c), np.eye(n)[np.argmin(c)])
+
+
+def test_a_polytope_in_which_no_centre_is_found_starts_at_a_vertex(monkeypatch):
+    P = sets.Polytope(bounds=[(0.0, 1.0)] * 3)
+    solve = scipy.optimize.linprog
+    monkeypatch.setattr(
+        scipy.optimize,
+        "linprog",
+        lambda *args, method, **options: (
+            SimpleNamespace(status=2) if method == "highs" else solve(*args, method=method, **options)
+        ),
+    )
+    x = P.start()
+    assert P.contains(x)
+    assert set(x.tolist()) <= {0.0, 1.0}

@@ -98,3 +98,22 @@ def test_wrong_shapes_are_refused_by_name(verb):
     argument, name = (np.zeros(4), "x") if verb == "split" else ([np.zeros(3)], "blocks")
     with pytest.raises(ValueError, match=name):
         getattr(D, verb)(argument)
+
+
+class Short(Segment):
+    """The segment [-1, 1] again, in two dimensions, which tells how far one may go."""
+
+    def start(self):
+        return np.zeros(2)
+
+    def reach(self, x, d):
+        return 0.3
+
+
+def test_the_reach_of_a_product_is_that_of_its_nearest_block():
+    D = sets.Product([Segment(), sets.Box(-1.0, 1.0, 2)])
+    # A user's set without a reach is asked by bisection ...
+    assert D.reach(np.array([0.5, 0.0, 0.0]), np.array([1.0, 0.1, 0.0])) == pytest.approx(0.5, rel=1e-6)
+    assert D.reach(np.array([0.5, 0.0, 0.0]), np.array([0.0, 0.1, 0.0])) == pytest.approx(10.0, rel=1e-12)
+    # ... and one that has it is taken at its word.
+    assert sets.Product([Short(), Segment()]).reach(np.zeros(3), np.array([1.0, 0.0, 0.0])) == 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -363,3 +364,59 @@ def test_a_step_of_zero_is_no_progress():
     res = dcfw.minimize(functions.SquaredNorm(), sets.Simplex(2), np.array([1.0, 0.0]), step=Nonsense(0.0))
     assert res.status is dcfw.Status.NO_PROGRESS
     assert "smaller than rounding" in res.message
+
+
+def test_a_search_stays_on_the_segment_where_the_secant_does_not():
+    """With so small a slope at the far end the secant's trial is the far end itself."""
+    tried = []
+
+    class Shallow:
+        gap, convex = 1.0, True
+
+        def slope(self, eta):
+            tried.append(eta)
+            return 1e-20 if eta == 1.0 else eta - 0.75
+
+        def decrease(self, eta):
+            return 1.0
+
+    assert steps.search(Shallow(), 1e-6, 60) == pytest.approx(0.75, abs=1e-5)
+    assert tried[:2] == [1.0, 0.5]
+    assert all(0.0 < eta <= 1.0 for eta in tried)
+
+
+def test_what_was_gained_on_the_way_settles_a_trial_beyond_the_minimiser_without_a_value():
+    segment, run = line(
+        lambda t: math.exp(t) - math.exp(0.6) * t, lambda t: math.exp(t) - math.exp(0.6), True
+    )
+    eta = steps.search(segment, 0.03, 40)
+    assert eta > 0.61
+    assert run.values == 0
+
+
+def test_the_first_estimate_on_a_flat_segment_is_a_millionth_of_what_a_full_step_would_need():
+    segment, _ = affine(np.zeros((2, 2)), [1, 0], [0, 1])
+    segment.gap = 8.0
+    assert steps.first_estimate(segment) == pytest.approx(1e-6 * 8.0 / 2.0)
+
+
+def test_a_negative_constant_of_a_function_is_refused():
+    with pytest.raises(ValueError, match="L must be"):
+        steps.Short().bind(SimpleNamespace(lipschitz=-1.0), None)
+
+
+def test_an_infinite_curvature_constant_is_a_step_of_zero():
+    segment, f = affine(np.eye(2), [1, 0], [0, 0.5])
+    assert steps.Scaled(math.inf).bind(f, None)(segment) == 0.0
+
+
+def test_the_value_that_a_search_found_at_the_start_is_not_asked_for_again():
+    f = functions.Smooth(lambda x: float((x**4).sum()), lambda x: 4.0 * x**3, convex=True)
+    asked, x = [], np.array([1.0, 0.0])
+    value, f.value = f.value, lambda x: asked.append(x.copy()) or value(x)
+    step = steps.Backtracking(L=1.0).bind(f, None)
+    loop = frank_wolfe(_run(f, sets.Simplex(2), x), f, x, f.grad(x), step, linear=np.zeros(2))
+    next(loop)
+    X = next(loop)
+    assert X.decrease() == pytest.approx(1.0 - value(X.x))
+    assert sum(np.array_equal(y, x) for y in asked) == 1

@@ -11,6 +11,7 @@ import dcfw
 from dcfw import Status, functions, sets, splits
 from dcfw.functions import FiniteSum
 from dcfw.solvers.estimators import ESTIMATORS, Minibatch, Samples
+from dcfw.solvers.sampled import Sampled
 from dcfw.solvers.stochastic import SFW, Stochastic
 
 M, N = 60, 6
@@ -388,3 +389,72 @@ def test_a_gradient_that_is_not_a_number_ends_the_run(method):
     F = FiniteSum(5, lambda x: 0.0, lambda x, i: x * np.nan, lipschitz=1.0, batch_value=lambda x, i: 0.0)
     res = dcfw.minimize(F, BALL, method=method(batch=2), rng=0)
     assert res.status is Status.BAD_ORACLE
+
+
+def smoothness(source, batch):
+    """What a run with batches of that size would take for L."""
+    sampled = object.__new__(Sampled)
+    sampled.method, sampled.weight, sampled.rest = Stochastic(batch=batch), 1.0, []
+    sampled.samples = Samples(source, np.random.default_rng(0))
+    sampled.estimator = ESTIMATORS["minibatch"](sampled.samples, batch, 1.0, 2)
+    return sampled.smoothness()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, M - 1, M])
+def test_the_constant_is_the_expected_smoothness_of_gower_et_al(batch):
+    mean, worst = 2.0, 5.0
+    source = FiniteSum(M, lambda x: 0.0, lambda x, i: x, lipschitz=mean, lipschitz_max=worst)
+    expected = ((M - batch) * worst + (batch - 1) * M * mean) / (batch * (M - 1))
+    assert smoothness(source, batch) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7])
+def test_the_constant_of_a_stream_is_the_limit_for_many_components(batch):
+    mean, worst = 2.0, 5.0
+    stream = functions.Stream(
+        lambda rng, size: rng.random(size),
+        lambda x, batch: x,
+        lambda x, batch: 0.0,
+        lipschitz=mean,
+        lipschitz_max=worst,
+    )
+    assert smoothness(stream, batch) == pytest.approx(worst / batch + (1 - 1 / batch) * mean, rel=1e-14)
+
+
+def test_a_stream_is_sampled_64_at_a_time_unless_told_otherwise():
+    sizes = []
+
+    def draw(rng, size):
+        sizes.append(size)
+        return rng.standard_normal((size, 3))
+
+    stream = functions.Stream(
+        draw,
+        lambda x, batch: x - batch.mean(axis=0),
+        lambda x, batch: 0.5 * float(((x - batch) ** 2).sum(axis=1).mean()),
+        lipschitz=1.0,
+    )
+    method = Stochastic(growth=1.0, estimator="minibatch")
+    dcfw.minimize(stream, sets.L1Ball(3), method=method, maxiter=2, tol=0.0, rng=0)
+    assert sizes.count(64) == 3
+
+
+def test_a_tolerance_of_ones_own_is_first_asked_without_a_predecessor():
+    asked = []
+
+    class Halving:
+        def next(self, eps, gap):
+            asked.append(eps)
+            return 0.5 * gap
+
+        def enough(self, gap, eps, decrease):
+            return gap <= eps
+
+    dcfw.minimize(LOSS, BALL, method=Stochastic(batch=10), tolerance=Halving(), maxiter=3, rng=0)
+    assert asked[0] is None
+    assert all(eps > 0.0 for eps in asked[1:])
+
+
+def test_a_period_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"^period must be"):
+        Stochastic(period=0)

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, inner, norm
+from dcfw._arrays import Array, eps_of, inner, norm, norm2
 from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
-from dcfw.solvers.loop import State, length_of_step, not_convex, smooth_step
+from dcfw.solvers.loop import State, length_of_step, not_convex, rounding_of_hessian, smooth_step
 from dcfw.solvers.run import Run, Stop
 from dcfw.solvers.weights import pairwise_steps
 from dcfw.steps import Exact
@@ -248,16 +248,16 @@ class ActiveLoop:
         """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
         m = len(active)
         before = active.weights.copy()
-        count, gained, convex = pairwise_steps(
-            active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise,
-            taken=self._moves,
-        )  # fmt: skip
-        self._moves += count
-        if not convex:
-            worst, best = _extremes(scores, active.weights)
-            curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
-            length2 = active.atoms[worst].distance2(active.atoms[best].dense())
-            not_convex(run, f"the curvature between two vertices is {curvature:.3g}", -curvature / length2)
+        count, gained, convex = 0, 0.0, False
+        while not convex:
+            taken, more, convex = pairwise_steps(
+                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise,
+                taken=self._moves,
+            )  # fmt: skip
+            self._moves += taken
+            count, gained = count + taken, gained + more
+            if not convex:
+                self._forgive(run, active, *_extremes(scores, active.weights))
         if count == 0 or not gained > 0.0:
             raise _stuck(run, X)
         change = active.weights - before
@@ -265,6 +265,17 @@ class ActiveLoop:
         X.x = active.point()  # not by the change: what has no weight leaves nothing behind
         X.grad = active.combine_images(X.grad, change)
         X.gained, X.value = X.gained + gained, None
+
+    @staticmethod
+    def _forgive(run: Run, active: ActiveSet, worst: int, best: int) -> None:
+        """End the run for a negative curvature between two atoms, or take it for rounding from now on."""
+        curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
+        ends = [active.atoms[j].dense() for j in (worst, best)]
+        assert active.f is not None
+        if not curvature >= -rounding_of_hessian(active.f, *ends):
+            lacking = -curvature / norm2(ends[0] - ends[1])
+            not_convex(run, f"the curvature between two vertices is {curvature:.3g}", lacking)
+        active.noise = -curvature
 
     def _step(
         self,
@@ -305,7 +316,8 @@ class ActiveLoop:
                 run.bad_gradient()
             if way.curvature < 0.0 and convex:
                 sizes = abs(alpha) * norm(X.grad) + sum(abs(c) * norm(a.array) for c, a in images)
-                if way.curvature < -64.0 * eps_of(d) * norm(d) * sizes:
+                slack = 64.0 * eps_of(d) * norm(d) * sizes
+                if way.curvature < -slack and way.curvature < -rounding_of_hessian(f, X.x, X.x + d):
                     lacking = -way.curvature / way.norm2
                     not_convex(run, f"the curvature along the step is {way.curvature:.3g}", lacking)
                 way.curvature = 0.0

@@ -148,7 +148,8 @@ def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step:
     if not math.isfinite(curvature):
         run.bad_gradient()
     if curvature < 0.0 and convex:
-        if curvature < -segment.rounding_of_curvature():
+        slack = segment.rounding_of_curvature()
+        if curvature < -slack and curvature < -rounding_of_hessian(f, X.x, S.dense()):
             not_convex(run, f"the curvature along the step is {curvature:.3g}", -curvature / segment.norm2)
         segment.curvature = 0.0
     eta = length_of_step(step, segment, X)
@@ -208,6 +209,15 @@ def length_of_step(step: Step, segment: Segment, X: State) -> float:
             f"(step {X.k} of an inner loop).",
         )
     return eta
+
+
+def rounding_of_hessian(f: Function, *points: Array) -> float:
+    """Return how negative the curvature of f between the points may come out by rounding, if f is quadratic.
+
+    Products with a large Hessian may cancel, and leave gradients whose size says nothing of their errors.
+    """
+    L = f.lipschitz
+    return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * sum(map(norm, points)) ** 2
 
 
 def not_convex(run: Run, what: str, lacking: float = 0.0) -> NoReturn:
