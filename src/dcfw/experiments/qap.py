@@ -147,7 +147,7 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
                 version=version,
             )
             fields.pop("study", None)
-            started = fields.pop("started", None)
+            started = fields.pop("started", "")  # not known where the file does not tell
             result: dict[str, Any] = {"status": fields.pop("status")}
             for name, text in fields.items():
                 result[name] = int(text) if name in whole else float(text)

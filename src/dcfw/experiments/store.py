@@ -187,7 +187,7 @@ class Store:
         with self._writing() as db:
             stored = db.execute(
                 "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*_columns(task), text, software, started or utc_now(), seconds),
+                (*_columns(task), text, software, utc_now() if started is None else started, seconds),
             ).rowcount
             db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
             db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
