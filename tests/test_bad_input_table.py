@@ -171,6 +171,8 @@ def test_bad_arguments_are_refused_by_name_or_work(
     if name in NEEDS_QAPLIB and not has_qaplib():
         pytest.skip("needs the QAPLIB files in the folder named by DCFW_DATA")
     monkeypatch.chdir(tmp_path)  # for paths that work
+    if name == "dcfw.data.find":
+        monkeypatch.setenv("DCFW_DATA", str(tmp_path))  # where there is no data there is no such folder
     function, call = named(name), CALLS[name]
     argument = call.arguments[parameter]
     default = inspect.signature(function).parameters[parameter].default
