@@ -32,7 +32,7 @@ D, N, RATE = 300, 10_000, 0.1
 
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
-    yield from step_rows(100 if full else 40)
+    yield from step_rows(100 if full else 32)
     yield from polar_rows(full)
     yield from gradient_rows(3)
 

@@ -34,7 +34,7 @@ import torch
 from dcfw.torch import DCFW, exact
 
 Row = tuple[str, float, float, str]
-SECONDS = 5.0
+SECONDS = 3.5
 """How long a pair is timed at most, if that is enough for two rounds."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """What glibc's ``malloc.h`` calls the options of ``mallopt``."""
