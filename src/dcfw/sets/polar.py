@@ -97,7 +97,7 @@ def polar(G: Array, method: str = "auto") -> Array:
         return by_svd(G)
     if G.shape[0] < G.shape[1]:
         return polar(G.T, method).T
-    S = {"mixed": by_gram, "eigh": by_eigh, "products": by_products}[method](G)
+    S = {"mixed": by_mixed, "eigh": by_eigh, "products": by_products}[method](G)
     return by_svd(G) if S is None else S
 
 
@@ -114,12 +114,6 @@ def by_svd(G: Array) -> Array:
 
 
 # -- through the Gram matrix ------------------------------------------------------------------------------
-
-
-def by_gram(G: Array) -> Array | None:
-    """Return what the faster of the two ways below does for a square or tall matrix."""
-    large = is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE
-    return by_mixed(G) if large else by_eigh(G)
 
 
 def by_eigh(G: Array) -> Array | None:
@@ -167,6 +161,8 @@ def by_mixed(G: Array) -> Array | None:
     errors are known to first order.  Only the short columns of W = G V are too far from orthogonal for that,
     and so they are made orthogonal to the long ones, and to each other, in double precision.
     """
+    if not (is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE):
+        return by_eigh(G)
     from scipy.linalg.lapack import ssyevd
 
     scale = float(np.max(np.abs(G)))
