@@ -53,7 +53,7 @@ TESTS = (
         "boosted",
         "certificates",
     ),
-    *("check", "checkpoints", "determinism", "doctests", "drift", "frozen", "functions", "fuzz", "gaps_api"),
+    *("check", "checkpoints", "determinism", "doctests", "drift", "frozen*", "functions", "fuzz", "gaps_api"),
     *("lap", "minimize", "oracle_counts", "penalties", "polar", "result", "solvers_*", "splits", "steps"),
     *("stochastic", "tolerances", "weights"),
 )

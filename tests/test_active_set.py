@@ -295,3 +295,17 @@ def test_pairwise_steps_refuse_negative_curvature_and_survive_nan():
     count, gained, convex = pairwise_steps(M, w, np.array([np.nan, 0.0]), 2, 1e-9, 10, 1e-9)
     assert (count, gained, convex) == (0, 0.0, True)
     assert w.tolist() == [1.0, 0.0]
+
+
+def test_a_multiple_of_the_square_is_added_without_asking_for_gradients_again():
+    domain, rng = sets.L1Ball(6, radius=2.0), np.random.default_rng(0)
+    (f, _), more = quadratic(domain, rng), functions.SquaredNorm(0.5)
+    active = ActiveSet(np.zeros(6), cap=8)
+    for _ in range(3):
+        active.add(domain.oracle()(rng.standard_normal(6)))
+    active.attach(f, lambda atom: f.grad(atom.dense()))
+    both = f + more
+    active.add_square(both, 0.5)
+    active.attach(both, lambda atom: pytest.fail("asked for a gradient that follows from what is known"))
+    for place, atom in enumerate(active.atoms):
+        np.testing.assert_allclose(active.image(place), both.grad(atom.dense()))

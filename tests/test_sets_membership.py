@@ -112,6 +112,12 @@ def test_the_tolerance_is_relative_to_the_size_of_the_set(make, radius):
     assert not domain.contains((1.0 + 1e-6) * s)
 
 
+def test_a_matrix_that_is_not_symmetric_is_outside_of_the_spectraplex():
+    x = np.array([[0.5, 1e-3], [-1e-3, 0.5]])
+    assert sets.Spectraplex(2).violation(x) == pytest.approx(2e-3)
+    assert not sets.Spectraplex(2).contains(x)
+
+
 def test_start_is_the_natural_centre():
     np.testing.assert_allclose(sets.Simplex(4, radius=2.0).start(), 0.5)
     np.testing.assert_array_equal(sets.L1Ball((2, 2)).start(), np.zeros((2, 2)))

@@ -172,3 +172,9 @@ def test_a_polytope_in_which_no_centre_is_found_starts_at_a_vertex(monkeypatch):
     x = P.start()
     assert P.contains(x)
     assert set(x.tolist()) <= {0.0, 1.0}
+
+
+def test_an_equation_that_is_there_twice_takes_one_direction_away():
+    twice = sets.Polytope(A_eq=[[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], b_eq=[1.0, 2.0], bounds=(0.0, 1.0))
+    d = np.array([1.0, 2.0, -3.0])
+    np.testing.assert_allclose(twice.tangent(d + 5.0), d, atol=1e-14)

@@ -18,16 +18,17 @@ from dcfw.solvers.weights import in_numpy, pairwise_steps
     seed=st.integers(0, 2**32 - 1),
     convex=st.booleans(),
     ties=st.booleans(),
+    scale=st.sampled_from([1.0, 0.01]),
     limit=st.integers(0, 300),
 )
-def test_both_forms_give_the_same_numbers_to_the_last_bit(m, spare, seed, convex, ties, limit):
+def test_both_forms_give_the_same_numbers_to_the_last_bit(m, spare, seed, convex, ties, scale, limit):
     rng = np.random.default_rng(seed)
     size = m + spare
     R = rng.integers(-2, 3, (size, size)).astype(float) if ties else rng.standard_normal((size, size))
-    M = R @ R.T if convex else R + R.T
+    M = scale * (R @ R.T if convex else R + R.T)
     w = rng.dirichlet(np.ones(m)) * (rng.random(m) < 0.7)
     w = np.concatenate([w / w.sum() if w.sum() > 0 else np.eye(m)[0], np.zeros(spare)])
-    scores = np.concatenate([M[:m, :m] @ w[:m] + rng.integers(-2, 3, m), np.full(spare, np.nan)])
+    scores = np.concatenate([M[:m, :m] @ w[:m] + scale * rng.integers(-2, 3, m), np.full(spare, np.nan)])
     answers = []
     for steps in (in_numpy, gram.pairwise_steps):
         weights, slopes = w.copy(), scores.copy()
