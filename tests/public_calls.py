@@ -513,7 +513,7 @@ CALLS: dict[str, Call] = {
     "dcfw.align.mean_cosine": Call(
         {
             "source": array(E1, leave_out=("zeros", "tiny")),  # has no cosine, and says so by NaN
-            "target": array(E2, allow=("with NaN",), leave_out=("zeros", "tiny")),
+            "target": array(E2, allow=("with NaN", "masked"), leave_out=("zeros", "tiny")),
         }
     ),
     "dcfw.align.nearest_rotation": Call({"X": array(M, allow=("one more entry",))}),

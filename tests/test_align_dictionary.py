@@ -38,6 +38,21 @@ def test_a_table_is_read_by_its_header(file):
     assert read_dictionary(path) == [("cat", "chat")]
 
 
+def test_a_header_of_two_columns_is_no_pair(file):
+    for header in ("source\ttarget", "Source\tTarget\r"):
+        assert read_dictionary(file(f"{header}\ncat\tchat\nNew York\tNew York\n")) == [
+            ("cat", "chat"),
+            ("New York", "New York"),
+        ]
+    assert read_dictionary(file("target\tsource\nchat\tcat\n")) == [("cat", "chat")]
+    assert read_dictionary(file("source\tsource\ntarget\tcible\n"))[0] == ("source", "source")
+
+
+def test_a_comma_separated_file_is_refused_with_a_hint(file):
+    with pytest.raises(ValueError, match=r"line 1: expected two words.*'cat,chat'; put tabs for commas"):
+        read_dictionary(file("cat,chat\ndog,chien\n"))
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -178,6 +178,59 @@ def test_wrong_targets_are_refused():
         model.score(source, full[:, :5])
     with pytest.raises(ValueError, match="X has 5 features"):
         model.inverse_transform(full[:, :5])
+
+
+def with_mask(target, dtype=float):
+    """Return the target as a masked array with nonsense under the mask."""
+    return np.ma.masked_array(np.where(np.isnan(target), 999, target).astype(dtype), mask=np.isnan(target))
+
+
+def test_the_masked_entries_of_a_masked_target_are_unknown():
+    source, full, target, _ = planted()
+    masked = with_mask(target)
+    expected, model = MaskedProcrustes().fit(source, target), MaskedProcrustes().fit(source, masked)
+    np.testing.assert_array_equal(model.rotation_, expected.rotation_)
+    np.testing.assert_allclose(model.transform(source), full, atol=0.1)
+    assert model.score(source, masked) == expected.score(source, target) > 0.999
+    assert masked.data.max() == 999  # it was not written to
+    scores = cross_val_score(MaskedProcrustes(max_iter=20), source, masked, cv=3)
+    np.testing.assert_array_equal(
+        scores, cross_val_score(MaskedProcrustes(max_iter=20), source, target, cv=3)
+    )
+
+
+def test_a_masked_target_may_have_whole_numbers_or_nan_and_nothing_need_be_masked():
+    source, full, target, _ = planted()
+    rounded = np.round(10 * target)
+    expected = MaskedProcrustes(max_iter=20).fit(source, rounded).rotation_
+    whole = MaskedProcrustes(max_iter=20).fit(source, with_mask(rounded, int)).rotation_
+    np.testing.assert_array_equal(whole, expected)
+    half = np.ma.masked_array(target, mask=False)  # its NaN are unknown as they are in any array
+    np.testing.assert_array_equal(
+        MaskedProcrustes().fit(source, half).rotation_, MaskedProcrustes().fit(source, target).rotation_
+    )
+    np.testing.assert_array_equal(
+        MaskedProcrustes().fit(np.ma.masked_array(source), np.ma.masked_array(full)).rotation_,
+        MaskedProcrustes().fit(source, full).rotation_,
+    )
+    with pytest.raises(ValueError, match="at least one entry that is not NaN"):
+        MaskedProcrustes().fit(source, np.ma.masked_all(full.shape))
+    with pytest.raises(TypeError, match="y must hold real numbers"):
+        MaskedProcrustes().fit(source, with_mask(target).astype(str))
+
+
+def test_a_masked_source_is_refused_with_the_remedy():
+    source, full, *_ = planted(n=20)
+    masked = np.ma.masked_array(source, mask=source > 1.0)
+    model = MaskedProcrustes(max_iter=5).fit(source, full)
+    for call in (
+        lambda: model.fit(masked, full),
+        lambda: model.transform(masked),
+        lambda: model.inverse_transform(masked),
+        lambda: model.score(masked, full),
+    ):
+        with pytest.raises(ValueError, match=r"^X has masked entries.*X\.filled\(0\)"):
+            call()
 
 
 def test_importing_the_package_does_not_load_scikit_learn():

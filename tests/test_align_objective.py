@@ -89,7 +89,7 @@ def test_the_published_constants_are_those_of_the_authors():
 # -- ways to say what is missing --------------------------------------------------------------------------
 
 
-def test_nan_mask_and_sparse_are_the_same():
+def test_nan_mask_sparse_and_masked_arrays_are_the_same():
     E1, Y, mask = data()
     Y[np.unravel_index(np.flatnonzero(mask)[0], mask.shape)] = 0.0  # an observed zero
     rows, columns = np.nonzero(mask)
@@ -101,6 +101,8 @@ def test_nan_mask_and_sparse_are_the_same():
         MaskedLeastSquares(E1, stored),
         MaskedLeastSquares(E1, np.where(mask, Y, np.inf), mask.astype(int)),  # outside, anything goes
         MaskedLeastSquares(E1, np.where(mask, Y, np.nan), mask),
+        MaskedLeastSquares(E1, np.ma.masked_array(np.where(mask, Y, 999.0), mask=~mask)),
+        MaskedLeastSquares.from_blocks([(E1, np.ma.masked_array(np.where(mask, Y, 999.0), mask=~mask))]),
     ):
         assert f.observed == given_mask.observed == mask.sum()
         np.testing.assert_allclose(f.grad(X), given_mask.grad(X), atol=1e-14)
@@ -144,12 +146,22 @@ def test_wrong_data_are_refused_with_a_name_and_a_place(E1, Y, mask, message, pr
 def test_data_that_are_no_real_numbers_are_refused():
     with pytest.raises(TypeError, match="E1 must hold real numbers"):
         MaskedLeastSquares(np.ones((1, 2), dtype=complex), np.ones((1, 2)))
-    with pytest.raises(TypeError, match="Y must not be a masked array"):
-        MaskedLeastSquares(np.ones((1, 2)), np.ma.masked_invalid([[1.0, np.nan]]))
     with pytest.raises(ValueError, match="dtype must be float32 or float64"):
         MaskedLeastSquares(np.ones((1, 2)), np.ones((1, 2)), dtype=np.float16)
     with pytest.raises(ValueError, match="product must be one of"):
         MaskedLeastSquares(np.ones((1, 2)), np.ones((1, 2)), product="grams")
+
+
+def test_only_the_target_may_be_masked_and_only_without_another_mask():
+    whole, masked = np.ones((1, 2)), np.ma.masked_array([[1.0, 2.0]], mask=[[False, True]])
+    with pytest.raises(ValueError, match=r"E1 has masked entries.*E1\.filled\(0\)"):
+        MaskedLeastSquares(masked, whole)
+    with pytest.raises(ValueError, match=r"mask has masked entries.*mask\.filled\(0\)"):
+        MaskedLeastSquares(whole, whole, masked)
+    with pytest.raises(ValueError, match="mask must be None for a masked array Y"):
+        MaskedLeastSquares(whole, masked, whole)
+    single = MaskedLeastSquares(whole.astype(np.float32), masked.astype(np.float32))
+    assert (single.template().dtype, single.observed) == (np.float32, 1)
 
 
 # -- precision, backends, choice --------------------------------------------------------------------------

@@ -116,3 +116,15 @@ def test_the_mean_cosine_looks_at_what_is_known_and_counts_rows_that_have_some()
 def test_wrong_arguments_are_refused(arguments, error, said):
     with pytest.raises(error, match=said):
         precision_at(*arguments)
+
+
+def test_the_masked_entries_of_a_masked_target_have_no_part_in_the_cosine():
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((40, 6))
+    hidden = rng.random(vectors.shape) < 0.8
+    masked = np.ma.masked_array(np.where(hidden, 999.0, vectors), mask=hidden)
+    assert mean_cosine(vectors, masked) == pytest.approx(1.0)
+    other = rng.standard_normal((40, 6))
+    assert mean_cosine(other, masked) == mean_cosine(other, masked.filled(np.nan))
+    with pytest.raises(ValueError, match="source has masked entries"):
+        mean_cosine(masked, vectors)

@@ -118,6 +118,38 @@ def test_torch_runs_from_end_to_end():
     np.testing.assert_allclose(res.x.numpy(), expected.x, atol=1e-9)
 
 
+@pytest.mark.parametrize("given", ["float32", "float64"])
+@pytest.mark.parametrize("asked", ["float32", "float64", np.float32, "its own", None])
+def test_dtype_is_that_of_the_solution_in_torch_too(given, asked):
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, E2, mask, Q = planted()
+    arrays = [torch.from_numpy(a).to(getattr(torch, given)) for a in (E1, np.where(mask, E2, np.nan))]
+    res = align(*arrays, dtype=torch.float32 if asked == "its own" else asked, tol=1e-5)
+    single = given == "float32" if asked is None else asked != "float64"
+    assert res.x.dtype == res.rotation.dtype == (torch.float32 if single else torch.float64)
+    np.testing.assert_allclose(res.rotation.numpy(), Q, atol=1e-2)
+
+
+def test_torch_computes_in_double_precision_unless_both_are_single_and_refuses_what_overflows():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, E2, _, _ = planted()
+    E1, E2 = torch.from_numpy(E1), torch.from_numpy(E2)
+    assert align(E1.float(), E2, max_lmo=5).x.dtype == torch.float64
+    assert align(E1, E2.float(), max_lmo=5).x.dtype == torch.float64
+    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+        align(E1, E2, dtype="float16")
+    with pytest.raises(ValueError, match="E1 has NaN or Inf"):
+        align(1e200 * E1, E2, dtype="float32")
+    with pytest.raises(TypeError, match="Y must hold real numbers"):
+        align(E1, E2 + 1j)
+
+
+def test_the_masked_entries_of_a_masked_target_are_missing():
+    E1, E2, mask, _ = planted()
+    masked = np.ma.masked_array(np.where(mask, E2, 999.0), mask=~np.asarray(mask, dtype=bool))
+    np.testing.assert_array_equal(align(E1, masked).x, align(E1, np.where(mask, E2, np.nan)).x)
+
+
 def test_a_start_and_a_callback_are_handed_on():
     E1, E2, mask, Q = planted()
     seen = []
@@ -151,8 +183,10 @@ def test_wrong_arguments_are_named(arguments, keywords, error, message):
 def test_a_loss_comes_without_data():
     E1, E2, mask, _ = planted()
     f = MaskedLeastSquares(E1, E2, mask)
-    with pytest.raises(ValueError, match="Y and mask must be None"):
+    with pytest.raises(ValueError, match="Y, mask and dtype must be None"):
         align(f, E2)
+    with pytest.raises(ValueError, match="Y, mask and dtype must be None"):
+        align(f, dtype="float32")
 
 
 def test_the_nearest_rotation_is_nearer_than_others():

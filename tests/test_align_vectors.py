@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcfw.align import Vectors, read_vectors, write_vectors
@@ -54,6 +54,65 @@ def test_what_is_written_is_read_back(tmp_path_factory, table, name):
     assert read.skipped == {}
     np.testing.assert_array_equal(read.matrix, matrix)
     assert read.matrix.dtype == np.float32
+
+
+# Pieces that some reader might take for something else than a part of a word.
+ODD = st.lists(
+    st.sampled_from(
+        [
+            *"a7 \t\r\n\v\f\x00\x1c\x85",
+            "\u00a0",
+            "\u2028",
+            "\u3000",
+            "\ufeff",
+            "\ud800",
+            "0.5",
+            "-.5e3",
+            "word",
+        ]
+    ),
+    max_size=5,
+).map("".join)
+
+
+def by_hand(path, words):
+    """Write the words, with a vector for each, as the form of the file has it but without any check."""
+    with path.open("wb") as file:
+        if path.suffix == ".npy":
+            np.save(file, np.full((len(words), 1), 0.5))
+            path.with_name(f"{path.stem}_words.txt").write_bytes("".join(f"{w}\n" for w in words).encode())
+            return
+        file.write(f"{len(words)} 1\n".encode())
+        number = np.array(0.5, dtype="<f4").tobytes() if path.suffix == ".bin" else b"0.5"
+        for word in words:
+            file.write(word.encode() + b" " + number + b"\n")
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    words=st.lists(ODD, min_size=1, max_size=2, unique=True), suffix=st.sampled_from(["vec", "bin", "npy"])
+)
+@example(words=["\u00a0"], suffix="vec")
+@example(words=["New York"], suffix="vec")
+@example(words=["\v \v"], suffix="vec")
+@example(words=["x", "a\tb"], suffix="npy")
+@example(words=["a\tb", "x"], suffix="npy")
+def test_words_are_written_exactly_if_the_reader_gives_them_back(tmp_path_factory, words, suffix):
+    folder = tmp_path_factory.mktemp("odd")
+    hand, written = folder / f"hand.{suffix}", folder / f"written.{suffix}"
+    try:
+        by_hand(hand, words)
+        given_back = read_vectors(hand).words == words
+    except ValueError:
+        given_back = False
+    matrix = np.full((len(words), 1), 0.5)
+    if given_back:
+        write_vectors(written, words, matrix)
+        assert read_vectors(written).words == words
+    else:
+        with pytest.raises(ValueError, match="words must be such that"):
+            write_vectors(written, words, matrix)
+        assert not written.exists()
 
 
 @settings(max_examples=200)
@@ -340,14 +399,18 @@ def test_writing_refuses_what_could_not_be_read_back_and_leaves_the_old_file(tmp
     write_vectors(path, ["a"], [[1.0]])
     for words, matrix, said in (
         (["a", "b"], [[1.0]], "2 words and 1 rows"),
-        (["a\nb"], [[1.0]], "printable"),
-        ([""], [[1.0]], "printable"),
+        (["a\nb"], [[1.0]], r"words must be such that a\.vec gives them back, got 'a\\nb'"),
+        ([""], [[1.0]], "words must be such that"),
+        ([" a"], [[1.0]], "blanks around a word"),
+        (["\ud800"], [[1.0]], "words must be such that"),
         (["a"], [[np.nan]], "NaN"),
     ):
         with pytest.raises(ValueError, match=said):
             write_vectors(path, words, matrix)
-    with pytest.raises(ValueError, match="printable"):
+    with pytest.raises(ValueError, match="got 'New York': a space ends a word; text files"):
         write_vectors(tmp_path / "a.bin", ["New York"], [[1.0]])
+    with pytest.raises(ValueError, match="words must be such that"):
+        write_vectors(tmp_path / "a.bin", ["x" * 4096], [[1.0]])
     with pytest.raises(ValueError, match=r"\.npy\.gz"):
         write_vectors(tmp_path / "a.npy.gz", ["a"], [[1.0]])
     assert read_vectors(path).words == ["a"]

@@ -429,3 +429,24 @@ def test_after_a_bad_answer_no_oracle_is_asked_again():
     assert res.status is Status.BAD_ORACLE
     assert asked[-1] == 2
     assert res.n_lmo_blocks == [asked.count(name) for name in range(3)]
+
+
+def test_rows_between_two_measurements_have_the_tolerance_that_they_were_made_with():
+    domain = sets.Product([sets.Simplex(4), sets.Simplex(5)])
+    f = functions.LeastSquares(np.eye(9), np.linspace(-1.0, 1.0, 9))
+    history = dcfw.minimize(
+        f - functions.SquaredNorm(0.1), domain, method="block", maxiter=6, tol=0.0
+    ).history
+    between = np.isnan(history["gap"])
+    assert between.any()
+    assert np.isfinite(history["eps"][between]).all()
+
+
+@pytest.mark.parametrize("max_lmo", range(2, 30))
+def test_a_budget_of_calls_ends_with_a_measured_gap(max_lmo):
+    domain = sets.Product([sets.Simplex(4), sets.Simplex(5)])
+    f = functions.LeastSquares(np.eye(9), np.linspace(-1.0, 1.0, 9))
+    res = dcfw.minimize(f - functions.SquaredNorm(0.1), domain, method="block", tol=0.0, max_lmo=max_lmo)
+    assert res.n_lmo <= max_lmo
+    assert res.status.name == "MAX_LMO"
+    assert not np.isnan(res.history["gap"][-1])

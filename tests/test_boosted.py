@@ -15,7 +15,7 @@ import dcfw
 from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
 from dcfw.sets.base import bisected_reach
-from dcfw.solvers.boosted import BoostedDCFW
+from dcfw.solvers.boosted import BoostedDCFW, _landing, _reach
 from dcfw.solvers.dcfw import DCFW, Iterate
 from reference_gaps import surrogate_gap, symmetric, trace
 from set_cases import every_set
@@ -398,3 +398,22 @@ def test_the_atoms_make_up_the_point_to_which_a_search_has_led(rule):
     np.testing.assert_array_equal(res.x, boosted)
     np.testing.assert_allclose(res.active_set.point(), res.x, atol=1e-13)
     assert all(atom.dense().max() == 1.0 for atom in res.active_set.atoms)  # vertices, all of them
+
+
+def landing(domain, x, step, d):
+    return _landing(SimpleNamespace(inner=None, domain=domain), x, step, d)
+
+
+def test_there_is_no_landing_outside_of_the_set():
+    x, d = np.zeros(3), np.array([1.0, 0.0, 0.0])
+    for ball in (sets.L2Ball(3), SimpleNamespace(contains=lambda x: bool(x @ x <= 1.0))):
+        np.testing.assert_array_equal(landing(ball, x, 0.9, d), 0.9 * d)
+        assert landing(ball, x, 1.0 + 1e-6, d) is None
+
+
+def test_the_way_to_the_edge_is_taken_along_the_set():
+    x = np.full(3, 1.0 / 3.0)
+    along, across = np.array([1.0, -1.0, 0.0]), np.full(3, 1e-9)
+    problem = SimpleNamespace(inner=None, domain=sets.Simplex(3))
+    assert _reach(problem, x, along + across) == pytest.approx(1.0 / 3.0)
+    assert sets.Simplex(3).contains(landing(sets.Simplex(3), x, 0.3, along + across), 0.0)

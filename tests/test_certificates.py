@@ -396,5 +396,7 @@ def test_nothing_is_certified_when_f_turns_out_not_to_be_convex():
     res = minimize(dc, domain, x0)
     assert res.status is Status.NOT_CONVEX
     assert res.dc_gap == (0.0, math.inf)
+    assert (res.history["dc_low"] == 0.0).all()
+    assert (res.history["dc_high"] == math.inf).all()
     with pytest.raises(ValueError, match="not to be convex"):
         gaps.dc_gap(dc, domain, x0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dcfw
 from checkpoint_cases import differences, quadratic, solve
-from dcfw import sets, steps
+from dcfw import functions, sets, splits, steps
 from dcfw.checkpoints import Checkpoint
 from dcfw.checkpoints import file as files
 from dcfw.checkpoints.tree import Capture, Foreign, Unsupported, rebuild
@@ -68,6 +68,25 @@ def test_other_data_are_refused(path: Path) -> None:
         dcfw.minimize(other, domain, checkpoint=path)
     with pytest.raises(ValueError, match="domain"):
         dcfw.minimize(phi, sets.Simplex(12, radius=2.0), checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda f: f + functions.SquaredNorm(0.1), lambda f: f + functions.SquaredNorm(1e3)),
+        (lambda f: splits.sliding(f, 200.0), lambda f: splits.sliding(f, 300.0)),
+        (lambda f: f, lambda f: functions.Quadratic(2.0 * f.A, f.b, convex=True)),
+    ],
+    ids=["a square added", "another constant of the split", "another matrix"],
+)
+def test_data_that_cannot_be_seen_at_an_x0_of_zero_are_refused_too(
+    path: Path, first: Any, second: Any
+) -> None:
+    domain, f = sets.L1Ball(12, 2.0), quadratic()
+    res = dcfw.minimize(first(f), domain, checkpoint=path, max_lmo=50)
+    assert res.history["fun"][0] == 0.0
+    with pytest.raises(ValueError, match="objective or domain"):
+        dcfw.minimize(second(f), domain, checkpoint=path, max_lmo=50)
 
 
 def test_a_link_is_followed(path: Path) -> None:

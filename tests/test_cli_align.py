@@ -159,6 +159,77 @@ def test_broken_lines_are_an_error_or_counted(folder):
     assert "(skipped: 1 dimension)" in done.stdout
 
 
+def renamed(folder, word):
+    """Put a word in place of the first of the source."""
+    source = read_vectors(folder / "en.vec")
+    write_vectors(folder / "en.vec", [word, *source.words[1:]], source.matrix)
+
+
+def test_mapped_vectors_have_the_words_of_the_source_however_odd(folder, report):
+    for word in ("\u00a0", "New York"):
+        renamed(folder, word)
+        found = report("--output", folder / "mapped.vec", "--steps", 5)
+        assert found["source"]["words"] == 300
+        assert read_vectors(folder / "mapped.vec").words[0] == word
+    report("--output", folder / "rotation.npy", "--steps", 5)  # has no words
+    renamed(folder, "\u00a0")
+    report("--output", folder / "mapped.bin", "--steps", 5)
+    assert read_vectors(folder / "mapped.bin").words[0] == "\u00a0"
+
+
+def test_what_cannot_be_written_is_said_before_the_fit(folder, monkeypatch):
+    from dcfw.align import translation
+
+    def fitted(*arguments, **options):
+        raise AssertionError("the work was done before the complaint")
+
+    monkeypatch.setattr(translation, "trial", fitted)
+    renamed(folder, "New York")
+    (folder / "there.vec").mkdir()
+    for name, said in (
+        ("m.bin", "--output: words must be such that m.bin gives them back, got 'New York'"),
+        ("m.npy.gz", "--output must end in .npy for the rotation, or in .vec"),
+        ("there.vec", "--output must name a file, got the folder"),
+    ):
+        done = call(*files(folder), "--output", folder / name)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_a_file_that_cannot_be_written_does_not_lose_the_report(folder, monkeypatch, form):
+    from dcfw.align import vectors
+
+    def full(*arguments, **options):
+        raise OSError("no space left on the device")
+
+    monkeypatch.setattr(vectors, "write_vectors", full)
+    done = call(*files(folder), "--output", folder / "mapped.vec", "--steps", 5, *form)
+    assert done.exit_code == 1
+    assert "no space left" in done.stderr
+    assert "masked" in json.loads(done.stdout)["scores"] if form else "full Procrustes" in done.stdout
+
+
+def test_the_rotation_goes_into_the_file_that_was_named(folder, report):
+    report("--output", folder / "R.NPY", "--steps", 5)
+    assert np.load(folder / "R.NPY").shape == (D, D)
+
+
+def test_errors_name_options_of_the_command_not_arguments_of_python(folder):
+    with (folder / "en.vec").open("a") as file:
+        file.write("en7" + " 1" * D + "\n")
+    done = call(*files(folder))
+    assert done.exit_code == 1
+    assert "was there before, as word 8; mend the file, or leave such out with --skip-broken\n" in done.stderr
+    with pytest.raises(ValueError, match="leave such out with on_error='skip'"):
+        read_vectors(folder / "en.vec")
+    np.save(folder / "en.npy", np.ones((3, D)))
+    done = call(*files(folder), "--source", folder / "en.npy")
+    assert done.exit_code == 1
+    assert "en.txt is there; put one there\n" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -145,6 +145,14 @@ def test_a_stream_reports_on_samples_it_has_kept_aside():
     assert F.value(np.ones(2)) == pytest.approx(1.0, abs=0.15)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_the_samples_kept_aside_are_not_those_of_a_run_of_any_small_seed(seed):
+    F = Stream(lambda rng, size: rng.random(size), lambda x, batch: x, lambda x, batch: 0.0, holdout=200)
+    assert not set(F.holdout) & set(F.draw(np.random.default_rng(seed), 200))
+    again = Stream(F.draw, lambda x, batch: x, lambda x, batch: 0.0, holdout=200)
+    np.testing.assert_array_equal(again.holdout, F.holdout)  # the same in every process
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 
-import frozen_methods
 import pytest
+
+import frozen_methods
 
 FROZEN = json.loads(frozen_methods.FILE.read_text())
 RUNS = frozen_methods.runs()

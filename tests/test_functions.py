@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from dcfw import functions, splits
+import dcfw
+from dcfw import functions, sets, splits
 from dcfw.functions.base import Linearisation
 from dcfw.sets.atoms import Dense, OneHot, Permutation, RankOne
 
@@ -251,6 +252,58 @@ def test_large_quadratics_get_their_constants_from_lanczos():
     assert 25.0 <= functions.LeastSquares(tall, diagonal).lipschitz <= 25.0 * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_constants_of_a_large_quadratic_come_soon_though_eigenvalues_crowd_at_zero(sign):
+    n = 1300
+    diagonal, products = sign * np.logspace(-14.0, 0.0, n), []
+
+    def product(v):
+        products.append(1)
+        return diagonal * v
+
+    f = functions.Quadratic(LinearOperator((n, n), matvec=product, rmatvec=product))
+    assert 1.0 <= f.lipschitz <= 1.0 + 1e-6
+    assert max(-diagonal.min(), 0.0) <= f.weak_convexity <= max(-diagonal.min(), 0.0) + 1e-3
+    assert len(products) < 5000
+
+
+@pytest.mark.parametrize(
+    "diagonal",
+    [
+        np.cos(np.linspace(0.0, np.pi, 2000)),  # crowds at both ends
+        np.append(np.linspace(0.0, 1.0, 2000) ** 4, -1e-3),
+        np.ones(1300),
+        np.zeros(1300),
+        1e-200 * np.linspace(-1.0, 0.5, 1300),
+        1e200 * np.linspace(-1.0, 0.5, 1300),
+    ],
+    ids=["both ends", "one below a crowd", "identity", "zero", "tiny", "huge"],
+)
+def test_the_constants_of_a_large_quadratic_are_upper_bounds_and_near(diagonal):
+    f, size = functions.Quadratic(sp.diags_array(diagonal)), np.abs(diagonal).max()
+    assert size <= f.lipschitz <= size * (1.0 + 2e-3)
+    lowest = max(-diagonal.min(), 0.0)
+    assert lowest <= f.weak_convexity <= lowest + 2e-3 * size
+
+
+def test_without_an_answer_of_arpacks_the_constants_are_still_upper_bounds(monkeypatch):
+    from dcfw.functions import spectrum
+
+    monkeypatch.setattr(spectrum, "_largest", lambda product, start: None)
+    f = functions.Quadratic(sp.diags_array(np.linspace(-3.0, 5.0, 1500)))
+    assert 5.0 <= f.lipschitz <= 10.0
+    assert 3.0 <= f.weak_convexity <= 8.0
+
+
+def test_a_kernel_matrix_of_many_points_can_be_minimised_with_short_steps():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1300, 2))
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
+    phi = functions.Quadratic(K, rng.standard_normal(1300))
+    res = dcfw.minimize(phi, sets.Simplex(1300), step="short", max_lmo=20)
+    assert res.status is dcfw.Status.MAX_LMO
+
+
 def test_a_semidefinite_quadratic_is_convex_in_spite_of_rounding():
     A = TALL.T @ TALL
     A = A[:, :1] @ A[:, :1].T  # rank one: zero eigenvalues come out at +-1e-16
@@ -274,6 +327,39 @@ def test_the_memory_of_least_squares_is_bounded(monkeypatch):
         atom = OneHot(index, 1.0, (N,))
         np.testing.assert_allclose(f.grad_at(atom), f.grad(atom.dense()))
         assert len(f._columns) <= 3
+
+
+@pytest.mark.parametrize("shape", [(N, 1), (1, N), (2, 3)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        functions.LogisticLoss(TALL, LABELS),
+        functions.LogisticLoss(sp.csr_array(TALL), LABELS),
+        functions.LogSumExp(TALL, RHS),
+        functions.LogSumExp(None, B),
+        functions.LogSumExp(None, B.reshape(3, 2)),
+        functions.LeastSquares(TALL, RHS),
+        functions.Quadratic(PSD, B),
+        functions.FiniteSum.least_squares(TALL, RHS),
+        functions.FiniteSum.logistic(sp.csr_array(TALL), LABELS),
+    ],
+    ids=repr,
+)
+def test_points_of_any_shape_are_taken_as_vectors(f, shape):
+    for x in points():
+        flat = x.reshape(f.b.shape) if getattr(f, "A", 0) is None else x
+        assert f.value(x.reshape(shape)) == pytest.approx(f.value(flat), rel=1e-14)
+        grad = f.grad(x.reshape(shape))
+        assert grad.shape == shape
+        np.testing.assert_allclose(grad.ravel(), f.grad(flat).ravel(), rtol=1e-14)
+
+
+def test_a_loss_of_vectors_is_minimised_over_a_set_of_matrices():
+    loss = functions.LogisticLoss(TALL, LABELS)
+    flat, square = (dcfw.minimize(loss, sets.L2Ball(shape)) for shape in (N, (2, 3)))
+    assert flat.success
+    assert square.success
+    np.testing.assert_allclose(square.x.ravel(), flat.x, atol=1e-4)
 
 
 def test_sparse_duplicates_are_summed():
@@ -470,9 +556,6 @@ def test_single_precision_stays_single(library):
         assert f.grad(x).dtype == xp.float32
         if library == "numpy":
             assert f.grad_at(OneHot(1, 2.0, (N,), np.float32)).dtype == np.float32
-    if library == "numpy":
-        sparse = functions.Quadratic(sp.csr_array(PSD.astype(np.float32)))
-        assert sparse.grad_at(OneHot(1, 2.0, (N,), np.float32)).dtype == np.float32
 
 
 BAD = {

@@ -152,6 +152,12 @@ def test_ppm_gap_is_the_proximal_step_of_cvxpy(domain):
     assert gaps.ppm_gap(phi(), domain, X, L=L, accuracy=1e-6) == pytest.approx(expected, rel=1e-2)
 
 
+def test_ppm_gap_is_refused_where_no_constant_makes_the_subproblem_convex():
+    kinked = functions.SquaredNorm(1.0) - functions.L1Norm(1.0)
+    with pytest.raises(ValueError, match="objective must be differentiable"):
+        gaps.ppm_gap(kinked, sets.L2Ball(2), np.array([0.3, 0.2]), L=2.0)
+
+
 def test_the_measures_are_ordered_as_in_the_paper():
     domain = sets.L2Ball(N)
     rng = np.random.default_rng(1)

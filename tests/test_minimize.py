@@ -235,6 +235,36 @@ class Ball:
         return np.zeros(9)
 
 
+@pytest.mark.parametrize("method", ["dcfw", "fw", "fw-m", "cgs"])
+def test_an_lmo_that_maximises_is_named_and_not_believed(method):
+    class Wrong(Ball):
+        def lmo(self, G):
+            return G / np.linalg.norm(G)
+
+    res = dcfw.minimize(quadratics(), Wrong(), method=method)
+    assert res.status is Status.BAD_ORACLE
+    assert "the set's lmo returned a point s with <G, s> larger than <G, x>" in res.message
+    assert res.dc_gap[1] == math.inf
+
+
+def test_a_start_outside_of_ones_own_set_is_refused():
+    class Wrong(Ball):
+        def start(self):
+            return np.ones(9)
+
+    with pytest.raises(ValueError, match=r"domain\.start\(\) must lie in the set"):
+        dcfw.minimize(quadratics(), Wrong())
+
+
+def test_a_step_rule_is_bound_to_the_function_that_the_steps_are_along():
+    smooth = functions.Smooth(lambda x: float((x**4).sum()), lambda x: 4 * x**3)  # no constant stated
+    x0 = np.full(9, 0.3)
+    res = dcfw.minimize(smooth, Ball(), x0, method=CGS(L=12.0), step="short", maxiter=5)
+    assert res.nit == 5
+    with pytest.raises(ValueError, match="lipschitz"):
+        dcfw.minimize(smooth, Ball(), x0, method="fw", step="short")
+
+
 class F:
     def value(self, x):
         A, b, _ = parts()
@@ -450,6 +480,9 @@ def test_a_callback_in_a_restart_ends_all_restarts():
 
     res = dcfw.minimize(quadratics(), sets.L2Ball(9), callback=stop, restarts=5, rng=1)
     assert len(res.restart_values) == 2
+    assert res.status is Status.CALLBACK
+    assert not res.success
+    assert res.message.endswith(Status.CONVERGED.sentence)  # as the first run had, whose x is the best
 
 
 def test_other_exceptions_of_the_callback_are_the_users():

@@ -10,7 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from dcfw import Result
 from dcfw.qap import evaluate, load, quadratic_assignment, solve
+from dcfw.qap.compat import OWN_METHODS
 from dcfw.sets import Birkhoff
 
 scipys = scipy.optimize.quadratic_assignment
@@ -229,3 +231,15 @@ def test_faq_ends_where_scipy_s_ends_on_real_data_without_ties(name):
     A, B = (M + 0.1 * rng.random(M.shape) for M in (instance.A, instance.B))
     ours, theirs = (solver(A, B, "faq", {"rng": rng}) for solver in (quadratic_assignment, scipys))
     same(ours, theirs)
+
+
+@pytest.mark.parametrize("options", [{}, {"P0": "randomized"}, {"shuffle_input": True}])
+@pytest.mark.parametrize("method", OWN_METHODS)
+def test_a_match_of_everything_has_a_result_of_the_method_too(method, options):
+    A, B = np.random.default_rng(3).integers(0, 9, (2, 3, 3))
+    pairs = [[0, 1], [1, 0], [2, 2]]
+    res = quadratic_assignment(A, B, method=method, options={"partial_match": pairs, "rng": 0, **options})
+    assert isinstance(res, Result)
+    assert res.col_ind.tolist() == [1, 0, 2]
+    assert res.fun == evaluate(A, B, [1, 0, 2])
+    assert res.gap == 0.0

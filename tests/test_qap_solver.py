@@ -2,16 +2,19 @@
 
 import itertools
 import math
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import parallel_config
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import Result, qap
@@ -265,6 +268,103 @@ def test_an_interrupt_during_the_polish_keeps_the_permutation(monkeypatch):
     check(result, A, B)
     assert result.status is Status.INTERRUPTED
     assert len(result.restart_values) == 1
+
+
+@contextmanager
+def ctrl_c_after(seconds):
+    """Raise KeyboardInterrupt in the main thread after a while, as Ctrl-C does."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers to imitate Ctrl-C")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"restarts": "auto", "time_limit": 60.0, "polish": "2opt"},
+        {"restarts": "auto", "time_limit": 60.0, "polish": "tabu"},
+        {"restarts": 10**4},
+        {"restarts": 10**4, "n_jobs": 2},
+        {"restarts": "auto", "time_limit": 60.0, "polish": "2opt", "n_jobs": 2},
+    ],
+    ids=["kicks", "tabu search", "one by one", "side by side", "kicks side by side"],
+)
+def test_ctrl_c_ends_a_search_with_the_best_permutation_so_far_and_says_so(options):
+    rng = np.random.default_rng(13)
+    A, B = rng.integers(0, 9, (2, 40, 40))
+    solve(A, B, **options | {"restarts": 2, "time_limit": 1e-3})  # compiled now, which Ctrl-C cannot end
+    begun = time.perf_counter()
+    with ctrl_c_after(1.5):
+        result = solve(A, B, rng=0, **options)
+    assert time.perf_counter() - begun < 30.0
+    check(result, A, B)
+    assert result.status is Status.INTERRUPTED
+    assert not result.success
+    assert result.fun == min(result.restart_values)
+    assert "interrupted" in result.message
+
+
+def test_a_callback_that_stops_a_later_start_is_what_the_result_says():
+    rng = np.random.default_rng(14)
+    A, B = rng.integers(0, 9, (2, 8, 8))
+    starts = []
+
+    def callback(intermediate_result):
+        starts.append(intermediate_result.nit == 0)
+        if sum(starts) == 3:
+            raise StopIteration
+
+    result = solve(A, B, callback=callback, restarts=9, rng=0)
+    assert len(result.restart_values) == 3
+    assert result.status is Status.CALLBACK
+    assert result.message.startswith(Status.CALLBACK.sentence)
+
+
+def test_workers_that_fill_the_time_make_starts_of_their_own_and_end_with_it():
+    rng = np.random.default_rng(16)
+    A, B = rng.integers(0, 9, (2, 25, 25))
+    solve(A, B, restarts="auto", time_limit=0.1, polish="2opt")
+    begun = time.perf_counter()
+    result = solve(A, B, restarts="auto", time_limit=1.0, polish="2opt", n_jobs=2, rng=0)
+    assert time.perf_counter() - begun < 5.0
+    check(result, A, B)
+    assert result.fun == min(result.restart_values)
+    with parallel_config(backend="loky"):
+        check(solve(A, B, restarts="auto", time_limit=1.0, polish="2opt", n_jobs=2, rng=0), A, B)
+
+
+def test_the_second_worker_starts_elsewhere(monkeypatch):
+    from dcfw.qap.task import Task
+
+    numbers, real = [], Task.run
+
+    def run(self, index, rng, deadline):
+        numbers.append((index, self.method))
+        return real(self, index, rng, deadline)
+
+    monkeypatch.setattr(Task, "run", run)
+    rng = np.random.default_rng(17)
+    A, B = rng.integers(0, 9, (2, 8, 8))
+    solve(A, B, restarts="auto", time_limit=0.3, n_jobs=2)
+    first = [index for index, _ in numbers if index < 10**9]
+    assert first.count(0) == 3  # a quick start and two careful ones
+    assert {method for index, method in numbers if index >= 10**9} == {"fw"}
+
+
+def test_quick_starts_keep_to_a_budget_that_is_smaller_than_theirs():
+    rng = np.random.default_rng(15)
+    A, B = rng.integers(0, 9, (2, 15, 15))
+    seen = []
+    solve(
+        A, B, restarts="auto", time_limit=0.3, max_lmo=5, rng=0,
+        callback=lambda intermediate_result: seen.append(intermediate_result.n_lmo),
+    )  # fmt: skip
+    assert max(seen) <= 5
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])

@@ -176,3 +176,7 @@ def test_a_box_keeps_its_bounds_in_double_precision():
 )
 def test_the_repr_of_a_box_has_its_bounds_where_they_are_all_the_same(box, text):
     assert repr(box) == text
+
+
+def test_every_entry_of_a_random_point_of_a_box_is_drawn_by_itself():
+    assert len(np.unique(sets.Box(0.0, 1.0, shape=(4, 5)).random(0))) == 20

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from dcfw import sets
+import dcfw
+from dcfw import functions, gaps, sets
 from dcfw.sets.base import Oracle
 from set_cases import CASES, every_model, every_set
 
@@ -197,3 +198,85 @@ def test_lmo_refuses_wrong_shapes_and_nan_by_name(case):
     G.flat[0] = np.nan
     with pytest.raises(ValueError, match="G has NaN or Inf"):
         case.domain.lmo(G)
+
+
+@every_set
+def test_an_oracle_answers_a_direction_in_extended_precision_as_in_double_precision(case):
+    G = np.random.default_rng(4).standard_normal(case.domain.shape)
+    oracle = case.domain.oracle()
+    s = oracle(G.astype(np.longdouble))
+    assert s.dense().dtype == np.longdouble
+    np.testing.assert_allclose(s.dense().astype(np.float64), case.domain.lmo(G), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        sets.SpectralBall((3, 4)),
+        sets.SpectralBall((3, 4), polar="inexact"),
+        sets.NuclearBall((3, 4)),
+        sets.NuclearBall((20, 30)),
+        sets.SchattenBall((3, 4), 3.0),
+        sets.Spectraplex(20),
+        sets.Birkhoff(4),
+    ],
+    ids=repr,
+)
+def test_sets_of_matrices_take_a_start_in_extended_precision(domain):
+    C = np.random.default_rng(0).standard_normal(domain.shape)
+    f = functions.Smooth(lambda x: 0.5 * float(((x - C) ** 2).sum()), lambda x: x - C, convex=True)
+    x0 = domain.start().astype(np.longdouble)
+    res = dcfw.minimize(f, domain, x0=x0, tol=1e-3, maxiter=5)
+    assert res.x.dtype == np.longdouble
+    assert domain.contains(res.x)
+
+
+class Reused:
+    """A simplex that writes its answers into one array."""
+
+    shape, polytope = (6,), True
+
+    def __init__(self, xp=np):
+        self.answer = xp.zeros(6)
+
+    def lmo(self, G):
+        self.answer[:] = 0.0
+        self.answer[int(G.argmin())] = 1.0
+        return self.answer
+
+    def contains(self, x):
+        return bool(abs(x.sum() - 1.0) < 1e-9 and x.min() > -1e-9)
+
+    def start(self):
+        return np.full(6, 1.0 / 6.0)
+
+
+class ReusedVertex(sets.Set):
+    """The same as a subclass."""
+
+    shape, polytope, diameter = (6,), True, 2.0**0.5
+
+    def __init__(self):
+        self._vertex = Reused().lmo
+
+    def violation(self, x):
+        return sets.Simplex(6).violation(x)
+
+
+@pytest.mark.parametrize("domain", [Reused(), ReusedVertex()], ids=["protocol", "subclass"])
+def test_an_lmo_may_write_all_its_answers_into_one_array(domain):
+    first, second = (Oracle(domain)(-row).dense() for row in np.eye(6)[:2])
+    np.testing.assert_array_equal([first, second], np.eye(6)[:2])
+    rng = np.random.default_rng(0)
+    f = functions.LeastSquares(rng.standard_normal((8, 6)), rng.standard_normal(8))
+    for objective in (f, functions.Smooth(f.value, f.grad, convex=True)):
+        res = dcfw.minimize(objective, domain)
+        assert res.success
+        assert gaps.fw_gap(f, sets.Simplex(6), res.x) == pytest.approx(res.gap, abs=1e-12)
+
+
+def test_an_lmo_may_write_all_its_answers_into_one_tensor():
+    torch = pytest.importorskip("torch")
+    oracle = Oracle(Reused(torch))
+    first, second = (oracle(-row).dense() for row in torch.eye(6)[:2])
+    assert (first[0], second[0], second[1]) == (1.0, 0.0, 1.0)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, linprog
 
-from dcfw import sets
+import dcfw
+from dcfw import functions, sets
 
 UNIT = np.vstack([np.eye(2), -np.eye(2)])
 
@@ -178,3 +179,34 @@ def test_an_equation_that_is_there_twice_takes_one_direction_away():
     twice = sets.Polytope(A_eq=[[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], b_eq=[1.0, 2.0], bounds=(0.0, 1.0))
     d = np.array([1.0, 2.0, -3.0])
     np.testing.assert_allclose(twice.tangent(d + 5.0), d, atol=1e-14)
+
+
+@pytest.mark.parametrize("big", [1e6, 1e9, 1e12])
+@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("fixed", [0, 1])
+def test_a_large_part_along_the_equations_does_not_hide_the_rest_of_a_gradient(big, matrix, fixed):
+    rng = np.random.default_rng(0)
+    A, x, g, y = rng.random((8, 40)), rng.random(40), rng.standard_normal(40), rng.standard_normal(8)
+    bounds = [(0.0, 1.0)] * (40 - fixed) + [(x[39], x[39])] * fixed
+    domain = sets.Polytope(A_eq=matrix(A), b_eq=A @ x, bounds=bounds)
+    c = big * (A.T @ y) + g
+    c[39] += fixed * big
+    s, best = domain.lmo(c), domain.lmo(g)
+    assert g @ s == pytest.approx(g @ best, abs=64 * np.finfo(np.float64).eps * np.abs(c).sum())
+    res = dcfw.minimize(functions.Quadratic(np.zeros((40, 40)), c, convex=True), domain, x0=s)
+    assert c @ (res.x - best) <= res.gap + 64 * np.finfo(np.float64).eps * np.abs(c).sum()
+
+
+def test_a_gradient_that_is_constant_on_the_set_is_answered_with_a_vertex():
+    A = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+    for matrix in (A, sp.csr_matrix(A)):
+        domain = sets.Polytope(A_eq=matrix, b_eq=[2.0, 1.0], bounds=(0.0, 1.0))
+        for c in (np.zeros(3), A[0], 1e9 * A[1] - A[0]):
+            s = domain.lmo(c)
+            assert domain.contains(s)
+            assert np.abs(s * (1.0 - s)).min() < 1e-9
+
+
+def test_the_directions_of_a_polytope_leave_out_what_bounds_fix():
+    domain = sets.Polytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], bounds=[(0.0, 1.0), (0.2, 0.2), (0.0, 1.0)])
+    np.testing.assert_allclose(domain.tangent(np.array([3.0, 5.0, 1.0])), [1.0, 0.0, -1.0], atol=1e-15)

@@ -458,3 +458,79 @@ def test_a_tolerance_of_ones_own_is_first_asked_without_a_predecessor():
 def test_a_period_is_refused_by_name():
     with pytest.raises(ValueError, match=r"^period must be"):
         Stochastic(period=0)
+
+
+# -- oracles that return something else, or end -----------------------------------------------------------
+
+
+def faulty(grad=None, value=None):
+    """A finite sum of squared distances with a callable put on its batch gradients or batch values."""
+    c = np.outer(np.arange(10.0), [1.0, 2.0, 3.0])
+    return FiniteSum(
+        10,
+        value=lambda x: 0.5 * ((x - c) ** 2).sum(axis=1).mean(),
+        grad=lambda x: x - c.mean(axis=0),
+        batch_grad=lambda x, i: (grad or np.asarray)(x - c[i].mean(axis=0)),
+        batch_value=lambda x, i: (value or float)(0.5 * ((x - c[i]) ** 2).sum(axis=1).mean()),
+        lipschitz=1.0,
+    )
+
+
+@both_methods
+@every_estimator
+@pytest.mark.parametrize("grad", [lambda G: G[:, None], lambda G: float(G[0]), lambda G: G[:1], list])
+def test_a_batch_gradient_of_another_shape_is_a_bad_oracle(method, estimator, grad):
+    start = method(batch=3, estimator=estimator, period=2)
+    res = dcfw.minimize(faulty(grad), sets.Simplex(3), method=start, rng=1, maxiter=5)
+    assert res.status is Status.BAD_ORACLE
+    assert "batch_grad returned shape" in res.message
+    assert "expected (3,)" in res.message
+
+
+@both_methods
+@pytest.mark.parametrize(
+    "value", [lambda v: [v], lambda v: np.array([v, v]), lambda v: None, lambda v: np.nan]
+)
+def test_a_batch_value_that_is_no_finite_number_is_a_bad_oracle(method, value):
+    res = dcfw.minimize(
+        faulty(value=value), sets.Simplex(3), method=method(batch=3, estimator="minibatch"), rng=1, maxiter=5
+    )
+    assert res.status is Status.BAD_ORACLE
+    assert "the value of a batch returned" in res.message
+
+
+@both_methods
+def test_a_smooth_term_with_a_gradient_of_another_shape_is_a_bad_oracle(method):
+    term = functions.Smooth(lambda x: 0.0, lambda x: 0.0 * x[0], lipschitz=0.0)
+    res = dcfw.minimize(faulty() + term, sets.Simplex(3), method=method(batch=3), rng=1, maxiter=5)
+    assert res.status is Status.BAD_ORACLE
+    assert "the gradient of" in res.message
+
+
+@both_methods
+@pytest.mark.parametrize("grad", [lambda G: np.asarray(G[0]), list])
+def test_a_lifted_batch_gradient_of_another_shape_is_refused(method, grad):
+    objective, domain = functions.lift(faulty(grad) + functions.MCP(0.1), sets.L1Ball(3))
+    with pytest.raises(ValueError, match=r"batch_grad of .* must return an array of shape \(3,\)"):
+        dcfw.minimize(objective, domain, method=method(batch=3), rng=1, maxiter=5)
+
+
+@both_methods
+def test_the_stop_iteration_of_a_stream_at_its_end_arrives_unchanged(method):
+    batches, end = iter(np.ones((4, 2, 3))), StopIteration("the file is at its end")
+
+    def draw(rng, size):
+        for batch in batches:
+            return batch
+        raise end
+
+    stream = functions.Stream(
+        draw,
+        lambda x, batch: x - batch.mean(axis=0),
+        lambda x, batch: 0.5 * float(((x - batch) ** 2).sum(axis=1).mean()),
+        lipschitz=1.0,
+    )
+    with pytest.raises(StopIteration) as caught:
+        dcfw.minimize(stream, sets.L1Ball(3), method=method(growth=1.0), tol=0.0, rng=0)
+    assert caught.value is end
+    assert caught.value.intermediate_result.nit > 0

@@ -1,9 +1,13 @@
 """Stochastic Frank-Wolfe takes the steps that its rules say."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
+import dcfw.torch  # noqa: E402
 from dcfw import sets  # noqa: E402
 from dcfw.torch import SFW  # noqa: E402
 
@@ -84,3 +88,21 @@ def test_a_step_size_above_one_and_an_unbounded_set_are_refused():
         SFW(p, constraint=None)
     with pytest.raises(ValueError, match="did you mean 'gradient'"):
         SFW(p, rescale="gradients")
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon is of PyTorch 2.9")
+def test_the_two_sides_of_the_page_on_muon_take_steps_of_the_same_length():
+    page = (Path(__file__).parents[1] / "docs" / "migrate" / "muon.md").read_text()
+    sides = re.findall(r"^optimizer = .*?^\)$", page, flags=re.DOTALL | re.MULTILINE)
+    start, g = torch.zeros(8, 8), torch.randn(8, 8)  # square: Muon scales its steps for others
+    lengths = []
+    for side in sides:
+        p = torch.nn.Parameter(start.clone())
+        p.grad = g.clone()
+        names = {"torch": torch, "dcfw": dcfw, "matrices": [p]}
+        exec(side, names)
+        names["optimizer"].step()
+        lengths.append(float(p.detach().norm()))
+    assert len(lengths) == 2
+    assert lengths[1] == pytest.approx(0.02 * 8**0.5, rel=0.02)
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.2)  # five Newton-Schulz steps are rough

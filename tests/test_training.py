@@ -164,3 +164,15 @@ def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     answer = CliRunner().invoke(app, ["train", "digits", "--method", "lion"])
     assert answer.exit_code == 1
     assert "method must be" in answer.output
+
+
+def test_the_command_says_that_a_checkpoint_already_has_the_epochs(tmp_path):
+    file = str(tmp_path / "run.pt")
+    arguments = ["train", "digits", "--model", "head", "--images", "100", "--checkpoint", file, "--epochs"]
+    first = CliRunner().invoke(app, [*arguments, "2"])
+    assert (first.exit_code, first.stderr) == (0, "")
+    for asked in ("1", "2"):
+        answer = CliRunner().invoke(app, [*arguments, asked])
+        assert answer.stdout == first.stdout  # both epochs, as they are in the file
+        assert f"{file} already has 2 epochs, --epochs is {asked}: nothing was trained" in answer.stderr
+    assert CliRunner().invoke(app, [*arguments, "3"]).stderr == ""

@@ -12,8 +12,9 @@ from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
 from dcfw.functions.penalties import Composite
-from dcfw.result import Result, Status
-from dcfw.sets.base import Oracle
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.result import ENDING, Result, Status, mark_ended
+from dcfw.sets.base import Oracle, Set
 from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
@@ -41,6 +42,8 @@ METHODS: dict[str, type] = {
     "sfw": SFW,
 }
 INNER = ("auto", "fw", *RULES)
+OWN_FUNCTION = (CGS, Stochastic, SFW, FWK, FWM)
+"""Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
 
 
 def minimize(
@@ -198,7 +201,7 @@ def minimize(
         )
         loop = _inner_loop(inner, lazy)
         if isinstance(loop, ActiveLoop) and known is not None and start is x0:
-            loop.resume(known, start)
+            loop.resume(known, start, domain)
         problem = Problem(
             phi=phi,
             f=f,
@@ -206,7 +209,7 @@ def minimize(
             domain=domain,
             x0=start,
             rule=rule,
-            step=rule.bind(f, domain),
+            step=rule.bind(SquaredNorm(1.0) if isinstance(solver, OWN_FUNCTION) else f, domain),
             tolerance=tolerance_rule,
             inner=loop,
             rng=generator,
@@ -234,7 +237,7 @@ def minimize(
     best = result = one(x0, started)
     values, total = [best.fun], best.time
     for _ in range(restarts - 1):
-        if result.status in (Status.INTERRUPTED, Status.CALLBACK):
+        if result.status in ENDING:
             break
         if time_limit is not None and clock.perf_counter() - started >= time_limit:
             break
@@ -245,6 +248,8 @@ def minimize(
             best = result
     best.restart_values = values
     best.total_time = total
+    if result.status in ENDING:
+        mark_ended(best, result.status)
     return best
 
 
@@ -329,6 +334,8 @@ def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
     data = phi.template()
     if x0 is None:
         start = _validate.array(domain.start(), "domain.start()")
+        if not type(domain).__module__.startswith("dcfw."):
+            start = _validate.point(start, "domain.start()", domain)
         x0 = start if data is None or not is_numpy(start) else like(start, data)
     else:
         x0 = _validate.point(x0, "x0", domain)
@@ -341,6 +348,9 @@ def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
             )
         if data is not None and data.dtype != x0.dtype:
             x0 = like(to_numpy(x0), data)
+            # What was rounding in the one precision is an error in the other.
+            if isinstance(domain, Set) and hasattr(domain, "project") and not domain.contains(x0, 0.0):
+                x0 = domain.project(x0)
     if phi.size is not None and phi.size != math.prod(x0.shape):
         raise ValueError(
             f"objective is a function of {phi.size} variables, but the points of {domain!r} have shape "

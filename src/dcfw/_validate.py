@@ -174,22 +174,43 @@ def array(
     return value
 
 
+def nan_for_masked(value: Any, name: str) -> Any:
+    """Return a masked array as an ordinary one with NaN under its mask, everything else as it is."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if not np.ma.is_masked(value):
+        return value.data
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+    floats = value.data if value.dtype.kind == "f" else value.data.astype(np.float64)
+    return np.where(np.ma.getmaskarray(value), floats.dtype.type(np.nan), floats)
+
+
 def observed(value: Any, name: str) -> np.ndarray:
-    """Return ``value`` as a float array in which NaN stands for what is not known; Inf is refused."""
-    entries = np.asarray(to_numpy(numeric(value, name)), dtype=np.float64)
+    """Return ``value`` as a float array in which NaN stands for what is not known; Inf is refused.
+
+    The masked entries of a masked array are not known either.
+    """
+    entries = np.asarray(to_numpy(numeric(nan_for_masked(value, name), name)), dtype=np.float64)
     array(np.where(np.isnan(entries), 0.0, entries), name)  # refuses Inf
     return entries
 
 
-def sparse(value: Any, name: str, form: str = "csr") -> Any:
-    """Return the SciPy sparse matrix ``value`` in the format ``form``, with real and finite entries."""
+def sparse(value: Any, name: str, form: str = "csr", *, double: bool = False) -> Any:
+    """Return the SciPy sparse matrix ``value`` in the format ``form``, with real and finite entries.
+
+    With ``double`` they are in double precision, whatever they came in.
+    """
     if len(value.shape) != 2:
         raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(value.shape)}")
     matrix = getattr(value, f"to{form}")()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return matrix.__class__((array(matrix.data, name), matrix.indices, matrix.indptr), shape=matrix.shape)
+    entries = array(matrix.data, name)
+    if double:
+        entries = entries.astype(np.float64, copy=False)
+    return matrix.__class__((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def point(x: Any, name: str, domain: Any) -> Array:
@@ -212,9 +233,9 @@ def point(x: Any, name: str, domain: Any) -> Array:
 def companion(values: Any, name: str, size: int, A: Any) -> Array:
     """Return data that go with the matrix A: a vector of its backend, dtype and device."""
     values = array(values, name, shape=(size,))
-    if hasattr(A, "nnz") or hasattr(A, "matvec"):
-        return values
-    return like(to_numpy(values), A)
+    if hasattr(A, "nnz"):
+        return to_numpy(values).astype(A.dtype, copy=False)
+    return values if hasattr(A, "matvec") else like(to_numpy(values), A)
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:

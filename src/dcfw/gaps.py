@@ -167,6 +167,11 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     phi = as_function(objective, "objective")
     x = _validate.point(x, "x", _validate.domain(domain))
     L = _lipschitz(phi, L)
+    if not phi.differentiable:
+        raise ValueError(
+            "objective must be differentiable: what is subtracted has kinks, and no L makes the subproblem "
+            "convex; its other gaps (gaps.dc_gap) are defined"
+        )
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, high=1.0)
     smooth = phi.lipschitz
     if hasattr(domain, "project") and smooth is not None:

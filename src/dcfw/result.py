@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ _SENTENCES = {
     Status.NOT_CONVEX: "f turned out not to be convex, so DC-FW and its certificates do not apply.",
     Status.LINE_SEARCH: "The line search found no acceptable step.",
 }
+
+ENDING = (Status.INTERRUPTED, Status.CALLBACK)
+"""What ends not only a run but all that were to follow it."""
 
 
 class History:
@@ -103,6 +107,12 @@ class History:
                     self.rows.append(last)
                 self._stride *= 2
         self._seen += 1
+
+    def forget_certificates(self) -> None:
+        """Have no bounds on DC gaps but the trivial ones."""
+        low, high = self.columns.index("dc_low"), self.columns.index("dc_high")
+        for row in self.rows:
+            row[low], row[high] = 0.0, math.inf
 
     def get_state(self) -> list[int]:
         """Return what a checkpoint needs besides the rows."""
@@ -217,3 +227,10 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def mark_ended(result: Result, status: Status) -> None:
+    """Say in the best result of several runs that a later one was ended, and with it the search."""
+    if result.status is not status:
+        result.message = f"{status.sentence} Of the run that x comes from: {result.message}"
+        result.status, result.success = status, False

@@ -71,3 +71,8 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
     if not rows.full and (data[at:].strip(b"\n") or stream.read(1)):
         rows.refuse("missing", n, f"more bytes follow after the {n} vectors that the first line promises", 0)
     return rows.done()
+
+
+def gives_back(word: bytes) -> bool:
+    """Tell whether :func:`read_binary` finds the word as it was put there."""
+    return 0 < len(word) < _LONGEST_WORD and b" " not in word and not word.startswith(b"\n")

@@ -45,7 +45,8 @@ def read_dictionary(
     ----------
     path
         UTF-8 text with two words on each line, separated by a tab or by spaces; with tabs, words may have
-        spaces in them.  A table with more columns begins with a line of their names.
+        spaces in them.  A table with more columns begins with a line of their names; one of two columns
+        may begin with ``source`` and ``target``.
     columns
         For a table, the names of the columns with the source and the target words.  By default ``source``
         and ``target`` if they are there, otherwise the first two columns that do not hold numbers.
@@ -71,16 +72,18 @@ def read_dictionary(
     lines = _lines(path)
     if not lines:
         raise ValueError(f"{path} is empty; expected two words on each line")
-    width = len(lines[0][1].split("\t"))
-    if width > 2 or columns is not None:
+    names = lines[0][1].split("\t")
+    if len(names) > 2 or columns is not None or _named(names):
         found = _table(path, lines, columns)
     else:
         found = []
         for number, line in lines:
             fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
             if len(fields) != 2 or not all(field.strip() for field in fields):
+                hint = "; put tabs for commas" if "," in line else ""
                 raise ValueError(
                     f"{path}, line {number}: expected two words, separated by a tab or a space, got {line!r}"
+                    + hint
                 )
             found.append((fields[0].strip(), fields[1].strip()))
     return list(dict.fromkeys(found))
@@ -109,8 +112,8 @@ def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | No
         if len(fields) != len(names):
             raise ValueError(f"{path}, line {number}: {len(fields)} columns where {len(names)} were expected")
         cells.append(fields)
-    if columns is None and {"source", "target"} <= set(names):
-        columns = ("source", "target")
+    if columns is None:
+        columns = _named(names)
     if columns is None:
         # Tables of pairs often have row numbers or ranks before the words.
         columns = [name for j, name in enumerate(names) if not all(fields[j].isdigit() for fields in cells)][
@@ -120,6 +123,14 @@ def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | No
         raise ValueError(f"{path} has no two columns of words; its columns are {', '.join(names)}")
     source, target = (names.index(_validate.choice(name, "columns", names)) for name in columns)
     return [(fields[source], fields[target]) for fields in cells]
+
+
+def _named(names: list[str]) -> list[str] | None:
+    """Return the columns that are called source and target, in any case of letters, None without both."""
+    plain = [name.strip().lower() for name in names]
+    if not {"source", "target"} <= set(plain):
+        return None
+    return [names[plain.index(name)] for name in ("source", "target")]
 
 
 def pairs(

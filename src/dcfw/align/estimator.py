@@ -1,5 +1,8 @@
 """The alignment as a scikit-learn estimator: rows are words, NaN in the target is what is not known.
 
+NumPy's masked arrays say the same with their mask.  Scikit-learn would drop it, so it becomes NaN here; a
+source with masked entries is refused.
+
 Scikit-learn's manner is the transpose of the paper's.  There a word is a column, the map X is applied from
 the left and X E1 approximates the target; here a word is a row, X and y are scikit-learn's names for the
 source and the target, and ``transform`` computes ``X @ rotation_.T``.  The relaxed solution of
@@ -108,8 +111,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X : (n, d_source)
             The source: a vector in each row.
         y : (n, d_target)
-            The target: the vectors that the rows of X go with; NaN for entries that are not known.  A list
-            of n numbers stands for n vectors of dimension 1.
+            The target: the vectors that the rows of X go with; NaN, or masked in a masked array, for entries
+            that are not known.  A list of n numbers stands for n vectors of dimension 1.
         """
         from dcfw.align.solver import align
 
@@ -118,7 +121,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         for name in ("centre", "unit_rows"):
             _validate.flag(getattr(self, name), name)
         factor = _validate.scalar(self.target_scale, "target_scale", low=0.0, open_low=True)
-        source = validate_data(self, X, dtype=_FLOATS)
+        source = validate_data(self, _unmasked(X), dtype=_FLOATS)
         target = self._target(y, source)
         if np.isnan(target).all():
             raise ValueError("y (the target) must have at least one entry that is not NaN")
@@ -148,7 +151,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def transform(self, X: Any) -> Array:
         """Return the vectors mapped into the target space."""
         check_is_fitted(self)
-        source = validate_data(self, X, reset=False, dtype=_FLOATS)
+        source = validate_data(self, _unmasked(X), reset=False, dtype=_FLOATS)
         if self.unit_rows:
             source = retrieval.unit_rows(source)
         return (source - self.source_mean_) @ self.rotation_.T + self.target_mean_
@@ -159,7 +162,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         This undoes ``transform`` where the rotation is square, up to the lengths that ``unit_rows`` changed.
         """
         check_is_fitted(self)
-        target = check_array(X, dtype=_FLOATS, input_name="X")
+        target = check_array(_unmasked(X), dtype=_FLOATS, input_name="X")
         if target.shape[1] != self.rotation_.shape[0]:
             raise ValueError(
                 f"X has {target.shape[1]} features, but MaskedProcrustes was fitted to "
@@ -185,6 +188,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "MaskedProcrustes requires y to be passed, but the target y is None: give the vectors to "
                 "map to, with NaN for entries that are not known"
             )
+        target = _validate.nan_for_masked(target, "y")
         target = check_array(
             target, dtype=source.dtype, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y"
         )
@@ -204,6 +208,16 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _unmasked(X: Any) -> Any:
+    """Return X unless it has masked entries, whose values scikit-learn would take for known."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError(
+            "X has masked entries, but only those of y may be unknown; leave out the rows that have them, or "
+            "fill them first, for example X.filled(0)"
+        )
+    return X
 
 
 def _unit_rows_of_known(target: Array) -> Array:

@@ -36,7 +36,8 @@ class MaskedLeastSquares(Function):
     E1 : array of shape (d1, n)
         The source vectors; columns are words.  A memory map is read by blocks.
     Y : array or SciPy sparse matrix of shape (d2, n)
-        The target vectors: NaN where missing, or with ``mask``, or sparse with the observed entries stored.
+        The target vectors: NaN where missing, or with ``mask``, or sparse with the observed entries stored,
+        or a NumPy masked array.
     mask : array of shape (d2, n), optional
         P: true where Y is observed.
     product : {"auto", "gram", "observed", "dense"}

@@ -1,9 +1,10 @@
 """Source vectors and partly observed target vectors, a block of words at a time.
 
-Columns are words.  Which target entries are observed can be said in three ways: NaN marks the missing ones, a
-mask of the target's shape marks the observed ones, or the target is a SciPy sparse matrix whose stored
-entries are the observed ones (a stored zero is an observed zero).  Here all three become the same thing, a
-:class:`Block`, and never more of them at once than a block: the arrays may be memory maps larger than memory.
+Columns are words.  Which target entries are observed can be said in four ways: NaN marks the missing ones, a
+mask of the target's shape marks the observed ones, the target is a SciPy sparse matrix whose stored entries
+are the observed ones (a stored zero is an observed zero), or it is one of NumPy's masked arrays, whose own
+mask marks the missing ones.  Here all become the same thing, a :class:`Block`, and never more of them at once
+than a block: the arrays may be memory maps larger than memory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Observations:
     E1 : array of shape (d1, n)
         The source vectors.
     Y : array or SciPy sparse matrix of shape (d2, n)
-        The target vectors; without a mask, NaN marks missing entries.
+        The target vectors; without a mask, NaN (or the mask of a masked array) marks missing entries.
     mask : array of shape (d2, n), optional
         True (or 1) where Y is observed; what Y holds elsewhere does not matter.
     dtype : float32 or float64, optional
@@ -58,6 +59,10 @@ class Observations:
             if mask is not None:
                 raise ValueError("mask must be None for a sparse Y: its stored entries are the observed ones")
             Y = _validate.sparse(Y, "Y", "csc")
+        elif np.ma.isMaskedArray(Y) and np.ma.is_masked(Y):
+            if mask is not None:
+                raise ValueError("mask must be None for a masked array Y: its own mask says what is missing")
+            Y = _validate.nan_for_masked(Y, "Y")
         self.Y = Y if self.sparse else _matrix(Y, "Y")
         self.mask = None if mask is None else _matrix(mask, "mask")
         self.d1, self.n = (int(size) for size in self.E1.shape)
@@ -81,13 +86,14 @@ class Observations:
         self.dtype = self._dtype(dtype)
 
     def _dtype(self, asked: Any) -> Any:
-        if not self.numpy:
-            xp = namespace(self.E1)
-            return xp.float64 if not xp.isdtype(self.E1.dtype, "real floating") else self.E1.dtype
-        if asked is not None:
-            return _validate.float_type(asked)
-        single = self.E1.dtype == np.float32 and self.Y.dtype == np.float32
-        return np.dtype(np.float32 if single else np.float64)
+        xp = np if self.numpy else namespace(self.E1)
+        if asked is None:
+            single = self.E1.dtype == xp.float32 and self.Y.dtype == xp.float32
+            asked = "float32" if single else "float64"
+        elif asked is xp.float32 or asked is xp.float64:
+            return np.dtype(asked) if self.numpy else asked
+        dtype = _validate.float_type(asked)
+        return dtype if self.numpy else getattr(xp, dtype.name)
 
     @property
     def nbytes(self) -> int:
@@ -141,18 +147,21 @@ class Observations:
     def _foreign_block(self) -> Block:
         """Return everything as one block of another array library."""
         xp = namespace(self.E1)
-        E = _validate.array(self.E1, "E1")
+        E = _validate.array(xp.astype(self.E1, self.dtype), "E1")
         Y = xp.astype(self.Y, self.dtype)
         observed = ~xp.isnan(Y) if self.mask is None else xp.astype(self.mask, xp.bool)
         Y = xp.where(observed, Y, xp.zeros_like(Y))
-        return Block(xp.astype(E, self.dtype), _validate.array(Y, "Y (where it is observed)"), observed)
+        return Block(E, _validate.array(Y, "Y (where it is observed)"), observed)
 
 
 def _matrix(values: Any, name: str) -> Array:
     """Return a two-dimensional array of real numbers, without looking at all of them."""
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
-            raise TypeError(f"{name} must not be a masked array; pass {name}.data and mask=~{name}.mask")
+            raise ValueError(
+                f"{name} has masked entries, but only those of Y may be unknown; fill them first, for "
+                f"example {name}.filled(0)"
+            )
         values = values.data
     if hasattr(values, "nnz"):
         raise TypeError(f"{name} must be an ordinary array, got a sparse one; {name}.toarray() is one")
@@ -165,7 +174,7 @@ def _matrix(values: Any, name: str) -> Array:
         raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(values.shape)}")
     if is_numpy(values) and values.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    return values
+    return values if is_numpy(values) else _validate.numeric(values, name)
 
 
 def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> None:

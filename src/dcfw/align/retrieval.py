@@ -47,8 +47,8 @@ def unit_rows(matrix: Array) -> Array:
 def mean_cosine(source: Any, target: Any) -> float:
     """Return the mean of the cosines of the rows of ``source`` and ``target``, NaN in target left out.
 
-    The cosine of two rows is taken over the entries that are observed (not NaN) in the target; rows without
-    any, or where one of the two is zero there, do not count.  NaN if no row counts.
+    The cosine of two rows is taken over the entries that are observed in the target (neither NaN nor masked);
+    rows without any, or where one of the two is zero there, do not count.  NaN if no row counts.
 
     Examples
     --------

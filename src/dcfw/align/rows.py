@@ -23,6 +23,9 @@ REASONS = {
 }
 """Why words are skipped, as counted in :attr:`Vectors.skipped`."""
 
+SKIPPING = "on_error='skip'"
+"""What errors name as the way to leave lines out; the command line has an option for it."""
+
 _GROWTH = 4 << 20  # bytes
 
 
@@ -72,8 +75,7 @@ class Rows:
         """Count what cannot be used, or raise the error for it (with a count of 0, do nothing but that)."""
         if not self._skip:
             raise ValueError(
-                f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with "
-                "on_error='skip'"
+                f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with {SKIPPING}"
             )
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count

@@ -62,7 +62,7 @@ def align(
         :meth:`MaskedLeastSquares.from_blocks`; then there is no Y.
     Y : array or SciPy sparse matrix of shape (d2, n)
         The target vectors of the same words.  Missing entries are NaN, or outside the mask, or not stored (a
-        stored zero is an observation).
+        stored zero is an observation), or masked in a NumPy masked array.
     mask : array of shape (d2, n), optional
         P: true (or 1) where Y is observed.
     lam : float
@@ -112,8 +112,8 @@ def align(
         protocol = _validate.choice(protocol, "protocol", PROTOCOLS)
     lam = _validate.scalar(lam, "lam", low=0.0)
     if isinstance(E1, MaskedLeastSquares):
-        if Y is not None or mask is not None:
-            raise ValueError("Y and mask must be None when E1 is a MaskedLeastSquares, which has them")
+        if Y is not None or mask is not None or dtype is not None:
+            raise ValueError("Y, mask and dtype must be None when E1 is a MaskedLeastSquares, which has them")
         f = E1
     elif Y is None:
         raise TypeError("Y must be given: the target vectors, NaN where they are missing")

@@ -67,6 +67,13 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
     return rows.done()
 
 
+def gives_back(word: bytes) -> bool:
+    """Tell whether :func:`read_text` finds the word on a line as it was put there."""
+    if b"\n" in word or len(word) > BLOCK // 2:
+        return False
+    return _cut(word + b" 0", 1) == (word, "0") and not _is_too_many(word)
+
+
 def _blocks(stream: Stream) -> Iterator[bytes]:
     """Yield the stream in blocks of whole lines, each with its newline."""
     rest = b""
@@ -123,7 +130,7 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
                 rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
         elif not (sound or _is_sound(numbers, dtype)):
             rows.refuse("broken", place, _complaint(numbers, dtype))
-        elif b" " in word and _TOO_MANY.fullmatch(word):
+        elif _is_too_many(word):
             count = len(word.split()) - 1 + d
             rows.refuse("dimension", place, f"{count} numbers where {d} were expected")
         elif rows.accept(word, place):
@@ -148,6 +155,11 @@ def _cut(line: bytes, d: int) -> tuple[bytes, str]:
     if len(fields) <= d:
         return line, ""
     return fields[0].rstrip(_BLANKS), b" ".join(fields[1:]).decode("latin-1")
+
+
+def _is_too_many(word: bytes) -> bool:
+    """Tell whether the word is the first part of a vector with too many numbers."""
+    return b" " in word and _TOO_MANY.fullmatch(word) is not None
 
 
 def _parse(texts: list[str], d: int, dtype: Any) -> np.ndarray | None:

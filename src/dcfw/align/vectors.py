@@ -19,6 +19,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._npy import mapped
+from dcfw.align import binary_vectors, text_vectors
 from dcfw.align.rows import REASONS, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
 
@@ -26,7 +27,16 @@ __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
 
 FORMATS = ("text", "binary", "npy")
 _WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
+NAMING = "name it with words="
+"""What errors name as the way to a list of words; the command line has no option for it."""
+_MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
 _ROWS_AT_A_TIME = 1000
+_LIMITS = {
+    "text": "blanks around a word, line ends, and decimal fractions after a blank do not count as part of it",
+    "binary": "a space ends a word; text files (.vec) allow them",
+    "npy": "each line of the list of words is one, and the first of them must not have a tab",
+}
+"""What keeps words of a form from being read back."""
 
 
 def read_vectors(
@@ -109,12 +119,8 @@ def read_vectors(
         raise ValueError("words is for .npy files; this file has its words in it")
     with Stream(path, progress) as stream:
         if kind == "binary":
-            from dcfw.align.binary_vectors import read_binary
-
-            return read_binary(stream, dtype, limit, skip)
-        from dcfw.align.text_vectors import read_text
-
-        return read_text(stream, dtype, limit, skip)
+            return binary_vectors.read_binary(stream, dtype, limit, skip)
+        return text_vectors.read_text(stream, dtype, limit, skip)
 
 
 def _format(path: Path) -> str:
@@ -162,12 +168,12 @@ def _word_list(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     tried = ", ".join(path.stem + ending for ending in _WORD_LISTS)
-    raise FileNotFoundError(f"no list of words beside {path}: none of {tried} is there; name it with words=")
+    raise FileNotFoundError(f"no list of words beside {path}: none of {tried} is there; {NAMING}")
 
 
 def _read_words(path: Path) -> list[bytes]:
     """Return the words of a list, undecoded: :class:`Rows` has the policy for what is not UTF-8."""
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = path.read_bytes().removeprefix(_MARK).split(b"\n")
     lines = [line.removesuffix(b"\r") for line in lines]
     while lines and not lines[-1]:
         lines.pop()
@@ -204,7 +210,8 @@ def write_vectors(
         The file; a name that ends in ``.gz`` makes it a gzip archive.  With ``.npy`` the words go into a file
         beside it (``en_words.txt`` for ``en.npy``).  It is replaced only when all is written.
     words, matrix
-        The words, and the matrix with a row for each.
+        The words, and the matrix with a row for each.  Words that the file would not give back are refused:
+        in text form those with blanks at their ends, in binary form those with spaces.
     digits
         Significant digits of the numbers of a text file (9 are enough to give back float32 exactly).
 
@@ -219,20 +226,13 @@ def write_vectors(
     ['un', 'deux']
     """
     path, words = _validate.path(path), _validate.listed(words, "words")
-    if not path.name:
-        raise ValueError(f"path must name a file, got {str(path)!r}")
     matrix = _validate.array(matrix, "matrix", ndim=2)
     digits = _validate.integer(digits, "digits", low=1, high=17)
     if len(words) != len(matrix):
         raise ValueError(f"words and matrix must go together, got {len(words)} words and {len(matrix)} rows")
+    check_writable(path, words)
     kind = _format(path)
-    for word in words:
-        _validate.text(word, "each of words")
-        if not word or word != word.strip() or "\n" in word or (kind == "binary" and " " in word):
-            raise ValueError(f"words must be printable in the file, got {word!r}")
     if kind == "npy":
-        if path.suffix.lower() == ".gz":
-            raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; .npy files are mapped")
         listed = path.with_name(path.stem + "_words.txt")
         with _replacing(listed) as file:
             file.writelines(word.encode() + b"\n" for word in words)
@@ -248,6 +248,35 @@ def write_vectors(
             form = " ".join([f"%.{digits}g"] * matrix.shape[1])
             for word, row in zip(words, matrix, strict=True):
                 file.write(f"{word} {form % tuple(row.tolist())}\n".encode())
+
+
+def check_writable(path: Path, words: Sequence[str]) -> None:
+    """Raise the error for a file that cannot be written, or words that it would not give back."""
+    if not path.name:
+        raise ValueError(f"path must name a file, got {str(path)!r}")
+    kind = _format(path)
+    if kind == "npy" and path.suffix.lower() == ".gz":
+        raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; .npy files are mapped")
+    for i, word in enumerate(words):
+        _validate.text(word, "each of words")
+        if not _gives_back(kind, word, first=i == 0):
+            raise ValueError(
+                f"words must be such that {path.name} gives them back, got {word!r:.60}: {_LIMITS[kind]}"
+            )
+
+
+def _gives_back(kind: str, word: str, first: bool) -> bool:
+    """Tell whether the reader of this form finds the word as it was written."""
+    try:
+        raw = word.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    if kind == "text":
+        return text_vectors.gives_back(raw)
+    if kind == "binary":
+        return binary_vectors.gives_back(raw)
+    taken_for_a_table = first and (b"\t" in raw or raw.startswith(_MARK))
+    return bool(raw) and b"\n" not in raw and not raw.endswith(b"\r") and not taken_for_a_table
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
 """What tells one run from another: a checkpoint is only good for the call that wrote it.
 
 Names and parameters are compared as they are, x0 by its hash.  The data behind the functions and the set are
-not stored; a few numbers that depend on all of them are: the values and slopes at x0, and the least slope
-over the set.  These are compared up to the square root of the machine precision, so that a run may go on on
-another machine, whose last bits differ.
+not stored; a few numbers that depend on all of them are: the values and slopes at x0 and at another point of
+the set (x0 is often 0, where a multiple of ||x||^2 cannot be seen), and the least slope over the set.  These
+are compared up to the square root of the machine precision, so that a run may go on on another machine, whose
+last bits differ.
 
 Budgets are no part of it: ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` may be changed from
 one call to the next, which is how a finished run is extended.
@@ -50,7 +51,7 @@ def compare(old: Fingerprint, new: Fingerprint, template: Array) -> list[str]:
         if name == "objective":
             differing = _far(then, now, math.sqrt(eps_of(template)))
             if differing:
-                found.append(f"objective or domain (other {', '.join(differing)} at x0)")
+                found.append(f"objective or domain (other {', '.join(differing)})")
         elif then != now:
             found.append(f"{name} (was {then}, now {now})")
     return found
@@ -74,18 +75,21 @@ def _hash(data: bytes) -> str:
 
 
 def _probe(problem: Problem) -> dict[str, list[float]]:
-    """Return a few numbers at x0 that depend on all the data, each with the size of what it is made of."""
+    """Return a few numbers that depend on all the data, each with the size of what it is made of."""
     x, domain = problem.x0, problem.domain
     # A direction in general position: two gradients of equal length are still told apart.
     generic = like(np.random.default_rng(0).standard_normal(tuple(x.shape)), x)
     try:
-        f, g = problem.f.linearise(x), problem.g.linearise(x)
-        G = f.slope - g.slope
+        G = problem.f.linearise(x).slope - problem.g.linearise(x).slope
         vertex = domain.lmo(G)
-        numbers = {"slope towards the vertex": [inner(G, vertex), norm(G) * norm(vertex)]}
-        for name, (value, slope, _) in (("f", f), ("g", g)):
-            numbers[f"value of {name}"] = [float(value), abs(float(value)) + norm(slope) * norm(x)]
-            numbers[f"slope of {name}"] = [inner(slope, generic), norm(slope) * norm(generic)]
+        numbers = {"slope towards the vertex at x0": [inner(G, vertex), norm(G) * norm(vertex)]}
+        between = 0.5 * (x + domain.lmo(generic))
+        for place, point in (("x0", x), ("a point between x0 and a vertex", between)):
+            for name, part in (("f", problem.f), ("g", problem.g)):
+                value, slope, _ = part.linearise(point)
+                size = abs(float(value)) + norm(slope) * norm(point)
+                numbers[f"value of {name} at {place}"] = [float(value), size]
+                numbers[f"slope of {name} at {place}"] = [inner(slope, generic), norm(slope) * norm(generic)]
     except (TypeError, ValueError):  # an oracle that answers nonsense: the run will say so, in its own way
         return {}
     return numbers

@@ -80,6 +80,7 @@ def align(
     left, right = (
         _read(path, limit or None, "skip" if skip_broken else "raise") for path in (source, target)
     )
+    _check_words(output, left.words)
     with Bar(f"aligning, {method}", transient=True) as bar:
 
         def show(intermediate_result: Any) -> None:
@@ -102,24 +103,32 @@ def align(
             callback=show if sys.stderr.isatty() else None,
         )
     report = summary(found, [(str(source), left), (str(target), right)])
+    typer.echo(json.dumps(report, indent=2) if as_json else text(report))  # first: writing may fail
     if plot is not None:
         from dcfw.align.pictures import draw
 
         draw(found, left.words, right.words).savefig(plot)
     if output is not None:
         _write(output, found, left.words)
-    typer.echo(json.dumps(report, indent=2) if as_json else text(report))
     if found.result.status.name == "INTERRUPTED":
         raise typer.Exit(130)
 
 
 def _read(path: Path, limit: int | None, on_error: str) -> Any:
-    from dcfw.align.vectors import read_vectors
+    """Read vectors; errors name the options of this command, not the arguments of Python."""
+    from dcfw.align.rows import SKIPPING
+    from dcfw.align.vectors import NAMING, read_vectors
     from dcfw.progress import Bar
 
-    with Bar(f"reading {path.name}", transient=True) as bar:
-        progress = bar if sys.stderr.isatty() else None
-        return read_vectors(path, limit=limit, on_error=on_error, progress=progress)
+    try:
+        with Bar(f"reading {path.name}", transient=True) as bar:
+            progress = bar if sys.stderr.isatty() else None
+            return read_vectors(path, limit=limit, on_error=on_error, progress=progress)
+    except (ValueError, FileNotFoundError) as error:
+        said = str(error).replace(SKIPPING, "--skip-broken").replace(NAMING, "put one there")
+        if said == str(error):
+            raise
+        raise type(error)(said) from None
 
 
 def _check_names(plot: Path | None, output: Path | None) -> None:
@@ -127,8 +136,31 @@ def _check_names(plot: Path | None, output: Path | None) -> None:
     for option, path in (("--plot", plot), ("--output", output)):
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"{option}: the folder of {path} does not exist")
+        if path is not None and path.is_dir():
+            raise ValueError(f"{option} must name a file, got the folder {path}")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"--plot must end in .png, .svg or .pdf, got {plot}")
+    if output is not None and output.name.lower().endswith(".npy.gz"):
+        raise ValueError(
+            "--output must end in .npy for the rotation, or in .vec, .vec.gz or .bin for the mapped vectors, "
+            f"got {output}"
+        )
+
+
+def _check_words(output: Path | None, words: list[str]) -> None:
+    """Complain, likewise, about words that the file of mapped vectors would not give back."""
+    from dcfw.align.vectors import check_writable
+
+    if output is None or _holds_the_rotation(output):
+        return
+    try:
+        check_writable(output, words)
+    except ValueError as error:
+        raise ValueError(f"--output: {error}") from None
+
+
+def _holds_the_rotation(output: Path) -> bool:
+    return output.suffix.lower() == ".npy"
 
 
 def _write(output: Path, found: Any, words: list[str]) -> None:
@@ -137,8 +169,9 @@ def _write(output: Path, found: Any, words: list[str]) -> None:
 
     from dcfw.align.vectors import write_vectors
 
-    if output.suffix.lower() == ".npy":
-        np.save(output, found.rotation)
+    if _holds_the_rotation(output):
+        with output.open("wb") as file:  # np.save would add .npy to a name that ends in .NPY
+            np.save(file, found.rotation)
     else:
         write_vectors(output, words, found.source @ found.rotation.T + found.shift)
 

@@ -29,7 +29,7 @@ def study() -> None:
     \b
     Examples:
       dcfw study status results.db
-      dcfw study export results.db qaplib -o qaplib.csv
+      dcfw study export results.db qap -o qap.csv
     """
 
 
@@ -85,7 +85,7 @@ def export(
 
     \b
     Example:
-      dcfw study export results.db qaplib -o qaplib.csv
+      dcfw study export results.db qap -o qap.csv
     """
     from dcfw.experiments.store import Store
 

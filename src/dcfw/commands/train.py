@@ -42,7 +42,8 @@ def train(
 ) -> None:
     """Train a network whose weights stay in an l_inf ball, and show loss and accuracy for each epoch.
 
-    A run that was interrupted goes on from its checkpoint and ends with the same weights.
+    A run that was interrupted goes on from its checkpoint and ends with the same weights.  One that has all
+    its epochs, or more, is shown as it is.
 
     \b
     Examples:
@@ -63,12 +64,17 @@ def train(
         dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
         images=images, precision=precision,
     )  # fmt: skip
+    moved = False
     with Bar(f"{method} on {dataset}") as bar:
 
         def progress(done: int, total: int, latest: Mapping[str, float]) -> None:
+            nonlocal moved
+            moved = True
             bar(done, total, f"test accuracy {latest['test_accuracy']:.3f}" if latest else "")
 
         trained = run(settings, checkpoint=checkpoint, progress=progress)
+    if not moved:
+        typer.echo(_nothing_left(checkpoint, len(trained.curves["seconds"]), epochs), err=True)
     if as_json:
         typer.echo(json.dumps(_plain(trained), indent=2))
         return
@@ -83,6 +89,12 @@ def train(
             f"  {inner if inner == inner else '-':>11.4}  {share:>8}"
             f"  {curves['seconds'][k]:7.1f}"
         )
+
+
+def _nothing_left(checkpoint: Path | None, found: int, asked: int) -> str:
+    """Return what to say of a checkpoint that has all the epochs that were asked for."""
+    plural = "" if found == 1 else "s"
+    return f"{checkpoint} already has {found} epoch{plural}, --epochs is {asked}: nothing was trained"
 
 
 def _plain(trained: Any) -> dict[str, Any]:

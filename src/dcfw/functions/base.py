@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, inner, like, to_numpy
+from dcfw._arrays import Array, inner, is_numpy, like, to_numpy
 from dcfw.sets.atoms import Atom
 
 
@@ -124,9 +124,11 @@ class Function:
 
     def template(self) -> Array | None:
         """Return an array of the backend that this function's data live on, if it has data."""
-        data = getattr(self, "A", None)
-        array = hasattr(data, "dtype") and not (hasattr(data, "nnz") or hasattr(data, "matvec"))
-        return data if array else None
+        data: Any = getattr(self, "A", None)
+        if hasattr(data, "nnz"):  # a sparse matrix: its entries
+            data = getattr(data, "data", None)
+            return data if is_numpy(data) and data.dtype.kind == "f" else None
+        return data if hasattr(data, "dtype") and not hasattr(data, "matvec") else None
 
     def __add__(self, other: Any) -> Function:
         other = as_function(other, "the right side of +")
@@ -192,10 +194,17 @@ class Zero(Function):
 def gradient(function: Function, x: Array) -> Array:
     """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
     grad = function.grad(x)
+    same_shape(grad, x, "grad", function)
+    return grad
+
+
+def same_shape(grad: Any, x: Array, oracle: str, function: Function) -> None:
+    """Refuse what a function's ``oracle`` has returned if its shape is not that of x."""
     if getattr(grad, "shape", None) != x.shape:
         got = f"an array of shape {tuple(grad.shape)}" if hasattr(grad, "shape") else type(grad).__name__
-        raise ValueError(f"grad of {function!r} must return an array of shape {tuple(x.shape)}, got {got}")
-    return grad
+        raise ValueError(
+            f"{oracle} of {function!r} must return an array of shape {tuple(x.shape)}, got {got}"
+        )
 
 
 class Sum(Function):

@@ -34,6 +34,10 @@ from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.functions.base import Function, Linearisation
 
+HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
+"""The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
+run would be among those that it is measured on."""
+
 
 class FiniteSum(Function):
     """The mean 1/m sum_i F_i of m functions, with minibatch gradients.
@@ -193,7 +197,7 @@ class FiniteSum(Function):
         if batch is None:
             return self.linearise(x)
         batch = self._indices(batch)
-        value = self.value(x) if self._batch_value is None else float(self._batch_value(x, batch))
+        value = self.value(x) if self._batch_value is None else _number(self._batch_value(x, batch))
         return Linearisation(value, self._batch_grad(x, batch), True)
 
     def _indices(self, batch: Any) -> np.ndarray:
@@ -227,8 +231,8 @@ class Stream(Function):
     convex : bool, optional
         Whether the expectation is convex, if known.
     holdout : int
-        ``value`` and ``grad`` are means over that many samples, drawn once from a generator seeded with 0:
-        what a run reports is measured on data that it has not seen.
+        ``value`` and ``grad`` are means over that many samples, drawn once from a generator with a seed of
+        its own: what a run reports is measured on data that it has not seen, whatever its ``rng`` is.
 
     Examples
     --------
@@ -270,7 +274,7 @@ class Stream(Function):
     @cached_property
     def holdout(self) -> Any:
         """The batch behind ``value`` and ``grad``."""
-        return self.draw(np.random.default_rng(0), self._size)
+        return self.draw(np.random.default_rng(HOLDOUT), self._size)
 
     @property
     def lipschitz(self) -> float | None:
@@ -284,10 +288,18 @@ class Stream(Function):
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         """Return mean value and mean gradient over the batch."""
-        return Linearisation(float(self._batch_value(x, batch)), self.batch_grad(x, batch), True)
+        return Linearisation(_number(self._batch_value(x, batch)), self.batch_grad(x, batch), True)
 
     def __repr__(self) -> str:
         return "Stream()"
+
+
+def _number(value: Any) -> Any:
+    """Return a batch's value as a float, or as it is where that cannot be: a run tells whose fault it is."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def _constant(value: Any, name: str) -> float | None:

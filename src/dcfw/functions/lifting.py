@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, is_numpy, namespace
-from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function
+from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, same_shape
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite
 from dcfw.sets.epigraph import Epigraph
@@ -76,7 +76,10 @@ class LiftedSample(Lifted):
         return self.batch_linearise(x, batch).slope
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
-        return self._lifted(self.source.batch_linearise(self.domain.point(x), batch))
+        point = self.domain.point(x)
+        answer = self.source.batch_linearise(point, batch)
+        same_shape(answer.slope, point, "batch_grad", self.source)
+        return self._lifted(answer)
 
 
 class Height(Function):

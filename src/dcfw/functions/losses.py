@@ -11,6 +11,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
 from dcfw.functions.base import Function
+from dcfw.functions.quadratic import reshaped
 
 
 class LogSumExp(Function):
@@ -43,7 +44,9 @@ class LogSumExp(Function):
         return None if self.b is None else math.prod(self.b.shape)
 
     def _scores(self, x: Array) -> Array:
-        scores = x if self.A is None else self.A @ x
+        if self.A is None:
+            return x if self.b is None else x + reshaped(self.b, x.shape)
+        scores = self.A @ reshaped(x, (-1,))
         return scores if self.b is None else scores + self.b
 
     def value(self, x: Array) -> float:
@@ -57,7 +60,7 @@ class LogSumExp(Function):
         z = self._scores(x) / self.temperature
         weights = xp.exp(z - xp.max(z))
         weights = weights / xp.sum(weights)
-        return weights if self.A is None else self.A.T @ weights
+        return weights if self.A is None else reshaped(self.A.T @ weights, x.shape)
 
     @cached_property
     def _lipschitz(self) -> float:
@@ -88,7 +91,10 @@ class LogisticLoss(Function):
 
     def __init__(self, A: Any, y: Any) -> None:
         self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
-        self.A = _validate.sparse(A, "A") if self._sparse else _validate.array(A, "A", ndim=2)
+        if self._sparse:
+            self.A = _validate.sparse(A, "A", double=True)
+        else:
+            self.A = _validate.array(A, "A", ndim=2)
         self.m = int(self.A.shape[0])
         self.y = _validate.companion(y, "y", self.m, self.A)
         labels = to_numpy(self.y)
@@ -99,19 +105,22 @@ class LogisticLoss(Function):
     def size(self) -> int:
         return int(self.A.shape[1])
 
+    def _margin(self, x: Array) -> Array:
+        return self.y * (self.A @ reshaped(x, (-1,)))
+
     def value(self, x: Array) -> float:
         xp = namespace(x)
-        margin = self.y * (self.A @ x)
+        margin = self._margin(x)
         # log(1 + e^-m) = max(-m, 0) + log(1 + e^-|m|) does not overflow.
         loss = xp.log1p(xp.exp(-xp.abs(margin))) + xp.where(margin < 0, -margin, 0.0 * margin)
         return float(xp.mean(loss))
 
     def grad(self, x: Array) -> Array:
         xp = namespace(x)
-        margin = self.y * (self.A @ x)
+        margin = self._margin(x)
         small = xp.exp(-xp.abs(margin))
         sigma = xp.where(margin >= 0, small, 1.0 + 0.0 * small) / (1.0 + small)
-        return self.A.T @ (-(self.y * sigma) / self.m)
+        return reshaped(self.A.T @ (-(self.y * sigma) / self.m), x.shape)
 
     @cached_property
     def _lipschitz(self) -> float:

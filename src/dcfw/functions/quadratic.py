@@ -57,7 +57,7 @@ class Quadratic(Function):
         self._sparse = _is_sparse(A)
         self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
         if self._sparse:
-            A = _validate.sparse(A, "A")
+            A = _validate.sparse(A, "A", double=True)
         elif not self._operator:
             A = _validate.array(A, "A", ndim=2)
         if A.shape[0] != A.shape[1]:
@@ -80,15 +80,15 @@ class Quadratic(Function):
             self.convex = _validate.flag(convex, "convex")
 
     def _product(self, x: Array) -> Array:
-        flat = _reshaped(x, (-1,))
+        flat = reshaped(x, (-1,))
         if self._operator:
             product = 0.5 * (self.A.matvec(flat) + self.A.rmatvec(flat))
         else:
             product = self.A @ flat
-        return _reshaped(product, x.shape)
+        return reshaped(product, x.shape)
 
     def _linear(self, x: Array) -> Array:
-        return _reshaped(self.b, x.shape)
+        return reshaped(self.b, x.shape)
 
     @property
     def size(self) -> int:
@@ -110,7 +110,7 @@ class Quadratic(Function):
             ):  # rows of A, which is symmetric; a full product has no copy to make
                 product = values @ self.A[indices]
                 return (product if self.b is None else product + self.b).reshape(atom.shape)
-        if not isinstance(atom, OneHot) or self._operator:
+        if not isinstance(atom, OneHot) or self._operator or _coarser(self.A, atom):
             return self.grad(atom.dense())
         if self._sparse:
             low, high = self.A.indptr[atom.index], self.A.indptr[atom.index + 1]
@@ -121,7 +121,7 @@ class Quadratic(Function):
             column = atom.value * self.A[atom.index]
             if self.b is not None:
                 column += self.b
-        return _reshaped(column, atom.shape)
+        return reshaped(column, atom.shape)
 
     def value_from_grad(self, x: Array, grad: Array) -> float:
         twice = inner(grad, x) if self.b is None else inner(grad + self._linear(x), x)
@@ -143,15 +143,12 @@ class Quadratic(Function):
             # A zero eigenvalue comes out at rounding level, of either sign; it is no nonconvexity.
             rounding = 4.0 * self.n * eps_of(values) * float(abs(values).max())
             return (0.0 if abs(values[0]) <= rounding else float(values[0])), float(values[-1])
-        from scipy.sparse.linalg import LinearOperator, eigsh
+        from dcfw.functions import spectrum
 
-        matrix = LinearOperator((self.n, self.n), matvec=lambda v: to_numpy(self._product(v.ravel())))
-        start = np.random.default_rng(0).standard_normal(self.n)
-        low = float(eigsh(matrix, k=1, which="SA", v0=start, tol=1e-8, return_eigenvectors=False)[0])
-        high = float(eigsh(matrix, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0])
-        # Ritz values lie inside the spectrum; widen by the accuracy asked for.
-        slack = 1e-7 * max(abs(low), abs(high))
-        return low - slack, high + slack
+        if self._operator or self._sparse:
+            return spectrum.extremes(lambda v: to_numpy(self._product(v)), self.n)
+        matrix = self._dense()
+        return spectrum.extremes(lambda v: matrix @ v, self.n)
 
     @property
     def lipschitz(self) -> float:
@@ -186,7 +183,7 @@ class LeastSquares(Function):
     def __init__(self, A: Any, b: Any) -> None:
         self._sparse = _is_sparse(A)
         if self._sparse:
-            A = _validate.sparse(A, "A", "csc")
+            A = _validate.sparse(A, "A", "csc", double=True)
         self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
         if not (self._sparse or self._operator):
             A = _validate.array(A, "A", ndim=2)
@@ -200,7 +197,7 @@ class LeastSquares(Function):
         return self.n
 
     def _forward(self, x: Array) -> Array:
-        x = _reshaped(x, (-1,))
+        x = reshaped(x, (-1,))
         return self.A.matvec(x) if self._operator else self.A @ x
 
     def _backward(self, r: Array) -> Array:
@@ -215,10 +212,10 @@ class LeastSquares(Function):
         return 0.5 * norm2(self._forward(x) - self.b)
 
     def grad(self, x: Array) -> Array:
-        return _reshaped(self._backward(self._forward(x) - self.b), x.shape)
+        return reshaped(self._backward(self._forward(x) - self.b), x.shape)
 
     def grad_at(self, atom: Atom) -> Array:
-        if not isinstance(atom, OneHot) or self._operator:
+        if not isinstance(atom, OneHot) or self._operator or _coarser(self.A, atom):
             return self.grad(atom.dense())
         column = self._columns.get(atom.index)
         if column is None:
@@ -229,10 +226,10 @@ class LeastSquares(Function):
             self._columns[atom.index] = column
             if len(self._columns) * column.nbytes > CACHE_BYTES:
                 self._columns.popitem(last=False)
-        return _reshaped(atom.value * column + self._slope0, atom.shape)
+        return reshaped(atom.value * column + self._slope0, atom.shape)
 
     def value_from_grad(self, x: Array, grad: Array) -> float:
-        return 0.5 * (inner(grad + _reshaped(self._slope0, x.shape), x) + norm2(self.b))
+        return 0.5 * (inner(grad + reshaped(self._slope0, x.shape), x) + norm2(self.b))
 
     def hessian(self, x: Array) -> np.ndarray:
         if self._operator:
@@ -302,10 +299,17 @@ class SquaredNorm(Function):
         return f"SquaredNorm({self.scale:g})"
 
 
-def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:
-    if len(x.shape) == len(shape):  # the usual case: x is a vector, as the data are
+def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
+    """Return x in ``shape``, (-1,) for a vector."""
+    if x.shape == shape or (shape == (-1,) and len(x.shape) == 1):  # the usual case: x is a vector
         return x
     return x.reshape(shape) if is_numpy(x) else namespace(x).reshape(x, tuple(shape))
+
+
+def _coarser(A: Any, atom: OneHot) -> bool:
+    """Tell whether A has fewer digits than the atom, which happens in a sum of functions: products with a
+    point would be in the atom's precision, and a column of A must not be in less."""
+    return is_numpy(A) and A.dtype.itemsize < np.dtype(atom.dtype).itemsize
 
 
 def _is_sparse(A: Any) -> bool:

@@ -17,7 +17,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Linearisation
 from dcfw.functions.finite_sum import FiniteSum
-from dcfw.functions.quadratic import LeastSquares
+from dcfw.functions.quadratic import LeastSquares, reshaped
 
 Adjoint = Callable[[Array], Array]
 
@@ -75,13 +75,16 @@ class Linear(Scored):
 
     def __init__(self, A: Any, y: Any, name: str) -> None:
         self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
-        self.A = _validate.sparse(A, "A") if self._sparse else _validate.array(A, "A", ndim=2)
+        if self._sparse:
+            self.A = _validate.sparse(A, "A", double=True)
+        else:
+            self.A = _validate.array(A, "A", ndim=2)
         m = _validate.integer(int(self.A.shape[0]), "the number of rows of A", low=1)
         super().__init__(m, _validate.companion(y, name, m, self.A))
 
     def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
         rows = self.A if batch is None else self.A[batch]
-        return rows @ x, lambda slopes: rows.T @ slopes
+        return rows @ reshaped(x, (-1,)), lambda slopes: reshaped(rows.T @ slopes, x.shape)
 
     @property
     def size(self) -> int:

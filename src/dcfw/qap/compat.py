@@ -108,7 +108,7 @@ def quadratic_assignment(
         _check_faq_options(given)
     A, B = _matrix(A, "A"), _matrix(B, "B")
     pairs = _matching(seeds, A, B, "partial_match", "seeds")
-    if pairs.shape[0] == A.shape[0]:
+    if pairs.shape[0] == A.shape[0] and (name not in OWN_METHODS or len(pairs) == 0):
         p = np.empty(len(pairs), dtype=np.int64)
         p[pairs[:, 0]] = pairs[:, 1]
         fun = evaluate(A, B, p, given.get("C")) if len(p) else 0
@@ -276,16 +276,16 @@ def _own(
     n = A.shape[0]
     if maximize and options.get("restarts") != "auto":  # graphs are to be matched: see BALANCED
         options.setdefault("split", BALANCED)
-    if P0 is not None:
+    free = n - len(pairs)
+    if P0 is not None and free > 0:
         # SciPy is content with sums of 1 to three digits.
-        free = n - len(pairs)
         options.setdefault("init", Birkhoff(free).project(_start(P0, free, rng)))
     if tol is not None:
         options.setdefault("rtol", min(tol, 1.0))
     order = np.arange(n)
     if shuffle_input:
-        free = np.setdiff1d(order, pairs[:, 1])
-        order[free] = rng.permutation(free)
+        places = np.setdiff1d(order, pairs[:, 1])
+        order[places] = rng.permutation(places)
         place = np.argsort(order)
         pairs = np.column_stack([pairs[:, 0], place[pairs[:, 1]]])
         B = B[order][:, order]

@@ -16,6 +16,9 @@ That is so where good permutations are many and unlike each other.  Where one is
 from the barycentre finds it nearly always.  So after the first quick start come two *careful* ones, DC-FW
 with the balanced and with the spectral split, each for a tenth of the time at most (``python -m bench
 graphs``).
+
+With ``n_jobs`` several workers do so side by side, the first of them as said, the others with quick starts
+and improvements only.
 """
 
 from __future__ import annotations
@@ -24,29 +27,39 @@ import copy
 import dataclasses
 import functools
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcfw.result import Result, Status
+from dcfw.result import ENDING, Result
 
 if TYPE_CHECKING:
     from dcfw.qap.task import Task
 
 SHARE_OF_STARTS = 0.25
 KICK = (0.05, 0.3)
-QUICK = {"method": "fw", "rtol": 1e-2, "max_lmo": 100}
+QUICK: dict[str, Any] = {"method": "fw", "rtol": 1e-2, "max_lmo": 100}
 QUICK_NOISE = 0.1
+FAR = 10**9  # between the numbers of the starts of two workers
 CAREFUL = ("balanced", "spectral")
 SHARE_OF_CAREFUL = 0.1
 """The share of all the time that a careful start may take."""
+LONGEST: dict[str | None, float] = {"2opt": 1.0, "tabu": 60.0}
+"""Seconds that improvements go on for at a time, which is what Ctrl-C may lose.
+
+Kicks lose nothing by a pause, tabu search forgets its bans.
+"""
 
 
-def fill(task: Task, seeds: Any, deadline: float) -> list[Result]:
-    """Return the results of all starts made until the deadline; the best carries the improvements too."""
+def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[Result]:
+    """Yield the results of all starts made until the deadline; the best one is improved on the way.
+
+    ``count`` is the number of the first start: number 0 is the one that is not random, and it alone is
+    followed by careful ones.
+    """
     starter = quick(task) if task.automatic else task
-    waiting = [careful(task, split) for split in CAREFUL] if task.automatic else []
-    results: list[Result] = []
+    waiting = [careful(task, split) for split in CAREFUL] if task.automatic and count == 0 else []
     begun = time.perf_counter()
     spent = 0.0
     best: Result | None = None
@@ -60,22 +73,21 @@ def fill(task: Task, seeds: Any, deadline: float) -> list[Result]:
                 until = min(deadline, now + SHARE_OF_CAREFUL * (deadline - begun))
                 result = waiting.pop(0).run(0, rng, until)
             else:
-                result = starter.run(len(results), rng, deadline)
-            results.append(result)
+                result = starter.run(count, rng, deadline)
+            count += 1
             spent += time.perf_counter() - now
             if best is None or result.fun < best.fun:
                 best = result
-            if result.status in (Status.INTERRUPTED, Status.CALLBACK):
-                break
+            yield result
         else:
-            _improve(task, best, rng, min(deadline - now, 0.1 * (deadline - begun)))
-    return results
+            _improve(task, best, rng, min(deadline - now, 0.1 * (deadline - begun), LONGEST[task.polish]))
 
 
 def quick(task: Task) -> Task:
     """Return the task with the settings for many short starts."""
     starter = copy.copy(task)
-    starter.__dict__.update(QUICK, _model=None)
+    budget = QUICK["max_lmo"] if task.max_lmo is None else min(QUICK["max_lmo"], task.max_lmo)
+    starter.__dict__.update(QUICK | {"max_lmo": budget}, _model=None)
     starter.protocol = dataclasses.replace(task.protocol, noise=QUICK_NOISE)
     return starter
 
@@ -103,6 +115,42 @@ def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float)
         )
     if value <= best.fun:
         best.permutation, best.fun = p, value
+
+
+def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> Iterator[Result]:
+    """Yield the results of several workers that fill the time, each with improvements of its own best."""
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    task.model()
+    end = time.time() + deadline - time.perf_counter()
+    found: list[Result] = []  # filled by threads, so that Ctrl-C does not lose what is finished
+    ended: list[bool] = []
+    workers = effective_n_jobs(n_jobs)
+    jobs = (
+        delayed(_worker)(task, seeds, end, k, found, ended) for k, seeds in enumerate(seeds.spawn(workers))
+    )
+    try:
+        answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    except KeyboardInterrupt:
+        ended.append(True)
+        yield from found.copy()
+        raise
+    for answer in answers:
+        yield from answer
+
+
+def _worker(
+    task: Task, seeds: Any, end: float, k: int, found: list[Result], ended: list[bool]
+) -> list[Result]:
+    """Return the results of one worker, which knows the deadline as a time of day."""
+    own = []
+    for result in fill(task, seeds, time.perf_counter() + end - time.time(), k * FAR):
+        own.append(result)
+        found.append(result)
+        if ended or result.status in ENDING:
+            ended.append(True)
+            break
+    return own
 
 
 @functools.cache

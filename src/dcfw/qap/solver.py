@@ -9,7 +9,7 @@ counts are there too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from dcfw.qap.objective import (
 )
 from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.task import OWN, PROTOCOLS, Task
-from dcfw.result import Result, Status
+from dcfw.result import ENDING, Result, Status, mark_ended
 
 METHODS = ("dcfw", "boosted", "fw", "cgs")
 INNERS = ("auto", "fw", "blended")
@@ -89,7 +89,8 @@ def solve(
         ``perturbed`` tells), a random doubly stochastic matrix, or a doubly stochastic matrix of yours.
     restarts : int or "auto"
         How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` with quick and
-        careful starts and with improvements of the best permutation; :mod:`dcfw.qap.portfolio` says how.
+        careful starts and with improvements of the best permutation; :mod:`dcfw.qap.portfolio` says how
+        (quick ones end at a gap of 1e-2 or after 100 assignment problems, whatever else is asked for).
     polish : {None, "2opt", "tabu"}
         What improves each rounded permutation: swaps until none helps, or a short robust tabu search.
     maximize : bool
@@ -101,10 +102,10 @@ def solve(
     maxiter, max_lmo, time_limit
         Budgets per run (outer steps, assignment problems) and in all (seconds; compiling, which happens
         at the first use of a function on a machine, is not counted).  The best permutation so far is always
-        returned.
+        returned, after Ctrl-C too, and the status tells.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A given
-        number of restarts has the same result for every ``n_jobs``.
+        number of restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.
     rng : None, int or numpy.random.Generator
         The randomness of starts and of tabu search.
     callback : callable, optional
@@ -174,7 +175,7 @@ def solve(
         now = time.perf_counter()
         _load(task, restarts)
         time_limit += time.perf_counter() - now
-    results = _run_all(task, restarts, n_jobs, _seeds(rng), started, time_limit)
+    results, ended = _run_all(task, restarts, n_jobs, _seeds(rng), started, time_limit)
     at = min(range(len(results)), key=lambda k: results[k].fun)
     best = results[at]
     values = [task.sign * r.fun + task.offset for r in results]
@@ -184,6 +185,8 @@ def solve(
     best.x = best.relaxed = task.complete_matrix(best.x)
     best.sizes = sizes
     best.total_time = time.perf_counter() - started
+    if ended is not None:
+        mark_ended(best, ended)
     return best
 
 
@@ -294,43 +297,67 @@ def _load(task: Task, restarts: int | str) -> None:
 
 def _run_all(
     task: Task, restarts: int | str, n_jobs: int | None, seeds: Any, started: float, time_limit: float | None
-) -> list[Result]:
-    """Return the results of all starts, each with its own seed whatever the number of workers."""
+) -> tuple[list[Result], Status | None]:
+    """Return the results of the starts, and what ended them before their time, if anything did."""
     deadline = None if time_limit is None else started + time_limit
     if restarts == "auto":
         assert deadline is not None
-        from dcfw.qap.portfolio import fill
+        from dcfw.qap.portfolio import fill, fill_side_by_side
 
-        return fill(task, seeds, deadline)
-    streams = seeds.spawn(restarts)
+        alone = n_jobs in (None, 1) or task.n < 3
+        starts = (
+            fill(task, seeds, deadline) if alone else fill_side_by_side(task, seeds, deadline, n_jobs or 1)
+        )
+    elif n_jobs in (None, 1) or restarts == 1:
+        starts = _one_by_one(task, seeds.spawn(restarts), deadline)
+    else:
+        starts = _side_by_side(task, seeds.spawn(restarts), deadline, n_jobs)
     results: list[Result] = []
-    if n_jobs in (None, 1) or restarts == 1:
-        for index, stream in enumerate(streams):
-            if results and deadline is not None and time.perf_counter() >= deadline:
-                break
-            results.append(task.run(index, np.random.default_rng(stream), deadline))
-            if results[-1].status in (Status.INTERRUPTED, Status.CALLBACK):
-                break
-        return results
+    try:
+        for result in starts:
+            results.append(result)
+            if result.status in ENDING:
+                return results, result.status
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        return results, Status.INTERRUPTED
+    return results, None
+
+
+def _one_by_one(task: Task, streams: list[Any], deadline: float | None) -> Iterator[Result]:
+    for index, stream in enumerate(streams):
+        if index > 0 and deadline is not None and time.perf_counter() >= deadline:
+            return
+        yield task.run(index, np.random.default_rng(stream), deadline)
+
+
+def _side_by_side(
+    task: Task, streams: list[Any], deadline: float | None, n_jobs: int | None
+) -> Iterator[Result]:
+    """Yield the results in the order of the starts, each with its own seed whatever the number of workers."""
     from joblib import Parallel, delayed
 
     # The kernels release the interpreter lock, so threads do; processes would first have to be started.
     task.model()
     end = None if deadline is None else time.time() + deadline - time.perf_counter()
-    jobs = (delayed(_run_one)(task, index, stream, end) for index, stream in enumerate(streams))
-    answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
-    for answer in answers:  # in order, as if one had followed the other
-        if answer is not None:
-            results.append(answer)
-            if answer.status in (Status.INTERRUPTED, Status.CALLBACK):
-                break
-    return results
+    found: dict[int, Result] = {}  # filled by threads, so that Ctrl-C does not lose what is finished
+    jobs = (delayed(_run_one)(task, index, stream, end, found) for index, stream in enumerate(streams))
+    try:
+        answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    except KeyboardInterrupt:
+        yield from (result for _, result in sorted(found.copy().items()))
+        raise
+    yield from (answer for answer in answers if answer is not None)
 
 
-def _run_one(task: Task, index: int, stream: Any, end: float | None) -> Result | None:
+def _run_one(
+    task: Task, index: int, stream: Any, end: float | None, found: dict[int, Result]
+) -> Result | None:
     """Run one start in a worker, unless the time (of day: workers may be other processes) is over."""
     left = None if end is None else end - time.time()
     if left is not None and left <= 0.0 and index > 0:
         return None
     deadline = None if left is None else time.perf_counter() + left
-    return task.run(index, np.random.default_rng(stream), deadline)
+    found[index] = result = task.run(index, np.random.default_rng(stream), deadline)
+    return result

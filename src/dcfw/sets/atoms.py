@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dcfw._arrays import Array, inner, norm2, to_numpy
+from dcfw._arrays import Array, inner, like, namespace, norm, norm2, to_numpy
 
 
 class Atom(Protocol):
@@ -269,3 +269,38 @@ class RankOne:
         # u v^T = (-u)(-v)^T: of the two, the key takes the one whose largest entry of u is positive.
         sign = math.copysign(1.0, float(self.u[np.abs(self.u).argmax()]))
         return ((sign * self.u + 0.0).tobytes(), (sign * self.v + 0.0).tobytes(), self.scale)
+
+
+def recast(atom: Atom, x: Array) -> Atom:
+    """Return the atom in the precision of ``x``.
+
+    Numbers that are kept in double precision (a radius) and unit vectors lose nothing; an array that was
+    rounded stays so, and may be outside of its set by the rounding of its old precision.
+    """
+    if isinstance(atom, OneHot):
+        return OneHot(atom.index, atom.value, atom.shape, x.dtype)
+    if isinstance(atom, Entries):
+        return Entries(atom.indices, atom.values.astype(x.dtype), atom.shape)
+    if isinstance(atom, Signs):
+        return Signs(atom.signs, atom.radius, x.dtype)
+    if isinstance(atom, Permutation):
+        return Permutation(atom.columns, atom.rows, x.dtype)
+    if isinstance(atom, RankOne):
+        u = _unit(atom.u, x)
+        return RankOne(u, u if atom.v is atom.u else _unit(atom.v, x), atom.scale)
+    return Dense(like(to_numpy(atom.dense()), x))
+
+
+def _unit(u: np.ndarray, x: Array) -> np.ndarray:
+    """Return a vector of length one in the precision of ``x``."""
+    u = u.astype(x.dtype)
+    return np.asarray(u / norm(u))
+
+
+def copy_of(array: Array) -> Array:
+    """Return a copy of an array of any backend; what is no array is left as it is."""
+    if isinstance(array, np.ndarray):
+        return array.copy(order="K")
+    if hasattr(array, "__array_namespace__") or hasattr(array, "detach"):
+        return namespace(array).asarray(array, copy=True)
+    return array

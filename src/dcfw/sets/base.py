@@ -17,6 +17,7 @@ Only the linear oracle runs in the caller's array library.  ``violation``, ``pro
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
-from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.atoms import Atom, Dense, copy_of, recast
 
 
 @runtime_checkable
@@ -75,10 +76,13 @@ class Oracle:
         self.domain: FeasibleSet = _validate.domain(domain)
         # A set of ours whose lmo is the checked wrapper around _vertex: inside a solve G has been checked.
         checked = isinstance(domain, Set) and type(domain).lmo is Set.lmo
-        self._vertex = domain._vertex if checked else domain.lmo  # type: ignore[attr-defined]
+        self._vertex = domain._answer if checked else domain.lmo  # type: ignore[attr-defined]
+        # A user's set may write each answer into the same array; those of ours are new.
+        self._new = checked and str(domain._vertex.__module__).startswith("dcfw.")  # type: ignore[attr-defined]
 
     def __call__(self, G: Array) -> Atom:
-        return Dense(self._vertex(G))
+        s = self._vertex(G)
+        return Dense(s if self._new else copy_of(s))
 
     def get_state(self) -> Any:
         """Return what is kept between calls, as numbers and arrays that no later call changes."""
@@ -121,10 +125,11 @@ class Set:
 
         Ties are broken towards some vertex; G = 0 gives one too.
         """
-        G = _validate.array(G, "G", shape=self.shape)
-        if is_numpy(G) and G.dtype.itemsize > 8:  # LAPACK and HiGHS have no extended precision
-            return like(self._vertex(G.astype(np.float64)), G)
-        return self._vertex(G)
+        return self._answer(_validate.array(G, "G", shape=self.shape))
+
+    def _answer(self, G: Array) -> Array:
+        """Return ``_vertex(G)``, found in double precision where ``G`` has more."""
+        return like(self._vertex(G.astype(np.float64)), G) if is_extended(G) else self._vertex(G)
 
     def _vertex(self, G: Array) -> Array:
         """Answer ``lmo`` for a floating-point ``G`` that is known to be of the right shape."""
@@ -194,7 +199,7 @@ class Set:
 
     def _centre(self) -> np.ndarray:
         """Return ``start()`` as a new NumPy array, by default the vertex in direction of all ones."""
-        return np.asarray(self.lmo(np.ones(self.shape)))
+        return np.array(self.lmo(np.ones(self.shape)))
 
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a random feasible point: a random convex combination of random vertices."""
@@ -223,6 +228,21 @@ class Set:
         """Return what the repr shows after the shape, such as ``, radius=2.0``."""
         radius = getattr(self, "radius", 1.0)
         return "" if radius == 1.0 else f", radius={radius:g}"
+
+
+def is_extended(G: Array) -> bool:
+    """Tell whether ``G`` has a precision that LAPACK, HiGHS and Numba do not know."""
+    return is_numpy(G) and G.dtype.itemsize > 8
+
+
+def in_double(answer: Any) -> Any:
+    """Have an oracle's ``__call__`` find its answer in double precision where the gradient has more."""
+
+    @functools.wraps(answer)
+    def call(self: Oracle, G: Array) -> Atom:
+        return recast(answer(self, G.astype(np.float64)), G) if is_extended(G) else answer(self, G)
+
+    return call
 
 
 def excess(amount: float) -> float:

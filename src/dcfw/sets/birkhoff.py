@@ -26,7 +26,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
-from dcfw.sets.base import Oracle, Set, apply, excess, first_hit
+from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double
 
 
 class Birkhoff(Set):
@@ -134,6 +134,7 @@ class BirkhoffOracle(Oracle):
         self._rows = np.arange(domain.n)
         self._assign = assignment_solver(domain.n)
 
+    @in_double
     def __call__(self, G: Array) -> Atom:
         columns = self._assign(to_numpy(G))
         if isinstance(G, np.ndarray):

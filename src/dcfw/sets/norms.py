@@ -426,7 +426,8 @@ def reach_l1(x: np.ndarray, d: np.ndarray, radius: float) -> float:
     """Return the largest step with ||x + step d||_1 <= radius.
 
     The norm along the line is convex and piecewise linear: its slope grows by 2 |d_i| where entry i changes
-    its sign.  The answer lies on the first piece that leaves the ball.
+    its sign.  The answer lies on the first piece that leaves the ball.  Along a facet the slope is rounding,
+    as is what x lacks to the radius; there the norm may grow by half of what ``contains`` takes for rounding.
     """
     x, d = x.ravel(), d.ravel()
     if not d.any():
@@ -440,11 +441,13 @@ def reach_l1(x: np.ndarray, d: np.ndarray, radius: float) -> float:
     at = at[np.isfinite(at)]
     slopes = slope + np.concatenate(([0.0], 2.0 * np.cumsum(np.abs(d[turning])[order])))[: len(at)]
     values = np.abs(x).sum() + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
-    outside = np.flatnonzero(values[1:] > radius)
-    k = int(outside[0]) if len(outside) else len(at) - 1
+    rounding = 4.0 * float(np.finfo(np.float64).eps) * math.sqrt(x.size)
+    k = int(np.append(values[1:] > radius * (1.0 + rounding), True).argmax())
     if slopes[k] <= 0.0:  # rounding at a corner
         return float(at[k])
-    return float(at[k] + max(radius - float(values[k]), 0.0) / slopes[k])
+    flat = slopes[k] <= rounding * max(radius, float(np.abs(d).sum()))
+    edge = radius * (1.0 + rounding) if flat else radius
+    return float(at[k] + max(edge - float(values[k]), 0.0) / slopes[k])
 
 
 def project_l1(x: np.ndarray, radius: float) -> np.ndarray:

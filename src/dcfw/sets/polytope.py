@@ -28,7 +28,8 @@ class Polytope(Set):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
     It must be bounded and not empty; both are checked at construction, by one to three linear
-    programmes.  The oracle is exact to the tolerance of HiGHS, 1e-10.
+    programmes.  The oracle is exact to the tolerance of HiGHS, 1e-10 of the gradient's largest entry, where
+    what the equations make constant on the set does not count.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class Polytope(Set):
         self._check_compact()
 
     def _vertex(self, G: Array) -> Array:
-        c = np.asarray(to_numpy(G), dtype=np.float64)
+        c = self._varying(np.asarray(to_numpy(G), dtype=np.float64))
         largest = float(np.abs(c).max())
         # Scaled, because HiGHS takes reduced costs below its tolerance for zero; and never zero, because
         # then any feasible point would do, not only a vertex.
@@ -102,17 +103,37 @@ class Polytope(Set):
         return excess(max(worst))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        fixed = self._equations
+        G = np.where(self.lower < self.upper, G, 0.0)
+        fixed = self._basis
         return G if fixed is None else np.asarray(G - fixed.T @ (fixed @ G))
 
+    def _varying(self, c: np.ndarray) -> np.ndarray:
+        """Return c up to a function that is constant on the set, the smallest or nearly so.
+
+        Scaled together with a large constant part, the rest would be below the tolerance of HiGHS.
+        """
+        A = self._equations
+        if not hasattr(A, "tocsr"):
+            return self._directions(c)
+        from scipy.sparse.linalg import lsqr
+
+        # Sparse equations may be too many for a basis, and any combination of them may go.
+        c = np.where(self.lower < self.upper, c, 0.0)
+        return np.asarray(c - A.T @ lsqr(A.T, c, atol=1e-12, btol=1e-12)[0])
+
     @functools.cached_property
-    def _equations(self) -> np.ndarray | None:
-        """An orthonormal basis of what the equations fix (of variables whose bounds coincide, too)."""
-        rows = np.eye(self.shape[0])[self.lower == self.upper]
-        if self.A_eq is not None:
-            A = self.A_eq.toarray() if hasattr(self.A_eq, "toarray") else self.A_eq
-            rows = np.vstack([rows, A / self._eq_norms[:, None]])
-        return _row_space(rows) if len(rows) else None
+    def _basis(self) -> np.ndarray | None:
+        """An orthonormal basis of what the equations fix in the variables that bounds do not fix."""
+        A = self._equations
+        return None if A is None else _row_space(A.toarray() if hasattr(A, "toarray") else A)
+
+    @functools.cached_property
+    def _equations(self) -> Any:
+        """The matrix of the equations (or None) with rows of norm 1, zero where bounds fix a variable."""
+        if self.A_eq is None:
+            return None
+        weights = (self.lower < self.upper) / self._eq_norms[:, None]
+        return self.A_eq.multiply(weights).tocsr() if hasattr(self.A_eq, "tocsr") else self.A_eq * weights
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         steps = [first_hit(self.upper - x, d), first_hit(x - self.lower, -d)]

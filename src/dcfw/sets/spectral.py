@@ -19,7 +19,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, namespace
 from dcfw.sets.atoms import Atom, Dense, RankOne
-from dcfw.sets.base import Oracle, Set, apply, excess
+from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.norms import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
 from dcfw.sets.polar import METHODS, certified, polar
@@ -265,6 +265,7 @@ class NuclearOracle(Oracle):
     def set_state(self, state: Any) -> None:
         self._guess = state
 
+    @in_double
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))
@@ -290,6 +291,7 @@ class InexactPolarOracle(Oracle):
         super().__init__(domain)
         self.radius = domain.radius
 
+    @in_double
     def __call__(self, G: Array) -> Atom:
         S, error = certified(G)
         self.error = self.radius * error
@@ -313,6 +315,7 @@ class SpectraplexOracle(Oracle):
     def set_state(self, state: Any) -> None:
         self._guess = state
 
+    @in_double
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))

@@ -24,6 +24,7 @@ array([-1. ,  0. ,  2.5])
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 import numpy as np
@@ -195,9 +196,11 @@ class DenseStack:
         return y
 
 
-def kind_of(atom: Atom) -> type:
-    """Return what tells the stacks of an active set apart."""
+def kind_of(atom: Atom) -> Hashable:
+    """Return what tells the stacks of an active set apart (the rows of one stack are of one length)."""
     kind = type(atom)
+    if isinstance(atom, Entries):
+        return kind, len(atom.indices)
     return kind if kind in _STACKS else Dense
 
 

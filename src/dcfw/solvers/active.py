@@ -122,10 +122,17 @@ class ActiveLoop:
     def _change(self) -> np.ndarray | None:
         return None if self.active is None else self.active.change_since(*self._start)
 
-    def resume(self, active: ActiveSet, x: Array) -> None:
-        """Start from the atoms of an earlier run, which make up x."""
-        self.active, self._last = active.copy(), x
-        if self.cap is not None:
+    def resume(self, active: ActiveSet, x: Array, domain: Any = None) -> None:
+        """Start from the atoms of an earlier run, which make up x.
+
+        If x has another precision, they take it, and x is made what they then make up.  Where that could
+        lead out of the set (``domain``, if it is known), x is the only atom instead.
+        """
+        differs = active.dtype != x.dtype
+        self.active, self._last = active.recast(x, domain) if differs else active.copy(), x
+        if differs and self.active is not None:
+            x[...] = self.active.point()
+        if self.cap is not None and self.active is not None:
             self.active.cap = self.cap
 
     def get_state(self) -> dict[str, Any]:
@@ -221,7 +228,8 @@ class ActiveLoop:
 
     def _set_out(self, run: Run, f: Function, x: Array, grad: Array) -> ActiveSet:
         """Return the active set for a loop that starts at x."""
-        if self.active is None or x is not self._last:
+        # The caller's x0 may have been written to since an earlier run of this loop ended there.
+        if self.active is None or x is not self._last or (x is run.x0 and self.active_set(x) is None):
             self.active = ActiveSet(x, self.cap)
             if f.affine_grad:
                 self.active.attach(f, lambda _: grad)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, norm
+from dcfw._arrays import Array, eps_of, like, norm, to_numpy
 from dcfw.functions.base import Function
-from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.atoms import Atom, Dense, Entries, copy_of, recast
+from dcfw.sets.base import Oracle, Set
 from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 
 CAP = 1000
@@ -63,16 +64,21 @@ class ActiveSet:
         self._zero = 0.0 * x
         self._weights = np.zeros(8)
         self._places: dict[Any, int] = {}
-        self._stacks: dict[type, tuple[Stack, Rows]] = {}
+        self._stacks: dict[Hashable, tuple[Stack, Rows]] = {}
         self._images = DenseStack()
         self._twists = np.zeros(0)
         self._room = min(32, self.cap)
-        self._append(Dense(x))
+        self._append(Dense(copy_of(x)))  # x may be the caller's, and written to
         self._places[self.atoms[0].key] = 0
         self._weights[0] = 1.0
 
     def __len__(self) -> int:
         return len(self.atoms)
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of the point."""
+        return self._zero.dtype
 
     @property
     def weights(self) -> np.ndarray:
@@ -149,6 +155,19 @@ class ActiveSet:
         used = np.flatnonzero(self.weights)
         other._restart([self.atoms[j] for j in used], self.weights[used])
         other.normalise()
+        return other
+
+    def recast(self, x: Array, domain: Any = None) -> ActiveSet | None:
+        """Return a copy in the precision of x with all atoms in the set, None if there is none."""
+        if not isinstance(x, np.ndarray):
+            return None
+        other = self.copy()
+        rounding = max(eps_of(self._zero), eps_of(x))
+        atoms = [_within(recast(atom, x), domain, rounding) for atom in other.atoms]
+        if any(atom is None for atom in atoms):
+            return None
+        other._zero = 0.0 * x
+        other._restart(atoms, other.weights.copy())  # type: ignore[arg-type]
         return other
 
     def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
@@ -287,3 +306,23 @@ class ActiveSet:
         self.weights[-1] = total
         if image is not None:
             self._append_image(image)
+
+
+def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
+    """Return a recast atom as a point of the set, None if that cannot be had or known.
+
+    Entries that were rounded, such as bounds, may be outside by that rounding: then the vertex that is meant
+    takes the atom's place, or the nearest point.
+    """
+    if not isinstance(atom, Dense | Entries):
+        return atom
+    if domain is None:
+        return None
+    s, ours = atom.dense(), isinstance(domain, Set)
+    if domain.contains(s, 0.0) if ours else domain.contains(s):
+        return atom
+    oracle = domain.oracle() if ours else Oracle(domain)
+    vertex: Atom = oracle(like(to_numpy(domain.start()), s) - s)
+    if norm(vertex.dense() - s) <= 4.0 * rounding * norm(s):
+        return vertex
+    return Dense(domain.project(s)) if ours and hasattr(domain, "project") else None

@@ -20,6 +20,7 @@ the last two estimators cost two for each component in the batch.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,19 @@ LARGE = 1e15
 
 
 class Samples:
-    """A finite sum or stream with a generator and a count: every gradient taken comes through here."""
+    """A finite sum or stream with a generator and a count: every gradient taken comes through here.
 
-    def __init__(self, source: Any, rng: np.random.Generator) -> None:
+    ``check(x, answer, oracle)`` looks at the answers of the oracle of that name, if given.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        rng: np.random.Generator,
+        check: Callable[[Array, Linearisation, str], None] | None = None,
+    ) -> None:
         self.source = source
+        self.check = check
         self.m: int | None = source.m
         self.rng = rng
         self.n_samples = 0
@@ -50,6 +60,8 @@ class Samples:
         """Return mean value and gradient over a batch of ``size`` samples (all of them, if it is None)."""
         self.n_samples += size if self.m is None else min(size, self.m)
         answer: Linearisation = self.source.batch_linearise(x, batch)
+        if self.check is not None:
+            self.check(x, answer, "grad, or batch_grad for all indices," if batch is None else "batch_grad")
         return answer
 
 

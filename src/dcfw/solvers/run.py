@@ -14,12 +14,16 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from dcfw._arrays import Array, inner, namespace
+from dcfw._arrays import Array, inner, namespace, norm
 from dcfw.functions.base import Function, Linearisation
 from dcfw.result import History, Result, Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle
 from dcfw.tolerances import NoProgress, Tolerance
+
+UPHILL = 1e-5
+"""By how much of its size a slope towards the oracle's answer may be positive: points that are accepted as
+feasible may lie outside by some 1e-6."""
 
 
 class Stop(Exception):
@@ -117,8 +121,16 @@ class Run:
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):
             self._blame(G, S)
-        # An exact oracle cannot do worse than x itself; what is below zero is rounding.
-        return S, gap if gap > 0.0 else 0.0
+        if gap > 0.0:
+            return S, gap
+        # An oracle cannot do worse than x itself, which is in the set: what is below zero should be rounding.
+        if gap < -UPHILL * norm(G) * (norm(x) + norm(S.dense())):
+            raise Stop(
+                Status.BAD_ORACLE,
+                f"the set's lmo returned a point s with <G, s> larger than <G, x> by {-gap:.3g}: it must "
+                "minimise <G, s> over the set.",
+            )
+        return S, 0.0
 
     def grad_f(self, f: Function, x: Array) -> Array:
         self.n_grad_f += 1
@@ -392,6 +404,7 @@ class Run:
             status, detail = Status.INTERRUPTED, ""
         if status is Status.NOT_CONVEX:
             self.dc_gap = (0.0, math.inf)
+            self.history.forget_certificates()
         message = f"{status.sentence} {detail}".strip()
         return Result(
             x=x,

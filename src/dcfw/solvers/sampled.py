@@ -34,7 +34,7 @@ class Sampled:
         self.smooth_part = (
             problem.phi.f if isinstance(problem.phi, DC) and problem.phi.whole is None else problem.phi
         )
-        self.samples = Samples(source, _validate.generator(problem.rng))
+        self.samples = Samples(source, _validate.generator(problem.rng), self._look_at)
         m = source.m
         batch = method.batch if method.batch is not None else 64 if m is None else math.isqrt(m - 1) + 1
         period = method.period
@@ -76,15 +76,21 @@ class Sampled:
         F = self.estimator(x)
         self.n_estimates += 1
         self.run.n_grad_f = self.n_estimates
-        if not math.isfinite(F.value):
-            self.run.bad("the value of a batch", F.value)
         self.u = self.run.linearise(self.g, x)
         return self._total(x, F)
+
+    def _look_at(self, x: Array, answer: Linearisation, oracle: str) -> None:
+        """End the run if a batch's gradient has not the shape of x, or its value is no finite number."""
+        if getattr(answer.slope, "shape", None) != x.shape:
+            self.run._wrong_shape(oracle, answer.slope)
+        self.run._check_number(answer.value, "the value of a batch")
 
     def _total(self, x: Array, F: Linearisation) -> tuple[Array, float]:
         p, phi = self.weight * F.slope, self.weight * F.value
         for term in self.rest:
             c = term.linearise(x)
+            if getattr(c.slope, "shape", None) != x.shape:
+                self.run._wrong_shape(f"the gradient of {term!r}", c.slope)
             p, phi = p + c.slope, phi + c.value
         return p, phi - self.u.value
 

@@ -173,6 +173,14 @@ class Stochastic(Sampling):
         return (x_t, grad) if X is None else (X.x, X.grad)
 
 
+class _Ended(Exception):
+    """A StopIteration of the user's on its way through the loop, a generator, which lets none through."""
+
+    def __init__(self, reason: StopIteration) -> None:
+        super().__init__()
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class SFW(Sampling):
     """Stochastic Frank-Wolfe: one step towards the vertex for each gradient estimate.
@@ -207,12 +215,18 @@ class SFW(Sampling):
             phi: list[float] = [math.nan]
 
             def minus_estimate(x: Array) -> Array:
-                p_t, phi[0] = sampled.estimate(x)
+                try:
+                    p_t, phi[0] = sampled.estimate(x)
+                except StopIteration as end:
+                    raise _Ended(end) from None
                 return sampled.u.slope - p_t
 
             flat = Zero()  # all the slope is in the linear part, and there is no curvature to step by
             step = rule.bind(sampled.smooth_part, problem.domain)
-            for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
-                run.nit = run.n_inner
-                run.n_grad_f = sampled.n_estimates
-                sampled.visit(X.x, phi[0], X.gap)
+            try:
+                for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
+                    run.nit = run.n_inner
+                    run.n_grad_f = sampled.n_estimates
+                    sampled.visit(X.x, phi[0], X.gap)
+            except _Ended as ended:
+                raise ended.reason from None

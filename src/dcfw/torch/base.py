@@ -36,7 +36,9 @@ class Problem(NamedTuple):
     """Blocks with a set each, all of one kind, as (blocks, n) tensors that can be computed with."""
 
     parameter: Tensor
-    """Where state that belongs to the blocks is kept (the first one, if they span a group)."""
+    """Where state that belongs to the blocks is kept (the group's first one, if they span a group)."""
+    members: list[Tensor]
+    """All parameters that the blocks are made of."""
     region: Region
     tensors: list[Tensor]
     matrix: tuple[int, int] | None
@@ -76,10 +78,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
+            self._begin(group)
             params = []
             for p in group["params"]:
                 g = p.grad
-                if g is None:
+                if g is None or not p.numel():
                     continue
                 if g.is_sparse:
                     raise TypeError(
@@ -93,13 +96,19 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return loss
 
     def project_(self) -> None:
-        """Move all weights to the nearest points of their sets, in place."""
+        """Move all weights to the nearest points of their sets, in place.
+
+        Where a set has no projection, weights outside it are moved to a point of it that Frank-Wolfe steps
+        find near them.
+        """
         with torch.no_grad():
             for group in self.param_groups:
-                params = list(group["params"])
+                params = [p for p in group["params"] if p.numel()]
                 for problem in self._problems(group, params, [shards.local(p) for p in params]):
-                    if problem.region.has_projection:
-                        problem.write(problem.region.project(problem.tensors[0]))
+                    problem.write(problem.region.enter(problem.tensors[0]))
+
+    def _begin(self, group: dict[str, Any]) -> None:
+        """Prepare a group for a step, before any of its parameters is looked at."""
 
     def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
         """Move the parameters in a way that is not PyTorch's, if there is one, and tell so."""
@@ -187,7 +196,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if group["constraint"] == "k-sparse":
             rows, columns = matrices.matrix_shape(shape)
             entries = columns if group["scope"] == "row" else rows * columns
-            if group["scope"] != "group" and group["k"] > entries:
+            if group["scope"] != "group" and group["k"] > entries > 0:
                 raise ValueError(
                     f"k must be at most the {entries} entries of a block of {name}, got {group['k']}"
                 )
@@ -231,7 +240,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         Half precision is computed with in single; a list that is None gives None.
         """
         if group["scope"] == "group":
-            first = params[0]
+            if not params:
+                return
+            first = group["params"][0]
             tensors = [
                 None if many is None else torch.cat([_wide(t).reshape(-1) for t in many]).unsqueeze(0)
                 for many in lists
@@ -242,7 +253,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 for p, part in zip(params, X[0].split([p.numel() for p in params]), strict=True):
                     p.copy_(part.view(p.shape))
 
-            yield Problem(first, region, tensors, None, spread)
+            yield Problem(first, params, region, tensors, None, spread)
             return
         for i, p in enumerate(params):
             shape = shards.local(p).shape
@@ -255,7 +266,16 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 weight.copy_(X.view(weight.shape))
 
             matrix = tuple(p.shape) if p.ndim == 2 and group["scope"] == "tensor" else None
-            yield Problem(p, self._region(group, tuple(p.shape)), tensors, matrix, put)
+            yield Problem(p, [p], self._region(group, tuple(p.shape)), tensors, matrix, put)
+
+    def _enter(self, problem: Problem) -> Tensor:
+        """Return the weights of the blocks, moved into their sets if some have not been there yet."""
+        states = [self.state[p] for p in problem.members]
+        if not all(state.get("inside") for state in states):
+            problem.tensors[0] = problem.region.enter(problem.tensors[0])
+            for state in states:
+                state["inside"] = True
+        return problem.tensors[0]
 
     def _gradients(self, group: dict[str, Any], weights: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
         """Return the gradients, negated to maximise and with the weight decay of SGD added."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from dcfw.torch.base import ConstrainedOptimizer
+from dcfw.torch import shards
+from dcfw.torch.base import ELEMENTWISE, ConstrainedOptimizer
 from dcfw.torch.regions import Tensor
 
 
@@ -50,3 +51,40 @@ def metric(
             root /= (1.0 - decay ** optimizer._count(p)).sqrt()
     torch._foreach_add_(roots, group["eps"])
     return roots
+
+
+def complete(
+    optimizer: ConstrainedOptimizer,
+    group: dict[str, Any],
+    params: list[Tensor],
+    weights: list[Tensor],
+    slopes: list[Tensor],
+    metric: list[Tensor] | None,
+) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor] | None]:
+    """Return the same for all parameters of a block, with slopes of zero for those without a gradient.
+
+    Where a set couples the entries of a group, the others alone do not say how far they may go.  Momentum,
+    metric and weight decay of a parameter without a gradient are left as they are.
+    """
+    if group["scope"] != "group" or group["constraint"] in ELEMENTWISE:
+        return params, weights, slopes, metric
+    block = [p for p in group["params"] if p.numel() and (p.requires_grad or p.grad is not None)]
+    if len(block) == len(params):
+        return params, weights, slopes, metric
+    given = dict(zip(params, slopes, strict=True))
+    slopes = [given[p] if p in given else torch.zeros_like(p) for p in block]
+    if metric is not None:
+        given = dict(zip(params, metric, strict=True))
+        metric = [given[p] if p in given else _last_metric(optimizer, group, p) for p in block]
+    return block, [shards.local(p) for p in block], slopes, metric
+
+
+def _last_metric(optimizer: ConstrainedOptimizer, group: dict[str, Any], p: Tensor) -> Tensor:
+    """Return the diagonal H of a parameter as its last gradient has left it."""
+    state = optimizer.state[p]
+    if "squares" not in state:
+        return torch.full_like(p, group["eps"])
+    root = state["squares"].sqrt()
+    if group["metric"] == "adam":
+        root /= (1.0 - group["metric_decay"] ** state["step"]).sqrt()
+    return root + group["eps"]

@@ -72,7 +72,7 @@ class DCFW(ConstrainedOptimizer):
         Open-loop steps are refused: the first of them throws x_t away.
     scope : {"tensor", "group", "row"}
         What a block is: a set and a step size of its own for each tensor, one for all tensors of the group
-        together, or one for each row (output unit).
+        together (frozen ones apart), or one for each row (output unit).
     metric : {None, "adagrad", "adam"}
         ||X - x_t||_H with H the root of the summed (averaged) squares of the gradients.  Exact on ``"linf"``,
         ``"box"`` and None; other sets take Frank-Wolfe steps.
@@ -100,9 +100,19 @@ class DCFW(ConstrainedOptimizer):
     Notes
     -----
     A start outside the set is projected in the first step (exactly so, or before the first Frank-Wolfe step);
-    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  Coordinates whose gradient is
-    zero are not touched on sets that treat entries one by one; on others (an l2 ball, say) Frank-Wolfe steps
-    move all of a block together.
+    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  Where an object has no
+    ``project``, it is moved to a point of the set near it, which Frank-Wolfe steps find.  Whether it is
+    outside, ``contains(x)`` of the object tells; without that, it is if those steps show so, and taken as
+    inside otherwise (a start that is barely outside may be, and later steps bring it closer).
+
+    Coordinates whose gradient is zero are not touched on sets that treat entries one by one; on others (an l2
+    ball, say) Frank-Wolfe steps move all of a block together.
+
+    Parameters without a gradient (None) are passed over, as in PyTorch, with one exception: in a block of a
+    whole group (``scope="group"``) on a set that couples entries (not ``"linf"``, ``"box"`` or None) they
+    count with a gradient of zero, without weight decay or momentum, and move as the set requires.  Without
+    them the block would leave it.  Frozen ones (``requires_grad=False``) are no part of such a block, and if
+    no parameter of a group has a gradient, none moves.
 
     Examples
     --------
@@ -200,12 +210,15 @@ class DCFW(ConstrainedOptimizer):
 
         They are those of the surrogates that the (minibatch) gradients gave: ``fw_gap`` at x_t, bounds
         ``dc_gap_low`` and ``dc_gap_high`` of gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 where
-        there is a closed form (NaN elsewhere).  Needs ``track_gap=True``.
+        there is a closed form (NaN elsewhere).  Blocks that the step passed over do not count.  Needs
+        ``track_gap=True``.
         """
-        found = [state["gaps"].cpu() for state in self.state.values() if "gaps" in state]
+        tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
+        states = [self.state[p] for p in tracked if p in self.state]
+        found = [state["gaps"].cpu() for state in states if "gaps" in state]
         if not found:
             raise RuntimeError(
-                "nothing has been recorded: construct DCFW with track_gap=True and take a step"
+                "nothing has been recorded: construct DCFW with track_gap=True and take a step with gradients"
             )
         sums = dict(zip(GAPS, torch.stack([row.double() for row in found]).sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
@@ -246,6 +259,12 @@ class DCFW(ConstrainedOptimizer):
 
     # -- a step --------------------------------------------------------------------------------------------
 
+    def _begin(self, group: dict[str, Any]) -> None:
+        if group["track_gap"]:  # what an earlier step has recorded is not of this one
+            for p in group["params"]:
+                if p in self.state:
+                    self.state[p].pop("gaps", None)
+
     def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
         return self._one_by_one.step_compiled(self, group, params)
 
@@ -272,6 +291,7 @@ class DCFW(ConstrainedOptimizer):
                 regions = [self._region(group, tuple(p.shape)) for p in batch]
                 descend_together(weights, slopes, group["lr"], metric, regions)
                 continue
+            batch, weights, slopes, metric = directions.complete(self, group, batch, weights, slopes, metric)
             for problem in self._problems(group, batch, weights, slopes, metric):
                 (self._exact if exact else self._frank_wolfe)(group, problem)
 
@@ -287,12 +307,8 @@ class DCFW(ConstrainedOptimizer):
         problem.write(X)
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> None:
-        x, g, metric = problem.tensors
+        x, (_, g, metric) = self._enter(problem), problem.tensors
         region, state = problem.region, self.state[problem.parameter]
-        if not state.get("inside"):
-            if region.has_projection:
-                x = region.project(x)
-            state["inside"] = True
         total = self._total(group, problem.parameter)
         lr, update, memory, sync = group["lr"], frank_wolfe_steps, None, 0
         if group["compiled"] and total is None and not torch.compiler.is_compiling():

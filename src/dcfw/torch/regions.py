@@ -21,14 +21,15 @@ from dcfw import sets
 
 Tensor = Any
 
+APPROACH = 500
+"""At most so many Frank-Wolfe steps take a start into a set without a projection."""
+
 
 class Region:
     """A feasible set for each row of a (blocks, n) tensor."""
 
     elementwise = False
     """Whether the set is a product of intervals: exact in any diagonal metric, and at home on shards."""
-
-    has_projection = True
 
     def vertex(self, R: Tensor) -> Tensor:
         """Return points of the set that minimise <R, S>, block by block."""
@@ -41,6 +42,10 @@ class Region:
     def project(self, Z: Tensor) -> Tensor:
         """Return the nearest points of the set."""
         raise NotImplementedError
+
+    def enter(self, Z: Tensor) -> Tensor:
+        """Return points of the set that a run from Z can begin with: the nearest ones, if they can be had."""
+        return self.project(Z)
 
     def settle(self, X: Tensor) -> Tensor:
         """Return X without the rounding errors that may have carried it out, where that is cheap."""
@@ -171,18 +176,38 @@ class Given(Region):
     domain: Any
     shape: tuple[int, ...]
 
-    @property
-    def has_projection(self) -> bool:  # type: ignore[override]
-        return hasattr(self.domain, "project")
-
     def vertex(self, R: Tensor) -> Tensor:
         return self.domain.lmo(R.reshape(self.shape)).reshape(R.shape)
 
     def project(self, Z: Tensor) -> Tensor:
         return self.domain.project(Z.reshape(self.shape)).reshape(Z.shape)
 
+    def enter(self, Z: Tensor) -> Tensor:
+        if hasattr(self.domain, "project"):
+            return self.project(Z)
+        contains = getattr(self.domain, "contains", None)
+        if contains is not None and bool(contains(Z.reshape(self.shape))):
+            return Z
+        X, outside = _approach(self, Z)
+        return Z if contains is None and not outside else X
+
     def core(self, shape: tuple[int, ...]) -> Any:
         return self.domain
+
+
+def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:
+    """Return a point of the set near Z, by Frank-Wolfe steps, and whether they show that Z is outside."""
+    X, first = region.vertex(-Z), None
+    for _ in range(APPROACH):
+        R = X - Z
+        E = region.away(R, X)
+        slope, square, curvature = (float((a * b).sum()) for a, b in ((R, E), (R, R), (E, E)))
+        first = square if first is None else first
+        # If Z were in the set, <R, S> <= <R, Z> would hold, that is <R, X - S> >= ||R||^2.
+        if not (slope > 0.01 * square and square > 1e-6 * first):
+            break
+        X = X - E * min(1.0, slope / curvature)
+    return X, slope < 0.9 * square  # with room for rounding
 
 
 def _length(R: Tensor) -> Tensor:

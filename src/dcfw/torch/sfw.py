@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch import shards
+from dcfw.torch import directions, shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ConstrainedOptimizer, Problem
 from dcfw.torch.regions import Interval, Tensor
 
@@ -43,8 +43,9 @@ class SFW(ConstrainedOptimizer):
 
     Notes
     -----
-    A start outside the set is projected in the first step.  On sets that treat entries one by one, those
-    whose gradient is zero keep their values.
+    A start outside the set is moved into it in the first step, and parameters without a gradient are treated,
+    as in :class:`~dcfw.torch.DCFW`.  On sets that treat entries one by one, those whose gradient is zero keep
+    their values.
 
     Examples
     --------
@@ -99,19 +100,18 @@ class SFW(ConstrainedOptimizer):
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         weights = [shards.local(p) for p in params]
-        directions = self._gradients(group, weights, [shards.local(p.grad) for p in params])
+        slopes = self._gradients(group, weights, [shards.local(p.grad) for p in params])
         if group["momentum"]:
             buffers = self._buffers(params, "momentum_buffer")
-            torch._foreach_lerp_(buffers, directions, 1.0 - group["momentum"])
-            directions = buffers
-        for problem in self._problems(group, params, weights, directions):
+            torch._foreach_lerp_(buffers, slopes, 1.0 - group["momentum"])
+            slopes = buffers
+        params, weights, slopes, _ = directions.complete(self, group, params, weights, slopes, None)
+        for problem in self._problems(group, params, weights, slopes):
             self._towards_vertex(group, problem)
 
     def _towards_vertex(self, group: dict[str, Any], problem: Problem) -> None:
-        x, m = problem.tensors
-        region, state = problem.region, self.state[problem.parameter]
-        if "step" not in state and region.has_projection:
-            x = region.project(x)
+        x, m = self._enter(problem), problem.tensors[1]
+        region = problem.region
         t = self._count(problem.parameter)
         E = region.away(m, x)
         if isinstance(region, Interval):
