@@ -201,3 +201,12 @@ def test_one_run_finds_a_planted_matching_that_plain_frank_wolfe_misses(seed):
     assert ours.split == "balanced"
     assert ours.disagreement <= planted
     assert qap.match(G1, G2, method="fw", rng=0).disagreement > 3 * planted
+
+
+@pytest.mark.parametrize("value", [None, "2", 1j])
+def test_an_edge_whose_weight_is_no_number_is_named(value):
+    G = nx.Graph([("a", "b"), ("b", "c")])
+    G["b"]["c"]["weight"] = value
+    with pytest.raises(TypeError, match=r"G2 has an edge \('b', 'c'\) whose 'weight' is no real number"):
+        qap.match(nx.path_graph(3), G)
+    assert qap.match(nx.path_graph(3), G, weight=None).agreement == 2

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcfw.qap import evaluate, gradient, round_to_permutation
+from dcfw.qap import evaluate, gradient, round_to_permutation, solve
 
 
 def by_definition(A, B, p, C=None):
@@ -116,3 +116,9 @@ def test_rounding_wants_a_square_matrix():
         round_to_permutation(np.ones((2, 3)))
     with pytest.raises(ValueError, match="X must have the shape of A"):
         gradient(np.eye(2), np.eye(2), np.eye(3))
+
+
+def test_an_integer_without_a_negative_is_refused():
+    A = np.array([[0, -(2**63)], [0, 0]])
+    with pytest.raises(ValueError, match=r"A has the entry -2\*\*63"):
+        solve(A, np.eye(2, dtype=int), maximize=True)

@@ -243,3 +243,21 @@ def test_a_match_of_everything_has_a_result_of_the_method_too(method, options):
     assert res.col_ind.tolist() == [1, 0, 2]
     assert res.fun == evaluate(A, B, [1, 0, 2])
     assert res.gap == 0.0
+
+
+@pytest.mark.parametrize("pairs", [[], [[1, 3], [4, 0]]], ids=["all free", "two given"])
+@pytest.mark.parametrize("size", ["whole", "free"])
+def test_a_start_and_a_callback_are_in_the_users_order_when_the_input_is_shuffled(pairs, size):
+    A, B = np.random.default_rng(5).random((2, 7, 7))
+    given = np.array(pairs, dtype=int).reshape(-1, 2)
+    p = np.array([2, 3, 1, 6, 0, 5, 4])
+    X, seen = np.eye(7)[p], []
+    rows, columns = np.setdiff1d(range(7), given[:, 0]), np.setdiff1d(range(7), given[:, 1])
+    options = {"partial_match": given, "shuffle_input": True, "rng": 1}
+    options["init"] = X if size == "whole" else X[np.ix_(rows, columns)]
+    options["callback"] = lambda intermediate_result: seen.append(intermediate_result)
+    res = quadratic_assignment(A, B, method="dcfw", options=options)
+    assert res.fun == pytest.approx(evaluate(A, B, res.col_ind))
+    np.testing.assert_allclose(seen[0].x, X, atol=1e-12)
+    for state in seen:
+        assert state.fun == pytest.approx(np.sum((A @ state.x) * (state.x @ B)))

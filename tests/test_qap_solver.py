@@ -272,9 +272,9 @@ def test_an_interrupt_during_the_polish_keeps_the_permutation(monkeypatch):
 
 @contextmanager
 def ctrl_c_after(seconds):
-    """Raise KeyboardInterrupt in the main thread after a while, as Ctrl-C does."""
+    """Raise KeyboardInterrupt in the main thread after a while, as Ctrl-C does; and again, like a user."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 15.0)
     try:
         yield
     finally:

@@ -276,20 +276,18 @@ def _own(
     n = A.shape[0]
     if maximize and options.get("restarts") != "auto":  # graphs are to be matched: see BALANCED
         options.setdefault("split", BALANCED)
-    free = n - len(pairs)
-    if P0 is not None and free > 0:
-        # SciPy is content with sums of 1 to three digits.
-        options.setdefault("init", Birkhoff(free).project(_start(P0, free, rng)))
     if tol is not None:
         options.setdefault("rtol", min(tol, 1.0))
+    free = np.setdiff1d(np.arange(n), pairs[:, 1])
     order = np.arange(n)
     if shuffle_input:
-        places = np.setdiff1d(order, pairs[:, 1])
-        order[places] = rng.permutation(places)
-        place = np.argsort(order)
-        pairs = np.column_stack([pairs[:, 0], place[pairs[:, 1]]])
+        order[free] = rng.permutation(free)
         B = B[order][:, order]
         C = None if C is None else np.asarray(dense(C))[:, order]
+        _shuffle_options(options, order, free)
+    if P0 is not None and len(free) > 0:
+        # SciPy is content with sums of 1 to three digits, and means P0 for the shuffled problem.
+        options.setdefault("init", Birkhoff(len(free)).project(_start(P0, len(free), rng)))
     result = solve(
         A, B, C, maximize=maximize, partial_match=pairs if len(pairs) else None, rng=rng, **options
     )
@@ -298,6 +296,25 @@ def _own(
         result.x = result.relaxed = result.x[:, np.argsort(order)]
     result.col_ind = result.permutation
     return result
+
+
+def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:
+    """Have the start and the callback of a user see the problem with its columns in the user's order."""
+    init, callback = options.get("init"), options.get("callback")
+    if init is not None and not isinstance(init, str):
+        init = np.asarray(init)
+        if init.shape == (len(order),) * 2:
+            options["init"] = init[:, order]
+        elif init.shape == (len(free),) * 2:
+            options["init"] = init[:, np.searchsorted(free, order[free])]
+    if callback is not None:
+        back = np.argsort(order)
+
+        def call(intermediate_result: Any) -> None:
+            intermediate_result.x = intermediate_result.x[:, back]
+            callback(intermediate_result)
+
+        options["callback"] = call
 
 
 _METHODS: dict[str, tuple[tuple[str, ...], Callable[..., OptimizeResult]]] = {

@@ -9,6 +9,7 @@ matched to one of these is left unmatched.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         - ``mapping``: the partner of each node of G1, as a dict (None for an unmatched node), or for matrices
           as an array of indices (-1 for an unmatched node);
         - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges, each counted once: without
-          weights, the number of edges that are kept;
+          weights, the number of edges that are kept (parallel edges of a multigraph are one edge whose weight
+          is their sum);
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
           edges of either graph that have no counterpart.
 
@@ -109,6 +111,11 @@ def _adjacency(G: Any, name: str, nodes: list[Hashable] | None, weight: str | No
         raise ValueError(f"{name} must have at least one node")
     import networkx as nx
 
+    for u, v, given in G.edges(data=weight, default=1) if weight is not None else ():
+        if not isinstance(given, Real | np.bool_):
+            raise TypeError(
+                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {given!r}"
+            )
     A = nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, format="csr")
     if A.nnz == 0:
         A = A.astype(np.int64)  # networkx has no edge to tell the type from

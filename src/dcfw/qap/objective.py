@@ -176,7 +176,10 @@ def _native(entries: Any, name: str) -> np.ndarray:
     if entries.dtype.kind in "biu":
         if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
             raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")
-        return np.asarray(entries, dtype=np.int64)
+        integers = np.asarray(entries, dtype=np.int64)
+        if integers.size and int(integers.min()) < -INT64_MAX:
+            raise ValueError(f"{name} has the entry -2**63, which has no negative; rescale it or use floats")
+        return integers
     floats = np.asarray(entries, dtype=np.float64)
     if floats.size and float(np.abs(floats).max()) > LARGEST:
         raise ValueError(f"{name} has entries beyond {LARGEST:g}, whose products overflow; rescale it")

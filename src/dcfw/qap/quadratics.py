@@ -13,7 +13,8 @@ once they are centred, it is kept as a product of two thin matrices, and a gradi
 ``"paper"``     variant 1: f, g = 1/4 ||A X +- X B||^2
 ``"sliding"``   variant 2: f = L/2 ||X||^2
 ``"proximal"``  variant 3: f = phi + L/2 ||X||^2
-``"balanced"``  variant 1 with A and B scaled to equal norms
+``"balanced"``  variant 1 with A and B scaled to equal norms (:func:`dcfw.qap.solve` scales them to norm 1
+                before any split, so there it is ``"paper"``)
 ``"centered"``  variant 1 after subtracting the mean of all entries from A and from B, then balanced
 ``"spectral"``  the Hessian on the tangent space (row and column sums zero), divided by the sign of
                 its eigenvalues: the tightest split of all where A or B is symmetric (else its symmetric

@@ -309,9 +309,9 @@ def _run_all(
             fill(task, seeds, deadline) if alone else fill_side_by_side(task, seeds, deadline, n_jobs or 1)
         )
     elif n_jobs in (None, 1) or restarts == 1:
-        starts = _one_by_one(task, seeds.spawn(restarts), deadline)
+        starts = _one_by_one(task, _streams(seeds, restarts), deadline)
     else:
-        starts = _side_by_side(task, seeds.spawn(restarts), deadline, n_jobs)
+        starts = _side_by_side(task, _streams(seeds, restarts), deadline, n_jobs)
     results: list[Result] = []
     try:
         for result in starts:
@@ -325,7 +325,13 @@ def _run_all(
     return results, None
 
 
-def _one_by_one(task: Task, streams: list[Any], deadline: float | None) -> Iterator[Result]:
+def _streams(seeds: np.random.SeedSequence, count: int | str) -> Iterator[np.random.SeedSequence]:
+    """Yield the seeds of the starts, each when it is asked for: to make thousands takes a while."""
+    for _ in range(int(count)):
+        yield from seeds.spawn(1)
+
+
+def _one_by_one(task: Task, streams: Iterator[Any], deadline: float | None) -> Iterator[Result]:
     for index, stream in enumerate(streams):
         if index > 0 and deadline is not None and time.perf_counter() >= deadline:
             return
@@ -333,7 +339,7 @@ def _one_by_one(task: Task, streams: list[Any], deadline: float | None) -> Itera
 
 
 def _side_by_side(
-    task: Task, streams: list[Any], deadline: float | None, n_jobs: int | None
+    task: Task, streams: Iterator[Any], deadline: float | None, n_jobs: int | None
 ) -> Iterator[Result]:
     """Yield the results in the order of the starts, each with its own seed whatever the number of workers."""
     from joblib import Parallel, delayed
