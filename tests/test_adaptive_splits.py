@@ -279,3 +279,12 @@ def test_a_gradient_drowns_where_rounding_of_the_shift_is_a_thousandth_of_it(siz
     edge = 1e-3 * size / (np.finfo(np.float64).eps * 5.0)
     assert not _drowns(x_t, 0.99 * edge)
     assert _drowns(x_t, 1.01 * edge)
+
+
+def test_a_condition_of_the_objective_is_stated_beside_that_of_the_constant():
+    dc = functions.DC(
+        functions.SquaredNorm(1.0), functions.SquaredNorm(0.5), conditional="the data are right"
+    )
+    res = dcfw.minimize(splits.sliding(dc, L="auto"), sets.L2Ball(3), np.full(3, 0.2), maxiter=3)
+    assert "the data are right" in res.conditional
+    assert "found from the curvature" in res.conditional

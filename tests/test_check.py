@@ -211,3 +211,24 @@ def test_bad_input_is_refused_by_name():
         dcfw.check(functions.SquaredNorm(), sets.Simplex(2), samples=1)
     with pytest.raises(ValueError, match="x0 must lie in the set"):
         dcfw.check(functions.SquaredNorm(), sets.Simplex(2), np.ones(2))
+
+
+def test_what_minimize_refuses_is_a_problem():
+    report = dcfw.check(functions.SquaredNorm() + functions.MCP(0.1), sets.L1Ball(N), rng=0)
+    assert [text for text in report.problems if "functions.lift" in text]
+
+
+def test_a_difference_that_is_not_the_stated_objective_is_found_out():
+    phi = functions.Quadratic(M, B)
+    wrong = functions.DC(functions.SquaredNorm(9.0), functions.SquaredNorm(1.0), whole=phi)
+    assert any(text.startswith("f - g is not phi") for text in dcfw.check(wrong, sets.L2Ball(N)).problems)
+    for domain in (sets.L2Ball(N), sets.Simplex(N)):
+        report = dcfw.check(splits.spectral(phi, domain), domain, rng=0)
+        assert report.ok, str(report)
+        assert "f - g is phi at the sampled points" in report.passed
+
+
+def test_a_large_constant_is_no_error_of_the_gradient():
+    report = dcfw.check(smooth(lambda x: 1e9 + float(x @ x)), sets.L2Ball(N), rng=0)
+    assert report.ok, str(report)
+    assert not dcfw.check(smooth(lambda x: 1e3 + float(x @ x), lambda x: x), sets.L2Ball(N), rng=0)

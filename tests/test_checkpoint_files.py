@@ -432,3 +432,48 @@ def test_a_state_of_other_parts_or_of_no_objective_is_refused(path: Path, change
     files.write(path, header, arrays, **readable)
     with pytest.raises(ValueError, match=match):
         solve(NAME, checkpoint=path)
+
+
+@pytest.mark.parametrize("entry", [None, ["a", 1], [], [None, 1.0], {}, [10**400, 1.0]])
+def test_a_malformed_fingerprint_is_damage_like_any_other(path: Path, entry: Any) -> None:
+    def damage(header: dict[str, Any]) -> None:
+        header["fingerprint"]["objective"] = dict.fromkeys(header["fingerprint"]["objective"], entry)
+
+    rewrite(path, damage)
+    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start afresh"):
+        solve(NAME, checkpoint=path)
+
+
+@pytest.mark.parametrize("fingerprint", [[1], "text", 5, None])
+def test_a_fingerprint_that_is_no_table_is_damage_like_any_other(path: Path, fingerprint: Any) -> None:
+    rewrite(path, lambda header: header.update(fingerprint=fingerprint))
+    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start afresh"):
+        solve(NAME, checkpoint=path)
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Write a checkpoint whose header has been changed."""
+    solve(NAME, checkpoint=path)
+    found = files.read(path)
+    assert found is not None
+    header, arrays, readable = found
+    change(header)
+    del header["format"], header["arrays"]
+    files.write(path, header, arrays, **readable)
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    files.write(path, {}, [np.arange(3.0)])
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, fails, full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(path, {}, [np.arange(4.0)])
+    assert os.listdir(path.parent) == ["run.npz"]
+    assert path.read_bytes() == before

@@ -183,6 +183,16 @@ def test_exporting_an_unknown_study_fails_and_names_those_there_are(store, tmp_p
     assert not (tmp_path / "x.csv").exists()
 
 
+def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(store, tmp_path):
+    for target in (tmp_path / "nofolder" / "s.csv", tmp_path):
+        done = call("study", "export", store, "demo", "-o", target)
+        assert done.exit_code == 1
+        assert f"dcfw: {target} could not be written (" in done.stderr
+        assert f".{target.name}." not in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".db" and "-" not in path.name] == []
+
+
 @pytest.mark.parametrize("arguments", [(), ("nonsense",), ("study", "status"), ("info", "--no-such-option")])
 def test_a_wrong_command_line_is_exit_code_2(arguments):
     assert call(*arguments).exit_code == 2

@@ -115,6 +115,16 @@ def test_a_wrong_name_is_answered_with_near_ones(library):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_name_like_no_other_is_answered_with_the_command_that_lists_them(library):
+    done = call("nosuch")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "`dcfw qap --list` lists them" in done.stderr
+    assert "names()" not in done.stderr
+    (library / "grid10.dat").touch()
+    done = call("--list")
+    assert (done.exit_code, done.stdout) == (0, "grid9\ngrid10\n")
+
+
 def test_a_file_that_is_cut_short_is_refused_with_its_last_line(file):
     file.write_text("\n".join(file.read_text().splitlines()[:12]))
     done = call(file)

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from dcfw import data, fetch, qap
+from hostile_files import read_bounded
 
 DAT = {"one1": b"1 0 0\n", "two2": b" 2\n\n0 1 1 0\n0 3 3 0\n"}
 SLN = {"one1": b"1 0\n1\n", "two2": b"2 6 2 1"}
@@ -230,3 +231,24 @@ def test_a_folder_that_cannot_be_written_to_is_reported(site, tmp_path):
 
 def test_all_public_mirrors_are_https():
     assert all(address.startswith("https://") for pair in fetch.QAPLIB_MIRRORS for address in pair)
+
+
+@pytest.mark.parametrize(
+    "entries", [b"0 2000000000", b"1 2000000000", b"0 " + b"9" * 30, b"-" + b"9" * 30 + b" 1"]
+)
+def test_a_solution_with_an_absurd_entry_is_left_out_and_costs_nothing(site, tmp_path, entries):
+    url = site(sln=tar_gz({"one1.sln": SLN["one1"], "two2.sln": b"2 5 " + entries}))
+    found = read_bounded(
+        lambda: listing(fetch.fetch_qaplib(tmp_path / "q", url=url, allow_local=True)), memory=2**24
+    )
+    assert found == ["one1.dat", "one1.sln", "two2.dat"]
+
+
+@pytest.mark.parametrize("text", [b"2 6 2 1", b"2 6 0 1", b"1 0 1"])
+def test_a_permutation_counted_from_0_or_1_is_a_solution(text):
+    assert fetch._is_solution(text)
+
+
+@pytest.mark.parametrize("text", [b"", b"2 6", b"2 6 1", b"2 6 1 1", b"2 6 2 3", b"2 6 1 x"])
+def test_anything_else_is_no_solution(text):
+    assert not fetch._is_solution(text)

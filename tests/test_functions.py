@@ -692,3 +692,44 @@ def test_the_subgradient_of_the_l2_norm_has_length_one_at_small_and_large_points
     norm = functions.L2Norm(2.0)
     np.testing.assert_array_equal(norm.grad(x), [0.0, -2.0])
     np.testing.assert_array_equal(norm.linearise(x).slope, [0.0, -2.0])
+
+
+def test_the_constants_of_a_difference_hold_for_an_f_that_is_not_convex():
+    f, g = functions.Quadratic(np.diag([1.0, -3.0])), functions.SquaredNorm(1.0)
+    dc = f - g
+    assert dc.weak_convexity == 4.0
+    assert dc.lipschitz == 4.0
+    made = splits.proximal(dc)
+    assert made.name == "proximal(L=4)"
+    assert np.linalg.eigvalsh(made.f.hessian(np.zeros(2)))[0] >= 0.0
+    assert (functions.SquaredNorm(2.0) - f).lipschitz == 5.0  # the curvature of 2 - (-3)
+    assert (functions.SquaredNorm(2.0) - functions.SquaredNorm(3.0)).weak_convexity == 3.0
+
+
+def test_arithmetic_keeps_what_a_decomposition_rests_on():
+    one = functions.DC(functions.SquaredNorm(2.0), functions.SquaredNorm(0.5), conditional="L is large")
+    two = functions.DC(functions.SquaredNorm(1.0), functions.L1Norm(), conditional="g is convex")
+    square, norm = functions.SquaredNorm(), functions.L1Norm(0.1)
+    for dc in (one + square, square + one, one - norm, square - one, 2 * one, -2 * one):
+        assert dc.conditional == "L is large"
+    assert (one + two).conditional == "L is large, and g is convex"
+    assert (two - one).conditional == "g is convex, and L is large"
+    assert (one + one).conditional == "L is large"
+    assert (square + functions.MCP(0.1) + two).conditional == "g is convex"
+    assert (3 * (two + functions.MCP(0.1))).conditional == "g is convex"
+
+
+def test_a_sum_with_linear_functions_stays_not_convex():
+    concave = functions.Quadratic(-np.eye(2), convex=False)
+    linear = functions.Quadratic(np.zeros((2, 2)), np.ones(2))
+    assert (concave + linear).convex is False
+    assert (functions.Zero() + concave).convex is False
+    assert (concave + functions.SquaredNorm(2.0)).convex is None
+    assert (concave + concave).convex is None
+    assert (linear + functions.Quadratic(np.eye(2))).convex is None
+    with pytest.raises(ValueError, match="f must be convex"):
+        (concave + linear) - functions.L1Norm()
+
+
+def test_zero_has_a_short_repr():
+    assert repr(functions.SquaredNorm() - functions.Zero()) == "(SquaredNorm(1)) - (Zero())"

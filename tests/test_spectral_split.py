@@ -304,3 +304,30 @@ def test_a_quadratic_of_unknown_size_is_split_all_the_same():
 def test_bad_input_is_refused_by_name(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+def test_a_large_quadratic_without_curvature_is_linear():
+    n = 1500
+    res = dcfw.minimize(functions.Quadratic(sp.csr_array((n, n)), np.arange(float(n))), sets.Simplex(n))
+    assert res.success
+    assert (res.fun, res.split, res.conditional) == (0.0, "convex (g = 0)", "")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_large_quadratic_without_curvature_along_the_set_has_no_negative_part(sign):
+    n = 1500
+    dc = splits.best(functions.Quadratic(sign * np.ones((n, n))), sets.Simplex(n))
+    assert dc.name == "spectral(tangent, rank=0)"
+    assert 0.0 < dc.g.lipschitz < 1e-8
+
+
+@pytest.mark.parametrize("n", [40, 300])
+@pytest.mark.parametrize("lanczos", [False, True])
+def test_rounding_of_the_curvature_across_the_set_is_no_curvature_along_it(monkeypatch, n, lanczos):
+    monkeypatch.setattr(_spectral, "DENSE_EIGENVALUES", 20 if lanczos else 1200)
+    a = 100.0 * np.random.default_rng(0).random(n)
+    phi = functions.Quadratic(a[:, None] + a, np.random.default_rng(1).standard_normal(n))
+    res = dcfw.minimize(phi, sets.Simplex(n))
+    assert res.success
+    assert res.nit <= 2
+    assert res.split == ("spectral(tangent, rank=0)" if lanczos else "convex on the set (g = 0)")

@@ -147,3 +147,127 @@ def test_every_split_of_one_objective_reaches_a_stationary_point(split):
 def test_bad_input_is_refused_by_name(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+# -- what a certificate rests on -----------------------------------------------------------------------
+
+
+def well(**facts):
+    """x^4 - x^2, whose curvature goes from -2 (at 0) to 46 on [-2, 2]."""
+    return functions.Smooth(lambda x: float((x**4 - x**2).sum()), lambda x: 4.0 * x**3 - 2.0 * x, **facts)
+
+
+class OwnObject:
+    lipschitz = 46.0
+
+    def value(self, x):
+        return well().value(x)
+
+    def grad(self, x):
+        return well().grad(x)
+
+
+class OwnFunction(OwnObject, functions.Function):
+    lipschitz = 46.0
+
+
+STATED = "L = {}, which was stated and not computed, makes both parts convex"
+GIVEN = "L = {} makes both parts convex"
+CONDITIONS = {
+    "proximal, own L": (lambda: splits.proximal(well(), L=0.1), GIVEN.format(0.1)),
+    "sliding, own L": (lambda: splits.sliding(well(), L=0.5), GIVEN.format(0.5)),
+    "sliding, own L and a stated constant": (
+        lambda: splits.sliding(well(lipschitz=0.5), 9.0),
+        GIVEN.format(9),
+    ),
+    "stated constant, automatic split": (lambda: splits.best(well(lipschitz=0.5)), STATED.format(0.5)),
+    "stated constant, proximal": (lambda: splits.proximal(well(lipschitz=2.0)), STATED.format(2)),
+    "stated constant in p - q": (
+        lambda: splits.proximal(well(lipschitz=2.0) - functions.L1Norm()),
+        STATED.format(2),
+    ),
+    "stated constant in a sum": (
+        lambda: splits.sliding(3 * well(lipschitz=2.0) + functions.SquaredNorm()),
+        STATED.format(7),
+    ),
+    "stated modulus": (lambda: splits.best(concave()), STATED.format(2)),
+    "own object": (lambda: splits.best(OwnObject()), STATED.format(46)),
+    "own subclass": (lambda: splits.best(OwnFunction()), STATED.format(46)),
+    "strengthened": (lambda: splits.strengthen(splits.sliding(well(), L=0.5), 1.0), GIVEN.format(0.5)),
+    "quadratic, L too small": (lambda: splits.proximal(indefinite(), L=0.1), GIVEN.format(0.1)),
+    "quadratic, L large enough": (lambda: splits.proximal(indefinite(), L=9.0), ""),
+    "quadratic, its own L": (lambda: splits.sliding(indefinite(), indefinite().lipschitz), ""),
+    "quadratic": (lambda: splits.sliding(indefinite()), ""),
+    "p - q, computed": (lambda: splits.proximal(kinked()), ""),
+    "declared convex": (lambda: splits.proximal(well(convex=True, lipschitz=2.0)), ""),
+    "declared convex, automatic split": (lambda: splits.best(well(convex=True, lipschitz=2.0)), ""),
+    "convex term and a quadratic": (
+        lambda: splits.proximal(well(convex=True, lipschitz=2.0) + indefinite()),
+        "",
+    ),
+    "a sum over samples": (
+        lambda: splits.sliding(functions.FiniteSum.least_squares(np.eye(N), np.ones(N)) + indefinite()),
+        "",
+    ),
+    "a condition of p - q": (
+        lambda: splits.sliding(
+            functions.DC(functions.SquaredNorm(), functions.L1Norm(), conditional="g is convex"), L=0.5
+        ),
+        "g is convex, and " + GIVEN.format(0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "condition"), CONDITIONS.values(), ids=CONDITIONS.keys())
+def test_a_constant_taken_on_trust_is_stated_in_the_condition(make, condition):
+    assert make().conditional == condition
+
+
+def test_a_result_that_rests_on_a_wrong_constant_says_what_it_rests_on():
+    phi, domain = well(), sets.LInfBall(1, radius=2.0)
+    res = dcfw.minimize(splits.proximal(phi, L=0.1), domain, np.zeros(1))
+    assert res.success
+    assert res.conditional == "L = 0.1 makes both parts convex"
+    res = dcfw.minimize(well(lipschitz=0.5), domain, np.zeros(1))
+    assert res.conditional == "L = 0.5, which was stated and not computed, makes both parts convex"
+
+
+@pytest.mark.parametrize("L", [1.0, "auto", None])
+def test_sliding_refuses_a_function_whose_negative_is_not_weakly_convex(L):
+    for phi in (functions.L1Norm(), functions.SquaredNorm() + functions.L2Norm(), 2 * functions.L1Norm()):
+        with pytest.raises(ValueError, match=r"phi must be smooth, a functions\.WeaklyConcave, or p - q"):
+            splits.sliding(phi, L)
+    for split in (splits.sliding, splits.proximal):
+        with pytest.raises(ValueError, match=r"functions\.lift"):
+            split(functions.SquaredNorm() + functions.MCP(0.1), L)
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [2 * concave() + smooth(), functions.SquaredNorm() + -1.0 * functions.L1Norm(), kinked() + smooth()],
+    ids=["sum with a weakly concave function", "minus a norm", "p - q"],
+)
+def test_sliding_takes_sums_whose_kinks_point_up(phi):
+    g = splits.sliding(phi, L=10.0).g
+    for x in sample():
+        value, slope, _ = g.linearise(x)
+        for y in sample():
+            assert g.value(y) >= value + slope @ (y - x) - 1e-10
+
+
+def test_a_given_quadratic_part_that_is_not_convex_is_marked():
+    f = functions.Quadratic(np.diag([1.0, -1.0]))
+    res = dcfw.minimize(f - functions.L1Norm(0.1), sets.L1Ball(2))
+    assert res.conditional.startswith("f is convex, which it is not: its lowest curvature is -1")
+    res = dcfw.minimize(functions.SquaredNorm() - f, sets.L1Ball(2))
+    assert res.conditional.startswith("g is convex, which it is not")
+    whole = dcfw.minimize(splits.proximal(f - functions.L1Norm(0.1)), sets.L1Ball(2), np.array([0.1, 0.1]))
+    assert whole.conditional == ""
+    assert whole.fun < -0.4
+
+
+def test_a_given_quadratic_part_that_is_convex_along_the_set_is_not_marked():
+    dc = functions.Quadratic(np.eye(3) - 2.0) - functions.L2Norm(0.1)
+    assert splits.choose(dc, sets.Simplex(3)) is dc
+    assert "lowest curvature is -5" in splits.choose(dc, sets.L1Ball(3)).conditional
+    assert dc.conditional == ""  # the user's own object stays as it is

@@ -81,6 +81,88 @@ def test_the_run_command_runs_what_the_options_say(monkeypatch):
     assert {t.dataset for t in study.tasks} == {"nug12"}
 
 
+def said_in_one_line(capsys, main, *arguments):
+    """Return the one line with which a command ends, with exit code 1."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    if isinstance(end.value.code, str):  # Python prints it, and ends with 1
+        return end.value.code
+    assert end.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_a_users_mistake_is_one_line_of_a_study_s_own_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "half.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,many,CONVERGED,1\n")
+    (tmp_path / "empty.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,\n")
+    (tmp_path / "wide.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,1,2,3\n")
+    (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff")
+    (tmp_path / "text.db").write_text("my notes " * 1000)
+    for arguments, words in (
+        (("run", "s.db", "--datasets", "nosuch"), "got 'nosuch'"),
+        (("run", "s.db", "--datasets", "nug31"), "did you mean nug30"),
+        (("run", "s.db", "--datasets", "nug12", "nug12"), "more than once"),
+        (("run", "text.db", "--datasets", "nug12"), "not a store"),
+        (("report", "nosuch.db", "-o", "out"), "there is no store at nosuch.db"),
+        (("export", "nosuch.db", "-o", "x.csv"), "there is no store at nosuch.db"),
+        (("import", "s.db", "nosuch.csv"), "nosuch.csv"),
+        (("import", "s.db", "bad.csv"), "bad.csv has no column 'dataset', 'method'"),
+        (("import", "s.db", "half.csv"), "half.csv, row 2: invalid literal for int() with base 10: 'many'"),
+        (("import", "s.db", "empty.csv"), "empty.csv, row 2: nothing in the column 'seconds'"),
+        (("import", "s.db", "wide.csv"), "wide.csv, row 2: more cells than the header"),
+        (("import", "s.db", "picture.csv"), "picture.csv is not a CSV file"),
+    ):
+        line = said_in_one_line(capsys, qap.main, *arguments)
+        assert line.startswith("error: "), line
+        assert words in line
+        assert len(line.splitlines()) == 1
+    assert not (tmp_path / "nosuch.db").exists()
+    assert not (tmp_path / "out").exists()
+    assert "no store at" in said_in_one_line(capsys, networks.main, "report", "nosuch.db", "-o", "out")
+    assert "curves.csv" in said_in_one_line(capsys, networks.main, "import", "s.db", "nosuch")
+
+
+@pytest.mark.parametrize(
+    ("main", "options"),
+    [
+        (qap.main, ["--n-jobs", "0"]),
+        (qap.main, ["--n-jobs", "-2"]),
+        (qap.main, ["--n-jobs", "many"]),
+        (qap.main, ["--seeds", "0"]),
+        (networks.main, ["--epochs", "0"]),
+        (networks.main, ["--seeds", "-1"]),
+        (alignment.main, ["--seeds", "0"]),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_a_wrong_command_line(main, options, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["run", str(tmp_path / "s.db"), *options])
+    assert end.value.code == 2
+    assert f"argument {options[0]}: " in capsys.readouterr().err
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_an_interrupted_report_is_one_line_and_a_bug_is_not_hidden(monkeypatch, capsys):
+    def ends(error):
+        def write_report(store, output):
+            raise error
+
+        monkeypatch.setattr(alignment_report, "write_report", write_report)
+
+    ends(KeyboardInterrupt())
+    with pytest.raises(SystemExit) as end:
+        alignment.main(["report", "s.db", "-o", "out"])
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+    ends(AttributeError("a bug"))
+    with pytest.raises(AttributeError, match="a bug"):
+        alignment.main(["report", "s.db", "-o", "out"])
+
+
+def test_an_instance_without_a_number_in_its_name_has_no_size():
+    assert [qap._size(name) for name in ("nug12", "esc16a", "mine")] == [12, 16, 0]
+
+
 # -- what the studies are made of ------------------------------------------------------------------------
 
 

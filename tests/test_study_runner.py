@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dcfw
-from dcfw.experiments import Store, StoreError, Study, Summary, Task, rng_for, run
+from dcfw.experiments import Store, StoreError, Study, Summary, Task, rng_for, run, workers
 from dcfw.experiments.progress import ProgressBar
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
@@ -67,6 +67,34 @@ def test_a_row_that_raises_is_recorded_and_the_others_go_on(n_jobs):
         assert "in sometimes" in first["traceback"]
         assert second["error"] == "SystemExit: 4"
         assert third["error"].startswith("TypeError: the result must hold JSON values only")
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def unspeakable(dataset, method, seed):
+    if seed == 0:
+        raise ValueError("cannot read caf\udce9.txt")
+    if seed == 1:
+        raise Speechless
+    return {"file": "caf\udce9.txt"}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_whose_message_no_file_takes_is_a_failure_like_any_other(n_jobs):
+    with Store(":memory:") as store:
+        summary = run(Study("s", unspeakable, ["a"], ["m"], range(4)), store, n_jobs=n_jobs)
+        assert (summary.done, summary.failed) == (2, 2)
+        first, second = store.failures("s")
+        assert first["error"] == r"ValueError: cannot read caf\udce9.txt"
+        assert r"caf\udce9.txt" in first["traceback"]
+        assert second["error"] == "Speechless: (its message cannot be shown)"
+        store.fail(Task("b", "m", 0, study="s"), "caf\udce9", "caf\udce9")
+        assert store.failures("s")[-1]["error"] == r"caf\udce9"
+    outcome = workers.died(Task("a", "m", 0), RuntimeError("caf\udce9"), "now", 0.0)
+    assert outcome.error == r"the worker process died: caf\udce9"
 
 
 def test_failures_are_retried_unless_told_not_to():

@@ -109,6 +109,7 @@ def test_numpy_numbers_and_tuples_are_the_same_task_as_plain_ones():
         ({"x": math.nan}, "settings"),
         ({"x": {1: 2}}, "1 is not a string"),
         ({"seed": 1}, "must not be called seed"),
+        ({"seconds": 60}, "must not be called seconds"),
     ],
 )
 def test_settings_that_cannot_be_hashed_are_refused(settings, said):
@@ -233,6 +234,44 @@ def test_a_name_selects_the_newest_version_only(store):
     assert {(entry["version"], entry["done"]) for entry in store.status()} == {(1, 1), (2, 1)}
 
 
+def test_failures_and_versions_of_an_older_version_of_a_study_are_not_shown(store):
+    store.finish(task(9, version=1), {}, seconds=0.0, versions={"numpy": "1.0"})
+    for seed in (0, 1):
+        store.fail(task(seed, version=1), "ValueError: old bug")
+        store.finish(task(seed, version=2), {}, seconds=0.0, versions={"numpy": "2.0"})
+    assert store.failures("demo") == store.failures() == []
+    assert store.versions("demo") == store.versions() == [{"numpy": "2.0"}]
+    store.fail(task(0, version=3), "ValueError: new bug")
+    assert store.newest() == {"demo": 3}
+    assert [failure["error"] for failure in store.failures("demo")] == ["ValueError: new bug"]
+    assert store.rows("demo") == store.versions("demo") == []
+    old = Study("demo", dict, tasks=[task(0), task(1)], version=1)
+    assert [failure["error"] for failure in store.failures(old)] == ["ValueError: old bug"] * 2
+
+
+def test_a_setting_called_seconds_that_an_older_store_has_can_still_be_read(store):
+    store.finish(task(settings={"tol": 1}), {"x": 1}, seconds=2.0)
+    store._db.execute("UPDATE rows SET settings = '{\"seconds\":60}'")
+    (row,) = store.rows("demo")
+    assert (row["x"], row["seconds"]) == (1, 2.0)
+
+
+def test_names_that_no_store_takes_are_refused_before_a_row_is_computed():
+    for name in ("dataset", "method", "study"):
+        with pytest.raises(ValueError, match=rf"{name} must be Unicode text, got 'caf\\udce9'"):
+            task(**{name: "caf\udce9"})
+
+
+def test_rows_tell_the_software_that_computed_them_if_asked(store, tmp_path):
+    store.finish(task(0), {"x": 1}, seconds=0.0, versions={"numpy": "1.0"})
+    store.finish(task(1), {"x": 1}, seconds=0.0, versions={})
+    assert "versions" not in store.rows("demo")[0]
+    assert [row["versions"] for row in store.rows("demo", versions=True)] == [{"numpy": "1.0"}, {}]
+    store.export_csv(tmp_path / "out.csv", "demo", versions=True)
+    with (tmp_path / "out.csv").open(newline="") as lines:
+        assert [line["versions"] for line in csv.DictReader(lines)] == ['{"numpy":"1.0"}', "{}"]
+
+
 def test_rows_survive_closing_and_are_seen_by_others(tmp_path):
     with Store(tmp_path / "deep" / "folder" / "s.db") as first:
         first.finish(task(0), {"x": 0}, seconds=0.0)
@@ -291,6 +330,20 @@ def test_csv_has_every_column_and_reads_back(store, tmp_path):
     assert (float(first["x"]), json.loads(first["list"]), first["note"]) == (0.1, [1, 2], "")
     assert (float(second["x"]), second["note"], second["list"]) == (1e-300, 'a,"b"\n', "")
     assert sorted(p.name for p in tmp_path.iterdir() if ".csv" in p.name) == ["out.csv"]
+
+
+def test_text_that_is_no_unicode_is_written_out_in_csv(store, tmp_path):
+    store.finish(task(), {"file": "caf\udce9.txt"}, seconds=0.0)
+    assert store.rows()[0]["file"] == "caf\udce9.txt"
+    store.export_csv(tmp_path / "out.csv", "demo")
+    assert r"caf\udce9.txt" in (tmp_path / "out.csv").read_text(encoding="utf-8")
+
+
+def test_exporting_to_a_folder_is_said_to_be_that(store, tmp_path, monkeypatch):
+    store.finish(task(), {}, seconds=0.0)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError, match=r"\. is a folder: give the name of a file"):
+        store.export_csv(".", "demo")
 
 
 def test_exporting_an_unknown_study_names_those_there_are(store, tmp_path):

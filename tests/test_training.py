@@ -152,6 +152,57 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
 
 
+def test_a_last_batch_of_one_image_is_neither_a_step_nor_an_image_seen(tmp_path):
+    options = {"model": "head", "images": 129, "batch": 64, "c": 1.0}
+    told = []
+    whole = training.train(
+        Settings(epochs=4, **options), progress=lambda done, total, latest: told.append((done, total))
+    )
+    assert whole.steps == 8
+    assert told[-1] == (8, 8)
+    training.train(Settings(epochs=2, **options), checkpoint=tmp_path / "run.pt")
+    resumed = training.train(Settings(epochs=4, **options), checkpoint=tmp_path / "run.pt")
+    assert resumed.steps == 8
+    assert resumed.curves["train_loss"] == whole.curves["train_loss"]
+    # Two of three images are seen: a share of them is a half or a whole, never a third.
+    few = training.train(Settings(model="head", images=3, batch=2, epochs=6, c=1.0))
+    assert set(few.curves["train_accuracy"]) <= {0.0, 0.5, 1.0}
+    assert few.steps == 6
+
+
+def test_a_row_of_few_epochs_does_not_take_the_result_of_a_killed_run_of_more(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data" / "cifar10"
+    folder.mkdir(parents=True)
+    for part, count in (("train", 64), ("test", 32)):
+        np.save(folder / f"{part}_images.npy", rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8))
+        np.save(folder / f"{part}_labels.npy", rng.integers(0, 10, count))
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("dcfw.data.cache_folder", lambda: tmp_path / "cache")
+    save, written = training._save, []
+
+    def killed_after_three(*arguments):
+        save(*arguments)
+        written.append(arguments[0])
+        if len(written) == 3:
+            raise KeyboardInterrupt
+
+    def row(epochs):
+        return networks.row("cifar10", "sgd", 0, part="cnn", model="cnn", epochs=epochs)
+
+    monkeypatch.setattr(training, "_save", killed_after_three)
+    with pytest.raises(KeyboardInterrupt):
+        row(4)
+    monkeypatch.setattr(training, "_save", save)
+    short = row(2)
+    assert len(short["curves"]["train_loss"]) == short["n_steps"] == 2
+    assert written[-1].exists()  # the killed run goes on from its third epoch
+    long = row(4)
+    assert len(long["curves"]["train_loss"]) == 4
+    assert long["curves"]["train_loss"][:2] == short["curves"]["train_loss"]
+    assert list((tmp_path / "cache" / "networks").iterdir()) == []
+
+
 def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     arguments = ["train", "digits", "--model", "head", "--images", "300", "--batch", "64", "--epochs", "2"]
     answer = CliRunner().invoke(app, arguments)
@@ -176,3 +227,68 @@ def test_the_command_says_that_a_checkpoint_already_has_the_epochs(tmp_path):
         assert answer.stdout == first.stdout  # both epochs, as they are in the file
         assert f"{file} already has 2 epochs, --epochs is {asked}: nothing was trained" in answer.stderr
     assert CliRunner().invoke(app, [*arguments, "3"]).stderr == ""
+
+
+def test_the_json_of_a_run_that_diverges_is_json(monkeypatch):
+    curves = {name: [1.0, math.inf, -math.inf, math.nan] for name in training.CURVES}
+    monkeypatch.setattr(
+        training, "train", lambda settings, **_: training.Trained(settings, curves, None, 1, 2)
+    )
+    answer = CliRunner().invoke(app, ["train", "digits", "--json"])
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    found = json.loads(answer.stdout, parse_constant=refuse)
+    assert found["curves"]["train_loss"] == [1.0, None, None, None]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_known_before_the_first_epoch(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(training, "_test", lambda *_: pytest.fail("an epoch was trained"))
+    arguments = ["train", "digits", "--model", "head", "--images", "100", "--checkpoint"]
+    answer = CliRunner().invoke(app, [*arguments, str(tmp_path / "file" / "run.pt")])
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert "run.pt could not be written" in answer.stderr
+    assert "give a file in a folder that is writable, with --checkpoint" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_a_checkpoint_in_a_folder_that_is_no_longer_writable_is_known_after_one_step(tmp_path, monkeypatch):
+    file = tmp_path / "run.pt"
+    arguments = [
+        "train",
+        "digits",
+        "--model",
+        "head",
+        "--images",
+        "100",
+        "--checkpoint",
+        str(file),
+        "--epochs",
+    ]
+    first = CliRunner().invoke(app, [*arguments, "1"])
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
+    monkeypatch.setattr(training, "_test", lambda *_: pytest.fail("an epoch was trained"))
+    assert CliRunner().invoke(app, [*arguments, "1"]).stdout == first.stdout  # which needs no writing
+    answer = CliRunner().invoke(app, [*arguments, "2"])
+    assert answer.exit_code == 1
+    assert f"{file} could not be written (Permission denied)" in answer.stderr
+
+
+def test_a_folder_is_no_checkpoint_and_is_not_to_be_removed(tmp_path):
+    answer = CliRunner().invoke(app, ["train", "digits", "--checkpoint", str(tmp_path)])
+    assert answer.exit_code == 1
+    assert f"--checkpoint must be a file, but {tmp_path} is a folder" in answer.stderr
+    assert "remove" not in answer.stderr
+
+
+def test_a_checkpoint_s_folder_is_made_and_nothing_but_the_file_is_in_it(tmp_path):
+    file = tmp_path / "new" / "folder" / "run.pt"
+    arguments = ["train", "digits", "--model", "head", "--images", "100", "--epochs", "1"]
+    assert CliRunner().invoke(app, [*arguments, "--checkpoint", str(file)]).exit_code == 0
+    assert list(file.parent.iterdir()) == [file]

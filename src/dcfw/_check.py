@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, inner, like, norm
+from dcfw._arrays import Array, eps_of, inner, is_numpy, like, norm
 from dcfw._minimize import check_domain, starting_point
 from dcfw.functions.base import DC, Function, as_function
+from dcfw.functions.penalties import Composite
 
 
 class Report:
@@ -48,8 +49,9 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
 
     Checked are: shapes and finiteness of what the oracles return; gradients against central differences;
     convexity of f and g along random segments (subgradients of a nonsmooth g by the subgradient
-    inequality); that a stated Lipschitz constant is not exceeded; that the LMO returns feasible points
-    which are no worse than any other sampled point; that the start is feasible.
+    inequality); that a stated Lipschitz constant is not exceeded; that f - g is phi where both are given;
+    that the LMO returns feasible points which are no worse than any other sampled point; that the start is
+    feasible.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     generator = _validate.generator(rng)
     report = Report()
     check_domain(domain)
-    x0 = starting_point(x0, domain, phi)
+    x0 = _start(domain, phi) if x0 is None else starting_point(x0, domain, phi)
     points = _check_set(report, domain, x0, samples, generator)
     parts: list[tuple[str, Function, bool]] = []
     if isinstance(phi, DC):
@@ -91,7 +93,34 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         parts = [("phi", phi, bool(phi.convex))]
     for name, function, convex in parts:
         _check_function(report, name, function, convex, points)
+    if isinstance(phi, Composite):
+        report.note(
+            False,
+            "",
+            f"f has the norm {phi.norm!r} in it, which minimize refuses: lift it first, "
+            "objective, domain = functions.lift(objective, domain)",
+        )
+    elif isinstance(phi, DC) and phi.whole is not None and report.ok:
+        _check_difference(report, phi, phi.whole, points)
     return report
+
+
+def _start(domain: Any, phi: Function) -> Array:
+    """Return the set's own start, feasible or not, in the backend of the objective's data."""
+    start, data = _validate.array(domain.start(), "domain.start()"), phi.template()
+    return start if data is None or not is_numpy(start) else like(start, data)
+
+
+def _check_difference(report: Report, dc: DC, whole: Function, points: list[Array]) -> None:
+    """Compare f - g with the objective that it was made from; a constant between them does no harm."""
+    parts = np.array([[dc.f.value(x), dc.g.value(x), whole.value(x)] for x in points])
+    excess = parts[:, 0] - parts[:, 1] - parts[:, 2]
+    worst, scale = float(np.ptp(excess)), max(float(np.abs(parts).max()), 1e-12)
+    report.note(
+        worst <= 1e-7 * scale + 1e4 * eps_of(points[0]) * scale,
+        "f - g is phi at the sampled points",
+        f"f - g is not phi: they differ by {worst:.3g} (values up to {scale:.3g})",
+    )
 
 
 def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -> list[Array]:
@@ -210,9 +239,11 @@ def _check_gradient(
         # Both ends stay inside the set: the middle of the segment is where the derivative is compared.
         middle = x + 0.5 * d
         slope = inner(function.grad(middle), d)
-        difference = (function.value(middle + step * d) - function.value(middle - step * d)) / (2.0 * step)
+        high, low = function.value(middle + step * d), function.value(middle - step * d)
+        difference = (high - low) / (2.0 * step)
         size = max(abs(slope), abs(difference), 1e-4 * norm(grad) * norm(d), 1e-12)
-        errors.append(abs(slope - difference) / size)
+        rounding = eps * max(abs(high), abs(low)) / step
+        errors.append(max(abs(slope - difference) - rounding, 0.0) / size)
     error = float(np.median(errors)) if errors else 0.0
     allowed = 1e-4 if eps < 1e-10 else 5e-2
     report.note(

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array, inner, like, namespace, norm2, to_numpy
-from dcfw.functions.base import DC, Function, Sum, Zero
+from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
+from dcfw.functions.base import DC, QUICK, Function, Sum, Zero
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
 from dcfw.sets.atoms import Atom, OneHot
 
@@ -117,6 +117,32 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     return _dense(phi, x, domain, directions)
 
 
+def lowest_curvature(phi: Function, domain: Any) -> float:
+    """Return the lowest eigenvalue of a small quadratic along the set, 0 where nothing negative is known."""
+    n = phi.size
+    if phi.convex or not phi.affine_grad or phi.stated or n is None or n > QUICK or not phi.weak_convexity:
+        return 0.0
+    shape, template = _shape(phi, domain), phi.template()
+    H = phi.hessian(np.zeros(shape) if template is None else like(np.zeros(shape), template))
+    directions = _directions(domain, shape)
+    noise = _noise(n, _size(lambda v: H @ v, n))
+    if directions is not None:
+        H = _project(_project(H, directions).T, directions)
+    low = float(np.linalg.eigvalsh(0.5 * (H + H.T))[0])
+    return low if low < -noise else 0.0
+
+
+def _noise(n: int, size: float, eps: float = float(np.finfo(np.float64).eps)) -> float:
+    """Return the size of rounding in eigenvalues, of which a large curvature across the set leaves some."""
+    return 4.0 * n * eps * size
+
+
+def _size(product: Any, n: int) -> float:
+    """Return roughly the largest magnitude of the eigenvalues, from a few products."""
+    ritz, _ = _density(product, np.random.default_rng(0).standard_normal(n), steps=5)
+    return float(np.abs(ritz).max())
+
+
 def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     """Split by a full eigendecomposition: both parts are quadratics with a dense matrix."""
     H = whole = phi.hessian(x)
@@ -132,7 +158,9 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
         linear = slope - H @ c
         constant = phi.value(here) - float(slope @ c) + 0.5 * float(c @ H @ c)
     values, vectors = np.linalg.eigh(0.5 * (H + H.T))
-    rounding = 4.0 * n * float(np.finfo(np.float64).eps) * float(np.abs(values).max(initial=0.0))
+    rounding = _noise(n, float(np.abs(values).max(initial=0.0)))
+    if directions is not None:
+        rounding = max(rounding, _noise(n, _size(lambda v: whole @ v, n)))
     up, down = values > rounding, values < -rounding
     b = like(np.ravel(to_numpy(linear)), x)
     if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
@@ -148,6 +176,8 @@ def _deflated(
     phi: Function, x: Array, values: np.ndarray, vectors: np.ndarray, shift: float, *, tangent: bool
 ) -> DC:
     """Split off the negative eigenpairs that Lanczos has found; ``shift`` makes up for what they miss."""
+    if shift == 0.0 and phi.convex is not False:  # phi is linear
+        return DC(phi, Zero(), name="convex (g = 0)")
     condition = (
         f"Lanczos missed no negative eigenvalue of phi (those below -{shift:.2g} were looked for"
         f"{', along the set' if tangent else ''})"
@@ -169,17 +199,20 @@ def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarra
     n = math.prod(x.shape)
     slope = phi.grad(x)
 
+    def whole(v: np.ndarray) -> np.ndarray:
+        return np.ravel(to_numpy(phi.grad(_shaped(like(v, x), x.shape)) - slope)).astype(np.float64)
+
     def hessian(v: np.ndarray) -> np.ndarray:
         v = np.ravel(v)
-        if directions is not None:
-            v = directions(v)
-        image = np.ravel(to_numpy(phi.grad(_shaped(like(v, x), x.shape)) - slope)).astype(np.float64)
-        return image if directions is None else directions(image)
+        return whole(v) if directions is None else directions(whole(directions(v)))
 
     start = np.random.default_rng(0).standard_normal(n)
     ritz, shares = _density(hessian, start)
     size = float(np.abs(ritz).max())
-    slack = 4.0 * ACCURACY * size
+    noise = _noise(n, size if directions is None else _size(whole, n), eps_of(x))
+    if size <= noise:
+        return np.zeros(0), np.zeros((n, 0)), noise
+    slack = max(4.0 * ACCURACY * size, noise)
     if n * float(shares[ritz < -slack].sum()) > 4.0 * FEW:
         return None
     values, V = np.zeros(0), np.zeros((n, 0))

@@ -47,12 +47,14 @@ class progress:
         self._next = now + self.every
         state = intermediate_result
         stream = self.file or sys.stderr
-        end = "\r" if stream.isatty() else "\n"
+        terminal, flush = getattr(stream, "isatty", None), getattr(stream, "flush", None)
+        end = "\r" if terminal is not None and terminal() else "\n"
         stream.write(
             f"step {state.nit:6d}  phi {state.fun:+.8e}  gap {state.gap:.2e}  "
             f"lmo {state.n_lmo:8d}  {state.time:8.1f} s{end}"
         )
-        stream.flush()
+        if flush is not None:
+            flush()
 
 
 class target:

@@ -21,7 +21,7 @@ import time
 import urllib.parse
 import urllib.request
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -254,28 +254,71 @@ def _unpack(archive: bytes, suffix: str) -> dict[str, bytes]:
         raise ValueError(f"the archive is too large: more than {MAX_UNPACKED} bytes unpacked")
     if not unzip.eof:
         raise ValueError("the archive is cut short")
-    files: dict[str, bytes] = {}
-    try:
-        with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as members:
-            for member in members:
-                path = PurePosixPath(member.name)
-                # Only the last part of the path is used, so that no member can leave the folder.
-                if not member.isreg() or path.suffix != suffix or not re.fullmatch(r"[a-z0-9]+", path.stem):
-                    continue
-                if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(f"the archive has a member outside its folder: {member.name!r}")
-                if member.size > MAX_FILE:
-                    raise ValueError(
-                        f"{path.name} is too large: {member.size} bytes, at most {MAX_FILE} are accepted"
-                    )
-                content = members.extractfile(member)
-                assert content is not None  # it is a regular file
-                files[path.stem] = content.read()
-    except tarfile.TarError as error:
-        raise ValueError(f"the archive is damaged: {error}") from None
+
+    def wanted(name: str) -> bool:
+        path = PurePosixPath(name)
+        if path.suffix != suffix or not re.fullmatch(r"[a-z0-9]+", path.stem):
+            return False
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"the archive has a member outside its folder: {name!r}")
+        return True
+
+    # Only the last part of the path is used, so that no member can leave the folder.
+    found = _tar_files(io.BytesIO(unpacked).read, wanted, MAX_FILE)
+    files = {PurePosixPath(name).stem: content for name, content in found}
     if not files:
         raise ValueError(f"the archive has no {suffix} files")
     return files
+
+
+_EMPTY = (
+    tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
+)  # fmt: skip
+"""The kinds of members that have no content, whatever their header says."""
+
+
+def _tar_files(
+    read: Callable[[int], bytes], wanted: Callable[[str], bool], largest: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the plain files of a tar archive whose names are wanted.
+
+    Only the fixed part of a member's header is looked at, 512 bytes.  :class:`tarfile.TarFile` also reads the
+    extended ones (of long names, of POSIX records), at whatever size they claim, and one that is made for it
+    takes memory in proportion to the square of its size; here they are members that nobody wants.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(n)`` returns the next n bytes of the archive, fewer only at its end.
+    wanted : callable
+        ``wanted(name)`` tells whether a file is to be yielded.
+    largest : int
+        Bytes that a file that is wanted may have.
+    """
+    while (block := read(tarfile.BLOCKSIZE)).strip(b"\0"):
+        try:
+            member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except tarfile.TarError as error:
+            raise ValueError(f"the archive is damaged: {error}") from None
+        if member.size < 0:
+            raise ValueError(f"the archive is damaged: {member.name!r} has {member.size} bytes")
+        left = 0 if member.type in _EMPTY else -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and wanted(member.name):
+            if member.size > largest:
+                raise ValueError(
+                    f"{PurePosixPath(member.name).name} is too large: {member.size} bytes, at most {largest} "
+                    "are accepted"
+                )
+            content = read(member.size)
+            if len(content) < member.size:
+                raise ValueError("the archive is cut short")
+            yield member.name, content
+            left -= member.size
+        while left > 0:
+            skipped = len(read(min(left, 2**16)))
+            if skipped == 0:
+                raise ValueError("the archive is cut short")
+            left -= skipped
 
 
 def _is_solution(text: bytes) -> bool:
@@ -288,7 +331,8 @@ def _is_solution(text: bytes) -> bool:
     return (
         len(numbers) > 2
         and len(entries) == numbers[0]
-        and entries == list(range(entries[0], entries[-1] + 1))
+        and entries[0] in (0, 1)
+        and entries == list(range(entries[0], entries[0] + len(entries)))
     )
 
 

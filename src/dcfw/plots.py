@@ -65,9 +65,9 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
     ax : matplotlib axes, optional
         Where to draw; a new figure's unless given.
     y : str
-        ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the run, or above ``floor``),
-        ``"dc_gap"`` (the certified interval as a band, its upper end as a line), or any other column of
-        the history.
+        ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the run, or above ``floor``; below
+        the highest where a QAP was maximised), ``"dc_gap"`` (the certified interval as a band, its upper end
+        as a line), or any other column of the history.
     x : str
         A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``.
     **style
@@ -93,7 +93,7 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
     floor = style.pop("floor", None)
     ax = _axes(ax)
     first = not ax.has_data()
-    across, values = history[x], _values(history, y, floor)
+    across, values = history[x], _values(result, y, floor)
     if y in LOGARITHMIC:
         values, vanished = _positive(values)
     style = {"linewidth": 1.6, **style}
@@ -110,6 +110,8 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
         _band(ax, across, history["dc_low"], values, line.get_color())
     if first:
         _dress(ax, x, y, across)
+        if y == "excess" and _maximised(result):
+            ax.set_ylabel("value below the highest, $\\phi_{\\max} - \\phi$")
     return ax
 
 
@@ -151,13 +153,13 @@ def compare(
     ['dcfw', 'fw']
     """
     named = _named(results)
-    floor = min(float(np.nanmin(_history(result)["fun"])) for result in named.values())
+    floors = {kind: _floor([r for r in named.values() if _maximised(r) is kind]) for kind in (False, True)}
     ax = _axes(ax)
     legend = _validate.flag(legend, "legend")
     widest: list[np.ndarray] = []
     for place, (name, result) in enumerate(named.items()):
         look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)], **style}
-        plot(result, ax, y=y, x=x, label=name, floor=floor, **look)
+        plot(result, ax, y=y, x=x, label=name, floor=floors[_maximised(result)], **look)
         widest.append(result.history[x])
     _scale_across(ax, x, np.concatenate(widest))
     if legend:
@@ -183,7 +185,7 @@ def performance_profile(
         Method -> positive costs (seconds, oracle calls, ...), one for each problem; ``inf`` for a failure.
     ax : matplotlib axes, optional
     styles : mapping, optional
-        Method -> (colour, line style).
+        Method -> (colour, line style); methods that are not in it look as usual.
     legend : bool
 
     Returns
@@ -206,7 +208,7 @@ def performance_profile(
     reach = 2.0
     for place, (method, (tau, rho)) in enumerate(profiles.items()):
         usual = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)])
-        colour, line = usual if styles is None else styles[method]
+        colour, line = (styles or {}).get(method, usual)
         # The last height holds for ever: without that a method that is always best would have no line.
         ends = np.append(tau, 1e9), np.append(rho, rho[-1])
         ax.step(*ends, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
@@ -318,13 +320,30 @@ def _named(results: Any) -> dict[str, Result]:
     return named
 
 
-def _values(history: History, y: str, floor: float | None) -> np.ndarray:
+def _values(result: Result, y: str, floor: float | None) -> np.ndarray:
+    history = _history(result)
     if y == "dc_gap":
         return history["dc_high"]
     if y == "excess":
-        fun = history["fun"]
-        return fun - (float(np.nanmin(fun)) if floor is None else floor)
+        above = history["fun"] - (_floor([result]) if floor is None else floor)
+        return -above if _maximised(result) else above
     return history[y]
+
+
+def _maximised(result: Result) -> bool:
+    """Tell whether a run has maximised, as those of :mod:`dcfw.qap` can: then its values rise."""
+    fun = _history(result)["fun"]
+    return "relaxed_fun" in result and bool(fun[-1] > fun[0])
+
+
+def _floor(results: list[Result]) -> float | None:
+    """Return the best value of runs that have all minimised, or all maximised."""
+    values = [_history(result)["fun"] for result in results]
+    if not values:
+        return None
+    return float(
+        np.nanmax(np.concatenate(values)) if _maximised(results[0]) else np.nanmin(np.concatenate(values))
+    )
 
 
 def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,12 +25,14 @@ True
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function, gradient
+from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, gradient, joined
 from dcfw.functions.given import WeaklyConcave
+from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.sets.atoms import Atom
 
@@ -49,6 +51,10 @@ class Remainder(Function):
     def lipschitz(self) -> float | None:
         base = self.phi.lipschitz
         return None if base is None else self.L + base
+
+    @property
+    def stated(self) -> bool:
+        return self.phi.stated
 
     def value(self, x: Array) -> float:
         return 0.5 * self.L * norm2(x) - self.phi.value(x)
@@ -114,6 +120,8 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
     Returns
     -------
     DC
+        Its ``conditional`` names an L that is taken on trust: one given here, unless phi computes its own and
+        that is no larger, or one that was stated with phi (``functions.Smooth(..., lipschitz=L)``).
 
     Examples
     --------
@@ -123,14 +131,18 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
     'sliding(L=3)'
     """
     phi = as_function(phi, "phi")
+    _refuse_a_penalty(phi, "sliding")
+    if not _kinks_point_up(phi):
+        raise ValueError(
+            "phi must be smooth, a functions.WeaklyConcave, or p - q with smooth p and convex q for "
+            f"splits.sliding, got {phi!r}: no L makes L/2 ||x||^2 - phi convex"
+        )
     if isinstance(L, str) and L == "auto":
         return Auto(phi, Zero(), Remainder(phi, 0.0, convex=None), "sliding(L=auto)")
-    if isinstance(phi, WeaklyConcave):
-        known = phi.modulus
-    else:
-        known = _smooth_part(phi).lipschitz
-    L = _constant(L, known, "sliding", "a smoothness constant of phi")
-    return DC(SquaredNorm(L), Remainder(phi, L), name=f"sliding(L={L:g})", whole=phi)
+    smooth = _smooth_part(phi)
+    known = smooth.modulus if isinstance(smooth, WeaklyConcave) else smooth.lipschitz
+    L, condition = _constant(phi, L, known, smooth.stated, "sliding", "a smoothness constant of phi")
+    return DC(SquaredNorm(L), Remainder(phi, L), f"sliding(L={L:g})", condition, whole=phi)
 
 
 def proximal(phi: Any, L: float | str | None = None) -> DC:
@@ -155,6 +167,7 @@ def proximal(phi: Any, L: float | str | None = None) -> DC:
     'proximal(L=3)'
     """
     phi = as_function(phi, "phi")
+    _refuse_a_penalty(phi, "proximal")
     smooth = _smooth_part(phi)
     if not smooth.differentiable:
         raise ValueError(
@@ -163,14 +176,15 @@ def proximal(phi: Any, L: float | str | None = None) -> DC:
         )
     if isinstance(L, str) and L == "auto":
         return Auto(phi, smooth, Zero() if smooth is phi else phi.g, "proximal(L=auto)")
-    L = _constant(L, smooth.weak_convexity, "proximal", "a weak convexity constant of phi")
+    known, trusted = smooth.weak_convexity, _curvature_on_trust(smooth)
+    L, condition = _constant(phi, L, known, trusted, "proximal", "a weak convexity constant of phi")
     f: Function = Sum([smooth, SquaredNorm(L)])
     f.convex = True
     g: Function = SquaredNorm(L)
     whole: Function | None = phi
     if isinstance(phi, DC) and smooth is not phi:
         g, whole = Sum([phi.g, g]), None
-    return DC(f, g, name=f"proximal(L={L:g})", whole=whole)
+    return DC(f, g, f"proximal(L={L:g})", condition, whole=whole)
 
 
 def strengthen(dc: Any, mu: float) -> DC:
@@ -275,7 +289,7 @@ def best(phi: Any, domain: Any = None) -> DC:
     if phi.affine_grad:
         return _best_of_a_quadratic(phi, domain)
     if isinstance(phi, DC):
-        return phi
+        return _marked(phi, domain)
     if phi.lipschitz is None:
         raise ValueError(
             "objective is a single function without a known Lipschitz constant, so no split f - g can be "
@@ -287,11 +301,29 @@ def best(phi: Any, domain: Any = None) -> DC:
 
 
 def choose(phi: Function, domain: Any = None) -> DC:
-    """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`."""
+    """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`.
+
+    If f or g is a quadratic of up to 500 variables that is not convex on the set, ``conditional`` says so.
+    """
     if domain is not None:
         _validate.domain(domain)
     phi = as_function(phi, "phi")
-    return phi if isinstance(phi, DC) else best(phi, domain)
+    return _marked(phi, domain) if isinstance(phi, DC) else best(phi, domain)
+
+
+def _marked(dc: DC, domain: Any) -> DC:
+    """Return a given f - g, with a mark if a part is known not to be convex."""
+    from dcfw import _spectral
+
+    for part, label in ((dc.f, "f"), (dc.g, "g")):
+        low = _spectral.lowest_curvature(part, domain)
+        if low < 0.0:
+            dc = copy(dc)
+            lie = (
+                f"{label} is convex, which it is not: its lowest curvature is {low:.3g} (see splits.proximal)"
+            )
+            dc.conditional = joined(dc, lie)
+    return dc
 
 
 def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:
@@ -322,10 +354,48 @@ def _smooth_part(phi: Function) -> Function:
     return phi
 
 
-def _constant(L: Any, known: float | None, split: str, meaning: str) -> float:
+def _refuse_a_penalty(phi: Function, split: str) -> None:
+    if isinstance(phi, Composite):
+        raise ValueError(
+            f"phi has the norm {phi.norm!r} in it, for which splits.{split} is not made: lift it with "
+            "functions.lift(phi, ball), which returns a decomposition"
+        )
+
+
+def _kinks_point_up(phi: Function) -> bool:
+    """Tell whether phi is smooth but for kinks like that of -|x|, so that L/2 ||x||^2 - phi may be convex."""
+    if phi.differentiable or isinstance(phi, WeaklyConcave):
+        return True
+    if isinstance(phi, Sum):
+        return all(map(_kinks_point_up, phi.terms))
+    if isinstance(phi, Scaled):
+        return _kinks_point_up(phi.function) if phi.scale >= 0.0 else phi.function.convex is True
+    if isinstance(phi, DC):
+        return _kinks_point_up(phi.f if phi.whole is None else phi.whole)
+    return False
+
+
+def _curvature_on_trust(phi: Function) -> bool:
+    """Tell whether phi's weak convexity is somebody's statement.  That a part is convex needs no mark."""
+    if isinstance(phi, Sum):
+        return any(map(_curvature_on_trust, phi.terms))
+    if isinstance(phi, DC) and phi.whole is None:
+        return _curvature_on_trust(phi.f) or phi.g.stated
+    return phi.stated and not phi.convex
+
+
+def _constant(
+    phi: Function, L: Any, known: float | None, trusted: bool, split: str, meaning: str
+) -> tuple[float, str]:
+    """Return L, and what the split rests on: empty if phi has computed that L is large enough."""
+    given = phi.conditional if isinstance(phi, DC) and phi.whole is None else ""
     if L is not None:
-        return _validate.scalar(L, "L", low=0.0, open_low=True)
+        L = _validate.scalar(L, "L", low=0.0, open_low=True)
+        certain = known is not None and not trusted and known * (1.0 - 1e-12) <= L
+        return L, joined(given, "" if certain else f"L = {L:.6g} makes both parts convex")
     if known is None:
         raise ValueError(f"L must be given for splits.{split}: phi does not know {meaning}")
     # A convex phi needs no quadratic at all; keep a positive one so that both sides stay a split.
-    return known if known > 0.0 else 1.0
+    L = known if known > 0.0 else 1.0
+    own = f"L = {L:.6g}, which was stated and not computed, makes both parts convex"
+    return L, joined(given, own if trusted else "")

@@ -45,16 +45,21 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
         raise TypeError("a checkpoint holds numbers only")
     text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as out:
-        np.savez(  # numbers only; NumPy 1 would take allow_pickle for the name of an array
-            out,
-            state=np.frombuffer(text, dtype=np.uint8),
-            data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
-            **readable,  # type: ignore[arg-type]
-        )
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as out:
+            np.savez(  # numbers only; NumPy 1 would take allow_pickle for the name of an array
+                out,
+                state=np.frombuffer(text, dtype=np.uint8),
+                data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
+                **readable,  # type: ignore[arg-type]
+            )
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):  # the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)
 
 

@@ -100,7 +100,10 @@ class Keeper:
                     self._write(self._latest)
 
     def _check(self, header: dict[str, Any]) -> None:
-        differing = compare(header.get("fingerprint", {}), self.fingerprint, self.run.x0)
+        try:
+            differing = compare(header.get("fingerprint", {}), self.fingerprint, self.run.x0)
+        except Exception as error:  # a fingerprint that nobody has written fails in many ways
+            raise file.unusable(self.path, error) from error
         if differing:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} belongs to another run: it differs in "

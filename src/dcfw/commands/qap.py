@@ -18,6 +18,14 @@ def register(app: typer.Typer) -> None:
     app.command("qap")(qap)
 
 
+def _list_names(wanted: bool) -> None:
+    if wanted:
+        from dcfw.qap import names
+
+        typer.echo("\n".join(names()))
+        raise typer.Exit
+
+
 def qap(
     instance: Annotated[
         str,
@@ -40,6 +48,15 @@ def qap(
     jobs: Annotated[int, typer.Option(help="Starts to run at the same time; -1 for all cores.")] = 1,
     maximize: Annotated[bool, typer.Option("--maximize", help="Look for a high value instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--list",
+            callback=_list_names,
+            is_eager=True,
+            help="Show the QAPLIB names in the data folder and exit.",
+        ),
+    ] = False,
 ) -> None:
     """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)].
 
@@ -48,6 +65,7 @@ def qap(
 
     \b
     Examples:
+      dcfw qap --list
       dcfw qap nug30
       dcfw qap my/problem.dat --restarts 20 --polish tabu
       dcfw qap tai50a --restarts auto --time-limit 60 --json
@@ -100,7 +118,11 @@ def find(instance: str) -> Any:
 
     path = Path(instance)
     if not (path.suffix or path.name != instance or path.is_file()):
-        return load(instance)
+        try:
+            return load(instance)
+        except KeyError as error:  # whose advice is for Python
+            advice = str(error).replace("dcfw.qap.names()", "`dcfw qap --list`")
+            raise type(error)(advice) from None
     if path.suffix.lower() == ".sln":
         raise ValueError(f"{instance} is a solution; give the instance, a .dat file")
     problem = read(path)

@@ -90,7 +90,13 @@ def export(
     from dcfw.experiments.store import Store
 
     with Store(store, readonly=True) as opened:
-        count = opened.export_csv(output, name)
+        try:
+            count = opened.export_csv(output, name)
+        except OSError as error:  # which names the file that the rows are written to first
+            raise OSError(
+                f"{output} could not be written ({error.strerror or error}): "
+                "give a file in a folder that exists and is writable, with -o"
+            ) from error
     typer.echo(f"{count} rows written to {output}", err=True)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from dcfw.commands._json import number
 
 
 def register(app: typer.Typer) -> None:
@@ -64,11 +67,15 @@ def train(
         dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
         images=images, precision=precision,
     )  # fmt: skip
+    if checkpoint is not None and not checkpoint.is_file():  # before the first epoch, not after it
+        _check_writable(checkpoint)
     moved = False
     with Bar(f"{method} on {dataset}") as bar:
 
         def progress(done: int, total: int, latest: Mapping[str, float]) -> None:
             nonlocal moved
+            if not moved and checkpoint is not None:  # a run that has all its epochs is only read
+                _check_writable(checkpoint)
             moved = True
             bar(done, total, f"test accuracy {latest['test_accuracy']:.3f}" if latest else "")
 
@@ -76,7 +83,7 @@ def train(
     if not moved:
         typer.echo(_nothing_left(checkpoint, len(trained.curves["seconds"]), epochs), err=True)
     if as_json:
-        typer.echo(json.dumps(_plain(trained), indent=2))
+        typer.echo(json.dumps(_plain(trained), indent=2, allow_nan=False))
         return
     typer.echo("epoch  train loss  accuracy  test loss  accuracy  inner steps  at bound  seconds")
     curves = trained.curves
@@ -91,6 +98,21 @@ def train(
         )
 
 
+def _check_writable(checkpoint: Path) -> None:
+    """Refuse a checkpoint that could not be written after an epoch."""
+    if checkpoint.is_dir():
+        raise ValueError(f"--checkpoint must be a file, but {checkpoint} is a folder")
+    try:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=checkpoint.parent, prefix=f".{checkpoint.name}."):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint {checkpoint} could not be written ({error.strerror or error}): "
+            "give a file in a folder that is writable, with --checkpoint"
+        ) from error
+
+
 def _nothing_left(checkpoint: Path | None, found: int, asked: int) -> str:
     """Return what to say of a checkpoint that has all the epochs that were asked for."""
     plural = "" if found == 1 else "s"
@@ -101,7 +123,7 @@ def _plain(trained: Any) -> dict[str, Any]:
     """Return a run as JSON values."""
     from dataclasses import asdict
 
-    curves = {name: [v if v == v else None for v in values] for name, values in trained.curves.items()}
+    curves = {name: [number(value) for value in values] for name, values in trained.curves.items()}
     return {
         "settings": asdict(trained.settings),
         "parameters": trained.parameters,

@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "default": ["long", "rates", "choices"],
             },
         ),
-        ("--seeds", {"type": int, "default": 3}),
+        ("--seeds", {"type": command.positive, "default": 3}),
     ]
     command.main("alignment", __doc__, make, write_report, options, arguments)
 

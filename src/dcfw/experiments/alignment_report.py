@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcfw.experiments.alignment import LONG, NOISE, RATES, SHORT
+from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store, csv_text
 
 TITLES = {"dcfw": "DC-FW", "fw-k": "FW-K", "fw-m": "FW-M", "dcfw-exact": "DC-FW, exact steps"}
@@ -58,7 +59,7 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     if curves:
         files["curves.csv"] = csv_text(curves)
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return [folder / name for name in [*files, *drawn]]
 
 
@@ -231,7 +232,7 @@ def _readme(
     versions: Iterable[Mapping[str, str]],
     drawn: list[str],
 ) -> str:
-    software = "; ".join(", ".join(f"{k} {v}" for k, v in sorted(entry.items())) for entry in versions)
+    software = "; ".join(map(software_text, versions))
     lines = [
         "# Alignment of partially observed embeddings",
         "",

@@ -27,13 +27,12 @@ import queue
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dcfw.experiments.records import software_versions, utc_now
 from dcfw.experiments.study import Row, Task
-from dcfw.experiments.workers import Outcome, Outcomes, compute, died
+from dcfw.experiments.workers import Outcome, Outcomes, compute, died, failed
 
 CONNECT = 10.0
 """Seconds to wait for an answer of the scheduler, and for a first worker."""
@@ -186,9 +185,7 @@ def _outcome(future: Any, task: Task, started: str, seconds: float) -> Outcome:
     except _distributed().comm.CommClosedError:
         raise
     except Exception as error:  # `compute` raises none: the row could not be sent there, or not back
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        text = "".join(traceback.format_exception(error))
-        return Outcome(task.key, started, seconds, error=line, traceback=text)
+        return failed(task, error, started, seconds)
 
 
 def _gone(client: Any) -> ClusterError:

@@ -1,10 +1,15 @@
-"""The command line that studies share: ``run STORE`` and ``report STORE -o FOLDER``."""
+"""The command line that studies share: ``run STORE`` and ``report STORE -o FOLDER``.
+
+What a user can mend is one line on the standard error stream and exit code 1, as in :mod:`dcfw.cli`; a wrong
+command line is exit code 2.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +19,45 @@ from dcfw.experiments.store import Store, StoreError
 from dcfw.experiments.study import Study
 
 
+@contextlib.contextmanager
+def user_errors() -> Iterator[None]:
+    """Turn what a user can mend into one line and exit code 1: only a bug shows a traceback."""
+    try:
+        yield
+    except (StoreError, ClusterError, ValueError, OSError, ImportError) as error:
+        sys.exit(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def positive(text: str) -> int:
+    """Read a number of things from the command line: 1 or more.
+
+    Examples
+    --------
+    >>> positive("12")
+    12
+    """
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return int(text)
+
+
+def processes(text: str) -> int:
+    """Read a number of processes from the command line: 1 or more, or -1.
+
+    Examples
+    --------
+    >>> processes("2"), processes("-1")
+    (2, -1)
+    """
+    return -1 if int(text) == -1 else positive(text)
+
+
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what ``run`` of every study takes."""
-    parser.add_argument("--n-jobs", type=int, default=1, help="processes; -1 for one per core")
+    parser.add_argument("--n-jobs", type=processes, default=1, help="processes; -1 for one per core")
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="compute on a Dask cluster, for example tcp://127.0.0.1:8786"
     )
@@ -24,10 +65,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(study: Study, options: argparse.Namespace) -> None:
-    """Run ``study`` as the options of ``run`` say, with a bar, and print what was done.
-
-    A store that cannot be written or a cluster that cannot be reached ends the program with one line.
-    """
+    """Run ``study`` as the options of ``run`` say, with a bar, and print what was done."""
     from dcfw.experiments.progress import ProgressBar
 
     try:
@@ -42,8 +80,6 @@ def execute(study: Study, options: argparse.Namespace) -> None:
                     stop_after=options.stop_after,
                 )
             )
-    except (StoreError, ClusterError) as error:
-        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         print("interrupted; finished rows are kept, the same command goes on from there", file=sys.stderr)
         sys.exit(130)
@@ -96,12 +132,12 @@ def main(
         importing.add_argument("store")
         importing.add_argument("folder")
     chosen = parser.parse_args(arguments)
-    if take is not None and chosen.command == "import":
-        with Store(chosen.store) as store:
-            print(take(store, chosen.folder), "rows are new")
-        return
-    if chosen.command == "report":
-        for file in report(chosen.store, chosen.output):
-            print(file)
-        return
-    execute(make(chosen), chosen)
+    with user_errors():
+        if take is not None and chosen.command == "import":
+            with Store(chosen.store) as store:
+                print(take(store, chosen.folder), "rows are new")
+        elif chosen.command == "report":
+            for file in report(chosen.store, chosen.output):
+                print(file)
+        else:
+            execute(make(chosen), chosen)

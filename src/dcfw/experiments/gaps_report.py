@@ -12,6 +12,7 @@ import numpy as np
 
 from dcfw.experiments import gaps
 from dcfw.experiments.drawing import drawing, save
+from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store
 
 NAMES = {
@@ -52,7 +53,7 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
         "README.md": _readme(rows, versions),
     }
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return [folder / name for name in [*files, *drawn]]
 
 
@@ -219,7 +220,7 @@ def _readme(rows: Rows, versions: Iterable[Mapping[str, str]]) -> str:
     some = next(iter(rows.values()))
     seconds = sum(r["seconds"] for r in rows.values())
     accuracy = max(r.get("accuracy", 0.0) for r in rows.values())
-    software = "; ".join(", ".join(f"{k} {v}" for k, v in sorted(e.items())) for e in versions)
+    software = "; ".join(map(software_text, versions))
     lines = [
         "# Figure 1: the gaps of two splits",
         "",

@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return study(options.seeds, options.families)
 
     options: list[tuple[str, dict[str, Any]]] = [
-        ("--seeds", {"type": int, "default": 5}),
+        ("--seeds", {"type": command.positive, "default": 5}),
         ("--families", {"nargs": "+", "choices": list(FAMILIES)}),
     ]
     command.main("inner", __doc__, make, write_report, options, arguments)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dcfw.experiments.inner import FAMILIES, INNERS, MAX_LMO, RTOL
+from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store, csv_text
 
 COSTS = {
@@ -68,7 +69,7 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
         "README.md": _readme(rows, versions, solvers, families, values, drawn),
     }
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return [folder / name for name in [*files, *drawn]]
 
 
@@ -191,7 +192,7 @@ def _readme(
         "    python -m dcfw.experiments.inner run STORE --seeds " + str(len(seeds)),
         "    python -m dcfw.experiments.inner report STORE -o results/inner",
         "",
-        "Versions: " + "; ".join(", ".join(f"{k} {v}" for k, v in sorted(e.items())) for e in versions) + ". "
+        "Versions: " + "; ".join(map(software_text, versions)) + ". "
         f"Seconds of all runs together: {sum(r['seconds'] for r in rows):.0f} (wall clock, on a machine "
         "that did other things too).",
         "",

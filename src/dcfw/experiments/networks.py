@@ -22,7 +22,6 @@ A study goes on elsewhere from what a report has left:
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ import numpy as np
 from dcfw.experiments import command
 from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task
+from dcfw.experiments.table_file import naming, read_table, read_versions
 
 PARTS = ("digits", "head", "cnn")
 RADII = (1.0, 10.0, 100.0)
@@ -56,7 +56,8 @@ def row(
 ) -> dict[str, Any]:
     """Train one network once: its curves, inner steps, and what the last epoch gave.
 
-    Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there.
+    Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there;
+    each number of epochs has its own file, or a short run could take the result of a longer one.
     """
     from dcfw.data import cache_folder
     from dcfw.experiments.training import Settings, train
@@ -65,7 +66,7 @@ def row(
         dataset=dataset, model=model, method=method, c=c or 1.0, L=L, epochs=epochs, seed=seed, images=images,
         precision=precision,
     )  # fmt: skip
-    kept = cache_folder() / "networks" / f"{settings.fingerprint}.pt"
+    kept = cache_folder() / "networks" / f"{settings.fingerprint}-{epochs}.pt"
     run = train(settings, checkpoint=kept if epochs > 1 and dataset != "digits" else None)
     kept.unlink(missing_ok=True)
     curves = {
@@ -144,40 +145,62 @@ def _cost(task: Task) -> float:
 
 SETTINGS = {"part": str, "model": str, "epochs": int, "c": float, "L": float, "images": int, "precision": str}
 COUNTS = ("n_steps", "n_inner", "parameters")
-TEXTS = ("dataset", "method", "part", "started")
+TEXTS = ("dataset", "method", "part", "started", "versions")
+ONE_RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
+"""The columns of ``curves.csv`` that say of which run a line is; older reports lack the last three."""
 
 
 def import_rows(store: Store, folder: str) -> int:
     """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
-    curves: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    one_run = ("part", "dataset", "method", "L", "c", "seed")
-    for line in _lines(Path(folder) / "curves.csv"):
-        curves.setdefault(tuple(line.get(name, "") for name in one_run), []).append(line)
-    new = 0
-    for line in _lines(Path(folder) / "rows.csv"):
-        epochs = sorted(
-            curves[tuple(line.get(name, "") for name in one_run)], key=lambda epoch: int(epoch["epoch"])
-        )
-        settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
-        settings.setdefault("c", None)
-        task = Task(line["dataset"], line["method"], int(line["seed"]), settings, study="networks", version=1)
-        results = [name for name in line if name not in (*SETTINGS, *TEXTS, "seed")]
-        result: dict[str, Any] = {
-            name: None if line[name] == "" else int(line[name]) if name in COUNTS else float(line[name])
-            for name in results
-        }
-        result["curves"] = {
-            name: [float(epoch[name]) if epoch[name] else None for epoch in epochs]
-            for name in epochs[0]
-            if name not in (*one_run, "epoch")
-        }
-        new += store.finish(task, result, seconds=result["seconds"], started=line["started"])
-    return new
+    curves, one_run = _read_curves(Path(folder) / "curves.csv")
+    file = Path(folder) / "rows.csv"
+    found = []
+    for number, line in enumerate(
+        read_table(file, ("part", "dataset", "method", "seed", "epochs", "seconds")), 2
+    ):
+        with naming(file, number):
+            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+            settings.setdefault("c", None)
+            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "networks", 1)
+            result: dict[str, Any] = {
+                name: None if line[name] == "" else int(line[name]) if name in COUNTS else float(line[name])
+                for name in line
+                if name not in (*SETTINGS, *TEXTS, "seed")
+            }
+            if result["seconds"] is None:
+                raise KeyError("seconds")
+            key = tuple(line.get(name, "") for name in one_run)
+            if key not in curves:
+                raise ValueError("curves.csv has no epoch of this run")
+            result["curves"] = curves[key]
+            versions = read_versions(line.get("versions", ""))
+            found.append((task, result, line.get("started", ""), versions))
+    return sum(
+        store.finish(task, result, seconds=result["seconds"], started=started, versions=versions)
+        for task, result, started, versions in found
+    )
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float | None]]], list[str]]:
+    """Return the curves of each run in ``curves.csv``, and the columns that tell the runs apart."""
+    found: dict[tuple[str, ...], dict[int, dict[str, float | None]]] = {}
+    lines = read_table(file, ("part", "dataset", "method", "seed", "epoch"))
+    one_run = [name for name in ONE_RUN if lines and name in lines[0]]
+    for number, line in enumerate(lines, 2):
+        with naming(file, number):
+            epochs = found.setdefault(tuple(line[name] for name in one_run), {})
+            if int(line["epoch"]) in epochs:
+                raise ValueError(f"epoch {line['epoch']} of this run is there twice: is it of two runs?")
+            epochs[int(line["epoch"])] = {
+                name: float(text) if text else None
+                for name, text in line.items()
+                if name not in (*one_run, "epoch")
+            }
+    curves: dict[tuple[str, ...], dict[str, list[float | None]]] = {}
+    for run, epochs in found.items():
+        ordered = [epochs[epoch] for epoch in sorted(epochs)]
+        curves[run] = {name: [values[name] for values in ordered] for name in ordered[0]}
+    return curves, one_run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -192,9 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     options: list[tuple[str, dict[str, Any]]] = [
         ("--parts", {"nargs": "+", "choices": PARTS, "default": list(PARTS)}),
-        ("--seeds", {"type": int}),
-        ("--epochs", {"type": int}),
-        ("--images", {"type": int, "help": "train the convolutional network on so many images"}),
+        ("--seeds", {"type": command.positive}),
+        ("--epochs", {"type": command.positive}),
+        ("--images", {"type": command.positive, "help": "train the convolutional network on so many images"}),
         ("--dataset", {"choices": ["cifar10", "cifar100"], "default": "cifar10"}),
         ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32"}),
     ]

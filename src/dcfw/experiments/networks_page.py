@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dcfw.experiments.networks import PARTS, RADII
+from dcfw.experiments.networks import RADII
 from dcfw.experiments.networks_report import (
     PART_TITLES,
     SHOWN,
     TITLES,
+    Panel,
     commands,
     groups,
     growth,
     mean_curve,
+    panels,
     summary_table,
     times,
     verdicts,
@@ -53,7 +55,7 @@ def sections(store: Store) -> list[Section]:
         Card(
             f"{TITLES[e['method']]}: training loss",
             f"x {times(e['loss_ratio'])}",
-            f"c = 100 against c = 1, {e['part']}",
+            f"c = 100 against c = 1, {_where(e)}",
         )
         for e in claims
         if e["L"] == 10.0 and e["method"] in ("dcfw", "fw", "sfw")
@@ -70,16 +72,21 @@ def sections(store: Store) -> list[Section]:
         _growth(claims),
         Bullets([line.removeprefix("- ") for line in verdicts(claims)]),
     ]
-    parts = [part for part in PARTS if any(r["part"] == part for r in rows)]
+    below = [_part(panel, setting, rows) for panel, setting in panels(rows).items()]
     ratios = [
-        f"{times(e['loss_ratio'])} ({TITLES[e['method']]}, {e['part']})"
+        f"{times(e['loss_ratio'])} ({TITLES[e['method']]}, {_where(e)})"
         for e in claims
         if e["L"] == 10.0 and e["method"] in ("dcfw", "fw")
     ]
     summary = f"From c = 1 to c = 100 the training loss is multiplied by {', '.join(ratios)}."
     if not ratios:
         summary = "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
-    return [Section("Networks with bounded weights", what, [_part(part, rows) for part in parts], summary)]
+    return [Section("Networks with bounded weights", what, below, summary)]
+
+
+def _where(e: dict[str, Any]) -> str:
+    """Return the part of a line of the growth, with its setting where there are several."""
+    return ", ".join(filter(None, (e["part"], e["setting"])))
 
 
 def _growth(claims: list[dict[str, Any]]) -> Table:
@@ -89,7 +96,7 @@ def _growth(claims: list[dict[str, Any]]) -> Table:
     columns += [Column(f"test accuracy, c = {c:g}", ".1%") for c in RADII]
     lines = [
         [
-            e["part"], TITLES[e["method"]], e["L"], e["seeds"],
+            _where(e), TITLES[e["method"]], e["L"], e["seeds"],
             *(e[f"train_loss_{c:g}"] for c in RADII),
             e["loss_ratio"],
             *(e[f"test_accuracy_{c:g}"] for c in RADII),
@@ -101,8 +108,8 @@ def _growth(claims: list[dict[str, Any]]) -> Table:
     )
 
 
-def _part(part: str, rows: list[dict[str, Any]]) -> Section:
-    chosen = [r for r in rows if r["part"] == part]
+def _part(panel: Panel, setting: str, rows: list[dict[str, Any]]) -> Section:
+    chosen = [r for r in rows if Panel.of(r) == panel]
     content: list[Any] = []
     for c in RADII:
         charts = [_curves(chosen, c, kind) for kind in ("train_loss", "test_accuracy")]
@@ -110,12 +117,12 @@ def _part(part: str, rows: list[dict[str, Any]]) -> Section:
     inner = _inner(chosen)
     if inner is not None:
         content.append(inner)
-    return Section(PART_TITLES[part], [_table(chosen), *content])
+    return Section(panel.named(PART_TITLES, setting), [_table(chosen), *content])
 
 
 def _curves(rows: list[dict[str, Any]], c: float, measure: str) -> Chart | None:
     series = []
-    for (_, _, method, L, radius), runs in groups(rows).items():
+    for (_, method, L, radius), runs in groups(rows).items():
         if method in SHOWN and L == 10.0 and radius in (None, c):
             values = mean_curve(runs, measure).tolist()
             series.append(
@@ -136,7 +143,7 @@ def _curves(rows: list[dict[str, Any]], c: float, measure: str) -> Chart | None:
 
 def _inner(rows: list[dict[str, Any]]) -> Chart | None:
     series: list[Series] = []
-    for (_, _, method, L, c), runs in groups(rows).items():
+    for (_, method, L, c), runs in groups(rows).items():
         if method in ("dcfw", "dcfw-paper") and L == 10.0 and c is not None:
             values = mean_curve(runs, "inner_steps").tolist()
             name = f"c = {c:g}, {'ours' if method == 'dcfw' else 'paper'}"

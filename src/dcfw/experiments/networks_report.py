@@ -2,6 +2,9 @@
 
 The claims are about growing c: DC-FW keeps its behaviour, Frank-Wolfe slows down.  They are judged by the
 training loss after the last epoch at c = 100 against c = 1, for each method, with the same seeds.
+
+Only runs of one :class:`Panel` are ever put together: the same part, data, epochs, images and precision.  A
+part that was run in several settings has a panel, a table and a verdict for each.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw.experiments.drawing import COLOURS, drawing, save
-from dcfw.experiments.networks import PARTS, RADII
+from dcfw.experiments.networks import ONE_RUN, PARTS, RADII
+from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store, csv_text
 
 Row = Mapping[str, Any]
@@ -34,15 +38,79 @@ PART_TITLES = {
     "head": "Linear head on EfficientNet-Lite0 features, CIFAR-10",
     "cnn": "Convolutional network, CIFAR-10",
 }
+SHORT_TITLES = {"digits": "CNN, digits", "head": "head on features, CIFAR-10", "cnn": "CNN, CIFAR-10"}
 MEASURES = ("train_loss", "test_loss", "train_accuracy", "test_accuracy")
 BESIDES = ("inner_steps", "at_bound", "largest")
 SHOWN = ("dcfw", "fw", "sfw", "sgd", "adamw")
 
 
+class Panel(NamedTuple):
+    """A part of the study in one setting: what its runs have in common."""
+
+    part: str
+    dataset: str
+    epochs: int
+    images: int | None
+    precision: str
+
+    @classmethod
+    def of(cls, line: Row) -> Panel:
+        """Return the panel of a row, or of a line of the tables below."""
+        precision = line.get("precision") or "float32"
+        return cls(line["part"], line["dataset"], line["epochs"], line.get("images"), precision)
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Where it stands among the others; all images come after fewer."""
+        images = np.inf if self.images is None else self.images
+        return PARTS.index(self.part), self.dataset, self.epochs, images, self.precision
+
+    def named(self, titles: Mapping[str, str], setting: str = "") -> str:
+        """Return its name, with the setting behind it."""
+        title = titles[self.part]
+        if self.dataset == "cifar100":
+            title = title.replace("CIFAR-10", "CIFAR-100")
+        return f"{title}, {setting}" if setting else title
+
+
+Key = tuple[Panel, str, float, float | None]
+"""Panel, method, L, c."""
+
+
+def panels(rows: Iterable[Row]) -> dict[Panel, str]:
+    """Return the panels in order, each with its setting in words where its part has several.
+
+    Examples
+    --------
+    >>> run = {"part": "digits", "dataset": "digits"}
+    >>> list(panels([{**run, "epochs": 30}, {**run, "epochs": 5}]).values())
+    ['5 epochs', '30 epochs']
+    >>> list(panels([{**run, "epochs": 30}]).values())
+    ['']
+    """
+    found = sorted({Panel.of(r) for r in rows}, key=lambda panel: panel.place)
+
+    def setting(panel: Panel) -> str:
+        others = [p for p in found if (p.part, p.dataset) == (panel.part, panel.dataset)]
+        words = {
+            "epochs": f"{panel.epochs} epochs",
+            "images": f"{panel.images or 'all'} images",
+            "precision": panel.precision,
+        }
+        return ", ".join(text for name, text in words.items() if len({getattr(p, name) for p in others}) > 1)
+
+    return {panel: setting(panel) for panel in found}
+
+
+def short_names(rows: Iterable[Row]) -> dict[Panel, str]:
+    """Return the panels in order, each with the short name of its part and setting."""
+    return {panel: panel.named(SHORT_TITLES, setting) for panel, setting in panels(rows).items()}
+
+
 def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
     """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
     with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("networks"), opened.versions("networks")
+        rows, versions = opened.rows("networks", versions=True), opened.versions("networks")
     if not rows:
         raise ValueError("the store has no row of the study 'networks': run it first")
     folder = Path(output)
@@ -61,32 +129,29 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
         "README.md": _readme(rows, versions, table, claims, drawn),
     }
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return [folder / name for name in [*files, *drawn]]
 
 
-def groups(rows: Iterable[Row]) -> dict[tuple[str, str, str, float, float | None], list[Row]]:
-    """(part, data set, method, L, c) -> its rows, in the order of the tables."""
-    found: dict[tuple[str, str, str, float, float | None], list[Row]] = {}
+def groups(rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    """(panel, method, L, c) -> its rows, in the order of the tables."""
+    found: dict[Key, list[Row]] = {}
     for r in rows:
-        found.setdefault((r["part"], r["dataset"], r["method"], r.get("L", 10.0), r["c"]), []).append(r)
+        found.setdefault((Panel.of(r), r["method"], r.get("L", 10.0), r["c"]), []).append(r)
     methods = list(TITLES)
 
-    def place(key: tuple[str, str, str, float, float | None]) -> tuple[Any, ...]:
-        part, dataset, method, L, c = key
-        return PARTS.index(part), dataset, methods.index(method), L, c or 0.0
+    def place(key: Key) -> tuple[Any, ...]:
+        panel, method, L, c = key
+        return panel.place, methods.index(method), L, c or 0.0
 
     return {key: found[key] for key in sorted(found, key=place)}
 
 
 def summary_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one line per method, L and c: means and standard deviations over the seeds."""
+    """Return one line per panel, method, L and c: means and standard deviations over the seeds."""
     lines = []
-    for (part, dataset, method, L, c), runs in groups(rows).items():
-        line: dict[str, Any] = {
-            "part": part, "dataset": dataset, "method": method, "L": L, "c": c,
-            "epochs": runs[0]["epochs"], "images": runs[0].get("images"), "seeds": len(runs),
-        }  # fmt: skip
+    for (panel, method, L, c), runs in groups(rows).items():
+        line: dict[str, Any] = {**panel._asdict(), "method": method, "L": L, "c": c, "seeds": len(runs)}
         for name in (*MEASURES, *BESIDES):
             values = [float(r[name]) for r in runs if r[name] is not None]
             line[name] = float(np.mean(values)) if values else None
@@ -98,19 +163,21 @@ def summary_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return, for each part and method, what the last epoch gives at c = 1, 10 and 100 over common seeds."""
-    by_c: dict[tuple[str, str, str, float], dict[float, dict[int, Row]]] = {}
-    for (part, dataset, method, L, c), runs in groups(rows).items():
+    """Return, for each panel and method, what the last epoch gives at c = 1, 10 and 100 over common seeds."""
+    rows = list(rows)
+    by_c: dict[tuple[Panel, str, float], dict[float, dict[int, Row]]] = {}
+    for (panel, method, L, c), runs in groups(rows).items():
         if c is not None:
-            by_c.setdefault((part, dataset, method, L), {})[c] = {r["seed"]: r for r in runs}
+            by_c.setdefault((panel, method, L), {})[c] = {r["seed"]: r for r in runs}
+    settings = panels(rows)
     lines = []
-    for (part, dataset, method, L), found in by_c.items():
+    for (panel, method, L), found in by_c.items():
         if set(found) != set(RADII):
             continue
         seeds = sorted(set.intersection(*(set(runs) for runs in found.values())))
         if not seeds:
             continue
-        line: dict[str, Any] = {"part": part, "dataset": dataset, "method": method, "L": L}
+        line: dict[str, Any] = {**panel._asdict(), "setting": settings[panel], "method": method, "L": L}
         line["seeds"] = len(seeds)
         for name in ("train_loss", "test_accuracy"):
             for c in RADII:
@@ -126,7 +193,7 @@ def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
     lines = []
     for r in rows:
         for epoch in range(len(r["curves"]["train_loss"])):
-            line = {name: r.get(name) for name in ("part", "dataset", "method", "L", "c", "seed")}
+            line = {name: r.get(name) for name in ONE_RUN}
             line["epoch"] = epoch + 1
             lines.append(line | {name: values[epoch] for name, values in r["curves"].items()})
     return lines
@@ -138,6 +205,8 @@ def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
 def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
     """Return the mean curve of some runs, NaN where nothing was recorded."""
     curves = [[np.nan if v is None else v for v in r["curves"][name]] for r in runs]
+    if len({len(curve) for curve in curves}) > 1:
+        raise ValueError("runs with the same settings have curves of different lengths: one is not of them")
     return np.asarray(np.mean(np.array(curves, dtype=float), axis=0))
 
 
@@ -147,14 +216,13 @@ def _colours() -> dict[str, str]:
 
 def draw_epochs(rows: list[dict[str, Any]], folder: Path, c: float = 10.0) -> list[str]:
     """Draw loss and accuracy against epochs at c = 10, L = 10, as in the paper's figure."""
-    found = groups(rows)
-    parts = [part for part in PARTS if any(key[0] == part for key in found)]
+    found, names = groups(rows), short_names(rows)
     with drawing() as Figure:
-        figure = Figure(figsize=(3.3 * len(parts), 5.6), layout="constrained")
-        axes = figure.subplots(2, len(parts), squeeze=False)
-        for column, part in enumerate(parts):
-            for (p, _, method, L, radius), runs in found.items():
-                if p != part or method not in SHOWN or L != 10.0 or radius not in (None, c):
+        figure = Figure(figsize=(3.3 * len(names), 5.6), layout="constrained")
+        axes = figure.subplots(2, len(names), squeeze=False)
+        for column, (panel, name) in enumerate(names.items()):
+            for (p, method, L, radius), runs in found.items():
+                if p != panel or method not in SHOWN or L != 10.0 or radius not in (None, c):
                     continue
                 for ax, measure in zip(axes[:, column], ("loss", "accuracy"), strict=True):
                     for kind, line in (("train", "-"), ("test", (0, (4, 1.5)))):
@@ -165,7 +233,7 @@ def draw_epochs(rows: list[dict[str, Any]], folder: Path, c: float = 10.0) -> li
                             lw=1.4, label=label,
                         )  # fmt: skip
             axes[0, column].set_yscale("log")
-            axes[0, column].set_title(_short(part), fontsize=9.5)
+            axes[0, column].set_title(name, fontsize=9.5)
             axes[1, column].set_xlabel("epoch")
             axes[1, column].set_ylim(0.0, 1.02)
         axes[0, 0].set_ylabel("loss")
@@ -178,22 +246,17 @@ def draw_epochs(rows: list[dict[str, Any]], folder: Path, c: float = 10.0) -> li
         return save(figure, folder, "epochs")
 
 
-def _short(part: str) -> str:
-    return {"digits": "CNN, digits", "head": "head on features, CIFAR-10", "cnn": "CNN, CIFAR-10"}[part]
-
-
 def draw_radii(rows: list[dict[str, Any]], folder: Path) -> list[str]:
     """Draw accuracy against epochs for each c, as in the paper's second figure."""
-    found = groups(rows)
-    parts = [part for part in PARTS if any(key[0] == part for key in found)]
+    found, names = groups(rows), short_names(rows)
     with drawing() as Figure:
-        figure = Figure(figsize=(9.0, 2.6 * len(parts) + 0.6), layout="constrained")
-        axes = figure.subplots(len(parts), len(RADII), squeeze=False, sharey=True)
-        for line, part in enumerate(parts):
+        figure = Figure(figsize=(9.0, 2.6 * len(names) + 0.6), layout="constrained")
+        axes = figure.subplots(len(names), len(RADII), squeeze=False, sharey=True)
+        for line, (panel, name) in enumerate(names.items()):
             for column, c in enumerate(RADII):
                 ax = axes[line, column]
-                for (p, _, method, L, radius), runs in found.items():
-                    if p != part or method not in ("dcfw", "fw", "sfw") or L != 10.0 or radius != c:
+                for (p, method, L, radius), runs in found.items():
+                    if p != panel or method not in ("dcfw", "fw", "sfw") or L != 10.0 or radius != c:
                         continue
                     for kind, style in (("train", "-"), ("test", (0, (4, 1.5)))):
                         values = mean_curve(runs, f"{kind}_accuracy")
@@ -206,9 +269,9 @@ def draw_radii(rows: list[dict[str, Any]], folder: Path) -> list[str]:
                 ax.grid(True)
                 if line == 0:
                     ax.set_title(f"c = {c:g}")
-                if line == len(parts) - 1:
+                if line == len(names) - 1:
                     ax.set_xlabel("epoch")
-            axes[line, 0].set_ylabel(f"accuracy\n{_short(part)}", fontsize=8.5)
+            axes[line, 0].set_ylabel(f"accuracy\n{name}", fontsize=8.5)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
         figure.suptitle("L = 10; solid: training, dashed: test; means over seeds", fontsize=10.5)
@@ -218,17 +281,18 @@ def draw_radii(rows: list[dict[str, Any]], folder: Path) -> list[str]:
 def draw_inner(rows: list[dict[str, Any]], folder: Path) -> list[str]:
     """Draw the inner steps of a tensor against epochs, with the two tolerances."""
     found = {
-        key: runs for key, runs in groups(rows).items() if key[2] in ("dcfw", "dcfw-paper") and key[3] == 10.0
+        key: runs for key, runs in groups(rows).items() if key[1] in ("dcfw", "dcfw-paper") and key[2] == 10.0
     }
-    parts = [part for part in PARTS if any(key[0] == part for key in found)]
-    if not parts:
+    drawn = {key[0] for key in found}
+    names = {panel: name for panel, name in short_names(rows).items() if panel in drawn}
+    if not names:
         return []
     with drawing() as Figure:
-        figure = Figure(figsize=(3.3 * len(parts), 3.3), layout="constrained")
-        axes = figure.subplots(1, len(parts), squeeze=False)[0]
-        for ax, part in zip(axes, parts, strict=True):
-            for (p, _, method, _, c), runs in found.items():
-                if p != part:
+        figure = Figure(figsize=(3.3 * len(names), 3.3), layout="constrained")
+        axes = figure.subplots(1, len(names), squeeze=False)[0]
+        for ax, (panel, name) in zip(axes, names.items(), strict=True):
+            for (p, method, _, c), runs in found.items():
+                if p != panel:
                     continue
                 values = mean_curve(runs, "inner_steps")
                 style = "-" if method == "dcfw" else (0, (4, 1.5))
@@ -242,7 +306,7 @@ def draw_inner(rows: list[dict[str, Any]], folder: Path) -> list[str]:
                 ax.set_yscale("log")
             else:
                 ax.set_ylim(bottom=0.0)
-            ax.set_title(_short(part), fontsize=9.5)
+            ax.set_title(name, fontsize=9.5)
             ax.set_xlabel("epoch")
             ax.grid(True)
         axes[0].set_ylabel("inner steps of a tensor, mean")
@@ -263,7 +327,7 @@ def _readme(
     claims: list[dict[str, Any]],
     drawn: list[str],
 ) -> str:
-    software = "; ".join(", ".join(f"{k} {v}" for k, v in sorted(entry.items())) for entry in versions)
+    software = "; ".join(map(software_text, versions))
     lines = [
         "# Networks with bounded weights",
         "",
@@ -271,8 +335,8 @@ def _readme(
         "a CPU. Every tensor is in the l_inf ball of radius c, biases and normalisation included; batches of "
         "256; L = 10 unless said otherwise (1/L is also the learning rate of SGD and of SFW, which has "
         "momentum 0.9); AdamW with PyTorch's settings. Training figures are means over the epoch as the "
-        "network saw the batches, test figures are taken after it. What each method is: "
-        "`dcfw.experiments.training`.",
+        "network saw the batches, test figures are taken after it; in the tables ± is the standard deviation "
+        "over the seeds, not an interval for the mean. What each method is: `dcfw.experiments.training`.",
         "",
         *(f"    {line}" for line in commands(rows)),
         "    python -m dcfw.experiments.networks report STORE -o results/networks",
@@ -298,38 +362,35 @@ def _readme(
         losses = ", ".join(f"{e[f'train_loss_{c:g}']:.3g}" for c in RADII)
         scores = ", ".join(f"{100 * e[f'test_accuracy_{c:g}']:.1f} %" for c in RADII)
         lines.append(
-            f"| {_short(e['part'])} | {TITLES[e['method']]} | {e['L']:g} | {e['seeds']} | {losses} "
+            f"| {_name(e)} | {TITLES[e['method']]} | {e['L']:g} | {e['seeds']} | {losses} "
             f"| {times(e['loss_ratio'])} | {scores} |"
         )
     lines += ["", *verdicts(claims), ""]
     for name, text in (("epochs", "loss and accuracy"), ("radii", "accuracy for each radius")):
         if f"{name}.png" in drawn:
             lines += [f"![{text}]({name}.png)", ""]
-    for part in PARTS:
-        chosen = [e for e in table if e["part"] == part]
-        if chosen:
-            lines += _part_lines(part, chosen)
+    for panel, setting in panels(rows).items():
+        chosen = [e for e in table if Panel.of(e) == panel]
+        lines += _part_lines(panel.named(PART_TITLES, setting), chosen)
     lines += _inner_lines(rows, drawn)
     return "\n".join(lines) + "\n"
 
 
 def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
-    """Say what was run: per part the epochs, images, precision and seeds."""
+    """Say what was run: per part and setting the epochs, images, precision and seeds."""
     lines = []
     for part in PARTS:
-        chosen = [r for r in rows if r["part"] == part]
-        if not chosen:
+        found = [panel for panel in panels(rows) if panel.part == part]
+        if not found:
             lines.append(f"- {PART_TITLES[part]}: not run.")
-            continue
-        epochs = sorted({r["epochs"] for r in chosen})
-        images = sorted({str(r.get("images") or "all") for r in chosen})
-        precision = sorted({r.get("precision", "float32") for r in chosen})
-        seeds = sorted({r["seed"] for r in chosen})
-        lines.append(
-            f"- {PART_TITLES[part]}: {len(chosen)} runs, {', '.join(map(str, epochs))} epochs, "
-            f"{', '.join(images)} training images, {', '.join(precision)}, "
-            f"seeds {', '.join(map(str, seeds))}, {sum(r['seconds'] for r in chosen) / 60:.0f} minutes."
-        )
+        for panel in found:
+            chosen = [r for r in rows if Panel.of(r) == panel]
+            seeds = sorted({r["seed"] for r in chosen})
+            lines.append(
+                f"- {panel.named(PART_TITLES)}: {len(chosen)} runs, {panel.epochs} epochs, "
+                f"{panel.images or 'all'} training images, {panel.precision}, "
+                f"seeds {', '.join(map(str, seeds))}, {sum(r['seconds'] for r in chosen) / 60:.0f} minutes."
+            )
     return lines
 
 
@@ -338,16 +399,16 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
 
     Examples
     --------
-    >>> commands([{"part": "cnn", "epochs": 8, "images": 10000}])[1]
+    >>> commands([{"part": "cnn", "dataset": "cifar10", "epochs": 8, "images": 10000}])[1]
     'python -m dcfw.experiments.networks run STORE --parts cnn --epochs 8 --images 10000'
     """
     lines = ["dcfw fetch cifar10"]
-    for part in PARTS:
-        for epochs, images in sorted(
-            {(r["epochs"], r.get("images") or 0) for r in rows if r["part"] == part}
-        ):
-            line = f"python -m dcfw.experiments.networks run STORE --parts {part} --epochs {epochs}"
-            lines.append(line + (f" --images {images}" if images else ""))
+    for panel in panels(rows):
+        line = f"python -m dcfw.experiments.networks run STORE --parts {panel.part} --epochs {panel.epochs}"
+        line += f" --images {panel.images}" if panel.images else ""
+        line += f" --dataset {panel.dataset}" if panel.dataset == "cifar100" else ""
+        line += f" --precision {panel.precision}" if panel.precision != "float32" else ""
+        lines.append(line)
     return lines
 
 
@@ -363,28 +424,44 @@ def times(ratio: float) -> str:
 
 
 def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
-    """State the two claims as found, from the numbers."""
+    """State the two claims as found, from the numbers: the loss and the accuracy each by its sign."""
     lines = []
     for e in claims:
         if e["L"] != 10.0 or e["method"] not in ("dcfw", "fw", "sfw"):
             continue
         ratio, change = e["loss_ratio"], 100 * e["accuracy_change"]
-        if ratio > 1.5:
-            what = "becomes worse as c grows"
-        elif ratio < 1 / 1.5:
-            what = "becomes better as c grows"
-        else:
-            what = "stays put"
+        worse, better = ratio > 1.5, ratio < 1 / 1.5
+        against = (worse and change >= 0.05) or (better and change <= -0.05)
+        what = f"{'trains' if against else 'becomes'} {'worse' if worse else 'better'} as c grows"
         lines.append(
-            f"- {_short(e['part'])}: {TITLES[e['method']]} {what}: from c = 1 to c = 100 the training loss "
-            f"is multiplied by {times(ratio)} and the test accuracy changes by {change:+.1f} points."
+            f"- {_name(e)}: {TITLES[e['method']]} {what if worse or better else 'stays put'}: from c = 1 to "
+            f"c = 100 the training loss is multiplied by {times(ratio)} {'but' if against else 'and'} the "
+            f"test accuracy {_points(change)}."
         )
     return lines
 
 
-def _part_lines(part: str, table: list[dict[str, Any]]) -> list[str]:
+def _name(e: Mapping[str, Any]) -> str:
+    """Return the short name of the panel of a line of :func:`growth`."""
+    return Panel.of(e).named(SHORT_TITLES, e["setting"])
+
+
+def _points(change: float) -> str:
+    """Say by how much an accuracy changes.
+
+    Examples
+    --------
+    >>> _points(1.23), _points(-15.0), _points(-0.04)
+    ('rises by 1.2 points', 'falls by 15.0 points', 'is the same to a tenth of a point')
+    """
+    if abs(change) < 0.05:
+        return "is the same to a tenth of a point"
+    return f"{'rises' if change > 0 else 'falls'} by {abs(change):.1f} points"
+
+
+def _part_lines(title: str, table: list[dict[str, Any]]) -> list[str]:
     lines = [
-        f"## {PART_TITLES[part]}",
+        f"## {title}",
         "",
         "| method | L | c | seeds | training loss | test loss | training accuracy | test accuracy "
         "| at the bound | largest weight | inner steps | seconds |",
@@ -411,13 +488,13 @@ def _part_lines(part: str, table: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _inner_lines(rows: Iterable[Row], drawn: list[str]) -> list[str]:
-    growing = []
-    for (part, _, method, L, c), runs in groups(rows).items():
+def _inner_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
+    growing, names = [], short_names(rows)
+    for (panel, method, L, c), runs in groups(rows).items():
         if method in ("dcfw", "dcfw-paper") and L == 10.0 and c is not None:
             steps = mean_curve(runs, "inner_steps")
             kind = "the paper's" if method == "dcfw-paper" else "relative"
-            growing.append(f"| {_short(part)} | {kind} | {c:g} | {steps[0]:.1f} | {steps[-1]:.1f} |")
+            growing.append(f"| {names[panel]} | {kind} | {c:g} | {steps[0]:.1f} | {steps[-1]:.1f} |")
     if not growing:
         return []
     lines = [

@@ -17,7 +17,8 @@ A study goes on elsewhere from the rows of a report:
 from __future__ import annotations
 
 import argparse
-import csv
+import contextlib
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy as np
 from dcfw.experiments import command
 from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task, rng_for
+from dcfw.experiments.table_file import naming, read_table, read_versions
 
 METHODS: dict[str, dict[str, Any]] = {
     "fw": {"method": "fw"},
@@ -111,15 +113,31 @@ def study(
     """Return the study of the given methods on the paper's instances (those with n <= max_n)."""
     from dcfw import qap
 
-    chosen = list(datasets) if datasets else qap.names(paper=True)
+    chosen = _instances(datasets) if datasets else qap.names(paper=True)
     if max_n is not None:
         chosen = [name for name in chosen if _size(name) <= max_n]
     return Study("qap", row, chosen, list(methods), range(seeds), {"protocol": protocol}, cost=_cost)
 
 
+def _instances(names: Sequence[str]) -> list[str]:
+    """Return the names if all are instances of QAPLIB or of the data folder; else name similar ones."""
+    from dcfw import qap
+    from dcfw.qap.instances import shipped_best
+
+    known = set(shipped_best())
+    with contextlib.suppress(FileNotFoundError):  # then the rows will say how to bring the data
+        known.update(qap.names())
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name.lower(), sorted(known), n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "dcfw.qap.names() lists them"
+            raise ValueError(f"datasets must be instances of QAPLIB, got {name!r}: {hint}")
+    return list(names)
+
+
 def _size(name: str) -> int:
     digits = "".join(c if c.isdigit() else " " for c in name).split()
-    return int(digits[0])
+    return int(digits[0]) if digits else 0
 
 
 def _cost(task: Task) -> float:
@@ -134,10 +152,10 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
     ``protocol`` is that of rows without one, as a report has them.  Returns how many rows were new.
     """
     whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
-    new = 0
-    with open(path, newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            fields = {name: text for name, text in line.items() if text != ""}
+    found = []
+    for number, line in enumerate(read_table(path, ("dataset", "method", "seed", "status", "seconds")), 2):
+        fields = {name: text for name, text in line.items() if text != ""}
+        with naming(path, number):
             task = Task(
                 fields.pop("dataset"),
                 fields.pop("method"),
@@ -147,12 +165,16 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
                 version=version,
             )
             fields.pop("study", None)
-            started = fields.pop("started", "")  # not known where the file does not tell
+            # Neither is known where the file does not tell.
+            started, versions = fields.pop("started", ""), read_versions(fields.pop("versions", ""))
             result: dict[str, Any] = {"status": fields.pop("status")}
             for name, text in fields.items():
                 result[name] = int(text) if name in whole else float(text)
-            new += store.finish(task, result, seconds=result["seconds"], started=started)
-    return new
+            found.append((task, result, result["seconds"], started, versions))
+    return sum(
+        store.finish(task, result, seconds=seconds, started=started, versions=versions)
+        for task, result, seconds, started, versions in found
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -162,9 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     running = commands.add_parser("run", help="compute the rows that the store does not have yet")
     running.add_argument("store")
     running.add_argument("--methods", nargs="+", choices=list(METHODS), default=["fw", "dcfw-1"])
-    running.add_argument("--seeds", type=int, default=1)
+    running.add_argument("--seeds", type=command.positive, default=1)
     running.add_argument("--protocol", choices=list(NOISE), default="published")
-    running.add_argument("--max-n", type=int)
+    running.add_argument("--max-n", type=command.positive)
     running.add_argument("--datasets", nargs="+")
     command.add_run_options(running)
     exporting = commands.add_parser("export", help="write the rows as CSV")
@@ -180,6 +202,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reporting.add_argument("--protocol", choices=list(NOISE), default="published")
     reporting.add_argument("--no-figures", action="store_true", help="tables only; needs no Matplotlib")
     options = parser.parse_args(arguments)
+    with command.user_errors():
+        _do(options)
+
+
+def _do(options: argparse.Namespace) -> None:
+    """Do what the command line says."""
     if options.command == "report":
         from dcfw.experiments.qap_report import write_report
 
@@ -193,8 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(import_rows(store, options.rows, protocol=options.protocol), "rows are new")
         return
     if options.command == "export":
-        with Store(options.store) as store:
-            store.export_csv(options.output, "qap")
+        with Store(options.store, readonly=True) as store:
+            store.export_csv(options.output, "qap", versions=True)
         return
     chosen = study(options.methods, options.seeds, options.protocol, options.max_n, options.datasets)
     command.execute(chosen, options)

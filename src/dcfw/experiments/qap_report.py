@@ -49,6 +49,7 @@ COLUMNS = (
     "seconds",
     "protocol",
     "started",
+    "versions",
 )
 """The columns of ``rows.csv``."""
 
@@ -94,7 +95,7 @@ def write_report(
         The files written.
     """
     with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("qap"), opened.versions("qap")
+        rows, versions = opened.rows("qap", versions=True), opened.versions("qap")
         failures = [f for f in opened.failures("qap") if f["settings"].get("protocol") == protocol]
     runs = Runs(rows, protocol)
     if not runs.rows:
@@ -116,7 +117,7 @@ def write_report(
         drawn = draw_all(runs, folder)
     files["README.md"] = readme(summary, drawn)
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
     return [folder / name for name in [*files, *drawn]]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dcfw.experiments.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBLISHED_RUNS, SMALL, title
+from dcfw.experiments.records import software_text
 
 CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
 """Statuses of runs that a cap ended."""
@@ -121,7 +122,7 @@ def _what(summary: Summary) -> list[str]:
     run, design = summary["run"], summary["run"]["paper_design_rows"]
     protocol = summary["protocol"]
     meaning = MEANING[protocol]
-    versions = [", ".join(f"{k} {v}" for k, v in sorted(found.items())) for found in run["versions"]]
+    versions = [software_text(found) for found in run["versions"]]
     commands = [*summary["commands"]["rows"], summary["commands"]["report"]]
     complete = design["done"] == design["of"]
     share = (

@@ -46,6 +46,17 @@ def _installed(name: str) -> str:
         return "absent"
 
 
+def software_text(versions: Mapping[str, Any]) -> str:
+    """Return versions of software in a line.
+
+    Examples
+    --------
+    >>> software_text({"scipy": "1.17.1", "numpy": "2.4.6"}), software_text({})
+    ('numpy 2.4.6, scipy 1.17.1', 'not known')
+    """
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or "not known"
+
+
 def encode_result(task: Task, result: Any) -> str:
     """Return the JSON text of a row's result; raise if it is no dict of JSON values with free names."""
     if not isinstance(result, Mapping):

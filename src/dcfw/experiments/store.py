@@ -23,6 +23,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -36,9 +37,19 @@ from dcfw import _validate
 from dcfw.experiments.claims import Owner
 from dcfw.experiments.records import encode_result, software_versions, utc_now
 from dcfw.experiments.sqlite_file import StoreError, explain, open_to_read, open_to_write
-from dcfw.experiments.study import Study, Task, canonical
+from dcfw.experiments.study import RESERVED, Study, Task, canonical, printable
 
 __all__ = ["Store", "StoreError", "csv_text"]
+
+NUMBERS: dict[str, type] = {
+    "version": int,
+    "seed": int,
+    "attempts": int,
+    "pid": int,
+    "seconds": float,
+    "expires": float,
+}
+"""The columns that are no texts, and what they hold: SQLite would keep anything there."""
 
 
 class Store:
@@ -174,7 +185,7 @@ class Store:
         started : str, optional
             When the row was started (ISO 8601); now, by default.
         versions : mapping, optional
-            Those of the software where the row was computed; of this process, by default.
+            Those of the software where the row was computed; of this process, by default.  Empty: not known.
 
         Returns
         -------
@@ -200,7 +211,7 @@ class Store:
                 "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)"
                 " ON CONFLICT (key) DO UPDATE SET error = excluded.error, traceback = excluded.traceback,"
                 " failed = excluded.failed, attempts = attempts + 1",
-                (*_columns(task), error, traceback, utc_now()),
+                (*_columns(task), printable(error), printable(traceback), utc_now()),
             )
             db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
 
@@ -208,15 +219,31 @@ class Store:
 
     def studies(self) -> list[str]:
         """Return the names of the studies that have a row or a failure here."""
-        with self._reading() as db:
-            found = db.execute("SELECT study FROM rows UNION SELECT study FROM failures ORDER BY 1")
-            return [name for (name,) in found]
+        return list(self.newest())
+
+    def newest(self) -> dict[str, int]:
+        """Return the studies that have a row or a failure here, by name, each with its newest version.
+
+        Examples
+        --------
+        >>> with Store(":memory:") as store:
+        ...     stored = store.finish(Task("a", "fw", 0, study="demo", version=1), {}, seconds=1.0)
+        ...     store.fail(Task("a", "fw", 0, study="demo", version=2), "ValueError: no")
+        ...     store.newest()
+        {'demo': 2}
+        """
+        columns = ("study", "version")
+        found: dict[str, int] = {}
+        for table in ("rows", "failures"):
+            for name, version in self._records(f"SELECT DISTINCT study, version FROM {table}", columns):
+                found[name] = max(version, found.get(name, version))
+        return dict(sorted(found.items()))
 
     def finished_keys(self, study: Study) -> set[str]:
         """Return the keys of the tasks of ``study`` whose rows are here."""
-        return {key for (key,) in self._select("key", "rows", study)}
+        return {key for (key,) in self._select(("key",), "rows", study)}
 
-    def rows(self, study: Study | str | None = None) -> list[dict[str, Any]]:
+    def rows(self, study: Study | str | None = None, *, versions: bool = False) -> list[dict[str, Any]]:
         """Return finished rows as flat dicts: the task, its settings, its result, seconds, start.
 
         Parameters
@@ -224,6 +251,8 @@ class Store:
         study : Study or str, optional
             A :class:`Study` selects the rows of its tasks, a name all rows of that study in its newest
             version, None those of all studies.
+        versions : bool
+            Add the versions of the software that computed each row, as a dict.
 
         Returns
         -------
@@ -231,67 +260,93 @@ class Store:
             In the order of the tasks for a :class:`Study`, otherwise by dataset, method and seed: never
             in the order in which rows happened to finish.
         """
-        columns = "key, study, dataset, method, seed, settings, result, seconds, started"
+        columns = ("key", "study", "dataset", "method", "seed", "settings", "result", "seconds", "started")
         return [
             {
                 **{"study": name, "dataset": dataset, "method": method, "seed": seed},
-                **self._decoded(settings),
-                **self._decoded(result),
+                **self._decoded(settings, RESERVED),
+                **self._decoded(result, RESERVED),
                 **{"seconds": seconds, "started": started},
+                **({"versions": self._decoded(software[0])} if versions else {}),
             }
-            for _, name, dataset, method, seed, settings, result, seconds, started in self._select(
-                columns, "rows", study
+            for _, name, dataset, method, seed, settings, result, seconds, started, *software in self._select(
+                (*columns, "versions") if versions else columns, "rows", study
             )
         ]
 
     def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
         """Return what failed and has not succeeded since, with ``error``, ``traceback`` and ``attempts``."""
-        columns = "key, study, dataset, method, seed, settings, error, traceback, attempts, failed"
+        task = ("key", "study", "dataset", "method", "seed", "settings")
+        columns = (*task, "error", "traceback", "attempts", "failed")
         found = [
-            dict(zip(columns.split(", "), record, strict=True))
-            for record in self._select(columns, "failures", study)
+            dict(zip(columns, record, strict=True)) for record in self._select(columns, "failures", study)
         ]
         for failure in found:
             failure["settings"] = self._decoded(failure["settings"])
         return found
 
-    def _decoded(self, text: Any) -> dict[str, Any]:
-        """Return the JSON object in a column, which somebody else may have written to."""
+    def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the JSON object in a column, which somebody else may have written to.
+
+        ``taken`` are names that dcfw would not have let into it.
+        """
         try:
             found = json.loads(text)
             if not isinstance(found, dict):
                 raise ValueError(f"{type(found).__name__} where an object was expected")
+            if not found.keys().isdisjoint(taken):
+                raise ValueError(f"an entry {min(found.keys() & set(taken))!r}, which is a column")
         except (TypeError, ValueError, RecursionError) as error:
-            raise StoreError(
-                f"store {self.path}: a row holds what dcfw did not write ({error}); use a new path, or "
-                "delete that row"
-            ) from None
+            raise self._foreign(str(error)) from None
         return found
 
-    def _select(self, columns: str, table: str, study: Study | str | None) -> list[tuple[Any, ...]]:
-        """Return the records of a study (the first column must be the key) in a stable order."""
-        newest = f"version = (SELECT max(version) FROM {table} AS other WHERE other.study = {table}.study)"
-        order = "ORDER BY study, dataset, method, seed, settings"
+    def _foreign(self, what: str) -> StoreError:
+        return StoreError(
+            f"store {self.path}: a row holds what dcfw did not write ({what}); use a new path, or "
+            "delete that row"
+        )
+
+    def _records(self, statement: str, columns: Sequence[str], values: Sequence[Any] = ()) -> list[Any]:
+        """Return what a SELECT of these columns finds, each value of the type that dcfw writes there."""
         with self._reading() as db:
-            if study is None:
-                return db.execute(f"SELECT {columns} FROM {table} WHERE {newest} {order}").fetchall()
-            if isinstance(study, str):
-                condition = f"{newest} AND study = ?"
-                return db.execute(
-                    f"SELECT {columns} FROM {table} WHERE {condition} {order}", (study,)
-                ).fetchall()
-            records = db.execute(
-                f"SELECT {columns} FROM {table} WHERE study = ? AND version = ?", (study.name, study.version)
-            ).fetchall()
-        by_key = {record[0]: record for record in records}
-        return [by_key[task.key] for task in study.tasks if task.key in by_key]
+            found = db.execute(statement, values).fetchall()
+        for record in found:
+            for name, value in zip(columns, record, strict=True):
+                fits = type(value) is NUMBERS.get(name, str)
+                if not fits or (name == "seconds" and not 0.0 <= value < math.inf):
+                    raise self._foreign(f"{name} is {value!r:.40}")
+        return found
+
+    def _select(self, columns: Sequence[str], table: str, study: Study | str | None) -> list[tuple[Any, ...]]:
+        """Return the records of a study (the first column must be the key) in a stable order."""
+        names = ", ".join(columns)
+        select = f"SELECT {names} FROM {table} WHERE study = ? AND version = ?"
+        if isinstance(study, Study):
+            records = self._records(select, columns, (study.name, study.version))
+            by_key = {record[0]: record for record in records}
+            return [by_key[task.key] for task in study.tasks if task.key in by_key]
+        select += " ORDER BY dataset, method, seed, settings"
+        return [
+            record
+            for name, version in self.newest().items()
+            if study is None or name == study
+            for record in self._records(select, columns, (name, version))
+        ]
 
     def versions(self, study: str | None = None) -> list[dict[str, str]]:
-        """Return the different sets of software versions that computed the rows; one, if all is well."""
-        condition, values = ("1", ()) if study is None else ("study = ?", (study,))
-        with self._reading() as db:
-            found = db.execute(f"SELECT DISTINCT versions FROM rows WHERE {condition} ORDER BY 1", values)
-            return [self._decoded(text) for (text,) in found]
+        """Return the different sets of software versions that computed the rows; one, if all is well.
+
+        Rows of older versions of a study do not count.  An empty set stands for rows that came from a file
+        which does not tell.
+        """
+        select = "SELECT DISTINCT versions FROM rows WHERE study = ? AND version = ?"
+        found = {
+            text
+            for name, version in self.newest().items()
+            if study is None or name == study
+            for (text,) in self._records(select, ("versions",), (name, version))
+        }
+        return [self._decoded(text) for text in sorted(found)]
 
     def status(self) -> list[dict[str, Any]]:
         """Return one dict per study, version and method: rows done, failed, running, seconds in all.
@@ -312,25 +367,23 @@ class Store:
                 (study, version, method), {**fresh, "done": 0, "failed": 0, "running": 0, "seconds": 0.0}
             )
 
-        group = "GROUP BY study, version, method"
-        with self._reading() as db:
-            done = db.execute(
-                f"SELECT study, version, method, count(*), sum(seconds) FROM rows {group}"
-            ).fetchall()
-            failed = db.execute(f"SELECT study, version, method, count(*) FROM failures {group}").fetchall()
-            claims = db.execute(
-                "SELECT study, version, method, owner, machine, pid, birth, expires FROM claims"
-            ).fetchall()
-        for *point, count, seconds in done:
-            entry(*point).update(done=count, seconds=seconds)
-        for *point, count in failed:
-            entry(*point)["failed"] = count
-        for study, version, method, *owner, expires in claims:
+        def records(name: str, *more: str) -> list[Any]:
+            columns = ("study", "version", "method", *more)
+            return self._records(f"SELECT {', '.join(columns)} FROM {name} ORDER BY key", columns)
+
+        for *point, seconds in records("rows", "seconds"):
+            entry(*point)["done"] += 1
+            entry(*point)["seconds"] += seconds
+        for point in records("failures"):
+            entry(*point)["failed"] += 1
+        for study, version, method, *owner, expires in records(
+            "claims", "owner", "machine", "pid", "birth", "expires"
+        ):
             if not Owner(*owner).is_gone(expires, now):
                 entry(study, version, method)["running"] += 1
         return [table[point] for point in sorted(table)]
 
-    def export_csv(self, path: str | os.PathLike[str], study: Study | str) -> int:
+    def export_csv(self, path: str | os.PathLike[str], study: Study | str, *, versions: bool = False) -> int:
         """Write the rows of ``study`` as a CSV file, whole or not at all, and return their number.
 
         The columns are those of :meth:`rows`; a list or dict in a column is written as JSON.
@@ -341,8 +394,12 @@ class Store:
             The file.  An older one is replaced.
         study : Study or str
             As in :meth:`rows`.
+        versions : bool
+            As in :meth:`rows`.
         """
-        rows, target = self.rows(study), Path(path)
+        rows, target = self.rows(study, versions=versions), Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(f"{target} is a folder: give the name of a file")
         if not rows:
             name = study.name if isinstance(study, Study) else study
             known = ", ".join(self.studies()) or "none"
@@ -382,4 +439,4 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
                 for name, value in row.items()
             }
         )
-    return buffer.getvalue()
+    return printable(buffer.getvalue())

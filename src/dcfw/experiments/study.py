@@ -29,7 +29,23 @@ import numpy as np
 from dcfw import _validate
 
 RESERVED = ("key", "study", "version", "dataset", "method", "seed", "started")
-"""Columns of every row: neither a setting nor a result may take one of these names."""
+"""Columns of every row: neither a setting nor a result may take one of these names.
+
+``seconds`` is one that a result may fill and a setting may not.
+"""
+
+
+def printable(text: str) -> str:
+    r"""Return a text that every file takes: what is no Unicode (half of a character) is written out.
+
+    Python makes such texts of names of files that are not UTF-8.
+
+    Examples
+    --------
+    >>> print(printable("caf\udce9.txt"))
+    caf\udce9.txt
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:
@@ -125,13 +141,16 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("dataset", "method", "study"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} must be a string, got {type(getattr(self, name)).__name__}")
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+            if printable(value) != value:
+                raise ValueError(f"{name} must be Unicode text, got {value!a}: no store takes it")
         object.__setattr__(self, "seed", _validate.integer(self.seed, "seed", high=2**63 - 1))
         object.__setattr__(self, "version", _validate.integer(self.version, "version", low=1))
         if not isinstance(self.settings, Mapping):
             raise TypeError(f"settings must be a dict, got {type(self.settings).__name__}")
-        taken = sorted(set(self.settings) & set(RESERVED))
+        taken = sorted(set(self.settings) & {*RESERVED, "seconds"})
         if taken:
             raise ValueError(f"settings must not be called {', '.join(taken)}: every row has such a column")
         # What is hashed is what is run: a tuple becomes a list here, not only in the key.

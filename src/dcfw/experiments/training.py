@@ -160,7 +160,7 @@ def train(
         run.parameters = sum(p.numel() for p in model.parameters())
         if checkpoint is not None:
             _resume(Path(checkpoint), run, optimizer)
-        per_epoch = math.ceil(len(x) / settings.batch)
+        per_epoch = len(x) // settings.batch + (len(x) % settings.batch > 1)  # see _batches
         run.steps = per_epoch * len(run.curves["seconds"])
         while len(run.curves["seconds"]) < settings.epochs:
             found = _epoch(settings, run, optimizer, x, labels, progress, per_epoch)
@@ -256,7 +256,7 @@ def _epoch(
 
     loss_sum = correct = inner = 0.0
     counted = settings.method in ("dcfw", "dcfw-paper")
-    begun, batches = time.perf_counter(), 0
+    begun, batches, seen = time.perf_counter(), 0, 0
     run.model.train()
     for rows in _batches(len(x), settings.batch):
         optimizer.zero_grad()
@@ -268,13 +268,13 @@ def _epoch(
         loss_sum += float(loss.detach()) * len(rows)
         correct += float((scores.detach().argmax(1) == labels[rows]).sum())
         inner += optimizer.last_step()["inner_steps"] if counted else 0.0
-        run.steps, batches = run.steps + 1, batches + 1
+        run.steps, batches, seen = run.steps + 1, batches + 1, seen + len(rows)
         if progress is not None:
             latest = {name: curve[-1] for name, curve in run.curves.items() if curve}
             progress(run.steps, per_epoch * settings.epochs, latest)
     return {
-        "train_loss": loss_sum / len(x),
-        "train_accuracy": correct / len(x),
+        "train_loss": loss_sum / seen,
+        "train_accuracy": correct / seen,
         "inner_steps": inner / batches if counted else math.nan,
         "seconds": time.perf_counter() - begun,
     }

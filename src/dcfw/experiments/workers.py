@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcfw.experiments.records import encode_result, software_versions, utc_now
-from dcfw.experiments.study import Row, Task
+from dcfw.experiments.study import Row, Task, printable
 
 _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMBA_NUM", "NUMEXPR_NUM")
 
@@ -62,16 +62,24 @@ def compute(run: Row, task: Task) -> Outcome:
         text, versions = encode_result(task, result), software_versions()
         return Outcome(task.key, started, seconds, result=text, versions=versions)
     except (Exception, SystemExit) as error:
-        line = " ".join(f"{type(error).__name__}: {error}".split())
         seconds = time.perf_counter() - clock
-        return Outcome(task.key, started, seconds, error=line, traceback=traceback.format_exc())
+        return failed(task, error, started, seconds)
 
 
 def died(task: Task, error: BaseException, started: str, seconds: float) -> Outcome:
     """Return the outcome of a row that took its worker process with it."""
-    line = " ".join(f"the worker process died: {error}".split())
-    text = "".join(traceback.format_exception(error))
-    return Outcome(task.key, started, seconds, error=line, traceback=text)
+    return failed(task, error, started, seconds, "the worker process died")
+
+
+def failed(task: Task, error: BaseException, started: str, seconds: float, what: str = "") -> Outcome:
+    """Return the outcome of an error: one line and the traceback, in characters that every store takes."""
+    try:
+        said = str(error)
+    except Exception:  # an error whose own words raise one
+        said = "(its message cannot be shown)"
+    line = " ".join(printable(f"{what or type(error).__name__}: {said}").split())
+    trace = printable("".join(traceback.format_exception(error)))
+    return Outcome(task.key, started, seconds, error=line, traceback=trace)
 
 
 def _end_with(runner: int) -> None:

@@ -24,6 +24,10 @@ class Autodiff(Function):
     def lipschitz(self) -> float | None:
         return self._lipschitz
 
+    @property
+    def stated(self) -> bool:
+        return True
+
     def value(self, x: Array) -> float:
         return float(self._function(x))
 

@@ -32,6 +32,9 @@ from dcfw import _validate
 from dcfw._arrays import Array, inner, is_numpy, like, to_numpy
 from dcfw.sets.atoms import Atom
 
+QUICK = 500
+"""Up to so many variables the eigenvalues of a quadratic are looked at to find mistakes in its use."""
+
 
 class Linearisation(NamedTuple):
     """The value and a subgradient of a convex function at a point, from one evaluation.
@@ -84,6 +87,15 @@ class Function:
     @property
     def weak_convexity(self) -> float | None:
         return 0.0 if self.convex else self.lipschitz
+
+    @property
+    def stated(self) -> bool:
+        """Whether the two constants are somebody's statement; those of ready-made functions are computed."""
+        owners = (
+            next(kind for kind in type(self).__mro__ if name in vars(kind))
+            for name in ("lipschitz", "weak_convexity")
+        )
+        return not all(owner.__module__.startswith("dcfw.") for owner in owners)
 
     def value(self, x: Array) -> float:
         raise NotImplementedError
@@ -152,7 +164,7 @@ class Function:
     def __sub__(self, other: Any) -> DC:
         other = as_function(other, "the right side of -")
         if isinstance(other, DC) and other.whole is None:  # f - (p - q) = (f + q) - p
-            return DC(self + other.g, other.f)
+            return DC(self + other.g, other.f, conditional=other.conditional)
         return DC(self, other)
 
     def __rsub__(self, other: Any) -> DC:
@@ -190,6 +202,9 @@ class Zero(Function):
     def hessian(self, x: Array) -> np.ndarray:
         return np.zeros((math.prod(x.shape),) * 2)
 
+    def __repr__(self) -> str:
+        return "Zero()"
+
 
 def gradient(function: Function, x: Array) -> Array:
     """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
@@ -215,7 +230,7 @@ class Sum(Function):
         for term in terms:
             flat.extend(term.terms if isinstance(term, Sum) else [term])
         self.terms: tuple[Function, ...] = tuple(flat)
-        self.convex = True if all(t.convex for t in flat) else None
+        self.convex = _convexity(flat)
         self.differentiable = all(t.differentiable for t in flat)
         self.affine_grad = all(t.affine_grad for t in flat)
         self._origin: tuple[Any, float, Array] | None = None
@@ -227,6 +242,10 @@ class Sum(Function):
     @property
     def weak_convexity(self) -> float | None:
         return _total(t.weak_convexity for t in self.terms)
+
+    @property
+    def stated(self) -> bool:
+        return any(t.stated for t in self.terms)
 
     def value(self, x: Array) -> float:
         return sum(t.value(x) for t in self.terms)
@@ -295,6 +314,10 @@ class Scaled(Function):
     def weak_convexity(self) -> float | None:
         base = self.function.weak_convexity if self.scale >= 0 else self.function.lipschitz
         return None if base is None else abs(self.scale) * base
+
+    @property
+    def stated(self) -> bool:
+        return self.function.stated
 
     def value(self, x: Array) -> float:
         return self.scale * self.function.value(x)
@@ -379,13 +402,19 @@ class DC(Function):
     def lipschitz(self) -> float | None:
         if self.whole is not None:
             return self.whole.lipschitz
-        upper, lower = self.f.lipschitz, self.g.lipschitz
-        # The Hessian of phi lies between -L_g and L_f, for convex f and g.
+        # The Hessian of phi lies between -(rho_f + L_g) and L_f + rho_g; rho = 0 where a part is convex.
+        upper, lower = _total((self.f.lipschitz, self.g.weak_convexity)), self.weak_convexity
         return None if upper is None or lower is None else max(upper, lower)
 
     @property
     def weak_convexity(self) -> float | None:
-        return self.g.lipschitz if self.whole is None else self.whole.weak_convexity
+        if self.whole is not None:
+            return self.whole.weak_convexity
+        return _total((self.f.weak_convexity, self.g.lipschitz))
+
+    @property
+    def stated(self) -> bool:
+        return self.f.stated or self.g.stated if self.whole is None else self.whole.stated
 
     def value(self, x: Array) -> float:
         return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
@@ -412,23 +441,23 @@ class DC(Function):
         if self.whole is not None:
             return super().__add__(other)
         if isinstance(other, DC) and other.whole is None:
-            return DC(self.f + other.f, self.g + other.g)
-        return DC(self.f + other, self.g)
+            return DC(self.f + other.f, self.g + other.g, conditional=joined(self, other))
+        return DC(self.f + other, self.g, conditional=self.conditional)
 
     def __sub__(self, other: Any) -> DC:
         other = as_function(other, "the right side of -")
         if self.whole is not None:
             return super().__sub__(other)
         if isinstance(other, DC) and other.whole is None:
-            return DC(self.f + other.g, self.g + other.f)
-        return DC(self.f, self.g + other)
+            return DC(self.f + other.g, self.g + other.f, conditional=joined(self, other))
+        return DC(self.f, self.g + other, conditional=self.conditional)
 
     def __mul__(self, scale: Any) -> Function:
         if self.whole is not None or not isinstance(scale, numbers.Real):
             return super().__mul__(scale)
         if scale < 0:
-            return DC(-scale * self.g, -scale * self.f)
-        return DC(scale * self.f, scale * self.g)
+            return DC(-scale * self.g, -scale * self.f, conditional=self.conditional)
+        return DC(scale * self.f, scale * self.g, conditional=self.conditional)
 
     __rmul__ = __mul__
 
@@ -438,6 +467,18 @@ class DC(Function):
 
     def __repr__(self) -> str:
         return f"({self.f!r}) - ({self.g!r})"
+
+
+def joined(*parts: DC | str) -> str:
+    """Return the conditions of several decompositions as one.
+
+    Examples
+    --------
+    >>> joined("L = 1 is large enough", "", "g is convex")
+    'L = 1 is large enough, and g is convex'
+    """
+    texts = (part if isinstance(part, str) else part.conditional for part in parts)
+    return ", and ".join(dict.fromkeys(text for text in texts if text))
 
 
 def as_function(candidate: Any, name: str = "function") -> Function:
@@ -490,6 +531,10 @@ class Wrapped(Function):
     def weak_convexity(self) -> float | None:
         return getattr(self.wrapped, "weak_convexity", super().weak_convexity)
 
+    @property
+    def stated(self) -> bool:
+        return True
+
     def value(self, x: Array) -> float:
         return float(self.wrapped.value(x))
 
@@ -520,6 +565,19 @@ def _common_size(functions: Iterable[Function]) -> int | None:
             f"objective has parts for different numbers of variables: {', '.join(map(str, sorted(sizes)))}"  # type: ignore[type-var]
         )
     return sizes.pop() if sizes else None
+
+
+def _convexity(terms: list[Function]) -> bool | None:
+    """Return what is known about a sum: one term that is not convex stays so when all others are linear."""
+    if all(term.convex for term in terms):
+        return True
+    others = [term for term in terms if term.convex is not False]
+    return False if len(terms) == len(others) + 1 and all(map(_linear, others)) else None
+
+
+def _linear(function: Function) -> bool:
+    """Tell whether a function is known to be linear, as far as that is quickly found out."""
+    return function.affine_grad and (function.size or 0) <= QUICK and function.lipschitz == 0.0
 
 
 def _total(numbers_: Any) -> float | None:

@@ -178,6 +178,10 @@ class FiniteSum(Function):
     def lipschitz_max(self) -> float | None:
         return self._lipschitz_max
 
+    @property
+    def stated(self) -> bool:
+        return True
+
     def value(self, x: Array) -> float:
         return float(self._value(x))
 
@@ -279,6 +283,10 @@ class Stream(Function):
     @property
     def lipschitz(self) -> float | None:
         return self._lipschitz
+
+    @property
+    def stated(self) -> bool:
+        return True
 
     def value(self, x: Array) -> float:
         return float(self._batch_value(x, self.holdout))

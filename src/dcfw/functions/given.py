@@ -47,6 +47,10 @@ class Smooth(Function):
     def lipschitz(self) -> float | None:
         return self._lipschitz
 
+    @property
+    def stated(self) -> bool:
+        return True
+
     def value(self, x: Array) -> float:
         return _number(self._value(x))
 
@@ -117,6 +121,10 @@ class WeaklyConcave(Function):
     @property
     def weak_convexity(self) -> float | None:
         return None
+
+    @property
+    def stated(self) -> bool:
+        return True
 
     def value(self, x: Array) -> float:
         return _number(self._value(x))

@@ -16,7 +16,7 @@ import numpy as np
 from dcfw._arrays import Array, is_numpy, namespace
 from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, same_shape
 from dcfw.functions.norms import L1Norm
-from dcfw.functions.penalties import Composite
+from dcfw.functions.penalties import Composite, as_composite, refuse
 from dcfw.sets.epigraph import Epigraph
 from dcfw.sets.norms import L1Ball, LpBall
 from dcfw.sets.spectral import SchattenBall
@@ -38,6 +38,10 @@ class Lifted(Function):
     @property
     def weak_convexity(self) -> float | None:
         return self.function.weak_convexity
+
+    @property
+    def stated(self) -> bool:
+        return self.function.stated
 
     @property
     def size(self) -> int:
@@ -118,7 +122,8 @@ def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
     Parameters
     ----------
     objective : function
-        ``loss + penalty`` (:mod:`dcfw.functions.penalties`), or any function, which then leaves t alone.
+        ``loss + penalty`` (:mod:`dcfw.functions.penalties`), ``loss + L1Norm(lam)``, or any function, which
+        then leaves t alone.
     ball : L1Ball or NuclearBall
         The ball ||x|| <= r of the norm in the penalty.
 
@@ -139,7 +144,7 @@ def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
     >>> float(phi.value(x)), float(lifted.value(domain.lift(x)))
     (4.5, 4.5)
     """
-    phi = as_function(objective, "objective")
+    phi = as_composite(as_function(objective, "objective"))
     if not isinstance(ball, LpBall | SchattenBall):
         raise TypeError(f"ball must be a norm ball such as L1Ball or NuclearBall, got {type(ball).__name__}")
     domain = Epigraph(ball)
@@ -149,10 +154,20 @@ def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
     if not isinstance(ball, wanted) or getattr(ball, "p", None) != 1.0:
         name = "L1Ball" if wanted is L1Ball else "NuclearBall"
         raise ValueError(f"ball must be a {name} to lift {phi.norm!r}, got {ball!r}")
+    _refuse_a_nonconvex_loss(phi.smooth, ball)
     f: Function = Height(phi.norm.scale)
     if not isinstance(phi.smooth, Zero):
         f = _lifted(phi.smooth, domain) + f
-    return DC(f, _lifted(phi.g, domain)), domain
+    return DC(f, _lifted(phi.g, domain), conditional=phi.conditional), domain
+
+
+def _refuse_a_nonconvex_loss(loss: Function, ball: Any) -> None:
+    """Look at the eigenvalues of a small quadratic; of other functions it is their author's claim."""
+    from dcfw import _spectral
+
+    low = _spectral.lowest_curvature(loss, ball)
+    if low < 0.0:
+        refuse(loss, f"has the curvature {low:.4g}", f"with rho = {-low:.4g} or more")
 
 
 def _lifted(function: Function, domain: Epigraph) -> Function:
@@ -162,5 +177,6 @@ def _lifted(function: Function, domain: Epigraph) -> Function:
     if isinstance(function, Scaled):
         return Scaled(_lifted(function.function, domain), function.scale)
     if isinstance(function, DC) and function.whole is None:
-        return DC(_lifted(function.f, domain), _lifted(function.g, domain))
+        f, g = _lifted(function.f, domain), _lifted(function.g, domain)
+        return DC(f, g, conditional=function.conditional)
     return (LiftedSample if hasattr(function, "batch_linearise") else Lifted)(function, domain)

@@ -37,11 +37,11 @@ array([2., 0., 0.])
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, NoReturn
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
-from dcfw.functions.base import DC, Function, Linearisation, Sum, Zero, as_function
+from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, joined
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
 
 
@@ -58,31 +58,41 @@ class Composite(DC):
         f = smooth + norm (not differentiable), and the convex function that is subtracted.
     """
 
-    def __init__(self, smooth: Function, norm: L1Norm | NuclearNorm, g: Function) -> None:
+    def __init__(
+        self, smooth: Function, norm: L1Norm | NuclearNorm, g: Function, conditional: str = ""
+    ) -> None:
         # Not DC's own: that would refuse the norm in f, for which functions.lift is the way.
         if not smooth.differentiable:
             raise ValueError(f"the loss must be differentiable when a penalty is added to it, got {smooth!r}")
+        if smooth.convex is False:
+            refuse(smooth, "is declared not convex", "where loss + SquaredNorm(rho) is convex")
         self.smooth, self.norm, self.g = smooth, norm, g
         self.f = norm if isinstance(smooth, Zero) else Sum([smooth, norm])
         self.whole = None
-        self.name, self.conditional = "given", ""
+        self.name, self.conditional = "given", conditional
         self.differentiable = self.affine_grad = False
 
-    def _plus(self, upper: Function, lower: Function) -> Composite:
+    def _plus(self, upper: Function, lower: Function, conditional: str = "") -> Composite:
         """Return self + upper - lower; a norm of the same kind in ``upper`` joins ours."""
-        norm, g = self.norm, lower if isinstance(self.g, Zero) else self.g + lower
-        if isinstance(upper, Zero):
-            return Composite(self.smooth, norm, g)
-        if isinstance(upper, type(norm)):
-            return Composite(self.smooth, type(norm)(norm.scale + upper.scale), g)
-        return Composite(upper if isinstance(self.smooth, Zero) else self.smooth + upper, norm, g)
+        norm, smooth, g = self.norm, self.smooth, lower if isinstance(self.g, Zero) else self.g + lower
+        other = as_norm(upper)
+        if other is None and not isinstance(upper, Zero):
+            smooth = upper if isinstance(smooth, Zero) else smooth + upper
+        elif other is not None:
+            if not isinstance(other, type(norm)):
+                raise ValueError(
+                    f"{norm!r} and {other!r} cannot stand in one objective: functions.lift replaces one norm "
+                    "by the variable t, and these are two different ones"
+                )
+            norm = type(norm)(norm.scale + other.scale)
+        return Composite(smooth, norm, g, joined(self, conditional))
 
     def __add__(self, other: Any) -> Function:
         other = as_function(other, "the right side of +")
         if isinstance(other, Composite):
-            return self._plus(other.norm, other.g)._plus(other.smooth, Zero())
+            return self._plus(other.norm, other.g, other.conditional)._plus(other.smooth, Zero())
         if isinstance(other, DC) and other.whole is None:
-            return self._plus(other.f, other.g)
+            return self._plus(other.f, other.g, other.conditional)
         return self._plus(other, Zero())
 
     def __radd__(self, other: Any) -> Function:
@@ -91,20 +101,52 @@ class Composite(DC):
     def __sub__(self, other: Any) -> DC:
         other = as_function(other, "the right side of -")
         if isinstance(other, DC) and other.whole is None:
-            return self._plus(other.g, other.f)
+            return self._plus(other.g, other.f, other.conditional)
         return self._plus(Zero(), other)
 
     def __mul__(self, scale: Any) -> Function:
         if not isinstance(scale, numbers.Real):
             return NotImplemented
         scale = _validate.scalar(scale, "scale of a penalty", low=0.0)
-        return Composite(scale * self.smooth, type(self.norm)(scale * self.norm.scale), scale * self.g)
+        norm = type(self.norm)(scale * self.norm.scale)
+        return Composite(scale * self.smooth, norm, scale * self.g, self.conditional)
 
     __rmul__ = __mul__
 
     def linearise(self, x: Array) -> Linearisation:
         f, g = self.f.linearise(x), self.g.linearise(x)
         return Linearisation(f.value - g.value, f.slope - g.slope, False)
+
+
+def as_norm(function: Function) -> L1Norm | NuclearNorm | None:
+    """Return a norm that can be lifted, or a multiple of one, as a norm; None for other functions."""
+    if isinstance(function, L1Norm | NuclearNorm):
+        return function
+    if isinstance(function, Scaled) and function.scale >= 0.0:
+        norm = as_norm(function.function)
+        return None if norm is None else type(norm)(function.scale * norm.scale)
+    return None
+
+
+def as_composite(phi: Function) -> Function:
+    """Return a sum with a norm among its terms (``loss + L1Norm(0.1)``) as a :class:`Composite`, and other
+    functions as they are."""
+    terms = phi.terms if isinstance(phi, Sum) else (phi,)
+    norms = [norm for norm in map(as_norm, terms) if norm is not None]
+    if not norms:
+        return phi
+    whole = Composite(Zero(), type(norms[0])(0.0), Zero())
+    for term in terms:
+        whole = whole._plus(term, Zero())
+    return whole
+
+
+def refuse(loss: Function, why: str, rho: str) -> NoReturn:
+    """Refuse a loss that is not convex, and say how it can be split."""
+    raise ValueError(
+        f"the loss must be convex when a penalty is added to it, but {loss!r} {why}: write "
+        f"loss + SquaredNorm(rho) + penalty - SquaredNorm(rho), {rho}"
+    )
 
 
 class Concave(Function):

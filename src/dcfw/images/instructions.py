@@ -3,8 +3,9 @@
 The official CIFAR archives for Python are pickles, and to unpickle a file is to run whatever it says.  A
 pickle is a list of instructions for a small stack machine; this module reads the instructions (the standard
 library can list them) and follows only those that build numbers, strings, lists, tuples, dicts and arrays of
-bytes.  Nothing is imported or called on behalf of the file, any other instruction is an error, and memory is
-bounded by the size of the file.
+bytes.  Nothing is imported or called on behalf of the file, any other instruction is an error, and memory and
+time are in proportion to the size of the file: what it names many times is made once, keys are short strings
+(to hash a tuple of tuples can take for ever), and nothing is shown in an error message that may be endless.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import numpy as np
 
 MAX_BYTES = 512 * 2**20
 """Files larger than this are refused (CIFAR's largest has 155 million bytes)."""
+
+MAX_KEY = 256
+"""Characters that a key of a dict may have."""
+MAX_DIMENSIONS = 32
 
 _ARRAY, _DTYPE, _ENCODE = "array", "dtype", "encode"
 _GLOBALS = {
@@ -47,7 +52,16 @@ class _Built:
         self.state: Any = None
 
 
-_MARK = object()
+class _Latin1:
+    """The bytes that strings stand for: each string is encoded once, however often the file names it."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[str, bytes]] = {}  # with the string, or another might get its id
+
+    def __call__(self, text: str) -> bytes:
+        if id(text) not in self._made:
+            self._made[id(text)] = text, text.encode("latin1")
+        return self._made[id(text)][1]
 
 
 def read(path: str | os.PathLike[str]) -> Any:
@@ -74,20 +88,23 @@ def read(path: str | os.PathLike[str]) -> Any:
     if size > MAX_BYTES:
         raise ValueError(f"{file} has {size} bytes; at most {MAX_BYTES} are read")
     try:
-        return _finished(_follow(file.read_bytes()), {})
+        encode = _Latin1()
+        return _finished(_follow(file.read_bytes(), encode), {}, encode)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-        raise ValueError(f"{file} is not a pickle of plain data: {reason}") from None
+        raise ValueError(f"{file} is not a pickle of plain data: {reason[:300]}") from None
 
 
-def _follow(content: bytes) -> Any:
+def _follow(content: bytes, encode: _Latin1) -> Any:
     """Follow the instructions and return what is on the stack at the end."""
     stack: list[Any] = []
+    marks: list[int] = []  # how high the stack was
     memo: dict[int, Any] = {}
 
-    def above_mark() -> list[Any]:
-        at = len(stack) - 1 - stack[::-1].index(_MARK)
-        items = stack[at + 1 :]
+    def above(at: int) -> list[Any]:
+        if not 0 <= at <= len(stack):
+            raise ValueError("it takes more than it has put down")
+        items = stack[at:]
         del stack[at:]
         return items
 
@@ -99,23 +116,22 @@ def _follow(content: bytes) -> Any:
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name == "MARK":
-            stack.append(_MARK)
+            marks.append(len(stack))
         elif name == "EMPTY_DICT":
             stack.append({})
         elif name == "EMPTY_LIST":
             stack.append([])
         elif name in ("DICT", "LIST", "TUPLE"):
-            items = above_mark()
+            items = above(marks.pop())
             if name == "DICT":
-                stack.append(dict(zip(items[::2], items[1::2], strict=True)))
+                stack.append(_entries(items))
             else:
                 stack.append(items if name == "LIST" else tuple(items))
         elif name in _TUPLES:
-            count = _TUPLES[name]
-            items = stack[len(stack) - count :]
-            del stack[len(stack) - count :]
-            stack.append(tuple(items))
+            stack.append(tuple(above(len(stack) - _TUPLES[name])))
         elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            if not 0 <= argument <= len(content):  # there are no more things than bytes
+                raise ValueError(f"it gives something the number {argument}, at byte {position}")
             memo[argument] = stack[-1]
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
@@ -125,24 +141,26 @@ def _follow(content: bytes) -> Any:
             item = stack.pop()
             _list(stack[-1]).append(item)
         elif name == "APPENDS":
-            items = above_mark()
+            items = above(marks.pop())
             _list(stack[-1]).extend(items)
         elif name == "SETITEM":
             value, key = stack.pop(), stack.pop()
-            _dict(stack[-1])[key] = value
+            _dict(stack[-1]).update(_entries([key, value]))
         elif name == "SETITEMS":
-            items = above_mark()
-            _dict(stack[-1]).update(zip(items[::2], items[1::2], strict=True))
+            items = above(marks.pop())
+            _dict(stack[-1]).update(_entries(items))
         elif name in ("GLOBAL", "STACK_GLOBAL"):
             if name == "STACK_GLOBAL":
                 attribute, module = stack.pop(), stack.pop()
+                if not isinstance(attribute, str) or not isinstance(module, str):
+                    raise ValueError(f"it asks for what is not a name, at byte {position}")
                 argument = f"{module} {attribute}"
             if argument not in _GLOBALS:
-                raise ValueError(f"it asks for {argument.replace(' ', '.')}, at byte {position}")
+                raise ValueError(f"it asks for {argument[:100].replace(' ', '.')}, at byte {position}")
             stack.append(_Built(_GLOBALS[argument], None))
         elif name == "REDUCE":
             arguments, function = stack.pop(), stack.pop()
-            stack.append(_reduced(function, arguments))
+            stack.append(_reduced(function, arguments, encode))
         elif name == "BUILD":
             state = stack.pop()
             if not isinstance(stack[-1], _Built):
@@ -150,7 +168,7 @@ def _follow(content: bytes) -> Any:
             stack[-1].state = state
         elif name not in ("PROTO", "FRAME", "STOP"):  # STOP is the last that is listed
             raise ValueError(f"it has the instruction {name}, at byte {position}")
-    if len(stack) != 1:
+    if len(stack) != 1 or marks:
         raise ValueError("it ends in the middle")
     return stack[0]
 
@@ -167,45 +185,57 @@ def _dict(value: Any) -> dict[Any, Any]:
     return value
 
 
-def _reduced(function: Any, arguments: Any) -> Any:
+def _entries(items: list[Any]) -> dict[str | bytes, Any]:
+    """Return the dict of keys and values that stand in turns."""
+    keys = items[::2]
+    if not all(isinstance(key, str | bytes) and len(key) <= MAX_KEY for key in keys):
+        raise ValueError("it has a key that is not a short string")
+    return dict(zip(keys, items[1::2], strict=True))
+
+
+def _reduced(function: Any, arguments: Any, encode: _Latin1) -> Any:
     """Stand in for a call: describe the array or its type, or turn text into bytes."""
     if not isinstance(function, _Built) or not isinstance(arguments, tuple):
         raise ValueError("it calls what is not a function")
     if function.kind == _ENCODE:
         text, encoding = arguments
         if encoding != "latin1":
-            raise ValueError(f"its bytes are written in {encoding!r}")
-        return text.encode("latin1")
+            raise ValueError("its bytes are not written in Latin 1")
+        return encode(text)
     if function.kind not in (_ARRAY, _DTYPE):
         raise ValueError(f"it calls {function.kind}")
     return _Built(function.kind, arguments)
 
 
-def _finished(value: Any, known: dict[int, Any]) -> Any:
+def _finished(value: Any, known: dict[int, Any], encode: _Latin1) -> Any:
     """Return ``value`` with all descriptions of arrays replaced by arrays."""
     if id(value) in known:
         return known[id(value)]
     result: Any
     if isinstance(value, _Built):
-        result = _array(value)
+        result = _array(value, encode)
     elif isinstance(value, dict):
-        result = {key: _finished(entry, known) for key, entry in value.items()}
+        result = {key: _finished(entry, known, encode) for key, entry in value.items()}
     elif isinstance(value, list | tuple):
-        result = type(value)(_finished(entry, known) for entry in value)
+        result = type(value)(_finished(entry, known, encode) for entry in value)
     else:
         return value
     known[id(value)] = result
     return result
 
 
-def _array(built: _Built) -> np.ndarray:
+def _array(built: _Built, encode: _Latin1) -> np.ndarray:
     if built.kind != _ARRAY or not isinstance(built.state, tuple):
         raise ValueError(f"it holds a {built.kind} that is not an array")
     _, shape, kind, in_columns, content = built.state
     if not isinstance(kind, _Built) or kind.kind != _DTYPE or kind.arguments[0] not in ("u1", "|u1"):
         raise ValueError("it has an array whose entries are not unsigned bytes")
     if isinstance(content, str):
-        content = content.encode("latin1")
-    if not all(isinstance(n, int) and n >= 0 for n in shape) or math.prod(shape) != len(content):
+        content = encode(content)
+    if not isinstance(shape, tuple) or len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"it has an array of more than {MAX_DIMENSIONS} dimensions, or of no shape")
+    if not all(isinstance(n, int) and 0 <= n < 2**63 for n in shape):
+        raise ValueError("it has an array of a shape that no array has")
+    if math.prod(shape) != len(content):
         raise ValueError(f"it has an array of shape {shape} with {len(content)} bytes")
     return np.frombuffer(content, dtype=np.uint8).reshape(shape, order="F" if in_columns else "C")

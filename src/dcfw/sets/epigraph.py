@@ -58,7 +58,7 @@ class Epigraph(Set):
             t = self._norm(self.ball._values(x))
         xp = namespace(x)
         if is_numpy(x):
-            z = np.empty(self.shape, dtype=x.dtype)
+            z = np.empty(self.shape, dtype=x.dtype if x.dtype.kind == "f" else np.float64)
             z[:-1] = x.reshape(-1)
             z[-1] = t
             return z

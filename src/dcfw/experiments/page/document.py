@@ -129,7 +129,7 @@ def write(path: str | os.PathLike[str], html: str) -> Path:
     """
     target = Path(path)
     with _draft(target) as draft:
-        draft.write_text(html, encoding="utf-8", newline="\n")
+        draft.write_text(html, encoding="utf-8", errors="backslashreplace", newline="\n")
         os.replace(draft, target)
     return target
 
@@ -139,15 +139,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     with _draft(target) as draft:
         draft.touch()
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
 
 @contextlib.contextmanager
 def _draft(target: Path) -> Iterator[Path]:
     """Give a path beside the target, and turn what goes wrong there into words."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             yield draft
         finally:

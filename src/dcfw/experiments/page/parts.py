@@ -13,6 +13,7 @@ them into a page.  Every text here is plain text: it is escaped when it is writt
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -76,6 +77,11 @@ class Cell:
     heat: float | None = None
 
 
+def beyond_floats(value: Any) -> bool:
+    """Tell whether a value is an integer too large for a float, with which nothing can be computed."""
+    return isinstance(value, int) and abs(value) > sys.float_info.max
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table: its title, and for numbers the format of its values.
@@ -107,6 +113,8 @@ class Column:
         if value is None:
             return ""
         if self.spec is None or isinstance(value, str):
+            return str(value)
+        if beyond_floats(value):
             return str(value)
         if isinstance(value, float) and not math.isfinite(value):
             return "unknown" if math.isnan(value) else "∞" if value > 0 else "−∞"

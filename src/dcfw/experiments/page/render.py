@@ -33,6 +33,7 @@ from dcfw.experiments.page.parts import (
     Section,
     Table,
     Text,
+    beyond_floats,
 )
 
 HEAT_STEPS = 10
@@ -63,7 +64,7 @@ def numbers(values: Sequence[float]) -> list[float | int | None]:
     [1, 2, 0.333333, None]
     """
     result: list[float | int | None] = []
-    for value in np.asarray(values, dtype=float):
+    for value in np.asarray([None if beyond_floats(v) else v for v in values], dtype=float):
         if not math.isfinite(value):
             result.append(None)
         elif value == int(value) and abs(value) < 1e15:
@@ -187,7 +188,7 @@ def _cell(column: Column, value: Any, first: bool) -> str:
 
 def _sort_key(column: Column, value: Any) -> float | str | None:
     """Return the exact number behind a formatted one; the text itself serves for text."""
-    if not column.numeric or value is None or isinstance(value, str):
+    if not column.numeric or value is None or isinstance(value, str) or beyond_floats(value):
         return None
     return float(f"{float(value):.12g}")
 

@@ -24,8 +24,10 @@ from dcfw.experiments.page.parts import (
     Section,
     Table,
     Text,
+    beyond_floats,
 )
 from dcfw.experiments.qap_text import duration
+from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store
 
 Contribution: TypeAlias = Callable[[Store], list[Section]]
@@ -103,13 +105,12 @@ def collect(stores: Sequence[Store]) -> list[tuple[Store, str, list[Section]]]:
 def provenance(store: Store, study: str) -> Section:
     """Return what computed the rows: versions, times, and what failed."""
     lines = [
-        [s["method"], s["done"], s["failed"], s["seconds"]] for s in store.status() if s["study"] == study
+        [s["method"], s["done"], s["failed"], s["seconds"]] for s in _counts(store) if s["study"] == study
     ]
     columns = [Column("method"), Column("rows", ",d"), Column("failed", ",d"), Column("seconds", ",.1f")]
-    versions = [", ".join(f"{k} {v}" for k, v in sorted(entry.items())) for entry in store.versions(study)]
     parts: list[Any] = [
         Table("Rows in the store", columns, lines, "Seconds are those of the solver, without metrics."),
-        Bullets([f"Software: {entry}." for entry in versions]),
+        Bullets([f"Software: {software_text(entry)}." for entry in store.versions(study)]),
     ]
     failures = store.failures(study)
     if failures:
@@ -117,6 +118,12 @@ def provenance(store: Store, study: str) -> Section:
         errors = [[str(f[k]) for k in keys] for f in failures[:SHOWN]]
         parts.append(Table("What failed", list(keys), errors, f"{len(failures)} in all."))
     return Section("How the rows were made", parts)
+
+
+def _counts(store: Store) -> list[dict[str, Any]]:
+    """Return the entries of a store's status that are about the newest version of their study."""
+    newest = store.newest()
+    return [entry for entry in store.status() if entry["version"] == newest.get(entry["study"])]
 
 
 def generic(store: Store, study: str, note: str = "") -> Section:
@@ -132,7 +139,10 @@ def generic(store: Store, study: str, note: str = "") -> Section:
 
 
 def _numeric(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-    """Return all columns of some rows, and whether one holds numbers (or nothing) only."""
+    """Return all columns of some rows, and whether one holds numbers (or nothing) only.
+
+    An integer beyond all floats is shown as it stands: nothing can be computed with it.
+    """
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -140,6 +150,7 @@ def _numeric(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     return {
         name: bool(found)
         and all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
+        and not any(map(beyond_floats, found))
         for name, found in values.items()
     }
 
@@ -196,7 +207,7 @@ def overview(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[dict
 
 def key_figures(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[Card]:
     """Return the cards at the top of a report."""
-    counts = [entry for store in {id(s): s for s, _, _ in collected}.values() for entry in store.status()]
+    counts = [entry for store in {id(s): s for s, _, _ in collected}.values() for entry in _counts(store)]
     rows, failed = sum(c["done"] for c in counts), sum(c["failed"] for c in counts)
     tables = sum(section.count(Table) for _, _, made in collected for section in made)
     charts = sum(section.count(Chart) for _, _, made in collected for section in made)

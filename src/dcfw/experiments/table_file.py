@@ -1,0 +1,72 @@
+"""Reading back the CSV files of reports, which somebody may have edited or never had from us."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+
+def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
+    """Return the lines of a CSV file; an empty cell is an empty text.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    needed : sequence of str
+        Columns without which the file is none of ours.
+
+    Raises
+    ------
+    ValueError
+        This is no such file; the message names it and says why.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, restval="")
+            lines = list(reader)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a CSV file ({error})") from None
+    missing = [repr(name) for name in needed if name not in (reader.fieldnames or ())]
+    if missing:
+        raise ValueError(f"{path} has no column {', '.join(missing)}: is it a file of a report?")
+    for number, line in enumerate(lines, 2):
+        if None in line:
+            raise ValueError(f"{path}, row {number}: more cells than the header has")
+    return lines
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
+    """Say in which row of a file a value could not be used (the header is row 1).
+
+    Examples
+    --------
+    >>> with naming("rows.csv", 7):
+    ...     int("many")
+    Traceback (most recent call last):
+    ValueError: rows.csv, row 7: invalid literal for int() with base 10: 'many'
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{path}, row {number}: nothing in the column {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}, row {number}: {error}") from None
+
+
+def read_versions(text: str) -> dict[str, str]:
+    """Return the software versions in a cell; none where an older report does not tell.
+
+    Examples
+    --------
+    >>> read_versions('{"numpy":"2.4.6"}'), read_versions("")
+    ({'numpy': '2.4.6'}, {})
+    """
+    found = json.loads(text) if text else {}
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError(f"versions must be an object of texts, got {text:.40}")
+    return found
