@@ -10,7 +10,7 @@ from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
-from dcfw.functions.base import Function, Zero, as_function, joined
+from dcfw.functions.base import Function, Zero, as_function
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
@@ -229,7 +229,7 @@ def minimize(
             raise
         result.method = solver.name
         result.split = split
-        result.conditional = joined(conditional, result.get("conditional", ""))
+        result.conditional = result.get("conditional", conditional)
         if isinstance(loop, ActiveLoop):
             result.active_set = loop.active_set(result.x)
         return result

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from dcfw._arrays import eps_of, inner, norm, norm2
-from dcfw.functions.base import Linearisation
+from dcfw.functions.base import Linearisation, joined
 from dcfw.result import Status
 from dcfw.solvers.dcfw import DCFW, Iterate, certificate, minimise_surrogate
 from dcfw.solvers.loop import State
@@ -149,7 +149,8 @@ class AdaptiveDCFW:
 
     def _condition(self, run: Run, used: list[float]) -> str:
         L = used[min(run.dc_gap_nit, len(used) - 1)]
-        return f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
+        found = f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
+        return joined(getattr(self.split.whole, "conditional", ""), found)
 
 
 def _drowns(x_t: Iterate, L: float) -> bool:
