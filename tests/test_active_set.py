@@ -239,6 +239,19 @@ def test_a_stack_does_what_its_atoms_do_one_by_one(case):
             np.testing.assert_allclose(stack.inner(fortran), stack.inner(G), atol=1e-13 * scale)
 
 
+def test_a_stack_of_signs_gives_the_same_in_blocks(monkeypatch):
+    monkeypatch.setattr("dcfw.sets.stacks.BLOCK", 12)  # two atoms of six entries
+    rng, oracle = np.random.default_rng(0), sets.LInfBall(6, radius=0.5).oracle()
+    atoms = [oracle(rng.standard_normal(6)) for _ in range(7)]
+    stack = stack_for(atoms[0])
+    for atom in atoms[1:]:
+        stack.append(atom)
+    G, x, c = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal(7)
+    np.testing.assert_allclose(stack.inner(G), [a.inner(G) for a in atoms], atol=1e-14)
+    expected = x + sum(ci * a.dense() for ci, a in zip(c, atoms, strict=True))
+    np.testing.assert_allclose(stack.add(x, c), expected, atol=1e-14)
+
+
 @pytest.mark.parametrize("kind", sorted(DOMAINS))
 def test_a_stack_keeps_single_precision(kind):
     domain, rng = DOMAINS[kind], np.random.default_rng(1)

@@ -650,6 +650,7 @@ def test_an_indefinite_f_is_found_out(step):
         assert res.status is Status.NOT_CONVEX, (f, res)
         assert not res.success
         assert res.dc_gap == (0.0, math.inf)
+        assert f"In outer step {res.nit + 1}, after {res.n_inner} steps, " in res.message
         assert res.message.endswith("check f with dcfw.check, or use splits.proximal with a larger L.")
         assert sets.L2Ball(3).contains(res.x)
 

@@ -324,3 +324,11 @@ def test_the_oracle_of_the_ball_hands_the_bound_on():
 @pytest.mark.parametrize(("device", "expected"), [("cuda:0", True), ("MPS", True), ("cpu", False)])
 def test_an_accelerator_is_known_by_the_name_of_its_device(device, expected):
     assert polar._on_accelerator(SimpleNamespace(device=device)) is expected
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_products_alone_come_to_the_factor_without_a_fallback(size):
+    G = size * np.random.default_rng(0).standard_normal((12, 7))
+    S = polar.by_products(G / np.linalg.norm(G) * size)
+    assert S is not None
+    np.testing.assert_allclose(S, polar.by_svd(G), atol=1e-12)

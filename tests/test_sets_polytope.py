@@ -1,5 +1,6 @@
 """Polytopes by constraints and by points: vertices, emptiness, unboundedness."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,8 +96,14 @@ def test_there_are_no_bounds_by_default():
     ],
 )
 def test_an_empty_polytope_is_refused_as_infeasible(constraints):
-    with pytest.raises(ValueError, match="infeasible"):
+    with pytest.raises(ValueError, match=r"the polytope is empty; relax or remove a constraint$"):
         sets.Polytope(**constraints)
+
+
+@pytest.mark.parametrize("bounds", [[(0.0, -math.inf)], [(None, -math.inf)], [(math.inf, None)]])
+def test_bounds_at_the_wrong_infinity_are_refused(bounds):
+    with pytest.raises(ValueError, match="bounds must"):
+        sets.Polytope(bounds=bounds)
 
 
 @pytest.mark.parametrize(

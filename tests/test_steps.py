@@ -420,3 +420,11 @@ def test_the_value_that_a_search_found_at_the_start_is_not_asked_for_again():
     X = next(loop)
     assert X.decrease() == pytest.approx(1.0 - value(X.x))
     assert sum(np.array_equal(y, x) for y in asked) == 1
+
+
+def test_a_flat_direction_of_a_steep_quadratic_may_seem_to_bend_by_the_rounding_of_its_gradients():
+    x, S = np.array([0.5, 0.5]), Dense(np.array([1.0, 0.0]))
+    grad = np.array([3e8, 3e8])  # that of a function of x_0 + x_1
+    segment = AffineSegment(x, grad, S, grad.copy(), 0.0, 1, True)
+    assert segment.curvature == 0.0
+    assert segment.rounding_of_curvature() >= 64.0 * np.finfo(float).eps * np.linalg.norm(grad)
