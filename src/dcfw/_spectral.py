@@ -125,7 +125,8 @@ def lowest_curvature(phi: Function, domain: Any) -> float:
     shape, template = _shape(phi, domain), phi.template()
     H = phi.hessian(np.zeros(shape) if template is None else like(np.zeros(shape), template))
     directions = _directions(domain, shape)
-    noise = _noise(n, _size(lambda v: H @ v, n))
+    eps = float(np.finfo(np.float64).eps) if template is None else eps_of(template)
+    noise = _noise(n, _size(lambda v: H @ v, n), eps)
     if directions is not None:
         H = _project(_project(H, directions).T, directions)
     low = float(np.linalg.eigvalsh(0.5 * (H + H.T))[0])
@@ -139,8 +140,12 @@ def _noise(n: int, size: float, eps: float = float(np.finfo(np.float64).eps)) ->
 
 def _size(product: Any, n: int) -> float:
     """Return roughly the largest magnitude of the eigenvalues, from a few products."""
-    ritz, _ = _density(product, np.random.default_rng(0).standard_normal(n), steps=5)
-    return float(np.abs(ritz).max())
+    start = np.random.default_rng(0).standard_normal(n)
+    scale = float(np.abs(product(start)).max())  # so that no square under- or overflows
+    if scale == 0.0:
+        return 0.0
+    ritz, _ = _density(lambda v: product(v) / scale, start, steps=5)
+    return scale * float(np.abs(ritz).max())
 
 
 def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:

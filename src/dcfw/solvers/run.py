@@ -14,7 +14,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from dcfw._arrays import Array, inner, namespace, norm
+import numpy as np
+
+from dcfw._arrays import Array, inner, like, namespace, norm
 from dcfw.functions.base import Function, Linearisation
 from dcfw.result import History, Result, Status
 from dcfw.sets.atoms import Atom, Dense
@@ -124,13 +126,24 @@ class Run:
         if gap > 0.0:
             return S, gap
         # An oracle cannot do worse than x itself, which is in the set: what is below zero should be rounding.
-        if gap < -UPHILL * norm(G) * (norm(x) + norm(S.dense())):
+        allowed = UPHILL * norm(G)
+        if gap < -allowed * (norm(x) + norm(S.dense())) and gap < -allowed * self._extent(G):
             raise Stop(
                 Status.BAD_ORACLE,
                 f"the set's lmo returned a point s with <G, s> larger than <G, x> by {-gap:.3g}: it must "
                 "minimise <G, s> over the set.",
             )
         return S, 0.0
+
+    def _extent(self, G: Array) -> float:
+        """Return the diameter of the set, or its extent in some direction where it does not tell."""
+        oracle = getattr(self._oracle, "oracle", self._oracle)  # that of a block remembers the block's
+        told = getattr(getattr(oracle, "domain", None), "diameter", None)
+        if told is not None:
+            return float(told)
+        generic = like(np.random.default_rng(0).standard_normal(tuple(G.shape)), G)
+        ends = [oracle(sign * generic).dense() for sign in (1.0, -1.0)]
+        return norm(ends[0] - ends[1])
 
     def grad_f(self, f: Function, x: Array) -> Array:
         self.n_grad_f += 1
