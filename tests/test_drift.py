@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import dcfw
-from dcfw import functions, sets, tolerances
+import frozen_methods
+from dcfw import functions, gaps, sets, tolerances
 from dcfw.solvers import loop
+from dcfw.solvers.active import ActiveLoop
 
 
 class Meter:
@@ -53,3 +55,11 @@ def test_a_million_incremental_gradients_are_accurate_to_1e_9(monkeypatch):
     worst = worst_error(monkeypatch, 1_000_000, sets.Simplex(60))
     print(f"worst relative error of the gradient over 1,000,000 inner steps: {worst:.2e}")
     assert worst < 1e-9
+
+
+def test_an_active_set_of_few_atoms_takes_its_gradient_afresh_now_and_then():
+    f, domain = frozen_methods.quadratics(), sets.L1Ball(12, radius=1.5)
+    res = dcfw.minimize(f, domain, inner=ActiveLoop("away", cap=4), tol=1e-12, maxiter=40, max_inner=300)
+    assert res.n_inner > 2000
+    assert res.n_resync >= 2
+    assert res.gap == pytest.approx(gaps.fw_gap(f, domain, res.x), abs=1e-14)
