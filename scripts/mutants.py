@@ -54,8 +54,8 @@ TESTS = (
         "certificates",
     ),
     *("check", "checkpoints", "determinism", "doctests", "drift", "frozen*", "functions", "fuzz", "gaps_api"),
-    *("lap", "minimize", "oracle_counts", "penalties", "polar", "result", "solvers_*", "*split*", "steps"),
-    *("stochastic", "tolerances", "weights"),
+    *("lap", "minimize", "oracle_counts", "penalties", "polar", "result", "solvers_*"),
+    *("spectral_split", "splits", "steps", "stochastic", "tolerances", "weights"),
 )
 """The test files that say something about these modules and take at most some minutes together."""
 LEFT_OUT = ("-k", "not every_claim_of_a_result_holds")  # the many random problems of test_fuzz
