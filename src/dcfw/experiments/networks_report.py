@@ -21,6 +21,7 @@ from dcfw.experiments.drawing import COLOURS, drawing, save
 from dcfw.experiments.networks import ONE_RUN, PARTS, RADII
 from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store, csv_text
+from dcfw.experiments.table_file import shortened
 
 Row = Mapping[str, Any]
 
@@ -123,7 +124,7 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     ]
     names = list(dict.fromkeys(name for r in plain for name in r))
     files = {
-        "rows.csv": csv_text([{name: r.get(name, "") for name in names} for r in plain]),
+        "rows.csv": csv_text(shortened([{name: r.get(name, "") for name in names} for r in plain])),
         "curves.csv": csv_text(curve_lines(rows)),
         "summary.json": json.dumps({"table": table, "growth": claims}, indent=2) + "\n",
         "README.md": _readme(rows, versions, table, claims, drawn),

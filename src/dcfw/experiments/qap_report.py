@@ -31,6 +31,7 @@ from dcfw.experiments.qap_tables import Runs
 from dcfw.experiments.qap_text import readme
 from dcfw.experiments.statistics import Interval, Score
 from dcfw.experiments.store import Store, csv_text
+from dcfw.experiments.table_file import shortened
 
 COLUMNS = (
     "dataset",
@@ -106,7 +107,7 @@ def write_report(
     expected = expected_instances() if expected is None else expected
     summary = summarise(runs, expected, versions, failures)
     files = {
-        "rows.csv": csv_text([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows]),
+        "rows.csv": csv_text(shortened([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows])),
         "costs.csv": csv_text(cost_rows(runs)),
         "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
     }

@@ -1,4 +1,7 @@
-"""Reading back the CSV files of reports, which somebody may have edited or never had from us."""
+"""The CSV files of reports: what is the same from row to row, and reading them back.
+
+Somebody may have edited a file, or never had it from us.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,27 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+SAME = "same"
+"""In the column ``versions``: as in the row above."""
+
+
+def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows whose ``versions`` are there only where they change; :func:`read_table` undoes it.
+
+    Examples
+    --------
+    >>> [row["versions"] for row in shortened([{"versions": {"numpy": "2"}}] * 3)]
+    [{'numpy': '2'}, 'same', 'same']
+    """
+    found, above = [], None
+    for row in rows:
+        now = row.get("versions")
+        found.append({**row, "versions": SAME} if now and now == above else dict(row))
+        above = now
+    return found
 
 
 def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
@@ -33,9 +56,13 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
     missing = [repr(name) for name in needed if name not in (reader.fieldnames or ())]
     if missing:
         raise ValueError(f"{path} has no column {', '.join(missing)}: is it a file of a report?")
+    above = ""
     for number, line in enumerate(lines, 2):
         if None in line:
             raise ValueError(f"{path}, row {number}: more cells than the header has")
+        if line.get("versions") == SAME:
+            line["versions"] = above
+        above = line.get("versions", "")
     return lines
 
 
