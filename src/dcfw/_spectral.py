@@ -30,6 +30,7 @@ import numpy as np
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
 from dcfw.functions.base import DC, QUICK, Function, Sum, Zero
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
+from dcfw.functions.spectrum import tridiagonal
 from dcfw.sets.atoms import Atom, OneHot
 
 FEW = 48
@@ -252,19 +253,7 @@ def _density(hessian: Any, start: np.ndarray, steps: int = 30) -> tuple[np.ndarr
 
     A random vector has as much of itself in an eigenspace, on average, as the space has of all dimensions.
     """
-    Q = [start / np.linalg.norm(start)]
-    alphas, betas = [], []
-    for _ in range(steps):
-        w = hessian(Q[-1])
-        alphas.append(float(Q[-1] @ w))
-        for _ in range(2):  # twice is enough against the loss of orthogonality
-            basis = np.stack(Q)
-            w = w - basis.T @ (basis @ w)
-        betas.append(float(np.linalg.norm(w)))
-        if betas[-1] <= 1e-12 * max(map(abs, alphas)):
-            break
-        Q.append(w / betas[-1])
-    T = np.diag(alphas) + np.diag(betas[: len(alphas) - 1], 1) + np.diag(betas[: len(alphas) - 1], -1)
+    T, _ = tridiagonal(hessian, start, steps)
     ritz, vectors = np.linalg.eigh(T)
     return ritz, vectors[0] ** 2
 

@@ -42,7 +42,9 @@ def extremes(product: Product, n: int) -> tuple[float, float]:
     scale = float(np.abs(product(start)).max())  # so that no square under- or overflows
     if scale == 0.0:
         return 0.0, 0.0
-    low, high, rest = _lanczos(lambda v: product(v) / scale, start)
+    T, rest = tridiagonal(lambda v: product(v) / scale, start, BASIS)
+    ritz = np.linalg.eigvalsh(T)
+    low, high = float(ritz[0]), float(ritz[-1])
     size = max(abs(low), abs(high))
     unit = 2.0 * size * scale
     top = _largest(lambda v: v + product(v) / unit, start)
@@ -72,8 +74,16 @@ def _largest(product: Product, start: np.ndarray) -> float | None:
     return bound
 
 
-def _lanczos(product: Product, start: np.ndarray) -> tuple[float, float, float]:
-    """Return the smallest and the largest Ritz value of a short run, and the norm of its last residual."""
+def tridiagonal(product: Product, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
+    """Return what Lanczos makes of a symmetric matrix in a few steps, and the norm of what it leaves out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> T, rest = tridiagonal(lambda v: np.array([1.0, 3.0]) * v, np.ones(2), 5)
+    >>> np.linalg.eigvalsh(T).round(12), round(rest, 12)
+    (array([1., 3.]), 0.0)
+    """
     basis, alphas, betas = [start / np.linalg.norm(start)], [], []
     while True:
         w = product(basis[-1])
@@ -82,9 +92,6 @@ def _lanczos(product: Product, start: np.ndarray) -> tuple[float, float, float]:
             Q = np.stack(basis)
             w = w - Q.T @ (Q @ w)
         betas.append(float(np.linalg.norm(w)))
-        if len(basis) == min(BASIS, len(start)) or betas[-1] <= 1e-12 * max(map(abs, alphas)):
-            break
+        if len(basis) == min(steps, len(start)) or betas[-1] <= 1e-12 * max(map(abs, alphas)):
+            return np.diag(alphas) + np.diag(betas[:-1], 1) + np.diag(betas[:-1], -1), betas[-1]
         basis.append(w / betas[-1])
-    off = betas[:-1]
-    ritz = np.linalg.eigvalsh(np.diag(alphas) + np.diag(off, 1) + np.diag(off, -1))
-    return float(ritz[0]), float(ritz[-1]), betas[-1]
