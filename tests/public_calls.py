@@ -386,6 +386,7 @@ CALLS: dict[str, Call] = {
     "dcfw.images.load": Call({"name": choice("digits")}, lambda images: images.test.sum()),
     # quadratic assignment
     "dcfw.qap.evaluate": Call({**AT_FLOW, "permutation": permutation(P), "C": LINEAR}),
+    "dcfw.qap.bound": Call({**AT_FLOW, "C": LINEAR, "maximize": flag(False), "method": choice("auto")}),
     "dcfw.qap.gradient": Call({**AT_FLOW, "X": array(BISTOCHASTIC), "C": LINEAR}),
     "dcfw.qap.round_to_permutation": Call({"X": array(BISTOCHASTIC + np.eye(4))}),
     "dcfw.qap.decompose": Call(

@@ -54,6 +54,7 @@ def test_a_file_is_solved_and_the_value_is_that_of_the_permutation(problem, file
     assert found["best_known"] is found["relative_error"] is None
     low, high = found["dc_gap"]
     assert 0.0 <= low <= high
+    assert found["bound"] == qap.bound(problem.A, problem.B) <= problem.best
 
 
 def test_options_reach_the_solver(file):

@@ -60,8 +60,9 @@ def qap(
 ) -> None:
     """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)].
 
-    Prints the value, the best one known and the distance to it, what is certified about the relaxed
-    solution, and the permutation (counted from 0).  Ctrl-C ends the search with the best one so far.
+    Prints the value, the best one known and the distance to it, a bound that no permutation can beat, what
+    is certified about the relaxed solution, and the permutation (counted from 0).  Ctrl-C ends the search
+    with the best one so far.
 
     \b
     Examples:
@@ -146,6 +147,8 @@ def number_of_starts(restarts: str) -> int | str:
 
 def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
     """Return what the command prints, in the order in which it prints it."""
+    from dcfw.qap import bound
+
     best = None if maximize else problem.best
     error = None if best is None else (result.fun - best) / max(best, 1)
     low, high = map(float, result.dc_gap)
@@ -159,6 +162,7 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
         "best_known": best,
         "best_known_status": None if best is None else problem.status,
         "relative_error": error,
+        "bound": bound(problem.A, problem.B, maximize=maximize),
         "relaxed_value": float(result.relaxed_fun),
         "fw_gap": number(result.gap),
         "dc_gap": [low, number(high)],
@@ -183,6 +187,7 @@ def text(report: dict[str, Any]) -> str:
         status = "optimal" if report["best_known_status"] == "optimal" else "not proven optimal"
         lines.append(f"best known   {report['best_known']} ({status})")
         lines.append(f"error        {100 * report['relative_error']:.4g} %")
+    lines.append(f"bound        {report['bound']} ({_what_it_proves(report['value'], report['bound'])})")
     low, high = report["dc_gap"]
     lines += [
         f"relaxation   {report['relaxed_value']:.10g} at a point with "
@@ -195,6 +200,14 @@ def text(report: dict[str, Any]) -> str:
         f"permutation  {' '.join(map(str, report['permutation']))}",
     ]
     return "\n".join(lines)
+
+
+def _what_it_proves(value: int | float, bound: int | float) -> str:
+    if value == bound:
+        return "so the value is optimal"
+    side, place = ("lower", "above") if value > bound else ("higher", "below")
+    apart = f"; this one is {100 * abs((value - bound) / bound):.3g} % {place} it" if bound else ""
+    return f"no permutation has a {side} value{apart}"
 
 
 class _Progress:

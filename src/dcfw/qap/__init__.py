@@ -19,6 +19,7 @@ _MODULE_OF = {
     "evaluate": "objective",
     "gradient": "objective",
     "round_to_permutation": "objective",
+    "bound": "bounds",
     # local search
     "two_opt": "swaps",
     "robust_tabu": "tabu",

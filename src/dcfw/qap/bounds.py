@@ -1,0 +1,138 @@
+"""A number that no permutation can beat, so that one knows how far from optimal an answer can be at most.
+
+DC-FW and local search find good permutations and prove nothing about the best one.  A bound does: if the
+value of a permutation equals it, the permutation is optimal, and else it is so up to the difference.  Two:
+
+``"gilmore-lawler"``
+    (Gilmore 1962, Lawler 1963)  If i is put on j, row i of A meets row j of B, and the sum of their products
+    is at least that with one sorted up and the other down.  These n^2 numbers are the costs of an assignment
+    problem, whose optimal value is the bound.
+``"projection"``
+    (Hadley, Rendl and Wolkowicz 1992)  A permutation matrix is J/n + V Y V^T, V a basis of the vectors that
+    add up to 0 and Y orthogonal.  The quadratic part is then at least the product of the eigenvalues of
+    V^T A V, sorted up, and V^T B V, sorted down; the linear part is an assignment problem.  One of the
+    matrices must be symmetric (then the other is replaced by its symmetric part).
+
+The first is the better one where flows are few, the second on dense matrices.  Both hold in floating-point
+arithmetic as well: what rounding may have added is taken off.
+
+Examples
+--------
+>>> from dcfw import qap
+>>> problem = qap.generators.nugent((3, 3), rng=0)
+>>> value = qap.solve(problem.A, problem.B, restarts=5, polish="2opt", rng=0).fun
+>>> 0.7 * value < qap.bound(problem.A, problem.B) <= value
+True
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.qap.objective import dense, largest, matrices
+from dcfw.sets import lap
+
+METHODS = ("auto", "gilmore-lawler", "projection")
+
+LARGEST = 2.0**900
+"""What a sum of products may be."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def bound(
+    A: Array, B: Array, C: Array | None = None, *, maximize: bool = False, method: str = "auto"
+) -> int | float:
+    """Return a lower bound of ``sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)]`` over all permutations p.
+
+    Parameters
+    ----------
+    A, B : array or SciPy sparse array of shape (n, n)
+        The two matrices.
+    C : array of shape (n, n), optional
+        The linear term.
+    maximize : bool
+        Return an upper bound instead.
+    method : {"auto", "gilmore-lawler", "projection"}
+        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the better of the two where both apply.
+
+    Returns
+    -------
+    int or float
+        An int where all data are integers: the bound is rounded up (down, for a maximum).
+
+    Examples
+    --------
+    >>> from dcfw.qap import evaluate
+    >>> A, B = [[0, 3, 1], [3, 0, 2], [1, 2, 0]], [[0, 5, 9], [5, 0, 4], [9, 4, 0]]
+    >>> bound(A, B), evaluate(A, B, [2, 1, 0]), bound(A, B, maximize=True)
+    (62, 62, 82)
+    """
+    A, B, C = matrices(A, B, C)
+    A, B = dense(A), dense(B)
+    maximize = _validate.flag(maximize, "maximize")
+    method = _validate.choice(method, "method", METHODS)
+    parts = [A, B] if C is None else [A, B, C]
+    whole = all(part.dtype.kind == "i" for part in parts)
+    # Sums of products of such integers are exact in double precision.
+    exact = whole and largest(A) * largest(B) * len(A) + (0 if C is None else largest(C)) < 2**53
+    A, B = (-A if maximize else A).astype(np.float64), B.astype(np.float64)
+    C = np.zeros_like(A) if C is None else (-C if maximize else C).astype(np.float64)
+    if float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
+        raise ValueError(f"A, B and C must have products below {LARGEST:.2g}; rescale them")
+    symmetric = np.array_equal(A, A.T) or np.array_equal(B, B.T)
+    if method == "projection" and not symmetric:
+        raise ValueError("method 'projection' needs A or B to be symmetric: use 'gilmore-lawler'")
+    found = -math.inf
+    if method != "projection":
+        found = gilmore_lawler(A, B, C, exact)
+    if symmetric and method != "gilmore-lawler":
+        found = max(found, projection(A, B, C))
+    low = math.ceil(found) if whole else found
+    return -low if maximize else low
+
+
+def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:
+    """Return the bound of Gilmore and Lawler; ``exact`` says that no sum of products is rounded."""
+    n = len(A)
+    off = ~np.eye(n, dtype=bool)
+    up, down = (np.sort(M[off].reshape(n, n - 1), axis=1) for M in (A, B))
+    L = up @ down[:, ::-1].T + np.outer(A.diagonal(), B.diagonal()) + C
+    size = float(np.abs(A).sum() * np.abs(B).max()) + n * float(np.abs(C).max())
+    return _assigned(L, 0.0 if exact else 4.0 * (n + 4) * EPS * size)
+
+
+def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
+    """Return the projection bound of Hadley, Rendl and Wolkowicz."""
+    n = len(A)
+    A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
+    a, b = (np.sort(np.linalg.eigvalsh(M)) for M in (_projected(A), _projected(B)))
+    D = (2.0 / n) * np.outer(A.sum(axis=1), B.sum(axis=1)) + C
+    size = float(np.linalg.norm(A) * np.linalg.norm(B))
+    slack = 16.0 * n * n * EPS * (size + float(np.abs(D).max()))
+    return _assigned(D, slack) + float(a @ b[::-1]) - float(A.sum() * B.sum()) / n**2
+
+
+def _projected(M: np.ndarray) -> np.ndarray:
+    """Return V^T M V, V the last n - 1 columns of the reflection that takes (1, ..., 1) to the first axis."""
+    n = len(M)
+    w = np.ones(n)
+    w[0] += math.sqrt(n)
+    w /= np.linalg.norm(w)
+    M = M - 2.0 * np.outer(w, w @ M)
+    M = M - 2.0 * np.outer(M @ w, w)
+    P = M[1:, 1:]
+    return np.asarray(0.5 * (P + P.T))
+
+
+def _assigned(L: np.ndarray, slack: float) -> float:
+    """Return a lower bound of the assignment problem with the costs L; ``slack`` is what rounding can add."""
+    solver = lap.Assignment(len(L))
+    solver(np.ascontiguousarray(L))
+    # Any prices give a bound, if they are feasible; by how much they are not has to be paid in every row.
+    missing = float((solver.u[:, None] + solver.v - L).max())
+    return math.fsum(solver.u) + math.fsum(solver.v) - len(L) * max(missing, 0.0) - slack

@@ -1,0 +1,117 @@
+"""No permutation beats the bound, which is the published one where there is one."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dcfw import qap
+from dcfw.commands.qap import _what_it_proves
+
+METHODS = ("gilmore-lawler", "projection", "auto")
+
+
+def values(A, B, C):
+    """The values of all permutations."""
+    n = len(A)
+    P = np.array(list(itertools.permutations(range(n))))
+    found = np.einsum("ij,pij->p", A, B[P[:, :, None], P[:, None, :]])
+    return found if C is None else found + C[np.arange(n), P].sum(axis=1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    n=st.integers(1, 6),
+    seed=st.integers(0, 2**32 - 1),
+    symmetric=st.sampled_from(["A", "B", "both"]),
+    linear=st.booleans(),
+    whole=st.booleans(),
+    exponent=st.integers(-60, 60),
+)
+def test_no_permutation_beats_the_bound(n, seed, symmetric, linear, whole, exponent):
+    rng = np.random.default_rng(seed)
+    A, B, C = rng.integers(-6, 10, (3, n, n)) * rng.integers(0, 2, (3, n, n))
+    A, B = (A + A.T if symmetric != "B" else A), (B + B.T if symmetric != "A" else B)
+    if not whole:
+        A, B, C = 0.1 * A, 10.0**exponent * B / 3.0, 10.0**exponent * C
+    found = values(A, B, C if linear else None)
+    for method in METHODS:
+        low = qap.bound(A, B, C if linear else None, method=method)
+        high = qap.bound(A, B, C if linear else None, method=method, maximize=True)
+        assert isinstance(low, int) == isinstance(high, int) == whole
+        assert low <= found.min()
+        assert high >= found.max()
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(2, 6), seed=st.integers(0, 2**32 - 1))
+def test_asymmetric_matrices_have_a_bound_too(n, seed):
+    A, B, C = np.random.default_rng(seed).integers(-6, 10, (3, n, n))
+    found = values(A, B, C)
+    assert qap.bound(A, B, C) <= found.min()
+    assert qap.bound(A, B, C, maximize=True) >= found.max()
+    assert qap.bound(sparse.csr_array(A), sparse.csr_array(B), C) == qap.bound(A, B, C)
+
+
+PUBLISHED = {  # Hadley, Rendl and Wolkowicz, Math. Oper. Res. 17 (1992)
+    "nug12": (493, 472),
+    "nug15": (963, 973),
+    "nug20": (2057, 2196),
+    "nug30": (4539, 5266),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_bounds_are_the_published_ones(name):
+    try:
+        instance = qap.load(name)
+    except FileNotFoundError as error:
+        pytest.skip(f"QAPLIB is not there: {error}")
+    found = tuple(qap.bound(instance.A, instance.B, method=method) for method in METHODS[:2])
+    assert found == PUBLISHED[name]
+    assert qap.bound(instance.A, instance.B) == max(found) < instance.best
+
+
+def test_where_all_permutations_are_equal_the_bound_is_their_value():
+    A, B = (0.1 * (np.ones((7, 7)) - np.eye(7)) for _ in range(2))
+    for method in METHODS:
+        low = qap.bound(A, B, method=method)
+        assert low <= 0.42
+        assert low == pytest.approx(0.42, rel=1e-11)
+    whole = (10 * A).round().astype(int)
+    assert qap.bound(whole, whole) == qap.bound(whole, whole, maximize=True) == 42
+    assert qap.bound([[3]], [[4]], [[-2]]) == 10
+
+
+def test_integers_beyond_the_floats_are_rounded_to_the_safe_side():
+    rng = np.random.default_rng(0)
+    A, B = (np.triu(rng.integers(0, 3 * 10**9, (5, 5)), 1) for _ in range(2))
+    A, B = A + A.T, B + B.T
+    best = min(qap.evaluate(A, B, p) for p in itertools.permutations(range(5)))
+    for method in METHODS:
+        low = qap.bound(A, B, method=method)
+        assert isinstance(low, int)
+        assert 0 < low <= best
+    assert qap.bound(A + 10**17, B + 10**17) <= min(
+        qap.evaluate(A + 10**17, B + 10**17, p) for p in itertools.permutations(range(5))
+    )
+
+
+def test_what_has_no_bound_is_refused():
+    A, B = np.arange(9.0).reshape(3, 3), np.arange(9.0)[::-1].reshape(3, 3)
+    with pytest.raises(ValueError, match="'projection' needs A or B to be symmetric"):
+        qap.bound(A, B, method="projection")
+    with pytest.raises(ValueError, match="must have products below"):
+        qap.bound(1e149 * A, 1e149 * B)
+    with pytest.raises(ValueError, match="method"):
+        qap.bound(A, B, method="best")
+
+
+def test_the_command_says_what_a_bound_proves():
+    assert _what_it_proves(7, 7) == "so the value is optimal"
+    assert _what_it_proves(12, 10) == "no permutation has a lower value; this one is 20 % above it"
+    assert _what_it_proves(-12, -10) == "no permutation has a higher value; this one is 20 % below it"
+    assert _what_it_proves(3, 0) == "no permutation has a lower value"
