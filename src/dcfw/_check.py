@@ -11,7 +11,8 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, is_numpy, like, norm
 from dcfw._minimize import check_domain, starting_point
-from dcfw.functions.base import DC, Function, as_function
+from dcfw.functions.base import Function, as_function
+from dcfw.functions.dc import DC
 from dcfw.functions.penalties import Composite
 
 

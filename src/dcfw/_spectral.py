@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
-from dcfw.functions.base import DC, QUICK, Function, Sum, Zero
+from dcfw.functions.base import QUICK, Function, Sum, Zero
+from dcfw.functions.dc import DC
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
 from dcfw.functions.spectrum import tridiagonal
 from dcfw.sets.atoms import Atom, OneHot

@@ -30,7 +30,8 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, gradient, joined
+from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function, gradient
+from dcfw.functions.dc import DC, joined
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm

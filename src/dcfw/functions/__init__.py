@@ -1,7 +1,8 @@
 """Functions: what can be minimised, and what can be subtracted from it."""
 
 from dcfw.functions.autodiff import autodiff
-from dcfw.functions.base import DC, Function, Linearisation, Zero, as_function
+from dcfw.functions.base import Function, Linearisation, Zero, as_function
+from dcfw.functions.dc import DC
 from dcfw.functions.finite_sum import FiniteSum, Stream
 from dcfw.functions.given import Convex, Smooth, WeaklyConcave
 from dcfw.functions.lifting import lift

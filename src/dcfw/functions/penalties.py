@@ -41,7 +41,8 @@ from typing import Any, NoReturn
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
-from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero, as_function, joined
+from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function
+from dcfw.functions.dc import DC, joined
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
 
 

@@ -34,7 +34,8 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner
-from dcfw.functions.base import DC, Function, Linearisation
+from dcfw.functions.base import Function, Linearisation
+from dcfw.functions.dc import DC
 from dcfw.qap.objective import is_sparse, matrices
 from dcfw.sets.atoms import Atom, Permutation
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array
-from dcfw.functions.base import DC, Function, Linearisation, Scaled, Sum, Zero
+from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero
+from dcfw.functions.dc import DC
 from dcfw.result import Result, Status
 from dcfw.solvers.estimators import ESTIMATORS, Minibatch, Samples
 from dcfw.solvers.problem import Problem

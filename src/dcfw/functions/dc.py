@@ -1,0 +1,146 @@
+"""Differences f - g of convex functions, and the conditions under which they are that.
+
+Arithmetic is as on paper: what is added to f - g is added to f, what is subtracted to g, and a condition goes
+along.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array
+from dcfw.functions.base import Function, as_function, common_size, gradient, total_of
+from dcfw.sets.atoms import Atom
+
+
+class DC(Function):
+    """A difference f - g of convex functions (made by ``-`` or by :mod:`dcfw.splits`).
+
+    Attributes
+    ----------
+    f, g : Function
+        The convex parts; f must be differentiable, g need not be.
+    name : str
+        How the decomposition came about: ``"given"``, ``"sliding(L=2)"``, ...
+    conditional : str
+        Empty, or the assumption under which f and g are convex (an estimated constant).
+    whole : Function or None
+        The objective itself, where the parts were made from it: then values and gradients of phi come
+        from there and not from a difference of two large numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import functions
+    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
+    >>> dc.name, dc.value(np.array([1.0, -2.0])), dc.grad(np.array([1.0, -2.0]))
+    ('given', -0.5, array([ 0., -1.]))
+    """
+
+    def __init__(
+        self, f: Any, g: Any, name: str = "given", conditional: str = "", whole: Function | None = None
+    ) -> None:
+        self.f = as_function(f, "f")
+        self.g = as_function(g, "g")
+        self.whole = whole
+        if not self.f.differentiable:
+            raise ValueError(
+                "f must be differentiable in f - g (only g may be nonsmooth); "
+                f"got {type(self.f).__name__}, whose gradient is not unique everywhere"
+            )
+        for part, label in ((self.f, "f"), (self.g, "g")):
+            if part.convex is False:
+                raise ValueError(
+                    f"{label} must be convex in f - g; {part!r} is declared not convex: "
+                    "write the objective with splits.sliding or splits.proximal instead"
+                )
+        self.name = _validate.text(name, "name")
+        self.conditional = _validate.text(conditional, "conditional")
+        self.differentiable = self.g.differentiable if whole is None else whole.differentiable
+        self.affine_grad = (self.f.affine_grad and self.g.affine_grad) if whole is None else whole.affine_grad
+
+    @property
+    def lipschitz(self) -> float | None:
+        if self.whole is not None:
+            return self.whole.lipschitz
+        # The Hessian of phi lies between -(rho_f + L_g) and L_f + rho_g; rho = 0 where a part is convex.
+        upper, lower = total_of((self.f.lipschitz, self.g.weak_convexity)), self.weak_convexity
+        return None if upper is None or lower is None else max(upper, lower)
+
+    @property
+    def weak_convexity(self) -> float | None:
+        if self.whole is not None:
+            return self.whole.weak_convexity
+        return total_of((self.f.weak_convexity, self.g.lipschitz))
+
+    @property
+    def stated(self) -> bool:
+        return self.f.stated or self.g.stated if self.whole is None else self.whole.stated
+
+    def value(self, x: Array) -> float:
+        return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
+
+    def grad(self, x: Array) -> Array:
+        return gradient(self.f, x) - gradient(self.g, x) if self.whole is None else self.whole.grad(x)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if self.whole is not None:
+            return self.whole.grad_at(atom)
+        return self.f.grad_at(atom) - self.g.grad_at(atom)
+
+    def hessian(self, x: Array) -> np.ndarray:
+        return self.f.hessian(x) - self.g.hessian(x) if self.whole is None else self.whole.hessian(x)
+
+    @property
+    def size(self) -> int | None:
+        return common_size((self.f, self.g))
+
+    # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h), unless phi is known as a whole.
+
+    def __add__(self, other: Any) -> Function:
+        other = as_function(other, "the right side of +")
+        if self.whole is not None:
+            return super().__add__(other)
+        if isinstance(other, DC) and other.whole is None:
+            return DC(self.f + other.f, self.g + other.g, conditional=joined(self, other))
+        return DC(self.f + other, self.g, conditional=self.conditional)
+
+    def __sub__(self, other: Any) -> DC:
+        other = as_function(other, "the right side of -")
+        if self.whole is not None:
+            return super().__sub__(other)
+        if isinstance(other, DC) and other.whole is None:
+            return DC(self.f + other.g, self.g + other.f, conditional=joined(self, other))
+        return DC(self.f, self.g + other, conditional=self.conditional)
+
+    def __mul__(self, scale: Any) -> Function:
+        if self.whole is not None or not isinstance(scale, numbers.Real):
+            return super().__mul__(scale)
+        if scale < 0:
+            return DC(-scale * self.g, -scale * self.f, conditional=self.conditional)
+        return DC(scale * self.f, scale * self.g, conditional=self.conditional)
+
+    __rmul__ = __mul__
+
+    def template(self) -> Array | None:
+        first = self.f.template()
+        return first if first is not None else self.g.template()
+
+    def __repr__(self) -> str:
+        return f"({self.f!r}) - ({self.g!r})"
+
+
+def joined(*parts: DC | str) -> str:
+    """Return the conditions of several decompositions as one.
+
+    Examples
+    --------
+    >>> joined("L = 1 is large enough", "", "g is convex")
+    'L = 1 is large enough, and g is convex'
+    """
+    texts = (part if isinstance(part, str) else part.conditional for part in parts)
+    return ", and ".join(dict.fromkeys(text for text in texts if text))
