@@ -2,8 +2,8 @@
 
     python tests/frozen_methods.py > tests/frozen_methods.json
 
-Only runs whose path does not hang on rounding are here.  Pairwise and blended steps often do: an exact step
-between two atoms leaves both with the same slope, and rounding decides which of them the next step takes.
+Only runs whose path does not hang on rounding are here: they are the same with other kernels of OpenBLAS
+(``OPENBLAS_CORETYPE``).
 """
 
 from __future__ import annotations
@@ -62,14 +62,17 @@ def runs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     """Name -> objective, set, options."""
     found: dict[str, tuple[Any, Any, dict[str, Any]]] = {}
     for name, domain in POLYTOPES.items():
-        found[f"dcfw, away, {name}"] = (quadratics, domain, {"inner": "away"})
+        for inner in ("away", "pairwise", "blended"):
+            found[f"dcfw, {inner}, {name}"] = (quadratics, domain, {"inner": inner})
         for inner in ("away", "pairwise"):
             found[f"dcfw, {inner}, not lazy, {name}"] = (quadratics, domain, {"inner": inner, "lazy": False})
     for inner in ("away", "pairwise", "blended"):
         options = {"inner": inner, "step": "short"}
         found[f"dcfw, {inner}, smooth f"] = (logistic, POLYTOPES["l1 ball"], options)
-    few = {"inner": ActiveLoop("away", cap=4)}
-    found["dcfw, away, at most 4 atoms"] = (quadratics, POLYTOPES["l1 ball"], few)
+        few = {"inner": ActiveLoop(inner, cap=4)}
+        found[f"dcfw, {inner}, at most 4 atoms"] = (quadratics, POLYTOPES["l1 ball"], few)
+    for name, domain in ROUND.items():
+        found[f"dcfw, blended, {name}"] = (quadratics, domain, {"inner": "blended"})
     for name, domain in {**POLYTOPES, **ROUND}.items():
         found[f"boosted, {name}"] = (quadratics, domain, {"method": "boosted", "inner": "fw"})
         found[f"fw, open loop, {name}"] = (quadratics, domain, {"method": "fw", "step": "open-loop"})

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import dcfw
 from dcfw import Status, functions, sets
 from dcfw.functions.base import Zero
+from dcfw.sets.atoms import OneHot
 from dcfw.solvers.active import ActiveLoop, _stuck
+from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.weights import pairwise_steps
 from reference_gaps import symmetric
@@ -379,3 +381,83 @@ def test_a_run_that_is_stuck_before_its_tolerance_says_so(rule):
     res = solve(f, Simplex(12), rule, tol=1e-8, maxiter=200)
     assert res.status is Status.NO_PROGRESS
     assert "error bound 0.1" in res.message
+
+
+def completion(shape=(12, 10), rank=2):
+    """Least squares on some entries of a matrix of low rank, minus a small square."""
+    rng = np.random.default_rng(0)
+    R = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    seen = np.flatnonzero(rng.random(R.size) < 0.5)
+    f = functions.LeastSquares(np.eye(R.size)[seen], R.ravel()[seen] + 0.1 * rng.standard_normal(len(seen)))
+    return f - functions.SquaredNorm(0.02), np.linalg.svd(R, compute_uv=False)
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "spectral"])
+def test_active_sets_save_oracle_calls_on_matrix_balls_and_are_the_default_there(norm):
+    objective, sigma = completion()
+    domain = (
+        sets.NuclearBall((12, 10), radius=0.7 * sigma.sum())
+        if norm == "nuclear"
+        else sets.SpectralBall((12, 10), radius=0.5 * sigma.max())
+    )
+    options = {"tol": 0.0, "rtol": 1e-4, "max_lmo": 3000}
+    default = dcfw.minimize(objective, domain, **options)
+    vanilla = dcfw.minimize(objective, domain, inner="fw", **options)
+    assert default.success
+    assert default.active_set is not None
+    assert default.n_lmo < 0.75 * vanilla.n_lmo
+    assert default.fun <= vanilla.fun + 2.0 * options["rtol"] * default.history["gap"][0]
+
+
+def keeps_atoms(domain, n, f=None):
+    f = functions.Quadratic(np.eye(n), -np.ones(n), convex=True) if f is None else f
+    return "active_set" in dcfw.minimize(f - functions.SquaredNorm(0.1), domain, maxiter=1, max_lmo=2)
+
+
+def test_which_sets_have_faces():
+    matrices = sets.NuclearBall((3, 2))
+    assert matrices.faces
+    assert sets.SpectralBall((3, 2)).faces
+    assert sets.Spectraplex(3).faces
+    assert sets.Epigraph(matrices).faces
+    assert not sets.SpectralBall((3, 2), polar="inexact").faces  # its oracle does not see small differences
+    assert not sets.SchattenBall((3, 2), 1.5).faces
+    assert not sets.NuclearBall((1, 6)).faces  # an l2 ball
+    assert not sets.L2Ball(6).faces
+    assert sets.Product([matrices, sets.Simplex(4)]).faces
+    assert not sets.Product([matrices, sets.L2Ball(4)]).faces
+    assert not sets.Product([sets.Box(0.0, 1.0, 4), sets.Simplex(4)]).faces  # a polytope
+
+
+def test_large_matrices_and_round_sets_take_vanilla_steps_by_default(monkeypatch):
+    assert keeps_atoms(sets.Spectraplex(3), 9)
+    assert not keeps_atoms(sets.L2Ball(9), 9)
+    logistic = functions.LogisticLoss(np.eye(9), np.ones(9))
+    assert not keeps_atoms(sets.Spectraplex(3), 9, logistic)  # whose gradients cannot be kept
+    assert keeps_atoms(sets.Simplex(9), 9, logistic)
+    monkeypatch.setattr("dcfw._minimize.LARGE", 8)
+    assert not keeps_atoms(sets.Spectraplex(3), 9)
+    assert keeps_atoms(sets.Simplex(9), 9)
+
+
+def test_atoms_of_a_set_with_infinitely_many_vertices_do_not_pile_up():
+    objective, sigma = completion()
+    domain = sets.NuclearBall((12, 10), radius=0.7 * sigma.sum())
+    res = dcfw.minimize(objective, domain, tol=0.0, rtol=1e-7, max_lmo=400)
+    assert len(res.active_set) <= 128
+
+
+def test_a_step_towards_a_vertex_goes_to_the_one_that_the_oracle_has_found():
+    # Two atoms whose slopes differ by less than a tie: the first of them was taken, and lies higher than x.
+    c = np.array([1.0, 0.0, -3e-10])
+    f = functions.Smooth(
+        lambda x: float(c @ x + np.sum(x**4)), lambda x: c + 4.0 * x**3, lipschitz=12.0, convex=True
+    )
+    active = ActiveSet(np.array([1.0, 0.0, 0.0]))
+    for k in (1, 2):
+        active.add(OneHot(k, 1.0, (3,)))
+    active.weights[:] = (1e-11, 0.5, 0.5 - 1e-11)
+    res = dcfw.minimize(
+        f - functions.SquaredNorm(1e-9), sets.Simplex(3), active, inner="blended", tol=1e-11, maxiter=2000
+    )
+    assert res.success, res.message

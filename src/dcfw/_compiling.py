@@ -22,9 +22,10 @@ from numba.core.caching import FunctionCache
 
 MODULES = (
     "align/kernels", "qap/blended", "qap/compiled", "qap/faq", "qap/gradients", "qap/kicks", "qap/swaps",
-    "qap/tabu", "sets/auction", "sets/lap", "solvers/gram", "torch/kernel",
+    "qap/tabu", "sets/auction", "sets/lap", "solvers/gram", "solvers/weights",
+    "torch/kernel",
 )  # fmt: skip
-"""Where compiled functions are."""
+"""Where compiled functions are, and the constants of other modules that are compiled into them."""
 
 
 @functools.cache

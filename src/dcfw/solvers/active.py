@@ -34,7 +34,7 @@ from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.loop import State, length_of_step, not_convex, rounding_of_hessian, smooth_step
 from dcfw.solvers.run import Run, Stop
-from dcfw.solvers.weights import pairwise_steps
+from dcfw.solvers.weights import extremes, pairwise_steps
 from dcfw.steps import Exact
 
 RULES = ("away", "pairwise", "blended")
@@ -191,7 +191,7 @@ class ActiveLoop:
             asked = in_weights or not self.lazy
             if not asked:
                 scores = active.scores(G)
-                worst, best = _extremes(scores, active.weights)
+                worst, best, _ = extremes(scores, active.weights)
                 promise = self._promise(scores, here, worst, best)
                 asked = not promise >= self._target or (linear is None and run.n_inner >= run.maxiter)
             if asked:
@@ -204,7 +204,7 @@ class ActiveLoop:
                 if active.find(S) is None:
                     self._enter(run, f, active, S)
                 scores = active.scores(G)
-                worst, best = _extremes(scores, active.weights)
+                worst, best = extremes(scores, active.weights)[0], active.find(S)
             run.before_step(X)
             try:
                 if in_weights:
@@ -265,7 +265,7 @@ class ActiveLoop:
             self._moves += taken
             count, gained = count + taken, gained + more
             if not convex:
-                self._forgive(run, active, *_extremes(scores, active.weights))
+                self._forgive(run, active, *extremes(scores, active.weights)[:2])
         if count == 0 or not gained > 0.0:
             raise _stuck(run, X)
         change = active.weights - before
@@ -385,12 +385,6 @@ def nearly_done(run: Run, X: State) -> bool:
     It may if it has moved and the gap left would end the run: the next outer step will see.
     """
     return X.linear is not None and X.k > 1 and run.threshold is not None and X.gap <= run.threshold
-
-
-def _extremes(scores: np.ndarray, w: np.ndarray) -> tuple[int, int]:
-    """Return the worst atom in use and the best atom."""
-    used = np.where(w > 0.0, scores, -np.inf)
-    return int(np.argmax(used)), int(np.argmin(scores))
 
 
 def _stuck(run: Run, X: State) -> Stop:

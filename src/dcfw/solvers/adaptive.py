@@ -22,7 +22,8 @@ from dataclasses import replace
 from typing import Any
 
 from dcfw._arrays import eps_of, inner, norm, norm2
-from dcfw.functions.base import Linearisation, joined
+from dcfw.functions.base import Linearisation
+from dcfw.functions.dc import joined
 from dcfw.result import Status
 from dcfw.solvers.dcfw import DCFW, Iterate, certificate, minimise_surrogate
 from dcfw.solvers.loop import State
@@ -126,7 +127,8 @@ class AdaptiveDCFW:
         phi_t, phi = x_t.value - x_t.u.value, run.value(problem.phi, X.x)
         excess = phi - (phi_t - X.decrease())
         needed = L + 2.0 * excess / length
-        rounding = 64.0 * eps_of(d) * (abs(phi_t) + abs(phi))
+        # phi may be the small difference of large terms.
+        rounding = 64.0 * eps_of(d) * (abs(x_t.value) + abs(x_t.u.value) + abs(phi))
         return (X if excess <= rounding else None), needed
 
     def _at(self, problem: Problem, L: float, before: float, back_to: Iterate | None = None) -> Problem:

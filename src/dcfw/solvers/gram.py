@@ -8,7 +8,10 @@ curvature of that move is M_ss - 2 M_sa + M_aa.  One constant added to all of M 
 
 from __future__ import annotations
 
+import numpy as np
+
 from dcfw._compiling import njit
+from dcfw.solvers.weights import TIE
 
 
 @njit()
@@ -19,18 +22,27 @@ def pairwise_steps(M, w, scores, m, aim, limit, slack):  # type: ignore[no-untyp
     ``w`` and ``scores`` are written to.  Returns the number of steps, at most ``limit``, what they gained (a
     sum of positive numbers), and whether every curvature was at least ``-slack``, as that of a convex
     function is up to rounding; one that was not ends the loop.
+
+    Of scores that count as equal (``TIE``) the first is taken.
     """
     gained = 0.0
     for count in range(limit):
-        s, a = 0, -1
+        least, most = np.inf, -np.inf
         for j in range(m):
-            if scores[j] < scores[s]:
+            if scores[j] < least:
+                least = scores[j]
+            if w[j] > 0.0 and scores[j] > most:
+                most = scores[j]
+        if not aim < most - least < np.inf:
+            return count, gained, True
+        close = TIE * (most - least)
+        s, a = -1, -1
+        for j in range(m):
+            if s < 0 and scores[j] <= least + close:
                 s = j
-            if w[j] > 0.0 and (a < 0 or scores[j] > scores[a]):
+            if a < 0 and w[j] > 0.0 and scores[j] >= most - close:
                 a = j
         gap = scores[a] - scores[s]
-        if not gap > aim:  # also where it is NaN
-            return count, gained, True
         curvature = M[s, s] - 2.0 * M[s, a] + M[a, a]
         if curvature < -slack:
             return count, gained, False

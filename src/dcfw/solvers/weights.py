@@ -12,6 +12,13 @@ import sys
 
 import numpy as np
 
+TIE = 1e-9
+"""Scores that differ by this fraction of their range count as equal, and then the first is taken.
+
+An exact step between two atoms leaves both with one score: rounding must not decide which of them the next
+step takes, or the way would be another on every processor.
+"""
+
 PATIENCE = 3000
 """After so many steps in NumPy, which take some 30 ms, numba is loaded."""
 
@@ -52,11 +59,10 @@ def in_numpy(
     M, w, scores = M[:m, :m], w[:m], scores[:m]
     gained = 0.0
     for count in range(limit):
-        s = int(np.argmin(scores))
-        a = int(np.argmax(np.where(w > 0.0, scores, -np.inf)))
-        gap = float(scores[a] - scores[s])
-        if not gap > aim:
+        a, s, apart = extremes(scores, w)
+        if not aim < apart < np.inf:
             return count, gained, True
+        gap = float(scores[a] - scores[s])
         curvature = float(M[s, s] - 2.0 * M[s, a] + M[a, a])
         if curvature < -slack:
             return count, gained, False
@@ -71,3 +77,17 @@ def in_numpy(
         w[s] += step
         scores += step * (M[s] - M[a])
     return limit, gained, True
+
+
+def extremes(scores: np.ndarray, w: np.ndarray) -> tuple[int, int, float]:
+    """Return the worst atom in use, the best atom, and by how much the scores of such atoms differ.
+
+    Examples
+    --------
+    >>> extremes(np.array([2.0, 2.0 + 1e-12, 0.0, 9.0]), np.array([0.5, 0.5, 0.0, 0.0]))
+    (0, 2, 2.000000000001)
+    """
+    used = np.where(w > 0.0, scores, -np.inf)
+    least, most = float(scores.min()), float(used.max())
+    close = TIE * (most - least) if most - least < np.inf else 0.0
+    return int(np.argmax(used >= most - close)), int(np.argmax(scores <= least + close)), most - least
