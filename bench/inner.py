@@ -14,6 +14,9 @@
     with the balanced split (with ``--full``), against plain Frank-Wolfe from the same start.
 (e) Why the spectral split is the default: the mean error of one run with the balanced split, against the best
     of as many runs with the spectral split, and of Frank-Wolfe, as begin in the same time.
+(f) Matrices: completion of a 100 x 80 matrix of rank 5 from 30 % of its entries, least squares minus a small
+    square over a nuclear ball of 0.7 of its nuclear norm, or a spectral ball of 0.3 of its spectral norm, to
+    1e-3 of the first gap: blended against vanilla steps, of which there are at most 20,000.
 
 Times are processor time: everything runs in one thread, and other processes do not disturb it.
 
@@ -56,6 +59,7 @@ def run(full: bool = False) -> Iterator[Row]:
     yield from assignment_rows(full)
     yield from time_rows(full)
     yield from split_rows(full)
+    yield from matrix_rows()
 
 
 def mean(ratios: list[float]) -> float:
@@ -248,6 +252,33 @@ def split_rows(full: bool = False) -> Iterator[Row]:
             f"relative (medians {np.median(errors[rival]):.4f}, {np.median(errors['balanced']):.4f})",
         )
     yield "starts of the spectral split in that time", mean([float(k) for k in starts]), 1.0, "runs"
+
+
+# -- (f) matrices -----------------------------------------------------------------------------------------
+
+
+def matrix_rows() -> Iterator[Row]:
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(0)
+    shape, rank = (100, 80), 5
+    R = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    seen = np.flatnonzero(rng.random(R.size) < 0.3)
+    A = csr_array((np.ones(len(seen)), (np.arange(len(seen)), seen)), shape=(len(seen), R.size))
+    b = R.ravel()[seen] + 0.1 * rng.standard_normal(len(seen))
+    objective = functions.LeastSquares(A, b) - functions.SquaredNorm(0.02)
+    sigma = np.linalg.svd(R, compute_uv=False)
+    for name, domain in (
+        ("nuclear", sets.NuclearBall(shape, radius=0.7 * sigma.sum())),
+        ("spectral", sets.SpectralBall(shape, radius=0.3 * sigma.max())),
+    ):
+        spent, calls = [], []
+        for inner in ("blended", "fw"):
+            begun = process_time()
+            result = dcfw.minimize(objective, domain, inner=inner, tol=0.0, rtol=1e-3, max_lmo=20_000)
+            spent.append(process_time() - begun)
+            calls.append(f"{result.n_lmo:,}" + ("" if result.success else " (not there)"))
+        yield f"{name} ball: blended vs vanilla, {calls[0]} LMO calls vs {calls[1]}", *spent, "s"
 
 
 def relative(value: float, instance: Any) -> float:

@@ -35,8 +35,8 @@ ball = sets.NuclearBall(shape, radius=1.5 * np.linalg.norm(M, "nuc"))
 
 lam = 1.5
 objective, domain = functions.lift(loss + functions.MCP(lam, gamma=4.0, spectral=True), ball)
-convex = dcfw.minimize(objective.f, domain, inner="blended", tol=1e-2)
-res = dcfw.minimize(objective, domain, convex.x, inner="blended", tol=1e-3)
+convex = dcfw.minimize(objective.f, domain, tol=1e-2)
+res = dcfw.minimize(objective, domain, convex.x, tol=1e-3)
 print(res)
 
 # %%

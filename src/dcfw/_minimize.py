@@ -16,7 +16,7 @@ from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.base import Oracle, Set
 from dcfw.solvers.active import RULES, ActiveLoop
-from dcfw.solvers.active_set import ActiveSet
+from dcfw.solvers.active_set import MEMORY, ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
 from dcfw.solvers.block import Block
 from dcfw.solvers.boosted import BoostedDCFW
@@ -42,6 +42,10 @@ METHODS: dict[str, type] = {
     "sfw": SFW,
 }
 INNER = ("auto", "fw", *RULES)
+LARGE = 1_000_000
+"""With more entries an active set of matrices is not taken by default."""
+ATOMS = 128
+"""How many vertices are kept of a set that has infinitely many."""
 OWN_FUNCTION = (CGS, Stochastic, SFW, FWK, FWM)
 """Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
 
@@ -89,8 +93,10 @@ def minimize(
         The step size.  FW-K, FW-M and SFW bring their own.
     inner : {"auto", "fw", "away", "pairwise", "blended"}
         The inner solver: vanilla steps as in the paper, or one of those with an active set
-        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on polytopes.  ``"auto"`` is
-        ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and ``"fw"`` elsewhere.
+        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on sets with faces.  ``"auto"``
+        is ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f over
+        another set with faces and at most a million entries (nuclear and spectral balls, spectraplexes, their
+        epigraphs, products of all these); it is ``"fw"`` elsewhere.
     lazy : bool
         Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`
@@ -199,7 +205,7 @@ def minimize(
             split=solver.needs_split,
             **budgets,  # type: ignore[arg-type]
         )
-        loop = _inner_loop(inner, lazy)
+        loop = _inner_loop(inner, lazy, domain)
         if isinstance(loop, ActiveLoop) and known is not None and start is x0:
             loop.resume(known, start, domain)
         problem = Problem(
@@ -256,22 +262,34 @@ def minimize(
 def _best_inner(solver: Method, f: Function, domain: Any, rule: Any) -> str:
     """Return the inner solver that ``inner="auto"`` stands for.
 
-    On the polytopes of the study in results/inner blended steps solved 98 % of the problems and were fastest
-    in most, vanilla steps 39 %.  Plain Frank-Wolfe, CGS and the steps of a rule stay what they are; so does
-    the search for L where every look at f is a gradient.
+    In the study in results/inner blended steps solved nearly all problems and were fastest in most, vanilla
+    steps less than half; ``python -m bench inner`` has larger matrices.  There every atom brings a dense
+    gradient, which has to be paid in memory, and pays for quadratics, where it saves gradients.  Plain
+    Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
+    f is a gradient.
     """
-    if not (getattr(domain, "polytope", False) and isinstance(rule, steps.Exact)):
+    faces = getattr(domain, "faces", False) and f.affine_grad
+    flat = faces and math.prod(getattr(domain, "shape", ())) <= LARGE
+    if not ((flat or getattr(domain, "polytope", False)) and isinstance(rule, steps.Exact)):
         return "fw"
     if isinstance(solver, AdaptiveDCFW):
         return "blended" if f.affine_grad else "fw"
     return "blended" if isinstance(solver, DCFW | Block | Stochastic) else "fw"
 
 
-def _inner_loop(inner: Any, lazy: bool) -> Callable[..., Any]:
-    """Return the inner loop of one run; those with an active set have a state of their own."""
+def _inner_loop(inner: Any, lazy: bool, domain: Any) -> Callable[..., Any]:
+    """Return the inner loop of one run; those with an active set have a state of their own.
+
+    A set that is no polytope has so many vertices that atoms would pile up: there are fewer there.
+    """
     if callable(inner):
         return inner  # type: ignore[no-any-return]
-    return frank_wolfe if inner == "fw" else ActiveLoop(inner, lazy)
+    if inner == "fw":
+        return frank_wolfe
+    if not getattr(domain, "faces", False):
+        return ActiveLoop(inner, lazy)
+    pair = 2 * 8 * math.prod(getattr(domain, "shape", ()))  # bytes of an atom and its gradient
+    return ActiveLoop(inner, lazy, cap=max(min(ATOMS, MEMORY // pair), 32))
 
 
 def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:

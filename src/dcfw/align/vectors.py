@@ -211,7 +211,7 @@ def write_vectors(
         beside it (``en_words.txt`` for ``en.npy``).  It is replaced only when all is written.
     words, matrix
         The words, and the matrix with a row for each.  Words that the file would not give back are refused:
-        in text form those with blanks at their ends, in binary form those with spaces.
+        repeated ones, in text form those with blanks at their ends, in binary form those with spaces.
     digits
         Significant digits of the numbers of a text file (9 are enough to give back float32 exactly).
 
@@ -257,8 +257,13 @@ def check_writable(path: Path, words: Sequence[str]) -> None:
     kind = _format(path)
     if kind == "npy" and path.suffix.lower() == ".gz":
         raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; .npy files are mapped")
+    places: dict[str, int] = {}
     for i, word in enumerate(words):
         _validate.text(word, "each of words")
+        if places.setdefault(word, i) != i:
+            raise ValueError(
+                f"words must be different: {word!r:.60} is there twice, at {places[word]} and {i}"
+            )
         if not _gives_back(kind, word, first=i == 0):
             raise ValueError(
                 f"words must be such that {path.name} gives them back, got {word!r:.60}: {_LIMITS[kind]}"

@@ -1,4 +1,4 @@
-"""The study of inner solvers and splits: eight families of DC problems, all through ``dcfw.minimize``.
+"""The study of inner solvers and splits: nine families of DC problems, all through ``dcfw.minimize``.
 
 One row is one run: an instance of a family, a method ``inner/split``, a seed.  All methods start from the
 same point for the same family and seed, and stop at the same relative FW gap or number of oracle calls.
@@ -13,6 +13,7 @@ qap            Taillard's uniform assignment problems, relaxed to the Birkhoff p
 recovery       sparse recovery: least squares minus a multiple of the l2 norm over the l1 ball (80 x 200)
 logistic       logistic regression minus a multiple of the l2 norm over the l1 ball (200 x 100)
 alignment      masked orthogonal alignment: least squares minus a nuclear norm, spectral ball (12 x 12)
+completion     least squares on 50 % of a matrix of rank 2 minus a small square, nuclear ball (24 x 18)
 =============  ============================================================================================
 
     python -m dcfw.experiments.inner run STORE [--seeds 5]
@@ -144,6 +145,20 @@ def _alignment(rng: np.random.Generator) -> Problem:
     return Problem({"given": objective, "strengthened": strong}, sets.SpectralBall((d, d)), np.zeros((d, d)))
 
 
+def _completion(rng: np.random.Generator) -> Problem:
+    from scipy.sparse import csr_array
+
+    shape = (24, 18)
+    M = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    known = np.flatnonzero(rng.random(M.size) < 0.5)
+    pick = csr_array((np.ones(len(known)), (np.arange(len(known)), known)), shape=(len(known), M.size))
+    f = functions.LeastSquares(pick, M.ravel()[known] + 0.1 * rng.standard_normal(len(known)))
+    objective = f - functions.SquaredNorm(0.02)
+    strong = splits.strengthen(objective, 0.1)
+    domain = sets.NuclearBall(shape, radius=0.7 * float(np.linalg.norm(M, "nuc")))
+    return Problem({"given": objective, "strengthened": strong}, domain, np.zeros(shape))
+
+
 FAMILIES: dict[str, tuple[Callable[[np.random.Generator], Problem], tuple[str, ...]]] = {
     "simplex": (_simplex, ("spectral", "sliding", "proximal")),
     "l1": (_l1, ("spectral", "sliding", "proximal")),
@@ -153,6 +168,7 @@ FAMILIES: dict[str, tuple[Callable[[np.random.Generator], Problem], tuple[str, .
     "recovery": (_recovery, ("given", "strengthened")),
     "logistic": (_logistic, ("given", "strengthened")),
     "alignment": (_alignment, ("given", "strengthened")),
+    "completion": (_completion, ("given", "strengthened")),
 }
 """Name -> how an instance is made, and its splits."""
 

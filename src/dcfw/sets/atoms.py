@@ -20,6 +20,7 @@ of the nonzeros, and their values.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Hashable
 from typing import Any, Protocol
@@ -27,6 +28,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dcfw._arrays import Array, inner, like, namespace, norm, norm2, to_numpy
+
+SHORT = 1024
+"""Up to so many bytes a dense atom is its own key; longer ones have a digest for it."""
 
 
 class Atom(Protocol):
@@ -67,7 +71,8 @@ class Dense:
     @property
     def key(self) -> Hashable:
         # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
-        return (to_numpy(self.array) + 0.0).tobytes()
+        entries = (to_numpy(self.array) + 0.0).tobytes()
+        return entries if len(entries) <= SHORT else hashlib.blake2b(entries, digest_size=32).digest()
 
 
 class OneHot:

@@ -117,6 +117,8 @@ class Set:
     strong_convexity: float = 0.0
     polytope: bool = False
     """Whether the set is the hull of finitely many points, so that remembering them pays."""
+    faces: bool = False
+    """Whether, without being a polytope, it has flat faces on which vanilla steps zigzag."""
     scale: float = 1.0
     """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
 

@@ -14,7 +14,8 @@ import numpy as np
 from dcfw._arrays import Array, is_numpy, namespace
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot
 from dcfw.sets.base import Oracle, Set, excess
-from dcfw.sets.norms import LpBall, lp_norm
+from dcfw.sets.lp import lp_norm
+from dcfw.sets.norms import LpBall
 from dcfw.sets.spectral import SchattenBall
 
 
@@ -42,7 +43,7 @@ class Epigraph(Set):
         self.ball = ball
         self.radius = self.scale = ball.radius
         self.shape = (math.prod(ball.shape) + 1,)
-        self.polytope = ball.polytope
+        self.polytope, self.faces = ball.polytope, ball.faces
         # Between two vertices of the ball, or from the apex to one of them.
         self.diameter = max(ball.diameter, math.hypot(0.5 * ball.diameter, ball.radius))
 

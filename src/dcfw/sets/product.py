@@ -55,6 +55,9 @@ class Product(Set):
         self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         self.shape = (int(ends[-1]),)
         self.polytope = all(getattr(block, "polytope", False) for block in self.sets)
+        self.faces = not self.polytope and all(
+            getattr(block, "polytope", False) or getattr(block, "faces", False) for block in self.sets
+        )
         self.scale = max(float(getattr(block, "scale", 1.0)) for block in self.sets)
         # No other product is strongly convex: it contains segments of its boundary.
         alone = len(self.sets) == 1

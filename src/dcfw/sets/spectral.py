@@ -21,7 +21,7 @@ from dcfw._arrays import Array, eps_of, namespace
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
-from dcfw.sets.norms import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
+from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
 from dcfw.sets.polar import METHODS, certified, polar
 from dcfw.sets.simplex import project_simplex
 
@@ -67,6 +67,7 @@ class SchattenBall(Set):
         self.scale = self.radius
         self.diameter = lp_diameter(min(self.shape), self.p, self.radius)
         self.strong_convexity = lp_strong_convexity(min(self.shape), self.p, self.radius)
+        self.faces = self.p in (1.0, math.inf) and min(self.shape) > 1
 
     def _vertex(self, G: Array) -> Array:
         if self.p == math.inf:
@@ -134,6 +135,8 @@ class SpectralBall(SchattenBall):
     def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
         self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
+        # Active sets trust the oracle that what it finds is better than the atoms by what the gap promises.
+        self.faces = self.faces and self.polar != INEXACT
 
     def _vertex(self, G: Array) -> Array:
         if self.polar == INEXACT:
@@ -195,6 +198,8 @@ class Spectraplex(Set):
     array([[0., 0.],
            [0., 1.]])
     """
+
+    faces = True
 
     def __init__(self, n: int, radius: float = 1.0) -> None:
         n = _validate.integer(n, "n", low=1)
