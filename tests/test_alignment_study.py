@@ -21,7 +21,7 @@ def small(monkeypatch):
         E1 = rng.standard_normal((8, 200))
         Q = np.linalg.qr(rng.standard_normal((8, 8)))[0]
         E2 = Q @ E1 + alignment.NOISE * rng.standard_normal((8, 200))
-        if dataset == "planted":
+        if dataset in ("planted", "short"):
             return alignment.Data(E1, E2, None)
         rows = np.arange(40)
         held = np.stack([rows, rows], axis=1)
@@ -40,6 +40,11 @@ def test_one_step_of_the_oracle_is_one_iteration_and_dc_fw_saves_subgradients(sm
     for r in rows.values():
         assert r["map cosine"] > 0.9 * r["full cosine"]
         assert 0.0 <= r["dc_gap_low"] <= r["dc_gap_high"] <= r["gap"]
+
+
+def test_an_active_set_gets_further_with_as_many_oracle_calls(small):
+    rows = {m: alignment.row("short", m, 0, 0.3, 60, "long") for m in ("fw-m", "dcfw-exact", "dcfw-active")}
+    assert rows["dcfw-active"]["gap"] < 0.5 * min(rows["dcfw-exact"]["gap"], rows["fw-m"]["gap"])
 
 
 def test_a_run_on_pairs_is_tested_by_translation(small):
@@ -82,7 +87,7 @@ def test_the_study_has_the_parts_that_the_paper_and_the_question_ask_for():
     long = [t for t in study.tasks if t.settings["part"] == "long"]
     rates = [t for t in study.tasks if t.settings["part"] == "rates"]
     assert {(t.dataset, t.method) for t in long} == {
-        (d, m) for d in ("planted", "real") for m in alignment.METHODS
+        (d, m) for d in ("planted", "short", "real") for m in alignment.METHODS
     }
     assert {t.settings["steps"] for t in long} == {10_000}
     assert len(rates) == 2 * 3 * 5 * 3
@@ -97,7 +102,7 @@ def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     ]
     tasks += [Task("real", "dcfw-exact", 0, {**settings, "part": "choices", "lam": 0.0, "scaling": "unit"})]
     with Store(tmp_path / "s.db") as store:
-        assert str(run(Study("alignment", alignment.row, tasks=tasks), store)).startswith("13 done")
+        assert str(run(Study("alignment", alignment.row, tasks=tasks), store)).startswith("15 done")
     files = {f.name for f in write_report(tmp_path / "s.db", tmp_path / "out")}
     assert {"README.md", "rows.csv", "curves.csv", "summary.json", "gaps_real.png", "rates.svg"} <= files
     text = (tmp_path / "out" / "README.md").read_text()
@@ -105,4 +110,26 @@ def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     assert "the first vertex" in text
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert set(summary["counts"]) == {f"{d}/{m}" for d in ("planted", "real") for m in alignment.METHODS}
-    assert len((tmp_path / "out" / "rows.csv").read_text().splitlines()) == 14
+    assert len((tmp_path / "out" / "rows.csv").read_text().splitlines()) == 16
+
+    with Store(tmp_path / "again.db") as store:
+        assert alignment.import_rows(store, str(tmp_path / "out")) == 15
+        assert alignment.import_rows(store, str(tmp_path / "out")) == 0
+    write_report(tmp_path / "again.db", tmp_path / "again")
+    for name in ("README.md", "rows.csv", "curves.csv", "summary.json"):
+        assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
+
+
+def test_a_report_whose_files_do_not_fit_is_not_taken(tmp_path):
+    head = "dataset,method,seed,part,rate,steps,seconds,gap"
+    (tmp_path / "rows.csv").write_text(f"{head}\nplanted,dcfw,0,rates,0.1,10,1.0,0.5\n")
+    with Store(tmp_path / "r.db") as store:  # rates have no curves
+        assert alignment.import_rows(store, str(tmp_path)) == 1
+    (tmp_path / "rows.csv").write_text(f"{head}\nplanted,dcfw,0,long,0.1,10,1.0,0.5\n")
+    (tmp_path / "curves.csv").write_text("dataset,method,n_lmo,least\nplanted,fw-m,1,0.5\n")
+    with Store(tmp_path / "s.db") as store:
+        with pytest.raises(ValueError, match=r"rows\.csv, row 2: curves\.csv has no point"):
+            alignment.import_rows(store, str(tmp_path))
+        (tmp_path / "curves.csv").write_text("dataset,method,n_lmo,least\nplanted,dcfw,1,low\n")
+        with pytest.raises(ValueError, match=r"curves\.csv, row 2: .*low"):
+            alignment.import_rows(store, str(tmp_path))

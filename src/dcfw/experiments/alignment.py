@@ -1,14 +1,16 @@
 """The alignment study of the paper: DC-FW, FW-K and FW-M on partially observed embeddings.
 
-Two data sets, both with d = 300:
+Three data sets, all with d = 300:
 
 ``planted``  E2 = Q E1 + 0.5 N: 10,000 Gaussian words, a random orthogonal Q, Gaussian noise
+``short``    of the same kind, all vectors divided by sqrt(d), so that lambda weighs 300 times as much
 ``real``     English (word2vec) and French (fastText) vectors of the pairs of a dictionary: of 4340 English
              words with one translation each a fifth is held out for the translation test
 
 Of the target entries a random part is observed.  The methods run as the authors' code does
-(``protocol="published"``); ``dcfw-exact`` is ours, with exact steps.  All compute in float64 with the same
-polar factor and gradient, so their times can be compared.
+(``protocol="published"``).  Two are ours: ``dcfw-exact`` has exact steps, ``dcfw-active`` an active set
+besides, the default of ``align``.  All compute in float64 with the same polar factor and gradient, so their
+times can be compared.
 
 Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over five rates and three seeds,
 ``choices`` is about the real pairs: what lambda, which scaling and how many steps do best, and what it does
@@ -17,6 +19,10 @@ with as many words as there are real pairs.
 
     python -m dcfw.experiments.alignment run STORE [--parts long rates choices]
     python -m dcfw.experiments.alignment report STORE -o results/alignment
+
+A study goes on elsewhere from the rows of a report:
+
+    python -m dcfw.experiments.alignment import STORE results/alignment
 """
 
 from __future__ import annotations
@@ -24,26 +30,31 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw.experiments import command
+from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task, rng_for
+from dcfw.experiments.table_file import naming, read_table, read_versions
 
 METHODS: dict[str, dict[str, Any]] = {
     "dcfw": {"method": "dcfw", "protocol": "published"},
     "fw-k": {"method": "fw-k", "protocol": "published"},
     "fw-m": {"method": "fw-m", "protocol": "published"},
-    "dcfw-exact": {"method": "dcfw"},
+    "dcfw-exact": {"method": "dcfw", "inner": "fw"},
+    "dcfw-active": {"method": "dcfw"},
 }
 """Name in the tables -> the options of :func:`dcfw.align.align`."""
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
 LONG, SHORT = 10_000, 1000
 NOISE = 0.5
-PLANTED = {"planted": (10_000, 1.0), "shrunken": (3472, 0.3)}
-"""Name -> words, and the factor of Q."""
+PLANTED = {"planted": (10_000, 1.0, 1.0), "short": (10_000, 1.0, 300**-0.5), "shrunken": (3472, 0.3, 1.0)}
+"""Name -> words, the factor of Q, and that of all vectors."""
+DATASETS = ("planted", "short", "real")
 HELD_OUT = 0.2
 POINTS = 160
 """How many points of a run's curve are kept, evenly spaced in the logarithm of the step."""
@@ -71,10 +82,11 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
     """Return the data of a run; the seed decides the planted map, or which pairs are held out."""
     rng = rng_for("alignment data", dataset, seed)
     if dataset in PLANTED:
-        n, length = PLANTED[dataset]
+        n, shrink, length = PLANTED[dataset]
         E1 = rng.standard_normal((300, n))
         Q = np.linalg.qr(rng.standard_normal((300, 300)))[0]
-        return Data(E1, length * (Q @ E1) + NOISE * rng.standard_normal((300, n)), None)
+        E2 = shrink * (Q @ E1) + NOISE * rng.standard_normal((300, n))
+        return Data(length * E1, length * E2, None)
     from dcfw.align.retrieval import unit_rows
     from dcfw.data import find
 
@@ -188,11 +200,11 @@ def curve(history: Any, points: int = POINTS) -> dict[str, list[float]]:
 def study(parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3) -> Study:
     """Return the study's parts as one study."""
     tasks = []
-    for dataset in ("planted", "real"):
+    for dataset in DATASETS:
         if "long" in parts:
             settings = {"rate": 0.1, "steps": LONG, "part": "long"}
             tasks += [Task(dataset, method, 0, settings) for method in METHODS]
-        if "rates" in parts:
+        if "rates" in parts and dataset != "short":
             tasks += [
                 Task(dataset, method, seed, {"rate": rate, "steps": SHORT, "part": "rates"})
                 for rate in RATES
@@ -230,6 +242,50 @@ def _cost(task: Task) -> float:
     return float(task.settings["steps"]) * {"fw-k": 1.5, "fw-m": 3.0}.get(task.method, 1.0)
 
 
+SETTINGS = {"part": str, "rate": float, "steps": int, "lam": float, "scaling": str, "target": float}
+COUNTS = ("n_lmo", "n_grad_g", "n_grad_f", "n_fun", "nit", "words")
+TEXTS = ("study", "dataset", "method", "seed", "status", "started", "versions")
+
+
+def import_rows(store: Store, folder: str) -> int:
+    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
+    file = Path(folder) / "curves.csv"
+    curves = _read_curves(file) if file.exists() else {}  # a report without long runs has none
+    file = Path(folder) / "rows.csv"
+    found = []
+    for number, line in enumerate(read_table(file, ("dataset", "method", "seed", "part", "seconds")), 2):
+        with naming(file, number):
+            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "alignment", 1)
+            result: dict[str, Any] = {
+                name: int(text) if name in COUNTS else float(text)
+                for name, text in line.items()
+                if text and name not in SETTINGS and name not in TEXTS
+            }
+            result["status"] = line.get("status", "")
+            if settings["part"] == "long":
+                if (task.dataset, task.method) not in curves:
+                    raise ValueError("curves.csv has no point of this run")
+                result["curve"] = curves[task.dataset, task.method]
+            versions = read_versions(line.get("versions", ""))
+            found.append((task, result, result["seconds"], line.get("started", ""), versions))
+    return sum(
+        store.finish(task, result, seconds=seconds, started=started, versions=versions)
+        for task, result, seconds, started, versions in found
+    )
+
+
+def _read_curves(file: Path) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Return the curves in ``curves.csv``: those of the runs with 10^4 steps."""
+    curves: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for number, line in enumerate(read_table(file, ("dataset", "method", "n_lmo", "least")), 2):
+        with naming(file, number):
+            curve = curves.setdefault((line.pop("dataset"), line.pop("method")), {name: [] for name in line})
+            for name, text in line.items():
+                curve[name].append(float(text))
+    return curves
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The module's command line."""
     from dcfw.experiments.alignment_report import write_report
@@ -248,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ),
         ("--seeds", {"type": command.positive, "default": 3}),
     ]
-    command.main("alignment", __doc__, make, write_report, options, arguments)
+    command.main("alignment", __doc__, make, write_report, options, arguments, import_rows)
 
 
 if __name__ == "__main__":
