@@ -404,6 +404,7 @@ def test_writing_refuses_what_could_not_be_read_back_and_leaves_the_old_file(tmp
         ([" a"], [[1.0]], "blanks around a word"),
         (["\ud800"], [[1.0]], "words must be such that"),
         (["a"], [[np.nan]], "NaN"),
+        (["a", "b", "b"], [[1.0]] * 3, "words must be different: 'b' is there twice, at 1 and 2"),
     ):
         with pytest.raises(ValueError, match=said):
             write_vectors(path, words, matrix)

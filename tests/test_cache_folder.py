@@ -64,7 +64,7 @@ def test_every_module_with_compiled_functions_is_watched_by_the_cache():
         for file in package.rglob("*.py")
         if "_compiling import njit" in file.read_text(encoding="utf-8")
     }
-    assert found == set(MODULES)
+    assert found | {"solvers/weights"} == set(MODULES)  # whose TIE is compiled into solvers/gram
     assert len(sources()) == len(MODULES)
 
 

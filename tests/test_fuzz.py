@@ -203,3 +203,10 @@ def test_a_pass_in_which_no_block_moves_is_not_repeated_for_ever():
 def test_rounding_near_the_apex_of_a_tiny_epigraph_is_not_blamed_on_the_oracle():
     # Beside x and s, which are both nearly 0, the rounding of larger points looked like a slope uphill.
     assert not fuzz_certificates.check_seed(400871)[1].wrong
+
+
+def test_a_search_for_L_that_values_cannot_guide_ends_where_no_decrease_can_be_seen():
+    # phi is a constant of 1e233 but for rounding: the check asked for a smaller gap than values can show.
+    outcome = fuzz_certificates.check_case(fuzz_certificates.make_case(725066))
+    assert outcome.result.status is Status.LINE_SEARCH
+    assert not outcome.wrong

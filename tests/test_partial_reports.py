@@ -14,6 +14,7 @@ from dcfw.experiments import (
     gaps_report,
     inner_page,
     inner_report,
+    networks_figures,
     networks_page,
     networks_report,
     qap_figures,
@@ -39,7 +40,7 @@ def only_names(monkeypatch):
     def save(figure, folder, name):
         return [f"{name}.png", f"{name}.svg"]
 
-    for module in (drawing, gaps_report, networks_report, qap_figures):
+    for module in (drawing, gaps_report, networks_figures, qap_figures):
         monkeypatch.setattr(module, "save", save)
 
 
@@ -318,13 +319,13 @@ def test_every_part_has_its_row_of_radii_and_its_panel_of_inner_steps(networks):
 
 def test_inner_steps_over_several_orders_are_drawn_on_a_log_scale(monkeypatch, tmp_path):
     drawn = []
-    monkeypatch.setattr(networks_report, "save", lambda figure, folder, name: drawn.append(figure) or [name])
+    monkeypatch.setattr(networks_figures, "save", lambda figure, folder, name: drawn.append(figure) or [name])
     for steps in ((10.0, 900.0), (2.0, 3.0)):
         rows = []
         for part in ("digits", "head"):
             task, result = network_row(part=part, steps=steps)
             rows.append({**task.settings, "dataset": "d", "method": "dcfw", "seed": 0, **result})
-        assert networks_report.draw_inner(rows, tmp_path) == ["inner_steps"]
+        assert networks_figures.draw_inner(rows, tmp_path) == ["inner_steps"]
     assert [[axes.get_yscale() for axes in figure.axes] for figure in drawn] == [["log"] * 2, ["linear"] * 2]
     assert [len(axes.lines) for figure in drawn for axes in figure.axes] == [1] * 4
 

@@ -106,7 +106,7 @@ def test_a_study_draws_its_rows_on_a_terminal(tmp_path):
                 store.finish(task, filler, seconds=0.1)
     out, drawn = on_a_terminal(["reproduce", "inner", "--n-jobs", "1", "--store", "s.db", "--json"], tmp_path)
     (done,) = json.loads(out)["studies"]
-    assert (done["done"], done["skipped"]) == (8, 84)
+    assert (done["done"], done["skipped"]) == (8, len(study.tasks) - 8)
     assert "8/8" in drawn
     assert "left" in drawn
     assert "writing the report" in drawn

@@ -126,15 +126,9 @@ def test_auto_restarts_respect_maximize_partial_matches_and_linear_terms():
     assert result.fun >= single.fun
 
 
-def test_a_split_of_the_users_own_is_kept_in_auto_restarts():
-    problem = li_pardalos(9, rng=1)
-    chosen = qap.solve(problem.A, problem.B, split="spectral", restarts="auto", time_limit=0.2, rng=0)
-    automatic = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.2, rng=0)
-    assert (chosen.method, chosen.split) == ("dcfw", "spectral")
-    assert automatic.method == "fw"
-
-
-def test_after_the_first_quick_start_come_careful_ones_from_the_same_point(monkeypatch):
+@pytest.fixture
+def starts(monkeypatch):
+    """The method, split and number of every start from now on."""
     from dcfw.qap.task import Task
 
     seen, run = [], Task.run
@@ -143,14 +137,26 @@ def test_after_the_first_quick_start_come_careful_ones_from_the_same_point(monke
         seen.append((self.method, self.split, index))
         return run(self, index, rng, deadline)
 
+    monkeypatch.setattr(Task, "run", watched)
+    return seen
+
+
+def test_a_split_of_the_users_own_is_kept_in_auto_restarts(starts):
+    problem = li_pardalos(9, rng=1)
+    chosen = qap.solve(problem.A, problem.B, split="spectral", restarts="auto", time_limit=0.2, rng=0)
+    assert (chosen.method, chosen.split) == ("dcfw", "spectral")
+    assert {(method, split) for method, split, _ in starts} == {("dcfw", "spectral")}
+
+
+def test_after_the_first_quick_start_come_careful_ones_from_the_same_point(starts):
     problem = taillard_uniform(8, seed=3)
     qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.1, rng=0)
-    monkeypatch.setattr(Task, "run", watched)
+    starts.clear()
     result = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.5, rng=0)
-    assert seen[:3] == [("fw", "spectral", 0), ("dcfw", "balanced", 0), ("dcfw", "spectral", 0)]
-    assert {method for method, _, _ in seen[3:]} == {"fw"}
-    assert [index for _, _, index in seen[3:]] == list(range(3, len(seen)))
-    assert len(result.restart_values) == len(seen) > 3
+    assert starts[:3] == [("fw", "spectral", 0), ("dcfw", "balanced", 0), ("dcfw", "spectral", 0)]
+    assert {method for method, _, _ in starts[3:]} == {"fw"}
+    assert [index for _, _, index in starts[3:]] == list(range(3, len(starts)))
+    assert len(result.restart_values) == len(starts) > 3
 
 
 def test_compiling_does_not_count_as_time_of_the_solve(monkeypatch):

@@ -181,11 +181,18 @@ def test_networks_are_trained_on_fewer_images_only_where_fewer_are_asked_for():
 
 def test_planted_data_are_a_shrunken_orthogonal_map_with_noise():
     data = alignment.load("shrunken", 0)
-    words, length = alignment.PLANTED["shrunken"]
+    words, shrunken, _ = alignment.PLANTED["shrunken"]
     assert data.E1.shape == data.E2.shape == (300, words)
     assert data.test is None
     fitted = np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0]
-    np.testing.assert_allclose(np.median(np.linalg.svd(fitted, compute_uv=False)), length, rtol=0.1)
+    np.testing.assert_allclose(np.median(np.linalg.svd(fitted, compute_uv=False)), shrunken, rtol=0.1)
+
+
+def test_short_data_are_planted_data_with_vectors_of_length_one():
+    data = alignment.load("short", 0)
+    assert data.E1.shape == (300, 10_000)
+    np.testing.assert_allclose(np.linalg.norm(data.E1, axis=0).mean(), 1.0, rtol=0.01)
+    np.testing.assert_allclose(np.linalg.norm(data.E2, axis=0).mean(), 1.25**0.5, rtol=0.01)
 
 
 @pytest.fixture
