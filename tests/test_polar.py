@@ -8,7 +8,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcfw.sets import SpectralBall, polar
+from dcfw.sets import SpectralBall, polar, polar_inexact
 
 EXACT = ("svd", "eigh", "mixed", "products", "auto")
 SHAPES = [(1, 1), (5, 5), (40, 40), (60, 35), (35, 60), (50, 1)]
@@ -209,7 +209,7 @@ def test_the_best_quintic_takes_its_largest_error_four_times(lowest):
 )
 def test_the_inexact_factor_is_feasible_and_its_bound_is_true(m, n, seed, decades, scale, dtype):
     G = (scale * matrix((m, n), seed, condition=10.0**decades)).astype(dtype)
-    S, error = polar.certified(G)
+    S, error = polar_inexact.certified(G)
     S = S.astype(np.float64)
     rounding = 1e-15 if dtype == "float64" else 1e-7  # of the scaled factor's entries, for m != n
     assert np.linalg.norm(S, 2) <= 1.0 + rounding
@@ -221,20 +221,20 @@ def test_the_inexact_factor_is_feasible_and_its_bound_is_true(m, n, seed, decade
 @pytest.mark.parametrize("shape", [(120, 120), (160, 120), (120, 160)])
 def test_the_bound_is_a_thousandth_for_a_well_conditioned_matrix(shape, dtype):
     G = matrix(shape, condition=30.0, dtype=dtype)
-    _, error = polar.certified(G)
+    _, error = polar_inexact.certified(G)
     assert error <= 1e-3 * nuclear(G)
 
 
 def test_a_few_steps_end_just_inside_the_ball():
     for G in (np.eye(30), matrix((30, 30), condition=2.0), matrix((64, 64), seed=1)):
-        S = polar._few_steps(G)
+        S = polar_inexact._few_steps(G)
         assert 0.999 <= np.linalg.norm(S, 2) <= 1.0
-        assert polar.missed(G, S) is not None
+        assert polar_inexact.missed(G, S) is not None
 
 
 @pytest.mark.parametrize("G", [np.zeros((30, 30)), np.ones((30, 30)), np.diag(np.arange(30.0))])
 def test_a_singular_matrix_is_certified_too(G):
-    S, error = polar.certified(G)
+    S, error = polar_inexact.certified(G)
     assert np.linalg.norm(S, 2) <= 1.0
     assert nuclear(G) - np.vdot(G, S) <= error <= 0.05 * nuclear(G) + 1e-12
 
@@ -245,15 +245,15 @@ def test_the_bound_holds_for_any_point_of_the_ball_and_not_just_for_good_ones():
     for weight in (0.0, 0.5, 0.9, 0.999):
         other = 0.999 * polar.by_svd(rng.standard_normal((25, 25)))
         S = weight * 0.999999 * polar.by_svd(G) + (1.0 - weight) * other
-        bound = polar.missed(G, S)
+        bound = polar_inexact.missed(G, S)
         assert bound is None or bound >= nuclear(G) - np.vdot(G, S)
-    assert polar.missed(G, 1.001 * polar.by_svd(G)) is None  # outside the ball: nothing is claimed
+    assert polar_inexact.missed(G, 1.001 * polar.by_svd(G)) is None  # outside the ball: nothing is claimed
 
 
 @pytest.mark.parametrize("d", [30, 150])
 def test_the_bound_is_nearly_what_is_really_missing(d):
     G = matrix((d, d), seed=2)
-    S, error = polar.certified(G)
+    S, error = polar_inexact.certified(G)
     missing = nuclear(G) - np.vdot(G, S)
     assert missing <= error <= 1.5 * missing <= 1.5e-3 * nuclear(G)
 
@@ -274,7 +274,7 @@ def test_the_bound_is_true_for_matrices_made_to_break_it(kind, scale):
     G = (U * sigma) @ V.T
     if kind == "blocks":  # the longest column is not where the largest singular value is
         G = scipy.linalg.block_diag(20.0 * np.eye(d // 2), np.ones((d // 2, d // 2)))
-    S, error = polar.certified(scale * G)
+    S, error = polar_inexact.certified(scale * G)
     assert np.linalg.norm(S, 2) <= 1.0
     missing = nuclear(G) - np.vdot(G, S)
     assert -1e-12 * nuclear(G) <= missing <= error / scale + 1e-12 * nuclear(G)
@@ -283,9 +283,9 @@ def test_the_bound_is_true_for_matrices_made_to_break_it(kind, scale):
 
 def test_what_leaves_the_ball_is_not_certified_and_comes_from_an_svd(monkeypatch):
     G = matrix((40, 40), condition=10.0)
-    monkeypatch.setattr(polar, "HEADROOM", 0.5)  # singular values of up to 2: the steps overshoot
-    assert polar.missed(G, polar._few_steps(G)) is None
-    S, error = polar.certified(G)
+    monkeypatch.setattr(polar_inexact, "HEADROOM", 0.5)  # singular values of up to 2: the steps overshoot
+    assert polar_inexact.missed(G, polar_inexact._few_steps(G)) is None
+    S, error = polar_inexact.certified(G)
     np.testing.assert_allclose(S, polar.by_svd(G), atol=1e-12)
     assert nuclear(G) - np.vdot(G, S) <= error <= 1e-10 * nuclear(G)
 
@@ -294,7 +294,7 @@ def test_what_leaves_the_ball_is_not_certified_and_comes_from_an_svd(monkeypatch
 def test_the_rational_steps_never_leave_the_unit_interval_and_end_at_one(lowest):
     x = np.concatenate([np.linspace(0.0, 1.0, 20_001), np.geomspace(lowest, 1.0, 20_001)])
     start = x.copy()
-    for a, b, c in polar.rational_schedule(lowest, 5):
+    for a, b, c in polar_inexact.rational_schedule(lowest, 5):
         x = x * (a + b * x**2) / (1.0 + c * x**2)
         assert x.min() >= 0.0
         assert x.max() <= 1.0 + 1e-14
@@ -304,7 +304,7 @@ def test_the_rational_steps_never_leave_the_unit_interval_and_end_at_one(lowest)
 def test_torch_certifies_the_same():
     torch = pytest.importorskip("torch", reason="needs torch")
     G = matrix((40, 40), condition=100.0)
-    S, error = polar.certified(torch.from_numpy(G))
+    S, error = polar_inexact.certified(torch.from_numpy(G))
     assert torch.linalg.matrix_norm(S, 2) <= 1.0
     assert 0.0 <= nuclear(G) - np.vdot(G, S.numpy()) <= error <= 0.01 * nuclear(G)
 

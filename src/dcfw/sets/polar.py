@@ -15,9 +15,7 @@ orthogonal matrix, so a solve asks for thousands of them.
                 Nothing but matrix products, so it is what GPUs like
 ``"auto"``      the fastest of those that are right to rounding, for the array at hand
 
-:func:`certified` takes a few such steps, with polynomials or with rational functions, in single precision and
-then proves that its answer lies in the unit ball and how much of ||G||_* = max <G, Z> it misses
-(:mod:`dcfw.sets.polar_certificate`).
+:mod:`dcfw.sets.polar_inexact` has a faster one that is not exact and says by how much.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm, norm2
-from dcfw.sets.polar_certificate import missed
 
 METHODS = ("auto", "svd", "eigh", "mixed", "products")
 
@@ -57,13 +54,7 @@ LOWEST = 1e-3
 """The relative singular value from which one round of polynomial steps leads to 1."""
 
 FEW = (0.05, 4)
-"""Lowest relative singular value and number of the polynomial steps in :func:`certified`."""
-
-STRONG = (0.03, 2)
-"""The same for the rational steps that take their place where arrays are NumPy's."""
-
-HEADROOM = 1.25
-"""The spectral norm may be so many times what a few power iterations make of it."""
+"""Lowest relative singular value and number of the polynomial steps where a few are enough."""
 
 ROUNDS = 6
 """After so many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
@@ -131,7 +122,7 @@ def by_eigh(G: Array) -> Array | None:
         return None
     W, V, lengths = _orthogonalised_tail(W, V, lengths)
     W /= lengths
-    E = _plus_diagonal(W.T @ W, -1.0)
+    E = plus_diagonal(W.T @ W, -1.0)
     if not float(xp.max(xp.abs(E))) < 0.5 * eps_of(G) ** 0.35:  # 2e-6 in double precision, 2e-3 in single
         return None
     return _corrected(W, V, lengths, E)
@@ -197,13 +188,13 @@ def by_mixed(G: Array) -> Array | None:
     W /= lengths
     E = W.T @ W
     E += V.T @ V
-    E = _plus_diagonal(E, -2.0)
+    E = plus_diagonal(E, -2.0)
     if not np.einsum("ij,ij->j", E, E).max() < SMALL_ENOUGH**2:
         return None
     return _corrected(W, V, lengths, E)
 
 
-def _plus_diagonal(A: Array, shift: float) -> Array:
+def plus_diagonal(A: Array, shift: float) -> Array:
     """Return A + shift I, in A's own memory where that can be."""
     if is_numpy(A):
         A.flat[:: A.shape[1] + 1] += shift
@@ -302,10 +293,10 @@ def _step(X: Array, coefficients: tuple[float, float, float], A: Array = None, A
     A2 *= c
     A *= b
     A2 += A
-    return X @ _plus_diagonal(A2, a)
+    return X @ plus_diagonal(A2, a)
 
 
-def _steps(G: Array, coefficients: tuple[tuple[float, float, float], ...]) -> Array:
+def steps_by_products(G: Array, coefficients: tuple[tuple[float, float, float], ...]) -> Array:
     """Return what the polynomials make of G divided by an upper bound of its spectral norm.
 
     The bound is the Schatten-8 norm, the fourth root of ||(G^T G)^2||_F, which the first step needs anyway.
@@ -333,129 +324,10 @@ def by_products(G: Array, tol: float | None = None) -> Array | None:
         return None
     X = G / size
     for _ in range(ROUNDS):
-        X = _steps(X, schedule(LOWEST))
+        X = steps_by_products(X, schedule(LOWEST))
         # Newton-Schulz's cubic: a last step that squares what is left of the residual.
-        residual = _plus_diagonal(X.T @ X, -1.0)
+        residual = plus_diagonal(X.T @ X, -1.0)
         X = X - 0.5 * (X @ residual)
-        if norm(residual) <= math.sqrt(tol) and norm(_plus_diagonal(X.T @ X, -1.0)) <= tol:
+        if norm(residual) <= math.sqrt(tol) and norm(plus_diagonal(X.T @ X, -1.0)) <= tol:
             return X
     return None
-
-
-# -- inexact, with a certificate --------------------------------------------------------------------------
-
-
-def certified(G: Array) -> tuple[Array, float]:
-    """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from a few steps in single precision.
-
-    ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
-    below 1e-3 ||G||_*, and more where many singular values are below a thirtieth of the largest: these are
-    not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as
-    its bound.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> G = rng.standard_normal((30, 30))
-    >>> S, error = certified(G)
-    >>> missing = np.linalg.norm(G, "nuc") - np.vdot(G, S)
-    >>> bool(0.0 <= missing <= error <= 0.01 * np.linalg.norm(G, "nuc"))
-    True
-    """
-    m, n = G.shape
-    if m < n:
-        S, error = certified(G.T)
-        return S.T, error
-    if m > n:  # G = Q R: the polar factor is Q times that of the square R
-        Q, R = namespace(G).linalg.qr(G)
-        S, error = certified(R)
-        # Q is orthonormal up to rounding only, and so is the answer kept inside the ball.
-        slack = 4.0 * m * eps_of(G)
-        return (1.0 - slack) * (Q @ S), error + 2.0 * slack * math.sqrt(n) * norm(G)
-    size = norm(G)
-    if 0.0 < size < math.inf:
-        # Squares in single precision must be representable; a power of two changes nothing else.
-        scale = 2.0 ** -max(min(math.frexp(size)[1], 1000), -1000)
-        scaled = scale * G
-        S = _few_steps(scaled)
-        bound = None if S is None else missed(scaled, S)
-        if bound is not None:
-            return S, bound / scale
-    S = by_svd(G)
-    slack = 4.0 * n * eps_of(G)
-    return (1.0 - slack) * S, 2.0 * slack * math.sqrt(n) * size
-
-
-def _few_steps(G: Array) -> Array | None:
-    """Return an approximate polar factor of a square matrix with norm near 1, just inside the unit ball."""
-    from array_api_compat import array_namespace
-
-    xp = array_namespace(G)
-    X = xp.astype(G, xp.float32)
-    X = _rational_steps(X) if is_numpy(X) else _steps(X, schedule(FEW[0])[: FEW[1]])
-    if X is None:
-        return None
-    X *= 1.0 - 2.0 * math.sqrt(G.shape[1]) * float(xp.finfo(xp.float32).eps)
-    return xp.astype(X, G.dtype)
-
-
-@functools.lru_cache
-def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, float], ...]:
-    """Return (a, b, c) of x (a + b x^2) / (1 + c x^2), whose composition takes [lowest, 1] near 1.
-
-    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps
-    [0, 1] in [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as then
-    can be.
-
-    Examples
-    --------
-    >>> (a, b, c), _ = rational_schedule(0.03, 2)
-    >>> round(0.03 * (a + b * 0.03**2) / (1 + c * 0.03**2), 3)
-    0.677
-    """
-    found = []
-    for _ in range(steps):
-        square = lowest**2
-        root = math.sqrt(1.0 + (4.0 * (1.0 - square) / square**2) ** (1.0 / 3.0))
-        a = root + math.sqrt(3.0 - root**2 + (4.0 - 2.0 * square) / (square * root))
-        b = (a - 1.0) ** 2 / 4.0
-        c = a + b - 1.0
-        found.append((a, b, c))
-        lowest *= (a + b * square) / (1.0 + c * square)
-    return tuple(found)
-
-
-def _rational_steps(X: Array) -> Array | None:
-    """Return what the rational functions make of X divided by (nearly) an upper bound of its spectral norm.
-
-    x (a + b x^2) / (1 + c x^2) is b/c x + (a - b/c) x / (1 + c x^2): an inverse by Cholesky's factorisation,
-    and a product with it (faster than triangular solves), about the work of a quintic but far stronger.
-    """
-    from scipy.linalg.blas import ssymm
-    from scipy.linalg.lapack import spotrf, spotri
-
-    for number, (a, b, c) in enumerate(rational_schedule(*STRONG)):
-        A = X.T @ X
-        if number == 0:
-            # The bound is not proved; whether the result lies in the unit ball is looked at in the end.
-            scale = 1.0 / (HEADROOM * math.sqrt(_largest_eigenvalue(A)))
-            X, A = scale * X, scale**2 * A
-        A *= c
-        factor, info = spotrf(_plus_diagonal(A, 1.0).T, overwrite_a=1, clean=0)
-        if info != 0:
-            return None
-        inverse, info = spotri(factor, overwrite_c=1)  # its upper triangle, in LAPACK's order
-        if info != 0:
-            return None
-        inverse *= a - b / c
-        X = ssymm(1.0, _plus_diagonal(inverse.T, b / c).T, X.T).T
-    return X
-
-
-def _largest_eigenvalue(A: Array) -> float:
-    """Return nearly the largest eigenvalue of a positive semidefinite matrix, from below."""
-    v = np.random.default_rng(0).standard_normal(A.shape[0]).astype(A.dtype)
-    for _ in range(8):
-        v /= np.linalg.norm(v)
-        v = A @ v
-    return float(np.linalg.norm(v))

@@ -42,36 +42,52 @@ def missed(G: Array, S: Array) -> float | None:
 
     xp = array_namespace(G)
     k = int(G.shape[1])
-    single = xp.astype(S.T, xp.float32, copy=False) @ xp.astype(G, xp.float32, copy=False)
+    single = xp.astype(G, xp.float32, copy=False)
+    M = xp.astype(S, xp.float32, copy=False).T @ single
     G, S = xp.astype(G, xp.float64, copy=False), xp.astype(S, xp.float64, copy=False)
-    T = S.T @ S
-    T *= -1.0
-    if cholesky(T, 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
+    if cholesky(_minus_gram(S), 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
         return None
     size = norm(G)
-    M = 0.5 * (single + single.T)
     shift = SHIFT * size / math.sqrt(k)
-    while (L := cholesky(M, shift)) is None:
+    while (L := cholesky(M, shift)) is None:  # M is symmetric but for rounding
         shift *= 16.0
         if not shift < size:
             return None
-    largest = _product_of_norms(G, xp.astype(L, xp.float64))
+    largest = _product_of_norms(G, single, L)
     # Sums of k^2 terms, and k^1.5 rounding errors in the solution of a triangular system.
     rounding = 8.0 * k**2 * 2.0**-52
     return largest - inner(G, S) + rounding * (largest + math.sqrt(k) * size)
 
 
-def _product_of_norms(G: Array, L: Array) -> float:
-    """Return a bound of ||B||_F ||L||_F + ||G - B L^T||_*, the last up to rounding, with B L^T nearly G."""
-    if is_numpy(G):
-        from scipy.linalg.blas import strsm
+def _minus_gram(S: Array) -> Array:
+    """Return -S^T S, of which only the lower triangle is needed."""
+    if is_numpy(S):
+        from scipy.linalg.blas import dsyrk
 
-        # In LAPACK's order G.T and L.T are these matrices without a copy: L B^T = G^T.  Single precision is
-        # enough: what it leaves of G is in the bound.
-        B = strsm(1.0, L.T, G.T, trans_a=1).T.astype(np.float64)
+        return dsyrk(-1.0, S.T).T
+    return -(S.T @ S)
+
+
+def _product_of_norms(G: Array, single: Array, L: Array) -> float:
+    """Return a bound of ||B||_F ||L||_F + ||G - B L^T||_*, the last up to rounding, with B L^T nearly G.
+
+    Single precision (``single`` is G rounded to it) is enough for B: what it leaves of G is in the bound.
+    """
+    xp = namespace(G)
+    if is_numpy(G):
+        from scipy.linalg.blas import dtrmm, strsm
+
+        # In LAPACK's order the transposes are matrices without a copy: L B^T = G^T.
+        B = strsm(1.0, L.T, single.T, trans_a=1).T.astype(np.float64)
+        L = L.astype(np.float64)
+        norms = norm2(B) * norm2(L)
+        rest = dtrmm(1.0, L.T, B.T, trans_a=1, overwrite_b=1).T
+        rest -= G
     else:
-        B = namespace(G).linalg.solve(L, G.T).T
-    return math.sqrt(norm2(B) * norm2(L)) + math.sqrt(G.shape[1]) * norm(G - B @ L.T)
+        B, L = (xp.astype(M, G.dtype) for M in (xp.linalg.solve(L, single.T).T, L))
+        norms = norm2(B) * norm2(L)
+        rest = G - B @ L.T
+    return math.sqrt(norms) + math.sqrt(G.shape[1]) * norm(rest)
 
 
 def cholesky(A: Array, shift: float, overwrite: bool = False) -> Array | None:

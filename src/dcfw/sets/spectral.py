@@ -22,7 +22,8 @@ from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
-from dcfw.sets.polar import METHODS, certified, polar
+from dcfw.sets.polar import METHODS, polar
+from dcfw.sets.polar_inexact import certified
 from dcfw.sets.simplex import project_simplex
 
 DENSE = 16
