@@ -15,7 +15,7 @@ import dcfw
 from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
 from dcfw.solvers.active import ActiveLoop
-from dcfw.solvers.block import ORDERS, Block, Blocks, _loop_of_one_block
+from dcfw.solvers.block import ORDERS, Block, Blocks, Remembering, _loop_of_one_block
 from dcfw.solvers.restriction import QuadraticPart, Slot
 from reference_gaps import symmetric, trace
 from test_boosted import Ball
@@ -369,6 +369,19 @@ def test_a_domain_without_blocks_is_refused_with_a_remedy():
 def test_bad_options_are_refused_by_name(error, name, options):
     with pytest.raises(error, match=name):
         Block(**options)
+
+
+def test_what_is_remembered_is_the_answer_at_the_iterate_and_not_the_last_one():
+    oracle = Remembering(sets.Simplex(2).oracle())
+    here, elsewhere = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    oracle.at_x_t = True
+    first = oracle(here)
+    assert not np.array_equal(oracle(elsewhere).dense(), first.dense())  # on the way, from a step not taken
+    oracle.at_x_t = True
+    assert oracle(here) is first
+    oracle.known = None  # x_t has moved
+    oracle.at_x_t = True
+    assert np.array_equal(oracle(elsewhere).dense(), [0.0, 1.0])
 
 
 def test_a_budget_below_one_call_a_block_is_refused():

@@ -200,6 +200,11 @@ def test_a_pass_in_which_no_block_moves_is_not_repeated_for_ever():
     assert not outcome.wrong
 
 
+def test_a_step_that_led_nowhere_does_not_change_the_gap_at_the_point_that_stays():
+    # Its last questions to the oracle were about other points, and their answer was taken for that at x_t.
+    assert not fuzz_certificates.check_seed(1018501)[1].wrong
+
+
 def test_rounding_near_the_apex_of_a_tiny_epigraph_is_not_blamed_on_the_oracle():
     # Beside x and s, which are both nearly 0, the rounding of larger points looked like a slope uphill.
     assert not fuzz_certificates.check_seed(400871)[1].wrong

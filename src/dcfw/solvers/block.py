@@ -163,8 +163,6 @@ class Blocks:
 
         A block's gap in the measurement and in a step of its own differ by rounding, which may be all of it.
         """
-        self.fresh: set[int] = set()
-        """The blocks whose oracle has answered at x_t."""
         self.since_resync = 0
         run.extra["n_lmo_blocks"] = [0] * self.count
         run.keep(blocks=self, **{f"step of block {i}": rule for i, rule in enumerate(self.rules)})
@@ -175,16 +173,15 @@ class Blocks:
 
     def get_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self._KEPT}
-        answers = [(oracle._last, oracle.error) for oracle in self.oracles]
+        answers = [oracle.known for oracle in self.oracles]
         parts = [part.get_state() for part in self.parts]
-        return {**state, "fresh": sorted(self.fresh), "answers": answers, "parts": parts}
+        return {**state, "answers": answers, "parts": parts}
 
     def set_state(self, state: dict[str, Any]) -> None:
         for name in self._KEPT:
             setattr(self, name, state[name])
-        self.fresh = set(state["fresh"])
-        for oracle, (last, error) in zip(self.oracles, state["answers"], strict=True):
-            oracle._last, oracle.error = last, error
+        for oracle, known in zip(self.oracles, state["answers"], strict=True):
+            oracle.known = known
         for part, known in zip(self.parts, state["parts"], strict=True):
             part.set_state(known)
 
@@ -294,7 +291,8 @@ class Blocks:
         self.z[i] = X.x
         self.since_resync += 1
         self.measured = False
-        self.fresh.clear()
+        for oracle in self.oracles:
+            oracle.known = None
         run.current = SimpleNamespace(x=x)
 
     @contextmanager
@@ -309,13 +307,14 @@ class Blocks:
         run._oracle, run.shape, run.max_lmo = self.oracles[i], slot.shape, run.max_lmo - (self.count - 1)
         current, calls = run.current, run.n_lmo
         run.current = None
-        if i in self.fresh:  # the first answer is known, and has been counted
-            self.oracles[i].recall = True
+        oracle = self.oracles[i]
+        oracle.at_x_t = True
+        if oracle.known is not None:  # the first answer has been counted
             run.n_lmo -= 1
-        self.fresh.add(i)
         try:
             yield
         finally:
+            oracle.at_x_t = False
             run._oracle, run.shape, run.max_lmo = whole
             run.extra["n_lmo_blocks"][i] += run.n_lmo - calls
             if run.current is not None:  # a point of the block, reached before the run ended
@@ -324,19 +323,28 @@ class Blocks:
 
 
 class Remembering(Oracle):
-    """A block's oracle that gives its last answer again where it is told to ``recall``."""
+    """A block's oracle that is not asked twice at x_t.
+
+    The first question in a step or in a measurement is that at x_t; further ones are at points that x_t may
+    never move to.
+    """
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.recall = False
-        self._last: Atom | None = None
+        self.known: tuple[Atom, float] | None = None
+        """The answer at x_t and the bound of its error, if there is one."""
+        self.at_x_t = False
 
     def __call__(self, G: Array) -> Atom:
-        if not self.recall or self._last is None:
-            self._last = self.oracle(G)
-        self.recall = False
-        self.error = self.oracle.error
-        return self._last
+        if self.at_x_t and self.known is not None:
+            S, self.error = self.known
+        else:
+            S = self.oracle(G)
+            self.error = self.oracle.error
+            if self.at_x_t:
+                self.known = S, self.error
+        self.at_x_t = False
+        return S
 
 
 def _loop_of_one_block(inner: Any) -> Any:
