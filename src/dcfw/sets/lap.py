@@ -15,7 +15,8 @@ permutation is optimal if it uses *tight* pairs (equality) only.  One solve has 
 4. **Shortest augmenting paths** (Dijkstra on the reduced costs ``C_ij - u_i - v_j``, Jonker and Volgenant's
    dense form) from each row that is still free.
 
-All loops over a row are contiguous and free of branches, so that they vectorise.  There is no tolerance:
+All loops over a row are contiguous and free of branches, so that they vectorise; short rows have vector
+instructions of their own (:mod:`dcfw.sets.lap_short`).  There is no tolerance:
 pairs are tight when the floating-point numbers are equal, and rounding is the only error (of the order
 of ``eps max|C|`` in each price; none for integers, while the prices are integers below 2^53, as they are
 after a cold start).
@@ -38,6 +39,7 @@ from numba.extending import intrinsic
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw._compiling import njit
+from dcfw.sets.lap_short import WIDTHS, solve_16, solve_32, solve_48, solve_64
 
 OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_SIZE = 0, 1, 2, 3, 4
 """What :func:`solve` returns."""
@@ -48,10 +50,6 @@ _COLUMN_OF, _ROW_OF, _FREE, _TAKEN, _COLS, _ROWS, _MEMORY, _INDICES = range(8)
 # Entries of the row _MEMORY.
 _READY, _WORK, _SIZE, _SPENT, _WARM_MEAN, _COLD_MEAN, _MEMORIES = range(7)
 
-# Short rows are copied and padded with +Inf to a multiple of what one vectorised step takes, because the
-# scalar steps for the remainder would cost as much as all others together.
-_STEP = 16
-_PADDED = 48
 _TRIAL = 32  # a trial of the other start is due after this many times its expected work
 _UNIT = 16  # the means of the work are integers in sixteenths
 _MAX_PRICE = 8.0  # prices beyond this many times max|C| would cost the solve more than 3 bits
@@ -133,74 +131,15 @@ def _pick(real: Array, least: float, index: Array, width: int) -> int:
 
 
 @njit()
-def solve(C: Array, real: Array, index: Array) -> int:
-    """Solve one LAP from the state in a workspace; for callers that are compiled themselves.
+def _solve_long(C: Array, real: Array, index: Array, n: int) -> tuple[int, int]:
+    """Return the status, and how many rows were scanned: what :mod:`dcfw.sets.lap_short` does for short rows.
 
-    Parameters
-    ----------
-    C : (n, n) float64 array, C-contiguous
-        The costs; only read.  +Inf forbids a pair.
-    real, index : arrays from ``workspace(n)``
-        The state, read and written.  After an optimal solve
-
-        - ``index[0, :n]`` is the column of each row, ``index[1, :n]`` the row of each column;
-        - ``real[0, :n]`` is u and ``real[1, :n]`` is v, finite, with ``u_i + v_j <= C_ij`` up to rounding
-          and equality on the assignment;
-        - ``index[6, 1]`` is the work: the number of rows scanned by the path searches.
-
-        The caller may overwrite ``index[0, :n]`` with any columns (they are tried first) and
-        ``real[1, :n]`` with any v: neither can make an answer wrong.  All else belongs to the kernel.
-        ``index[6, 0] = 0`` forces a cold start.
-
-    Returns
-    -------
-    int
-        ``OPTIMAL`` (0); ``NOT_A_COST`` (1) if C has NaN or -Inf, ``TOO_LARGE`` (2) if a finite ``|C_ij|``
-        exceeds 2^1000, ``INFEASIBLE`` (3) if every assignment uses a forbidden pair (then the rows
-        ``index[5, :k + 1]`` have finite costs in the columns ``index[4, :k]`` only, k = ``index[6, 1]``).
-        After a failure u and v are 0 and the next start is cold.  ``WRONG_SIZE`` (4) if C is not n x n.
-
-    Notes
-    -----
-    Allocates nothing, never raises, and holds no lock (``nogil``): one workspace a
-    thread is enough to run many at once.
+    Where there is no assignment the second number is that of the columns in the last search.
     """
-    n = C.shape[0]
-    if n != index[_MEMORY, _SIZE] or C.shape[1] != n:
-        return WRONG_SIZE
-    width = real.shape[1]
     # The search tree: its k-th column is index[_COLS, k] with distance real[_COL_DIST, k] and price
     # real[_COL_PRICE, k], its k-th row index[_ROWS, k], whose costs are shifted by real[_ROW_SHIFT, k].
     # (Rows of the workspaces are not bound to names: each view would cost two atomic reference counts.)
-
-    ready = index[_MEMORY, _READY] == 1
-    index[_MEMORY, _READY] = 0
-    status, largest, _ = _magnitude(C)
-    warm_mean, cold_mean = index[_MEMORY, _WARM_MEAN], index[_MEMORY, _COLD_MEAN]
-    prefer_warm = warm_mean <= cold_mean
-    trial = index[_MEMORY, _SPENT] > _TRIAL * max(warm_mean, cold_mean)
-    warm = ready and prefer_warm != trial
-    if warm:
-        highest = 0.0
-        for j in range(n):
-            highest = max(highest, abs(real[_V, j]))
-            if not np.isfinite(real[_V, j]):
-                highest = np.inf
-        # Prices of another scale are a feasible start too, but would swallow the digits of C.
-        warm = highest <= _MAX_PRICE * largest
-    if not warm:
-        for j in range(n):
-            real[_V, j] = 0.0
-    if status != OPTIMAL:
-        for j in range(n):
-            real[_U, j] = real[_V, j] = 0.0
-        return int(status)
-    if width > n:
-        padded = real[_REALS:]
-        for i in range(n):
-            for j in range(n):
-                padded[i, j] = C[i, j]
-        C = padded
+    width = real.shape[1]
 
     # Row prices and old partners; the slack of each column is found while the row is in the cache.
     for j in range(width):
@@ -214,10 +153,7 @@ def solve(C: Array, real: Array, index: Array) -> int:
         real[_U, i] = least
         if least == np.inf:
             index[_ROWS, 0] = i
-            index[_MEMORY, _WORK] = 0
-            for j in range(n):
-                real[_U, j] = real[_V, j] = 0.0
-            return INFEASIBLE
+            return INFEASIBLE, 0
         for j in range(width):
             real[_SLACK, j] = _least(C[i, j] - least, real[_SLACK, j])
         j = index[_COLUMN_OF, i]
@@ -263,10 +199,7 @@ def solve(C: Array, real: Array, index: Array) -> int:
         size = 0
         while True:
             if least == np.inf:
-                index[_MEMORY, _WORK] = size
-                for j in range(n):
-                    real[_U, j] = real[_V, j] = 0.0
-                return INFEASIBLE
+                return INFEASIBLE, size
             j = _pick(real, least, index, width)
             if j < width:
                 break
@@ -303,7 +236,90 @@ def solve(C: Array, real: Array, index: Array) -> int:
                 break
             k -= 1
             j, price, distance = index[_COLS, k], real[_COL_PRICE, k], real[_COL_DIST, k]
+    return OPTIMAL, work
 
+
+@njit()
+def solve(C: Array, real: Array, index: Array) -> int:
+    """Solve one LAP from the state in a workspace; for callers that are compiled themselves.
+
+    Parameters
+    ----------
+    C : (n, n) float64 array, C-contiguous
+        The costs; only read.  +Inf forbids a pair.
+    real, index : arrays from ``workspace(n)``
+        The state, read and written.  After an optimal solve
+
+        - ``index[0, :n]`` is the column of each row, ``index[1, :n]`` the row of each column;
+        - ``real[0, :n]`` is u and ``real[1, :n]`` is v, finite, with ``u_i + v_j <= C_ij`` up to rounding
+          and equality on the assignment;
+        - ``index[6, 1]`` is the work: the number of rows scanned by the path searches.
+
+        The caller may overwrite ``index[0, :n]`` with any columns (they are tried first) and
+        ``real[1, :n]`` with any v: neither can make an answer wrong.  All else belongs to the kernel.
+        ``index[6, 0] = 0`` forces a cold start.
+
+    Returns
+    -------
+    int
+        ``OPTIMAL`` (0); ``NOT_A_COST`` (1) if C has NaN or -Inf, ``TOO_LARGE`` (2) if a finite ``|C_ij|``
+        exceeds 2^1000, ``INFEASIBLE`` (3) if every assignment uses a forbidden pair (then the rows
+        ``index[5, :k + 1]`` have finite costs in the columns ``index[4, :k]`` only, k = ``index[6, 1]``).
+        After a failure u and v are 0 and the next start is cold.  ``WRONG_SIZE`` (4) if C is not n x n.
+
+    Notes
+    -----
+    Allocates nothing, never raises, and holds no lock (``nogil``): one workspace a
+    thread is enough to run many at once.
+    """
+    n = C.shape[0]
+    if n != index[_MEMORY, _SIZE] or C.shape[1] != n:
+        return WRONG_SIZE
+    width = real.shape[1]
+    ready = index[_MEMORY, _READY] == 1
+    index[_MEMORY, _READY] = 0
+    status, largest, _ = _magnitude(C)
+    warm_mean, cold_mean = index[_MEMORY, _WARM_MEAN], index[_MEMORY, _COLD_MEAN]
+    prefer_warm = warm_mean <= cold_mean
+    trial = index[_MEMORY, _SPENT] > _TRIAL * max(warm_mean, cold_mean)
+    warm = ready and prefer_warm != trial
+    if warm:
+        highest = 0.0
+        for j in range(n):
+            highest = max(highest, abs(real[_V, j]))
+            if not np.isfinite(real[_V, j]):
+                highest = np.inf
+        # Prices of another scale are a feasible start too, but would swallow the digits of C.
+        warm = highest <= _MAX_PRICE * largest
+    if not warm:
+        for j in range(n):
+            real[_V, j] = 0.0
+    if status != OPTIMAL:
+        for j in range(n):
+            real[_U, j] = real[_V, j] = 0.0
+        return int(status)
+    if width > n:
+        padded = real[_REALS:]
+        for i in range(n):
+            for j in range(n):
+                padded[i, j] = C[i, j]
+        C = padded
+
+    if width == 16:
+        status, work = solve_16(C, real, index, n)
+    elif width == 32:
+        status, work = solve_32(C, real, index, n)
+    elif width == 48:
+        status, work = solve_48(C, real, index, n)
+    elif width == 64:
+        status, work = solve_64(C, real, index, n)
+    else:
+        status, work = _solve_long(C, real, index, n)
+    if status == INFEASIBLE:
+        index[_MEMORY, _WORK] = work
+        for j in range(n):
+            real[_U, j] = real[_V, j] = 0.0
+        return INFEASIBLE
     for i in range(n):
         real[_U, i] = C[i, index[_COLUMN_OF, i]] - real[_V, index[_COLUMN_OF, i]]
 
@@ -323,10 +339,10 @@ def solve(C: Array, real: Array, index: Array) -> int:
 
 def workspace(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return fresh arrays ``real, index`` for :func:`solve` on n x n matrices (the first start is cold)."""
-    width = -(-n // _STEP) * _STEP if n <= _PADDED else n
+    width = next((width for width in WIDTHS if width >= n), n)  # short rows are padded with +Inf
     real = np.zeros((_REALS + (n if width > n else 0), width))
     real[_REALS:] = np.inf
-    index = np.zeros((_INDICES, width), dtype=np.intp)  # width >= _STEP >= _MEMORIES
+    index = np.zeros((_INDICES, width), dtype=np.intp)  # width >= _MEMORIES
     index[_COLUMN_OF] = index[_ROW_OF] = np.arange(width)
     index[_MEMORY, _SIZE] = n
     return real, index
