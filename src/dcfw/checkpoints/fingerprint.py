@@ -1,10 +1,24 @@
 """What tells one run from another: a checkpoint is only good for the call that wrote it.
 
 Names and parameters are compared as they are, x0 by its hash.  The data behind the functions and the set are
-not stored; a few numbers that depend on all of them are: the values and slopes at x0 and at another point of
-the set (x0 is often 0, where a multiple of ||x||^2 cannot be seen), and the least slope over the set.  These
-are compared up to the square root of the machine precision, so that a run may go on on another machine, whose
-last bits differ.
+not stored; a few numbers that depend on all of them are:
+
+* the values and slopes of f and g at x0 and at two points in general position: one inside the set, with all
+  entries different from zero where the set allows that, and one close to a vertex.  In general every entry of
+  a Hessian changes them;
+* the least slope over the set in four directions, and a sum over the arrays that make up a set of this
+  library (bounds, points, inequalities);
+* when a state is restored: the value of phi at the best point, and the gradient of f and the subgradient of g
+  (where there is just one) at the point that the run had reached, which are computed again.
+
+Numbers are compared up to the square root of the machine precision, so that a run may go on on another
+machine, whose last bits differ.
+
+What cannot be noticed: changes below that accuracy (one entry among very many; in single precision, more);
+constants that are stated (``lipschitz=``); functions that differ, but at none of these points; what a set of
+the caller's own shows in none of the four directions; other code behind the same name (a step rule or an
+inner solver of the caller's own).  The states of the stochastic methods hold estimates: what these are
+restored from is not looked at again.
 
 Budgets are no part of it: ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` may be changed from
 one call to the next, which is how a finished run is extended.
@@ -15,21 +29,87 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw import __version__
-from dcfw._arrays import Array, eps_of, inner, is_numpy, like, norm, to_numpy
+from dcfw._arrays import Array, eps_of, is_numpy, like, norm, to_numpy
+from dcfw.functions.base import Function, Linearisation
+from dcfw.sets.atoms import copy_of
+from dcfw.sets.base import Set
+from dcfw.solvers.dcfw import Iterate
 from dcfw.solvers.problem import Problem
 
-Fingerprint = dict[str, Any]
+INSIDE = "a point inside the domain"
+CLOSE = "a point close to a vertex"
+STEPS = 8
+"""How many steps into the set are tried, each a quarter of the one before."""
+
+
+class Reached(NamedTuple):
+    """A point that a run has reached, the gradient of f and, where the state has it, what is known of g."""
+
+    x: Array
+    grad: Array
+    u: Linearisation | None
+
+
+class Fingerprint(dict[str, Any]):
+    """What is compared before a state is restored, and the two functions to compare the state itself with."""
+
+    def __init__(self, entries: dict[str, Any], f: Function, g: Function) -> None:
+        super().__init__(entries)
+        self.f, self.g = f, g
+
+    def unlike(self, state: dict[str, Any], x0: Array) -> list[str]:
+        """Return the numbers of a state that f and g do not confirm.
+
+        Gradients and values are updated from step to step, so that the rounding errors of so many steps are
+        allowed for.
+        """
+        if "sampled" in state["parts"]:  # values and gradients are estimates
+            return []
+        accuracy = math.sqrt(eps_of(x0)) + eps_of(x0) * state["run"]["n_inner"]
+        found = []
+        x_t = _reached(state)
+        f = g = None
+        if x_t is not None:
+            f, g = _look(self.f, x_t.x), _look(self.g, x_t.x)
+            size = self._size("slope", x_t.x, state)
+            if f is not None and not norm(f.slope - x_t.grad) <= accuracy * (norm(f.slope) + size):
+                found.append("slope of f at the last point")
+            # Where there are several subgradients, rounding may choose among them.
+            u = x_t.u if g is not None and g.unique else None
+            if g is None or u is None or not u.unique:
+                pass
+            elif not norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size):
+                found.append("slope of g at the last point")
+        if state["run"]["best"] is not None:
+            fun, x, _ = state["run"]["best"]
+            if x_t is None or x is not x_t.x:
+                f, g = _look(self.f, x), _look(self.g, x)
+            if f is not None and g is not None:
+                size = abs(f.value) + abs(g.value) + self._size("value", x, state)
+                if not abs(f.value - g.value - fun) <= accuracy * size:
+                    found.append("value at the best point")
+        return found
+
+    def _size(self, what: str, x: Array, state: dict[str, Any]) -> float:
+        """Return the size of the terms that values or slopes are made of, which may cancel at x."""
+        sizes = [self["objective"].get(f"{what} of {name} at {INSIDE}", [0.0, 0.0])[1] for name in "fg"]
+        size = float(sum(filter(math.isfinite, sizes)))
+        if _adaptive(state["solver"]):
+            _, L, used, *_ = state["solver"]  # L x has been added and taken away again
+            size += max([L, *used]) * norm(x) * (1.0 if what == "slope" else norm(x))
+        return size
 
 
 def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, rng: Any) -> Fingerprint:
     """Return the fingerprint of a call of ``minimize``, from its arguments in their resolved form."""
     x0 = problem.x0
-    return {
+    entries = {
         "dcfw": __version__,
         "method": describe(method),
         "domain": describe(problem.domain),
@@ -41,9 +121,12 @@ def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, 
         "rng": None if rng is None else _hash(repr(problem.rng.bit_generator.state).encode()),
         "objective": _probe(problem),
     }
+    split = getattr(method, "split", None)  # of the adaptive form of a method, whose iterates are p's and h's
+    f, g = (problem.f, problem.g) if split is None else (split.p, split.h)
+    return Fingerprint(entries, f, g)
 
 
-def compare(old: Fingerprint, new: Fingerprint, template: Array) -> list[str]:
+def compare(old: dict[str, Any], new: dict[str, Any], template: Array) -> list[str]:
     """Return what differs, a phrase for each entry."""
     found = []
     for name, now in new.items():
@@ -75,24 +158,117 @@ def _hash(data: bytes) -> str:
 
 
 def _probe(problem: Problem) -> dict[str, list[float]]:
-    """Return a few numbers that depend on all the data, each with the size of what it is made of."""
-    x, domain = problem.x0, problem.domain
+    """Return a few numbers that depend on all the data, each with the size of what it is made of.
+
+    An oracle that answers nonsense, or cannot answer, leaves its numbers out: the run will say so, in its own
+    way.
+    """
+    x = problem.x0
     # A direction in general position: two gradients of equal length are still told apart.
-    generic = like(np.random.default_rng(0).standard_normal(tuple(x.shape)), x)
-    try:
-        G = problem.f.linearise(x).slope - problem.g.linearise(x).slope
-        vertex = domain.lmo(G)
-        numbers = {"slope towards the vertex at x0": [inner(G, vertex), norm(G) * norm(vertex)]}
-        between = 0.5 * (x + domain.lmo(generic))
-        for place, point in (("x0", x), ("a point between x0 and a vertex", between)):
+    generic = np.random.default_rng(0).standard_normal(tuple(x.shape))
+    numbers: dict[str, list[float]] = {}
+    points: dict[str, Array] = {"x0": x}
+    with np.errstate(all="ignore"):
+        with suppress(Exception):
+            numbers.update(_data(problem.domain))
+            points[INSIDE], points[CLOSE] = _points(problem, numbers)
+        for place, point in points.items():
             for name, part in (("f", problem.f), ("g", problem.g)):
-                value, slope, _ = part.linearise(point)
-                size = abs(float(value)) + norm(slope) * norm(point)
-                numbers[f"value of {name} at {place}"] = [float(value), size]
-                numbers[f"slope of {name} at {place}"] = [inner(slope, generic), norm(slope) * norm(generic)]
-    except (TypeError, ValueError):  # an oracle that answers nonsense: the run will say so, in its own way
-        return {}
+                look = _look(part, point)
+                if look is not None:
+                    size = abs(look.value) + norm(look.slope) * norm(point)
+                    numbers[f"value of {name} at {place}"] = [look.value, size]
+                    numbers[f"slope of {name} at {place}"] = _sum(look.slope, generic)
+    for name, number in numbers.items():
+        if name.endswith(" at x0"):  # where terms may cancel
+            number[1] = max(number[1], numbers.get(name.replace("x0", INSIDE), number)[1])
     return numbers
+
+
+def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, Array]:
+    """Return a point inside the set and one close to a vertex; note the least slopes on the way."""
+    x, domain, draws = problem.x0, problem.domain, np.random.default_rng(1)
+    vertices = []
+    for i in (1, 2):
+        direction = draws.standard_normal(tuple(x.shape))
+        for sign in (1.0, -1.0):
+            vertex = copy_of(domain.lmo(like(sign * direction, x)))
+            if vertex.shape != x.shape:
+                raise ValueError("the lmo answers in another shape")
+            vertices.append(vertex)
+            numbers[f"least slope over the domain in direction {i * sign:+g}"] = _sum(vertex, direction)
+    middle = [x, *vertices]
+    if _ours(domain):
+        middle.append(like(to_numpy(domain.start()), x))
+    inside = (1.0 / len(middle)) * sum(middle)
+    # Of a few vertices most entries may be zero: go on in a direction without zeros as far as the set does.
+    d = like(direction, x)
+    d = domain.tangent(d) if hasattr(domain, "tangent") else d
+    width, length = _sum(vertices[-1] - vertices[-2], direction)[0], norm(d)
+    step = width / length**2 if length > 0.0 else 0.0
+    for _ in range(STEPS if step > 0.0 else 0):
+        step *= 0.25
+        if domain.contains(inside + step * d):
+            inside = inside + 0.5 * step * d
+            break
+    return inside, 0.1 * inside + 0.9 * vertices[0]
+
+
+def _data(domain: Any, place: str = "the domain") -> dict[str, list[float]]:
+    """Return a number for each array that makes up a set of this library."""
+    numbers: dict[str, list[float]] = {}
+    if not _ours(domain):
+        return numbers
+    for i, block in enumerate(getattr(domain, "sets", ())):
+        numbers.update(_data(block, f"block {i} of {place}"))
+    for name, values in vars(domain).items():
+        if name.startswith("_") or not hasattr(values, "shape") or isinstance(values, Set):
+            continue
+        draws = np.random.default_rng(2)
+        if len(values.shape) == 2:  # dense or sparse
+            values = values @ draws.standard_normal(values.shape[1])
+        bound = 1.0 + float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        values = np.clip(values, -bound, bound)  # bounds may be infinite
+        numbers[f"{name} of {place}"] = _sum(values, draws.standard_normal(values.shape))
+    return numbers
+
+
+def _sum(values: Array, generic: np.ndarray) -> list[float]:
+    """Return a sum with generic weights of size 1, and its size: errors have random signs, too."""
+    return [float(np.vdot(np.asarray(to_numpy(values), dtype=np.float64), generic)), norm(values)]
+
+
+def _look(part: Function, x: Array) -> Linearisation | None:
+    """Return the value and slope of a function, None where they are not what they should be."""
+    try:
+        with np.errstate(all="ignore"):
+            value, slope, unique = part.linearise(x)
+        usable = slope.shape == x.shape and math.isfinite(norm(slope)) and math.isfinite(value)
+        return Linearisation(float(value), copy_of(slope), unique) if usable else None
+    except Exception:
+        return None
+
+
+def _reached(state: dict[str, Any]) -> Reached | None:
+    """Return where a run stood, if its state has gradients."""
+    solver, parts = state["solver"], state["parts"]
+    if "loop" in parts:  # of a method with one loop, which linearises its g afresh
+        loop = parts["loop"]
+        return Reached(loop["x"], loop["grad"], None)
+    if "blocks" in parts:
+        solver = parts["blocks"]["x_t"]
+    elif _adaptive(solver):
+        solver = solver[0]
+    return Reached(solver.x, solver.grad, solver.u) if isinstance(solver, Iterate) else None
+
+
+def _adaptive(solver: Any) -> bool:
+    """Tell whether a state is one of the adaptive methods, which begins with an iterate."""
+    return type(solver) is tuple and isinstance(solver[0], Iterate)
+
+
+def _ours(thing: Any) -> bool:
+    return type(thing).__module__.split(".")[0] == "dcfw"
 
 
 def _far(old: Any, new: dict[str, list[float]], accuracy: float) -> list[str]:

@@ -74,7 +74,7 @@ class Keeper:
         # A link stays a link, and a callback may change the folder that relative paths start from.
         self.path = Path(os.path.realpath(checkpoint.path))
         self.every, self.run = checkpoint.every, run
-        self.fingerprint: Fingerprint = {}
+        self.fingerprint: Fingerprint
         self.parts: dict[str, Any] = {}
         self.known: dict[str, Any] = {}
         self._saved: tuple[dict[str, Any], list[Any]] | None = None
@@ -105,10 +105,13 @@ class Keeper:
         except Exception as error:  # a fingerprint that nobody has written fails in many ways
             raise file.unusable(self.path, error) from error
         if differing:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} belongs to another run: it differs in "
-                f"{'; '.join(differing)}. Remove the file to start afresh, or give another name"
-            )
+            raise self._of_another_run(differing)
+
+    def _of_another_run(self, differing: list[str]) -> ValueError:
+        return ValueError(
+            f"checkpoint {str(self.path)!r} belongs to another run: it differs in "
+            f"{'; '.join(differing)}. Remove the file to start afresh, or give another name"
+        )
 
     def keep(self, **parts: Any) -> None:
         """Register what lives longer than an outer step and changes: all of it is saved and restored."""
@@ -173,18 +176,21 @@ class Keeper:
         self._saved = None
         try:
             whole = rebuild(header["tree"], arrays, self.known, self.run.x0)
-            self.run.set_state(whole["run"], header["history"])
             parts = whole["parts"]
             if parts.keys() != self.parts.keys():
                 raise ValueError(f"it has the parts {sorted(parts)}, not {sorted(self.parts)}")
-            for name, part in self.parts.items():
-                part.set_state(parts[name])
-            self._restored = dict(parts)
-            return whole["solver"]
+            differing = self.fingerprint.unlike(whole, self.run.x0)
+            if not differing:
+                self.run.set_state(whole["run"], header["history"])
+                for name, part in self.parts.items():
+                    part.set_state(parts[name])
+                self._restored = dict(parts)
+                return whole["solver"]
         except Exception as error:  # a state that nobody has written fails in many ways
             raise file.unusable(self.path, error) from error
         finally:
             self._written = time.perf_counter()
+        raise self._of_another_run([f"objective (other {', '.join(differing)})"])
 
 
 class _Snapshot:
