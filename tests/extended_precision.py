@@ -17,6 +17,10 @@ from scipy.optimize import nnls
 
 LD = np.longdouble
 
+JACOBI = 16
+"""Matrices of a larger order are decomposed in double precision, in good time.  That is off by a few eps
+times their norm, where the tests allow for hundreds: their allowance grows with the number of entries."""
+
 
 def ld(a):
     return np.asarray(a, dtype=LD).reshape(-1)
@@ -324,7 +328,8 @@ class Ball:
 
     def __init__(self, n, p, radius, shape=None):
         self.p, self.radius, self.shape = p, LD(radius), shape
-        self.r = np.full(n, self.radius)
+        rank = 1 if shape is None else min(shape)
+        self.r = sizes(n, self.radius, rank, LD(rank) ** max(LD(0.5) - 1 / LD(p), LD(0)))
 
     def lmo(self, G):
         if self.shape is None:
@@ -339,12 +344,21 @@ class Ball:
         return max(self.norm(x) - self.radius, LD(0))
 
 
+def sizes(n, radius, rank, stretch=1):
+    """Return the size of n entries: at most the radius each, and in large matrices their root mean square.
+
+    All of them cannot be as large as the radius, and bounds from that would be too wide to notice an error;
+    ``stretch`` is the largest Frobenius norm, in units of the radius.
+    """
+    return np.full(n, radius if rank <= JACOBI else radius * stretch / np.sqrt(LD(n)))
+
+
 class Spectraplex:
     """Positive semidefinite matrices of order n and trace ``radius``."""
 
     def __init__(self, n, radius):
         self.n, self.radius = n, LD(radius)
-        self.r = np.full(n * n, self.radius)
+        self.r = sizes(n * n, self.radius, n)
 
     def lmo(self, G):
         G = G.reshape(self.n, self.n)
@@ -468,6 +482,10 @@ def lp_point(G, p, radius):
 
 def eigh(S):
     """Eigenvalues and eigenvectors of a symmetric matrix, by Jacobi rotations."""
+    if len(S) > JACOBI:
+        top = abs(S).max() or LD(1)
+        values, vectors = np.linalg.eigh((S / top).astype(float))
+        return top * values.astype(LD), vectors.astype(LD)
     S, n = S.copy(), len(S)
     V = np.eye(n, dtype=LD)
     for _ in range(30):
@@ -495,6 +513,10 @@ def svd(X):
         U, s, Vt = svd(X.T)
         return Vt.T, s, U.T
     B, k = X.copy(), X.shape[1]
+    if k > JACOBI:
+        top = abs(X).max() or LD(1)
+        U, s, Vt = np.linalg.svd((X / top).astype(float), full_matrices=False)
+        return U.astype(LD), top * s.astype(LD), Vt.astype(LD)
     V = np.eye(k, dtype=LD)
     for _ in range(40):
         turned = False
@@ -537,18 +559,18 @@ def least_quadratic(H, b, region, y, rounds):
 
     The weights come from linear systems in double precision, everything else is extended.
     """
-    atoms, w = [y], np.ones(1)
+    atoms, w = [(y, H @ y)], np.ones(1)
     for _ in range(rounds):
         G = H @ y + b
         s = region.lmo(G)
         gap = G @ (y - s)
-        if gap <= 1e-17 * abs(G) @ region.r or any((s == a).all() for a in atoms):
+        if gap <= 1e-17 * abs(G) @ region.r or any((s == a).all() for a, _ in atoms):
             break
-        atoms.append(s)
+        atoms.append((s, H @ s))
         w = np.append(w, 0.0)
         for _ in range(2 * len(w) + 4):
-            P = np.array(atoms)
-            K, c = P @ H @ P.T, P @ b
+            P, HP = (np.array(rows) for rows in zip(*atoms, strict=True))
+            K, c = P @ HP.T, P @ b
             scale = max(abs(K).max(), abs(c).max())
             if scale == 0:
                 break
@@ -571,7 +593,7 @@ def least_quadratic(H, b, region, y, rounds):
                 break
         w = w / w.sum()
         weights = w.astype(LD)
-        y = (weights / weights.sum()) @ np.array(atoms)
+        y = (weights / weights.sum()) @ np.array([a for a, _ in atoms])
     return y
 
 

@@ -11,9 +11,9 @@ list of what is wrong.  The tests run 2,000 seeds, and the nightly job as many a
 number of steps since gradients were last taken afresh, and T the size of the terms that are added up in
 phi = f - g and their slopes over the set (``size`` of the reference functions, for example
 r'|H|r + |b|'r + |c| for a quadratic, r the largest size of each entry over the set), a claim about a gap or
-a value of phi may be off by
+a value of phi may be off by (a sum of n products, whose factors have been rounded, and k changes)
 
-    GAP * (n + k) * eps * T + (what the set's own oracle is documented to miss),
+    GAP * (n + 1 + k) * eps * T + (what the set's own oracle is documented to miss),
 
 and one about feasibility, in units of the set's size R, by  POINT * n * eps * R  (and, where x comes from
 the weights of an active set, which are in double precision, by  ATOMS * 2^-52 * R  more).  The atoms and
@@ -45,6 +45,10 @@ GAP = 2.0
 POINT = 8.0
 ATOMS = 400.0
 RESYNC = 1000
+
+LARGE = 0.05
+LARGE_SHAPES = ((17, 17), (17, 17), (18, 17), (17, 19), (20, 17), (18, 18), (25, 25))
+"""Lanczos methods begin at a side of 17, the polar factor by eigenvalues at one of 25."""
 
 STEPS = ("exact", "exact", "short", "open-loop", "backtracking")
 INNERS = ("auto", "fw", "away", "pairwise", "blended")
@@ -91,6 +95,10 @@ class Draw:
         if abs(self.eT - 2 * self.eR) > most:
             self.eT = 2 * self.eR + int(math.copysign(most, self.eT - 2 * self.eR))
         self.R = 2.0**self.eR
+        # From another generator: what else is drawn does not depend on it.
+        side = np.random.default_rng((seed, 1))
+        self.large = LARGE_SHAPES[int(side.integers(len(LARGE_SHAPES)))] if side.random() < LARGE else None
+        """A shape for matrices whose oracles do not decompose them in full, which few cases can afford."""
         self.data = False
         """Whether the objective has arrays among its data: then they give the dtype."""
 
@@ -163,12 +171,15 @@ def draw_set(draw: Draw, depth: int = 0) -> tuple[Any, Any]:
             draw.eT = max(min(draw.eT, 90), -90)
         return sets.Birkhoff(n), ref.Hull(ref.permutations(n), lambda x: ref.birkhoff_excess(x, n))
     if kind in ("spectral", "nuclear", "schatten"):
+        if draw.large and depth == 0 and kind != "schatten":
+            shape = draw.large
         p = {"spectral": math.inf, "nuclear": 1.0}.get(kind) or float(draw.pick([1.5, 2.0, 4.0]))
         made = {"spectral": sets.SpectralBall, "nuclear": sets.NuclearBall}.get(kind)
         domain = made(shape, R) if made else sets.SchattenBall(shape, p, R)
         return domain, ref.Ball(math.prod(shape), p, R, shape)
     if kind == "spectraplex":
         n = int(rng.integers(1, 4))
+        n = min(draw.large) if draw.large and depth == 0 else n
         return sets.Spectraplex(n, R), ref.Spectraplex(n, R)
     if kind == "hull":
         V = np.ldexp(draw.numbers(int(rng.integers(1, 6)), n).astype(draw.dtype).astype(float), draw.eR)
@@ -450,7 +461,7 @@ class Check:
 
     def allowance(self, extra: Any = 0) -> Any:
         steps = min(self.res.n_inner, RESYNC)
-        rounding = GAP * (self.n + steps) * self.eps
+        rounding = GAP * (self.n + 1 + steps) * self.eps
         lost = 8 * self.n * self.tiny * (1 + self.R)
         return rounding * (self.T + extra) + LD(self.case.oracle_error) * self.T + lost
 
@@ -496,9 +507,7 @@ class Check:
     def values(self, x: Any) -> None:
         phi = self.case.phi
         first = ref.ld(self.iterates[0][1]) if self.iterates else x
-        # Open-loop steps do not descend, and of a run that converged the point that met tol is returned.
-        if not (self.case.options["step"] == "open-loop" and self.res.success):
-            self.claim("phi(x) <= phi(x0)", phi.value(x) - phi.value(first), self.allowance())
+        self.claim("phi(x) <= phi(x0)", phi.value(x) - phi.value(first), self.allowance())
         self.claim("fun = phi(x)", abs(LD(self.res.fun) - phi.value(x)), self.allowance())
 
     def weights(self, x: Any) -> None:

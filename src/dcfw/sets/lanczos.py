@@ -1,19 +1,36 @@
-"""Leading singular pairs and lowest eigenpairs by Lanczos methods, for NumPy matrices.
+"""Leading singular pairs and lowest eigenpairs by a Lanczos method, for NumPy matrices, with a proven error.
 
 The oracles of the nuclear-norm ball and the spectraplex need one extreme singular or eigenvector, not
 a whole decomposition.  A Krylov method finds it from a few tens of matrix-vector products: it builds an
-orthonormal basis of span{b, Mb, M^2 b, ...} in which M is a small (bi)diagonal matrix, and takes the
+orthonormal basis of span{b, Kb, K^2 b, ...} in which K is a small tridiagonal matrix, and takes the
 extreme pair of that.  Three details make it dependable:
 
 * The basis is reorthogonalised in full.  It is small, and ghosts of converged vectors never appear.
 * The start mixes the caller's guess (the vector of the previous solve) with a fixed generic vector.
-  The guess alone could be trapped: an exact singular vector of M spans an invariant subspace, however
-  far from the largest its singular value is.
+  The guess alone could be trapped: an exact eigenvector of K spans an invariant subspace, however
+  far from the lowest its eigenvalue is.
 * When the basis is full, the method starts again from the best vector so far.
 
-The residual of the answer is returned with it.  Some singular value (eigenvalue) lies within the
-residual of the computed one; that it is the extreme one holds unless the generic start is orthogonal
-to the wanted vector to working precision.
+**What is proven.**  The residual of a pair only says that *some* eigenvalue is near.  Where several crowd at
+the lowest one, as those of a gradient do at an optimum on a face, a warm start can end at the wrong one.  So
+the error that is returned is proven, in the first of these ways that shows it to be no larger than rounding
+or the residual:
+
+1. K maps the basis to itself and one more vector: it is [T, B'; B, C] with T and B known and C the rest.  C
+   is at least -r I, with r its Frobenius norm (or its trace, for C <= 0), which follows from K's and T's.
+   So K's lowest eigenvalue is at least that of a tridiagonal matrix, T with beta and -r added.  This takes
+   no time, and is enough where few eigenvalues are large.
+2. If K - (value - error) I has a Cholesky factorisation it is positive definite, and no eigenvalue lies
+   below value - error.
+3. A full decomposition, up to a size at which it is affordable.  Above, the error of 2. grows until the
+   factorisation exists.
+
+All three hold up to rounding, a small multiple of n eps ||K||, which is added to the error of 1. and 2.
+
+Singular vectors are eigenvectors of K = -G'G.  Squares cost no digits here: a relative error of eps in the
+largest eigenvalue is one of eps / 2 in the largest singular value.  Everything is computed in double
+precision, and matrices far from size 1 are scaled by a power of two first, so that no square leaves the
+range of the numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +40,34 @@ import math
 
 import numpy as np
 
+from dcfw.sets.polar_certificate import cholesky
+
+EPS = 2.0**-52
+
 BASIS = 80
 """Vectors kept before a restart; the reorthogonalisation costs as much as a product with 80 rows."""
 
 CHECK = 4
 """Steps between two looks at the small problem."""
 
+FORMED = 100
+"""Up to this order G'G is formed at once; it saves one of two products in every step."""
+
+PATIENCE = 24
+"""Steps after which it is formed in any case: an end is not near, and a factorisation will need it."""
+
+SAFE = 100
+"""Matrices whose largest entry is between 2^-100 and 2^100 need no scaling."""
+
 
 def leading_singular_pair(
-    G: np.ndarray, guess: np.ndarray | None = None, tol: float = 1e-10, products: int = 4 * BASIS
+    G: np.ndarray,
+    guess: np.ndarray | None = None,
+    tol: float = 1e-10,
+    products: int = 4 * BASIS,
+    affordable: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return unit vectors u, v, the value sigma = <u, G v> and the residual of the leading singular pair.
+    """Return unit vectors u, v, the value sigma = <u, G v> and a bound of what the largest is above it.
 
     Parameters
     ----------
@@ -42,89 +76,173 @@ def leading_singular_pair(
     guess : numpy.ndarray, optional
         A guess of the singular vector on the shorter side of G (v, if G is square).
     tol : float
-        Stop when the residual is at most ``tol * sigma`` (or what G's precision allows).
+        End the search when the residual is at most ``tol * sigma`` (or what G's precision allows).
     products : int
-        The most products with G (each followed by one with its transpose).
+        The most products of G^T G with a vector.
+    affordable : int
+        Up to this length of the shorter side, what cannot be proven is found by a full decomposition.
 
     Examples
     --------
-    >>> u, v, sigma, residual = leading_singular_pair(np.diag(np.arange(1.0, 41.0)))
-    >>> round(sigma, 9), int(abs(v).argmax())
-    (40.0, 39)
+    >>> u, v, sigma, error = leading_singular_pair(np.diag(np.arange(1.0, 41.0)))
+    >>> round(sigma, 9), int(abs(v).argmax()), error < 1e-9
+    (40.0, 39, True)
     """
     m, n = G.shape
-    if m < n:  # then a basis of the shorter side is complete, and what is left over is zero
-        v, u, sigma, residual = leading_singular_pair(G.T, guess, tol, products)
-        return u, v, sigma, residual
+    if m < n:
+        v, u, sigma, error = leading_singular_pair(G.T, guess, tol, products, affordable)
+        return u, v, sigma, error
+    scaled, exponent = _scaled(G)
     tol = max(tol, 4.0 * float(np.finfo(G.dtype).eps))
-    v = _start(n, guess, G.dtype)
-    size = min(n, BASIS)
-    U = np.empty((size, m), dtype=G.dtype)
-    V = np.empty((size + 1, n), dtype=G.dtype)
-    spent, converged = 0, False
-    while not converged and spent < products:
-        # Golub-Kahan: G V = U B and G^T U = V B^T + beta v_{k+1} e_k^T with B upper bidiagonal.
-        B = np.zeros((size, size))
-        V[0] = v
-        for k in range(size):
-            spent += 1
-            w = G @ V[k]
-            alpha = _orthogonalise(w, U[:k])
-            U[k] = w / alpha if alpha else 0.0
-            B[k, k] = alpha
-            w = U[k] @ G
-            beta = _orthogonalise(w, V[: k + 1])
-            full = k + 1 == size or spent >= products
-            exhausted = alpha == 0.0 or beta == 0.0
-            if full or exhausted or k % CHECK == CHECK - 1:
-                P, theta, Qt = np.linalg.svd(B[: k + 1, : k + 1])
-                converged = exhausted or beta * abs(P[k, 0]) <= tol * theta[0]
-                if full or converged:
-                    break
-            V[k + 1] = w / beta
-            B[k, k + 1] = beta
-        v = Qt[0].astype(G.dtype) @ V[: k + 1]
-        v /= np.linalg.norm(v)
-    w = G @ v
-    sigma = float(np.linalg.norm(w))
-    if sigma == 0.0:
-        u = np.zeros(m, dtype=G.dtype)
+    v, _, error = _lowest(_Gram(scaled), guess, tol, products, affordable)
+    w = scaled @ v
+    sigma = math.sqrt(float(w @ w))
+    if sigma > 0.0:
+        u = w / sigma
+    else:
+        u = np.zeros(m)
         u[0] = 1.0
-        return u, v, 0.0, 0.0
-    u = w / w.dtype.type(sigma)
-    return u, v, sigma, float(np.linalg.norm(u @ G - w.dtype.type(sigma) * v))
+    if error > 0.0:  # the square of the largest is at most sigma^2 + error
+        error /= sigma + math.sqrt(sigma**2 + error)
+    u, v = u.astype(G.dtype), v.astype(G.dtype)
+    return u, v, _unscaled(sigma, exponent), _unscaled(error, exponent)
 
 
 def lowest_eigenpair(
-    G: np.ndarray, guess: np.ndarray | None = None, tol: float = 1e-10, products: int = 4 * BASIS
+    G: np.ndarray,
+    guess: np.ndarray | None = None,
+    tol: float = 1e-10,
+    products: int = 4 * BASIS,
+    affordable: int = 0,
 ) -> tuple[np.ndarray, float, float]:
-    """Return a unit vector v, the value <v, G v> and the residual of the lowest eigenpair of symmetric G.
+    """Return a unit vector v, the value <v, G v> and a bound of what the lowest eigenvalue is below it.
 
-    The parameters are those of :func:`leading_singular_pair`; ``tol`` is relative to the largest
-    eigenvalue (in size) seen so far.
+    The eigenvalues are those of the symmetric part of G.  The parameters are those of
+    :func:`leading_singular_pair`; ``tol`` is relative to the largest eigenvalue (in size) seen so far.
 
     Examples
     --------
-    >>> v, value, residual = lowest_eigenpair(np.diag(np.arange(1.0, 41.0)))
-    >>> round(value, 9), int(abs(v).argmax())
-    (1.0, 0)
+    >>> v, value, error = lowest_eigenpair(np.diag(np.arange(1.0, 41.0)))
+    >>> round(value, 9), int(abs(v).argmax()), error < 1e-9
+    (1.0, 0, True)
     """
-    n = len(G)
+    scaled, exponent = _scaled(G)
     tol = max(tol, 4.0 * float(np.finfo(G.dtype).eps))
-    v = _start(n, guess, G.dtype)
-    size = min(n, BASIS)
-    V = np.empty((size + 1, n), dtype=G.dtype)
+    v, value, error = _lowest(_Symmetric(0.5 * (scaled + scaled.T)), guess, tol, products, affordable)
+    return v.astype(G.dtype), _unscaled(value, exponent), _unscaled(error, exponent)
+
+
+class _Symmetric:
+    """A symmetric matrix K: products with it, its norm, and a bound of the part outside a Krylov space."""
+
+    def __init__(self, K: np.ndarray) -> None:
+        self.n = len(K)
+        self.K = K
+        self.squares: float = float(np.vdot(K, K))
+        self.size = math.sqrt(self.squares / self.n)
+        """At most the largest eigenvalue in size, and 0 for K = 0 only."""
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        return np.asarray(self.K @ v)
+
+    def matrix(self) -> np.ndarray:
+        return self.K
+
+    def rest(self, T: np.ndarray, beta: float) -> float:
+        """Return a bound of -C for the block C of K outside the space in which it is T."""
+        rest = self.squares - float(np.vdot(T, T)) - 2.0 * beta**2
+        return math.sqrt(max(rest, 0.0) + self.n * EPS * self.squares)
+
+
+class _Gram:
+    """The same for -G'G, which is formed only if many products are needed, or all of it."""
+
+    def __init__(self, G: np.ndarray) -> None:
+        self.n: int = G.shape[1]
+        self.G = G
+        self.K: np.ndarray | None = None
+        self.left = PATIENCE if self.n > FORMED else 0
+        self.squares = float(np.vdot(G, G))
+        self.size = self.squares / self.n
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        if self.left > 0:
+            self.left -= 1
+            return np.asarray(-((self.G @ v) @ self.G))
+        return np.asarray(self.matrix() @ v)
+
+    def matrix(self) -> np.ndarray:
+        if self.K is None:
+            self.K = -(self.G.T @ self.G)
+        return self.K
+
+    def rest(self, T: np.ndarray, beta: float) -> float:
+        rest = self.squares + float(np.trace(T))
+        return max(rest, 0.0) + self.n * EPS * self.squares
+
+
+def _lowest(
+    K: _Symmetric | _Gram, guess: np.ndarray | None, tol: float, products: int, affordable: int
+) -> tuple[np.ndarray, float, float]:
+    """Return the lowest eigenpair of K and a proven bound of the error of its value."""
+    v, T, beta = _search(K, guess, tol, products)
+    if K.size == 0.0:
+        return v, 0.0, 0.0
+    w = K.times(v)
+    value = float(v @ w)
+    residual = float(np.linalg.norm(w - value * v))
+    size = max(K.size, float(np.abs(T).max()))  # at most ||K||
+    rounding = 4.0 * K.n * EPS * size
+    if K.n > affordable or residual <= 10.0 * tol * size:
+        wanted = max(rounding, residual)
+        error = value - _least(T, beta, K.rest(T, beta), value - wanted)
+        if error <= wanted:
+            return v, value, max(error, 0.0) + rounding
+        error = max(rounding, 1e-3 * residual)
+        while (proven := cholesky(K.matrix(), error - value)) is None and (
+            K.n > affordable or error < residual
+        ):
+            error = max(16.0 * error, residual)
+        if proven is not None:
+            return v, value, error + rounding
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(K.matrix(), subset_by_index=[0, 0], check_finite=False)
+    return vectors[:, 0].copy(), float(values[0]), 0.0
+
+
+def _least(T: np.ndarray, beta: float, rest: float, low: float) -> float:
+    """Return the lowest eigenvalue of T with one more row: beta beside the diagonal, -rest on it.
+
+    If it is seen to be below ``low``, minus infinity.
+    """
+    if -rest < low:  # the lowest eigenvalue is below every entry of the diagonal
+        return -math.inf
+    extended = np.pad(T, (0, 1))
+    extended[-1, -1] = -rest
+    extended[-1, -2] = extended[-2, -1] = beta
+    return float(np.linalg.eigvalsh(extended)[0])
+
+
+def _search(
+    K: _Symmetric | _Gram, guess: np.ndarray | None, tol: float, products: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return nearly the lowest eigenvector, the last T, and the beta that leads out of its space."""
+    n = K.n
+    v = _start(n, guess)
+    basis = min(n, BASIS)
+    V = np.empty((basis + 1, n))
     spent, converged = 0, False
     while not converged and spent < products:
-        # Lanczos: G V = V T + beta v_{k+1} e_k^T with T tridiagonal.
-        T = np.zeros((size, size))
+        # Lanczos: K V = V T + beta v_{k+1} e_k^T with T tridiagonal.
+        T = np.zeros((basis, basis))
         V[0] = v
-        for k in range(size):
+        for k in range(basis):
             spent += 1
-            w = G @ V[k]
+            w = K.times(V[k])
             T[k, k] = float(w @ V[k])
             beta = _orthogonalise(w, V[: k + 1])
-            full = k + 1 == size or spent >= products
+            full = k + 1 == basis or spent >= products
             if full or beta == 0.0 or k % CHECK == CHECK - 1:
                 values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
                 converged = beta * abs(vectors[k, 0]) <= tol * np.abs(values).max()
@@ -132,11 +250,9 @@ def lowest_eigenpair(
                     break
             V[k + 1] = w / beta
             T[k, k + 1] = T[k + 1, k] = beta
-        v = vectors[:, 0].astype(G.dtype) @ V[: k + 1]
+        v = vectors[:, 0] @ V[: k + 1]
         v /= np.linalg.norm(v)
-    w = G @ v
-    value = float(v @ w)
-    return v, value, float(np.linalg.norm(w - w.dtype.type(value) * v))
+    return v, T[: k + 1, : k + 1], beta
 
 
 def _orthogonalise(w: np.ndarray, basis: np.ndarray) -> float:
@@ -149,14 +265,30 @@ def _orthogonalise(w: np.ndarray, basis: np.ndarray) -> float:
         w -= (basis @ w) @ basis
         w -= (basis @ w) @ basis
     after = float(np.linalg.norm(w))
-    return after if after > 8.0 * float(np.finfo(w.dtype).eps) * before else 0.0
+    return after if after > 8.0 * EPS * before else 0.0
 
 
-def _start(n: int, guess: np.ndarray | None, dtype: np.dtype) -> np.ndarray:
+def _scaled(G: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return G / 2^exponent in double precision, and the exponent, 0 where entries are of moderate size."""
+    largest = max(float(G.max()), -float(G.min()))
+    if not math.isfinite(largest):
+        raise np.linalg.LinAlgError("G has entries that are NaN or infinite.")
+    exponent = math.frexp(largest)[1]
+    G = G.astype(np.float64, copy=False)
+    return (G, 0) if abs(exponent) <= SAFE else (np.ldexp(G, -exponent), exponent)
+
+
+def _unscaled(number: float, exponent: int) -> float:
+    """Return number * 2^exponent, infinite if that is too large."""
+    half = exponent // 2
+    return number * 2.0**half * 2.0 ** (exponent - half)
+
+
+def _start(n: int, guess: np.ndarray | None) -> np.ndarray:
     """Return a unit vector near ``guess`` with a part in every direction; the same at every call."""
     generic = _generic(n)
     start = generic if guess is None else guess + 0.05 * generic
-    return np.asarray(start / np.linalg.norm(start), dtype=dtype)
+    return np.asarray(start / np.linalg.norm(start))
 
 
 @functools.lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, namespace
+from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
@@ -31,8 +31,8 @@ DENSE = 16
 
 INEXACT = "inexact"
 
-AFFORDABLE = 1000
-"""Up to this size a full decomposition is the way out when Lanczos has not converged."""
+AFFORDABLE = 2000
+"""Up to this size a full decomposition is the way out when the answer of Lanczos cannot be proven."""
 
 
 class SchattenBall(Set):
@@ -255,9 +255,9 @@ class Spectraplex(Set):
 
 
 class NuclearOracle(Oracle):
-    """The leading singular pair by Golub-Kahan-Lanczos, started from the previous answer.
+    """The leading singular pair by a Lanczos method, started from the previous answer.
 
-    ``error`` is radius times the residual of the pair; see :mod:`dcfw.sets.lanczos` for what it assumes.
+    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
     """
 
     def __init__(self, domain: SchattenBall) -> None:
@@ -275,17 +275,14 @@ class NuclearOracle(Oracle):
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))
-        self.error = 0.0
-        smaller = min(G.shape)
-        if smaller > DENSE:
-            u, v, sigma, residual = leading_singular_pair(G, self._guess)
-            self._guess = v if G.shape[1] <= G.shape[0] else u
-            if smaller > AFFORDABLE or _settled(residual, sigma, G):
-                self.error = self.radius * residual
-                return RankOne(u, v, -self.radius)
-        U, _, Vt = np.linalg.svd(G, full_matrices=False)
-        # Copies: views would keep the whole factors alive for as long as the atom lives.
-        u, v = U[:, 0].copy(), Vt[0].copy()
+        if min(G.shape) > DENSE:
+            u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
+            self.error = self.radius * error
+        else:
+            U, _, Vt = np.linalg.svd(G, full_matrices=False)
+            # Copies: views would keep the whole factors alive for as long as the atom lives.
+            u, v = U[:, 0].copy(), Vt[0].copy()
+            self.error = 0.0
         self._guess = v if G.shape[1] <= G.shape[0] else u
         return RankOne(u, v, -self.radius)
 
@@ -307,7 +304,7 @@ class InexactPolarOracle(Oracle):
 class SpectraplexOracle(Oracle):
     """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
 
-    ``error`` is radius times the residual of the pair; see :mod:`dcfw.sets.lanczos` for what it assumes.
+    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
     """
 
     def __init__(self, domain: Spectraplex) -> None:
@@ -325,20 +322,11 @@ class SpectraplexOracle(Oracle):
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))
-        self.error = 0.0
-        G = 0.5 * (G + G.T)
         if len(G) > DENSE:
-            v, _, residual = lowest_eigenpair(G, self._guess)
-            self._guess = v
-            # The norm of G bounds its largest eigenvalue, to which Lanczos's own test is relative.
-            if len(G) > AFFORDABLE or _settled(residual, float(np.linalg.norm(G)), G):
-                self.error = self.radius * residual
-                return RankOne(v, v, self.radius)
-        v = np.linalg.eigh(G)[1][:, 0].copy()
+            v, _, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
+            self.error = self.radius * error
+        else:
+            v = np.linalg.eigh(0.5 * G + 0.5 * G.T)[1][:, 0].copy()  # halves first: sums may overflow
+            self.error = 0.0
         self._guess = v
         return RankOne(v, v, self.radius)
-
-
-def _settled(residual: float, size: float, G: Any) -> bool:
-    """Tell whether a residual is small enough to do without the full decomposition."""
-    return residual <= max(1e-9, 64.0 * eps_of(G)) * size
