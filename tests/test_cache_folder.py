@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
+from dcfw._compiling import njit
 from test_study_disk import SOURCE, in_namespace
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' mounts")
@@ -87,3 +89,67 @@ def test_a_change_in_a_called_module_is_not_answered_from_the_cache(tmp_path):
     lap = folder / "sets" / "lap.py"
     lap.write_text(lap.read_text().replace("return 1", "return 22"))
     assert answer() == "22"
+
+
+def weigh(x):
+    return 2.5 * x + 1.0
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Compile ``weigh`` with a cache of our own; return its value and whether the cache had it."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def call(x=2.0):
+        function = njit()(weigh)
+        return function(x), sum(function.stats.cache_hits.values())
+
+    return call
+
+
+def garbled(content):
+    """Other bytes in the middle, where the machine code is."""
+    middle = len(content) // 2
+    return (
+        content[:middle] + bytes(byte ^ 0x55 for byte in content[middle : middle + 8]) + content[middle + 8 :]
+    )
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: b"\x80\x05\xff" + content[3:],
+        lambda content: b"no pickle at all" * 50,
+        garbled,
+    ],
+    ids=["empty", "half", "short by a byte", "another opcode", "text", "garbled"],
+)
+def test_a_damaged_file_of_the_cache_counts_as_none_and_is_replaced(call, tmp_path, suffix, damage):
+    assert [call(), call()] == [(6.0, 0), (6.0, 1)]
+    (file,) = tmp_path.rglob(f"*.{suffix}")
+    file.write_bytes(damage(file.read_bytes()))
+    assert [call(), call()] == [(6.0, 0), (6.0, 1)]
+
+
+def test_a_damaged_index_does_not_keep_another_signature_from_the_cache(call, tmp_path):
+    assert [call(), call(2)] == [(6.0, 0), (6.0, 0)]
+    assert [call(), call(2)] == [(6.0, 1), (6.0, 1)]
+    (file,) = tmp_path.rglob("*.nbi")
+    file.write_bytes(b"")
+    assert [call(), call(2)] == [(6.0, 0), (6.0, 0)]
+    assert [call(), call(2)] == [(6.0, 1), (6.0, 1)]
+
+
+def test_a_cache_as_numba_writes_it_is_replaced(call, tmp_path, monkeypatch):
+    from numba.core.caching import IndexDataCacheFile
+
+    from dcfw import _compiling
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_compiling, "_Files", IndexDataCacheFile)
+        assert [call(), call()] == [(6.0, 0), (6.0, 1)]
+    assert [call(), call()] == [(6.0, 0), (6.0, 1)]

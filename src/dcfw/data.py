@@ -7,6 +7,7 @@ folder each data set has a folder of its own, for example ``qaplib``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,11 @@ VARIABLE = "DCFW_DATA"
 def cache_folder() -> Path:
     """Return the user's cache folder for this library (it need not exist).
 
+    Raises
+    ------
+    FileNotFoundError
+        When the user has no home folder, and no environment variable names another place.
+
     Examples
     --------
     >>> cache_folder().name
@@ -27,11 +33,22 @@ def cache_folder() -> Path:
     """
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "dcfw"
+        return (Path(base) if base else _home("LOCALAPPDATA") / "AppData" / "Local") / "dcfw"
     base = os.environ.get("XDG_CACHE_HOME")
     if base and Path(base).is_absolute():  # the XDG specification says to ignore relative paths
         return Path(base) / "dcfw"
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "dcfw"
+    return _home("XDG_CACHE_HOME") / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "dcfw"
+
+
+def _home(instead: str) -> Path:
+    """Return the user's home; ``instead`` is the variable that makes it unnecessary."""
+    try:
+        return Path.home()
+    except RuntimeError:  # a container whose user is a mere number
+        raise FileNotFoundError(
+            f"this user has no home folder for the cache of dcfw; set the environment variable {instead} to "
+            f"an absolute path, or {VARIABLE} to a folder for data"
+        ) from None
 
 
 def data_folder() -> Path:
@@ -43,7 +60,14 @@ def data_folder() -> Path:
     True
     """
     named = os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else cache_folder()
+    if not named:
+        return cache_folder()
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:
+        raise FileNotFoundError(
+            f"{VARIABLE} is {named!r}, but there is no such home folder; set it to an absolute path"
+        ) from None
 
 
 def find(relative: str | os.PathLike[str]) -> Path:
@@ -64,11 +88,14 @@ def find(relative: str | os.PathLike[str]) -> Path:
     relative = _validate.path(relative, "relative")
     if relative.is_absolute() or ".." in relative.parts:
         raise ValueError(f"relative must be a path inside a data folder, got {str(relative)!r}")
-    folders = list(dict.fromkeys([data_folder(), cache_folder()]))
+    folders = [data_folder()] if os.environ.get(VARIABLE) else []
+    with contextlib.suppress(FileNotFoundError):  # without a home, the folder that is named is all there is
+        folders.append(cache_folder())
+    folders = list(dict.fromkeys(folders))
     for folder in folders:
         if (folder / relative).exists():
             return folder / relative
-    looked = " and ".join(str(folder) for folder in folders)
+    looked = " and ".join(str(folder) for folder in folders) or "any folder (this user has no home)"
     data_set = relative.parts[0] if relative.parts else "qaplib"
     raise FileNotFoundError(
         f"{relative.as_posix()!r} was not found in {looked}; set the environment variable {VARIABLE} to the "

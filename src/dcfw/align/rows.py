@@ -26,6 +26,9 @@ REASONS = {
 SKIPPING = "on_error='skip'"
 """What errors name as the way to leave lines out; the command line has an option for it."""
 
+WIDEST = 1 << 16
+"""The most numbers that a vector may have, but in a ``.npy`` file: far beyond any, and a bound on memory."""
+
 _GROWTH = 4 << 20  # bytes
 
 
@@ -56,6 +59,11 @@ class Rows:
     def __init__(
         self, path: Path, d: int, dtype: Any, *, limit: int | None, skip: bool, unit: str, expected: int = 0
     ) -> None:
+        if d > WIDEST and unit != "row":
+            raise ValueError(
+                f"{path}: a dimension of {d}, and vectors of at most {WIDEST} numbers are read from this "
+                "form; mend the file, or keep such vectors in a .npy file"
+            )
         self.path, self.unit = path, unit
         self.words: list[str] = []
         self.skipped: dict[str, int] = {}
@@ -91,8 +99,9 @@ class Rows:
             self.refuse("broken", place, "there is no word")
             return False
         if word in self._known:
-            first = self.words.index(word)
-            self.refuse("duplicate", place, f"the word {word!r} was there before, as word {first + 1}")
+            # Looked for only when that ends the reading: to do it for every word takes quadratic time.
+            where = "" if self._skip else f", as word {self.words.index(word) + 1}"
+            self.refuse("duplicate", place, f"the word {word!r} was there before{where}")
             return False
         self._known.add(word)
         self.words.append(word)

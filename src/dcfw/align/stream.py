@@ -3,6 +3,9 @@
 A file of word vectors has hundreds of megabytes and is often a gzip archive.  :class:`Stream` gives its
 bytes piece by piece, recognises an archive by its first bytes instead of by its name, and turns the
 many errors of a damaged one into a single ``ValueError`` that says how far the file could be read.
+
+Vectors as text are packed into a half to a quarter of their size, while gzip can pack a thousand equal bytes
+into one.  An archive that unpacks beyond all measure is refused before it has filled the memory.
 """
 
 from __future__ import annotations
@@ -16,6 +19,10 @@ from typing import Any
 
 Progress = Callable[[int, int], Any]
 """Called with the bytes of the file that are done, and all of them."""
+
+RATIO = 200
+"""How many bytes may come out of an archive for each byte of it, once :data:`FREE` have come."""
+FREE = 16 << 20
 
 _GZIP = b"\x1f\x8b"
 
@@ -47,6 +54,11 @@ class Stream:
                 f"{self._given} bytes of its content could be read; fetch the file again"
             ) from None
         self._given += len(data)
+        if self._compressed and self._given > max(FREE, RATIO * self._raw.tell()):
+            raise ValueError(
+                f"{self.path} is a gzip archive that unpacks to more than {RATIO} times its size, which "
+                "vectors do not; if you trust it, unpack it with gunzip and give the unpacked file"
+            )
         if self._progress is not None:
             # An archive is measured where it is read, which is a little ahead of what was given out.
             self._progress(min(self._raw.tell(), self._total), self._total)

@@ -20,7 +20,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._npy import mapped
 from dcfw.align import binary_vectors, text_vectors
-from dcfw.align.rows import REASONS, Rows, Vectors
+from dcfw.align.rows import REASONS, WIDEST, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
 
 __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
@@ -54,7 +54,7 @@ def read_vectors(
     Parameters
     ----------
     path
-        The file.  It may be a gzip archive, whatever its name.
+        The file.  It may be a gzip archive, whatever its name, that unpacks to at most 200 times its size.
     limit
         Read the first ``limit`` words only (files have the most frequent words first).
     dtype
@@ -88,7 +88,8 @@ def read_vectors(
     In text files the first line may be a header, "n d" (a first line of two whole numbers always is one);
     without one the first vector sets the dimension.  A word may have spaces in it: the last d fields of a
     line are its vector.  But when all that follows the first field of such a word are decimal fractions,
-    the line counts as one of wrong dimension.  Empty lines are ignored.
+    the line counts as one of wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors
+    of more than 65,536 numbers.
 
     Examples
     --------
@@ -232,6 +233,11 @@ def write_vectors(
         raise ValueError(f"words and matrix must go together, got {len(words)} words and {len(matrix)} rows")
     check_writable(path, words)
     kind = _format(path)
+    if kind != "npy" and matrix.shape[1] > WIDEST:
+        raise ValueError(
+            f"matrix must have at most {WIDEST} columns in this form, got {matrix.shape[1]}; "
+            "a path that ends in .npy takes more"
+        )
     if kind == "npy":
         listed = path.with_name(path.stem + "_words.txt")
         with _replacing(listed) as file:

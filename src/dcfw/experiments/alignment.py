@@ -87,12 +87,12 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
         Q = np.linalg.qr(rng.standard_normal((300, 300)))[0]
         E2 = shrink * (Q @ E1) + NOISE * rng.standard_normal((300, n))
         return Data(length * E1, length * E2, None)
+    from dcfw._npy import mapped
     from dcfw.align.retrieval import unit_rows
     from dcfw.data import find
 
     source, target = (
-        np.load(find(f"embeddings/{language}.npy"), allow_pickle=False).astype(np.float64)
-        for language in ("en", "fr")
+        np.array(mapped(find(f"embeddings/{language}.npy")), dtype=np.float64) for language in ("en", "fr")
     )
     if scaling != "raw":
         source, target = unit_rows(source), unit_rows(target)

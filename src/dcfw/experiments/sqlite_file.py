@@ -1,7 +1,9 @@
 """The SQLite file of a store: how it is made, opened and checked, and what its errors mean.
 
 A file is somebody's until it has proved to be ours: the header is read before anything is written, so a
-text file, another program's database or a store of a newer dcfw is named and left alone.
+text file, another program's database or a store of a newer dcfw is named and left alone.  The header alone
+proves little: a view in the place of a table runs whatever query it was made with (one without an end, for
+example), so the tables are compared with those that are made here.
 
 Write-ahead mode (WAL) with ``synchronous=FULL`` is what the promise of :mod:`dcfw.experiments.store` rests
 on.  Readers do not wait for writers in it, and a commit is one synchronised append to a log.
@@ -28,6 +30,7 @@ _TABLES = (
     " owner TEXT, machine TEXT, pid INTEGER, birth TEXT, expires REAL) WITHOUT ROWID",
     "CREATE INDEX rows_by_study ON rows (study, version)",
 )
+_NAMES = {statement.split()[2]: statement for statement in _TABLES}
 
 
 class StoreError(RuntimeError):
@@ -134,7 +137,9 @@ def open_to_read(path: str) -> sqlite3.Connection:
 
 def _connect(uri: str) -> sqlite3.Connection:
     # Autocommit (isolation_level=None): every transaction here says itself when it begins and ends.
-    return sqlite3.connect(uri, uri=True, timeout=60.0, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(uri, uri=True, timeout=60.0, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA trusted_schema=OFF")  # the file may be anybody's
+    return db
 
 
 def _checked(uri: str, path: str) -> sqlite3.Connection:
@@ -170,7 +175,34 @@ def _check_schema(db: sqlite3.Connection, path: str) -> bool:
                 f"store {path} has schema {schema}, this dcfw knows up to {SCHEMA}: "
                 "update dcfw, or give another path"
             )
+        _check_tables(db, path)
         return True
     if application or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise StoreError(f"store {path}: this SQLite file belongs to another program: give another path")
     return False
+
+
+def _check_tables(db: sqlite3.Connection, path: str) -> None:
+    """Raise unless the tables are those that dcfw makes, with nothing that acts when they are used.
+
+    Other plain tables are never looked at, so they may be there: SQLite's ``.recover`` and ``ANALYZE``
+    make some.
+    """
+    missing = dict(_NAMES)
+    for kind, name, of, sql in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"):
+        statement = sql if isinstance(sql, str) else ""
+        if name in missing and statement == missing[name]:
+            del missing[name]
+            continue
+        plain = kind == "table" and statement[:13].upper() == "CREATE TABLE "
+        aside = kind == "index" and of not in _NAMES
+        if name in _NAMES or not (plain or aside):
+            raise StoreError(
+                f"store {path}: the {kind!s:.20} {name!r:.60} is not one that dcfw has made, so the file is "
+                "not read: give another path, or ask where the file came from"
+            )
+    if missing:
+        raise StoreError(
+            f"store {path}: the table or index {min(missing)!r} is missing, so the file is no whole store of "
+            "dcfw: give another path, or save what can be read with `sqlite3 STORE .recover`"
+        )

@@ -8,7 +8,7 @@ networks:
 ``efficientnet-b0``     from torchvision (the paper's), which downloads its weights when they are first used
 
 To compute the features of 60,000 pictures takes minutes, so they are kept in the cache folder, in parts: a
-run that was interrupted goes on where it was.
+run that was interrupted goes on where it was.  Where nothing can be kept they are computed all the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def features(
     images : array of bytes, n x 3 x height x width
     network : {"efficientnet-lite0", "efficientnet-b0"}
     folder : path, optional
-        Where features are kept; by default ``features`` in the cache folder.
+        Where features are kept; by default ``features`` in the cache folder.  When it cannot be written, a
+        warning says so, and they are returned without being kept.
     progress : callable, optional
         Called as ``progress(pictures_done, pictures_in_all)``.
 
@@ -63,21 +65,33 @@ def features(
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
         raise ValueError(f"images must be bytes, n x 3 x height x width, got {images.dtype} {images.shape}")
-    place = (data.cache_folder() / "features" if folder is None else Path(folder)) / network
+    place = _place(folder, network)
     found = np.empty((len(images), WIDTH), dtype=np.float32)
     compute: Callable[[np.ndarray], np.ndarray] | None = None
+    keeping = place is not None
     for start in range(0, len(images), PART):
         part = np.ascontiguousarray(images[start : start + PART])
-        file = place / f"{hashlib.sha256(part.tobytes()).hexdigest()[:24]}-{SIZE}.npy"
-        values = _kept(file, len(part))
+        name = f"{hashlib.sha256(part.tobytes()).hexdigest()[:24]}-{SIZE}.npy"
+        values = None if place is None else _kept(place / name, len(part))
         if values is None:
             compute = compute or backbone(network)
             values = np.concatenate([compute(part[i : i + BATCH]) for i in range(0, len(part), BATCH)])
-            _keep(file, values)
+            keeping = keeping and place is not None and _keep(place / name, values)
         found[start : start + PART] = values
         if progress is not None:
             progress(min(start + PART, len(images)), len(images))
     return found
+
+
+def _place(folder: str | os.PathLike[str] | None, network: str) -> Path | None:
+    """Return where features are kept; None when there is no such place."""
+    if folder is not None:
+        return Path(folder) / network
+    try:
+        return data.cache_folder() / "features" / network
+    except FileNotFoundError as error:
+        _warn(str(error))
+        return None
 
 
 def _kept(file: Path, count: int) -> np.ndarray | None:
@@ -91,11 +105,26 @@ def _kept(file: Path, count: int) -> np.ndarray | None:
     return np.array(values)
 
 
-def _keep(file: Path, values: np.ndarray) -> None:
+def _keep(file: Path, values: np.ndarray) -> bool:
+    """Write a part to the cache, and tell whether that could be done."""
     buffer = io.BytesIO()
     np.save(buffer, values, allow_pickle=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, buffer.getvalue())
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, buffer.getvalue())
+    except OSError as error:
+        _warn(f"{file.parent} cannot be written ({error.strerror or error})")
+        return False
+    return True
+
+
+def _warn(what: str) -> None:
+    # What was computed is worth more than a copy of it.
+    warnings.warn(
+        f"features are computed but not kept: {what}; give folder= another place",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def backbone(network: str) -> Callable[[np.ndarray], np.ndarray]:

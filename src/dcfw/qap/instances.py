@@ -7,6 +7,9 @@ A ``.sln`` file is n, the value and a permutation, and is less reliable: most co
 0, some hold the inverse permutation, one states a wrong value.  :func:`read_solution` returns what is
 written; :func:`load` checks it against the instance.
 
+Two tables may lie beside the files of QAPLIB, ``solutions.json`` ({name: {n, value, perm}}, counted from 0)
+and ``best_known.csv`` (columns name, best_known and status).  What they say is checked, too.
+
 Examples
 --------
 >>> import tempfile, pathlib
@@ -40,8 +43,12 @@ from dcfw import _validate, data
 from dcfw._arrays import Array
 from dcfw.qap.objective import evaluate
 
+TABLE = "best_known.csv"
+"""The table of best values that may lie beside the files."""
+STATUSES = ("optimal", "best_known")
 NOT_IN_PAPER = frozenset({"tai10a", "tai10b"})
 """In QAPLIB's archive but not on its web list, which is what the paper used."""
+_MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,7 +168,8 @@ def load(name: str) -> Instance:
     """Return the QAPLIB instance ``name`` from the data folder, with the best value known for it.
 
     The folder is ``qaplib`` inside the one named by the environment variable ``DCFW_DATA``, or inside
-    the cache folder, where ``dcfw fetch qaplib`` puts it.
+    the cache folder, where ``dcfw fetch qaplib`` puts it.  A file with the name of an instance of QAPLIB but
+    other numbers in it gets no best value of QAPLIB's.
 
     Raises
     ------
@@ -169,6 +177,9 @@ def load(name: str) -> Instance:
         When there is no such data folder.
     KeyError
         When it has no instance of that name; the message lists similar names.
+    ValueError
+        When the file, or what lies beside it about its best value, is damaged or does not fit; the message
+        names the file and the field.
 
     Examples
     --------
@@ -186,10 +197,17 @@ def load(name: str) -> Instance:
         raise _UnknownName(f"name {name!r} is not a QAPLIB instance in {data.find('qaplib')}: {hint}")
     file = data.find(f"qaplib/{name}.dat")
     instance = _read_instance(file)
-    best, status = _best_known(file.parent).get(name, (None, None))
+    best, status = _best_known(file, instance)
     permutation = _known_permutation(file.parent, instance)
-    if best is None and permutation is not None:
-        best, status = evaluate(instance.A, instance.B, permutation), "best_known"
+    if permutation is not None:
+        value = evaluate(instance.A, instance.B, permutation)
+        if best is None or (value < best and not _same(value, best)):
+            if status == "optimal":
+                raise ValueError(
+                    f"{file.parent / TABLE}: best_known of {name} is {_short(best)} and said to be optimal, "
+                    f"but the permutation beside it has the value {_short(value)}; mend or delete the table"
+                )
+            best, status = value, "best_known"
     return replace(instance, best=best, status=status, permutation=permutation)
 
 
@@ -255,7 +273,7 @@ def _read_instance(path: Path) -> Instance:
 
 def _numbers(path: Path) -> list[Any]:
     """Return the numbers of a file: Python ints when all are integers, else a mix of ints and floats."""
-    text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    text = path.read_bytes().removeprefix(_MARK)
     tokens = text.split()
     if not tokens:
         raise ValueError(f"{path.name}: the file is empty; expected the size n first")
@@ -302,9 +320,14 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
     n = numbers[0]
     if type(n) is not int or n < 1:
         raise ValueError(
-            f"{path.name}: the first number must be the size n, an integer of at least 1, got {n}"
+            f"{path.name}: the first number must be the size n, an integer of at least 1, got {_short(n)}"
         )
-    expected, got = needed(n), len(numbers)
+    got = len(numbers)
+    if n > got:  # before anything is computed from it: it may have thousands of digits
+        raise ValueError(
+            f"{path.name} is cut short: with n = {_short(n)} expected {layout}, found {got} numbers"
+        )
+    expected = needed(n)
     if got != expected:
         kind = "is cut short" if got < expected else "has trailing numbers"
         last = len(path.read_bytes().rstrip().splitlines())
@@ -315,42 +338,90 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
     return n
 
 
-def _csv_column(folder: Path, column: str) -> dict[str, str]:
-    """Return {instance: entry} for one column of ``best_known.csv``, empty when there is no such file."""
-    file = folder / "best_known.csv"
+def _short(number: Any) -> str:
+    """Return a number for a message, with the middle left out if it is long."""
+    text = str(number)
+    return text if len(text) <= 30 else f"{text[:12]}... ({len(text)} characters)"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same: integers exactly, others up to rounding."""
+    if type(one) is int and type(other) is int:
+        return one == other
+    try:
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    except OverflowError:  # an integer beyond the floats
+        return False
+
+
+def _csv_rows(folder: Path) -> dict[str, dict[str, str | None]]:
+    """Return {instance: its row} of ``best_known.csv``, empty when there is no such file."""
+    file = folder / TABLE
     if not file.is_file():
         return {}
-    with file.open(newline="", encoding="utf-8") as lines:
-        try:
-            return {row["name"]: row[column] for row in csv.DictReader(lines)}
-        except KeyError as error:
-            raise ValueError(f"{file}: the column {error} is missing") from None
+    rows = {}
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                rows[_field(file, row, "name")] = row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file} is not a table in CSV form ({error}); mend or delete it") from None
+    return rows
 
 
-def _best_known(folder: Path) -> dict[str, tuple[int | float, str]]:
-    """Return {instance: (best value, status)}: ``best_known.csv`` if it is there, else the shipped table."""
-    values = _csv_column(folder, "best_known")
-    if not values:
-        return dict(shipped_best())
-    status = _csv_column(folder, "status")
-    best: dict[str, tuple[int | float, str]] = {}
-    for name, value in values.items():
-        number = _number(value.encode())
-        if number is None:
-            raise ValueError(
-                f"{folder / 'best_known.csv'}: best_known of {name} must be a number, got {value!r}"
-            )
-        best[name] = (number, status[name])
-    return best
+def _field(file: Path, row: dict[str, str | None], column: str) -> str:
+    """Return the entry of a row of ``best_known.csv``."""
+    if column not in row:
+        raise ValueError(f"{file}: the column {column!r} is missing")
+    entry = row[column]
+    if entry is None:
+        raise ValueError(f"{file}: a row ends before its column {column!r}: {row.get('name')!r:.40}")
+    return entry
+
+
+def _csv_column(folder: Path, column: str) -> dict[str, str]:
+    """Return {instance: entry} for one column of ``best_known.csv``, empty when there is no such file."""
+    return {name: _field(folder / TABLE, row, column) for name, row in _csv_rows(folder).items()}
+
+
+def _best_known(file: Path, instance: Instance) -> tuple[int | float | None, str | None]:
+    """Return the best value and its status: from ``best_known.csv`` if it is there, else the shipped table.
+
+    Both are about the instances of QAPLIB: only the numbers of a file tell that it is one of those.
+    """
+    from dcfw.fetch import checksum, checksums
+
+    table, name = file.with_name(TABLE), instance.name
+    known = checksums().get(name)
+    if known is not None and checksum(file.read_bytes().removeprefix(_MARK)) != known:
+        return None, None
+    rows = _csv_rows(file.parent)
+    if not rows:
+        return shipped_best().get(name, (None, None))
+    if name not in rows:
+        return None, None
+    row = rows[name]
+    value, status = _field(table, row, "best_known"), _field(table, row, "status")
+    best = _number(value.encode())
+    if best is None:
+        raise ValueError(f"{table}: best_known of {name} must be a number, got {value!r:.40}")
+    if status not in STATUSES:
+        raise ValueError(f"{table}: status of {name} must be one of {STATUSES}, got {status!r:.40}")
+    if "n" in row and _number(_field(table, row, "n").encode()) != instance.n:
+        raise ValueError(
+            f"{table}: n of {name} is {row['n']!r:.40}, but {file.name} has n = {instance.n}; "
+            "mend or delete the table"
+        )
+    return best, status
 
 
 def _known_permutation(folder: Path, instance: Instance) -> np.ndarray | None:
     """Return a known good permutation: from ``solutions.json``, or from the ``.sln`` file and its inverse."""
     table = folder / "solutions.json"
     if table.is_file():
-        entry = json.loads(table.read_text(encoding="utf-8")).get(instance.name)
+        entry = _solutions(table).get(instance.name)
         if entry is not None:
-            return np.array(entry["perm"], dtype=np.int64)
+            return _stated_permutation(table, entry, instance)
     file = folder / f"{instance.name}.sln"
     if not file.is_file():
         return None
@@ -359,3 +430,40 @@ def _known_permutation(folder: Path, instance: Instance) -> np.ndarray | None:
         raise ValueError(f"{file}: a permutation of {solution.n} for an instance of size {instance.n}")
     p = solution.permutation
     return min(p, np.argsort(p), key=lambda q: evaluate(instance.A, instance.B, q))
+
+
+def _solutions(table: Path) -> dict[str, Any]:
+    """Return what ``solutions.json`` holds."""
+    try:
+        found = json.loads(table.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # of JSON, of UTF-8, of numbers beyond Python's digits
+        raise ValueError(f"{table} is not JSON ({error}); mend or delete it") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{table} must hold an object with the names of instances; mend or delete it")
+    return found
+
+
+def _stated_permutation(table: Path, entry: Any, instance: Instance) -> np.ndarray:
+    """Return the permutation of an entry of ``solutions.json`` after checking all that it says."""
+    name, n = instance.name, instance.n
+    if not isinstance(entry, dict) or "perm" not in entry:
+        raise ValueError(f"{table}: the entry of {name} must be an object with the field 'perm'; mend it")
+    perm = entry["perm"]
+    whole = isinstance(perm, list) and len(perm) == n and all(type(i) is int for i in perm)
+    if not whole or sorted(perm) != list(range(n)):
+        raise ValueError(
+            f"{table}: perm of {name} must be a permutation, a list of {n} integers from 0 to {n - 1}; "
+            "mend or delete the table"
+        )
+    permutation = np.array(perm, dtype=np.int64)
+    value = evaluate(instance.A, instance.B, permutation)
+    for field, true in (("n", n), ("value", value)):
+        stated = entry.get(field, true)
+        number = type(stated) in (int, float)
+        if not number or not _same(stated, true):
+            shown = _short(stated) if number else type(stated).__name__
+            raise ValueError(
+                f"{table}: {field} of {name} must be {true}, as {name}.dat has it, got {shown}; "
+                "mend or delete the table"
+            )
+    return permutation
