@@ -334,3 +334,113 @@ def test_a_clock_that_steps_back_changes_nothing(name, monkeypatch):
     assert res.status is undisturbed.status
     monkeypatch.setattr(time, "time", lambda: -1.0)  # the wall clock is not asked at all
     assert same(solve(name, True)[0], undisturbed)
+
+
+class Corners:
+    """The simplex as a user may write it, with habits that a solver has to live with."""
+
+    shape = (5,)
+
+    def __init__(self, habit: str = "") -> None:
+        self.habit = habit
+        self.answer = np.zeros(5)
+
+    def lmo(self, G: Any) -> Any:
+        if self.habit == "normalises G":
+            G /= np.abs(G).max() + 1e-30
+        self.answer[:] = 0.0
+        self.answer[G.argmin()] = 3.0 if self.habit == "leaves" else 1.0
+        if self.habit == "erases G":
+            G[:] = 0.0
+        return self.answer
+
+    def contains(self, x: Any) -> bool:
+        return bool(abs(x.sum() - 1.0) <= 1e-9 and x.min() >= -1e-9)
+
+    def start(self) -> Any:
+        return np.full(5, 0.2)
+
+
+def a_problem(writes: bool) -> Any:
+    """The same f twice: as a function of the library, or with callables that write to what they are given."""
+    M = np.random.default_rng(3).standard_normal((5, 5))
+    f = functions.Quadratic(M @ M.T, M[0])
+    if not writes:
+        return functions.Smooth(f.value, f.grad, lipschitz=f.lipschitz, convex=True)
+    kept = np.zeros(5)
+
+    def value(x: Any) -> float:
+        found = f.value(x)
+        x[:] = -7.0
+        return found
+
+    def grad(x: Any) -> Any:
+        kept[:] = f.grad(x)
+        x *= 2.0
+        return kept
+
+    return functions.Smooth(value, grad, lipschitz=f.lipschitz, convex=True)
+
+
+@pytest.mark.parametrize("habit", ["normalises G", "erases G"])
+@pytest.mark.parametrize("writes", [False, True], ids=["", "callables that write"])
+@pytest.mark.parametrize("method", ["dcfw", "fw", "cgs"])
+def test_what_a_users_oracle_does_to_its_argument_changes_nothing(method, habit, writes):
+    expected = dcfw.minimize(a_problem(False), Corners(), method=method, tol=1e-3, maxiter=20, max_inner=200)
+    found = dcfw.minimize(a_problem(writes), Corners(habit), method=method, tol=1e-3, maxiter=20, max_inner=200)
+    assert found.status is expected.status
+    assert np.array_equal(found.x, expected.x)
+    assert (found.gap, found.dc_gap) == (expected.gap, expected.dc_gap)
+
+
+def test_an_object_of_the_users_that_writes_to_its_argument_changes_nothing():
+    class Own:
+        lipschitz = 2.0
+        convex = True
+
+        def value(self, x):
+            x -= 0.5
+            return float(x @ x)
+
+        def grad(self, x):
+            x -= 0.5
+            x *= 2.0
+            return x
+
+    expected = functions.Smooth(
+        lambda x: float((x - 0.5) @ (x - 0.5)), lambda x: 2.0 * (x - 0.5), lipschitz=2.0, convex=True
+    )
+    found, expected = (dcfw.minimize(f, sets.L1Ball(3), tol=1e-4, maxiter=50) for f in (Own(), expected))
+    assert np.array_equal(found.x, expected.x)
+    assert found.dc_gap == expected.dc_gap
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw"])
+def test_a_users_oracle_that_leaves_the_set_is_found_out_and_nothing_is_certified(method):
+    res = dcfw.minimize(a_problem(False), Corners("leaves"), method=method, maxiter=5, max_inner=50)
+    assert res.status is Status.BAD_ORACLE
+    assert not res.success
+    assert res.dc_gap == (0.0, math.inf)
+    assert "contains() says that x is not in it" in res.message
+
+
+def test_a_users_contains_without_room_for_rounding_does_not_end_a_run_badly():
+    class Ball:
+        shape = (5,)
+
+        def lmo(self, G):
+            return -(1.0 + 2.0**-45) * G / np.linalg.norm(G)
+
+        def contains(self, x):
+            return bool(np.linalg.norm(x) <= 1.0)
+
+        def start(self):
+            return np.zeros(5)
+
+    target = np.full(5, 2.0)
+    phi = functions.Smooth(
+        lambda x: float((x - target) @ (x - target)), lambda x: 2.0 * (x - target), lipschitz=2.0
+    )
+    res = dcfw.minimize(phi, Ball(), tol=1e-9, method="fw")
+    assert res.success
+    assert not Ball().contains(res.x)

@@ -281,6 +281,18 @@ def test_the_bound_is_true_for_matrices_made_to_break_it(kind, scale):
     assert error / scale <= 0.02 * nuclear(G)
 
 
+@pytest.mark.parametrize("scale", [1e-45, 1e-42, 1e-39, 1e-36, 1e-20, 1e20, 1e37])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_single_precision_is_certified_over_its_whole_range(scale, n):
+    G = (scale * np.random.default_rng(n).standard_normal((n, n))).astype(np.float32)
+    S, error = polar_inexact.certified(G)
+    assert S.dtype == np.float32
+    true = G.astype(np.float64)
+    assert np.linalg.norm(S.astype(np.float64), 2) <= 1.0
+    missing = np.linalg.norm(true, "nuc") - np.vdot(true, S.astype(np.float64))
+    assert missing <= error <= 0.02 * np.linalg.norm(true, "nuc")
+
+
 def test_what_leaves_the_ball_is_not_certified_and_comes_from_an_svd(monkeypatch):
     G = matrix((40, 40), condition=10.0)
     monkeypatch.setattr(polar_inexact, "HEADROOM", 0.5)  # singular values of up to 2: the steps overshoot

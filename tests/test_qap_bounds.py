@@ -100,6 +100,28 @@ def test_integers_beyond_the_floats_are_rounded_to_the_safe_side():
     )
 
 
+def test_sums_of_large_integers_are_not_rounded_up():
+    A, B = [[67108862, 67108856], [67108858, 67108855]], [[67108859, 67108858], [67108855, 67108857]]
+    found = [qap.evaluate(A, B, p) for p in itertools.permutations(range(2))]
+    assert qap.bound(A, B) <= min(found)
+    assert qap.bound(A, B, maximize=True) >= max(found)
+    rng = np.random.default_rng(1)
+    for k in range(200):
+        n = int(rng.integers(2, 5))
+        A, B = rng.integers(2**26 - 2 ** int(rng.integers(1, 26)), 2**26, (2, n, n))
+        found = [qap.evaluate(A, B, p) for p in itertools.permutations(range(n))]
+        assert qap.bound(A, B) <= min(found), k
+        assert qap.bound(A, B, maximize=True) >= max(found), k
+
+
+def test_products_that_underflow_do_not_raise_the_bound():
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        A, B = rng.standard_normal((2, 4, 4)) * 10.0 ** rng.uniform(-163, -158, (2, 1, 1))
+        A += A.T
+        assert qap.bound(A, B) <= min(qap.evaluate(A, B, p) for p in itertools.permutations(range(4)))
+
+
 def test_what_has_no_bound_is_refused():
     A, B = np.arange(9.0).reshape(3, 3), np.arange(9.0)[::-1].reshape(3, 3)
     with pytest.raises(ValueError, match="'projection' needs A or B to be symmetric"):

@@ -255,12 +255,22 @@ def test_sliding_takes_sums_whose_kinks_point_up(phi):
             assert g.value(y) >= value + slope @ (y - x) - 1e-10
 
 
-def test_a_given_quadratic_part_that_is_not_convex_is_marked():
+def test_a_given_quadratic_part_that_is_not_convex_is_told_and_nothing_is_certified():
     f = functions.Quadratic(np.diag([1.0, -1.0]))
-    res = dcfw.minimize(f - functions.L1Norm(0.1), sets.L1Ball(2))
-    assert res.conditional.startswith("f is convex, which it is not: its lowest curvature is -1")
-    res = dcfw.minimize(functions.SquaredNorm() - f, sets.L1Ball(2))
-    assert res.conditional.startswith("g is convex, which it is not")
+    both = functions.Quadratic(np.diag([-1.0, -1.0])) - functions.Quadratic(np.diag([1.0, -1.0]))
+    for objective, names in (
+        (f - functions.L1Norm(0.1), ["f"]),
+        (functions.SquaredNorm() - f, ["g"]),
+        (both, ["f", "g"]),
+    ):
+        # From the middle of the ball, where these end at once, and from elsewhere.
+        for x0 in (None, np.array([0.3, 0.2])):
+            res = dcfw.minimize(objective, sets.L1Ball(2), x0)
+            assert res.dc_gap == (0.0, np.inf)
+            assert "nothing is certified" in str(res)
+            assert not np.isfinite(res.history["dc_high"]).any()
+            for name in names if res.status is not dcfw.Status.NOT_CONVEX else ():
+                assert f"{name} is not convex, its lowest curvature is -1" in res.message
     whole = dcfw.minimize(splits.proximal(f - functions.L1Norm(0.1)), sets.L1Ball(2), np.array([0.1, 0.1]))
     assert whole.conditional == ""
     assert whole.fun < -0.4
@@ -269,5 +279,5 @@ def test_a_given_quadratic_part_that_is_not_convex_is_marked():
 def test_a_given_quadratic_part_that_is_convex_along_the_set_is_not_marked():
     dc = functions.Quadratic(np.eye(3) - 2.0) - functions.L2Norm(0.1)
     assert splits.choose(dc, sets.Simplex(3)) is dc
-    assert "lowest curvature is -5" in splits.choose(dc, sets.L1Ball(3)).conditional
-    assert dc.conditional == ""  # the user's own object stays as it is
+    assert "lowest curvature is -5" in splits.choose(dc, sets.L1Ball(3)).refuted
+    assert dc.refuted == ""  # the user's own object stays as it is

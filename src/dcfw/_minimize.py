@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time as clock
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
@@ -14,6 +14,7 @@ from dcfw.functions.base import Function, Zero, as_function
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
+from dcfw.sets.atoms import copy_of
 from dcfw.sets.base import Oracle, Set
 from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.active_set import MEMORY, ActiveSet
@@ -166,8 +167,10 @@ def minimize(
     if inner not in ("auto", "fw") and isinstance(solver, FWK | FWM | SFW):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
 
+    refuted = ""
     if solver.needs_split:
         dc = splits.choose(phi, domain)
+        refuted = dc.refuted
         f, g, split, conditional = dc.f, dc.g, dc.name, dc.conditional
         phi = dc if dc.whole is None else dc.whole
         if isinstance(dc, splits.Auto):
@@ -185,7 +188,7 @@ def minimize(
         if not all(domain.contains(atom.dense()) for atom in known.atoms):
             raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
         x0 = known.point()
-    x0 = starting_point(x0, domain, phi)
+    x0 = copy_of(starting_point(x0, domain, phi))
     if inner == "auto":
         inner = _best_inner(solver, f, domain, rule)
     if checkpoint is not None:
@@ -233,6 +236,10 @@ def minimize(
         except Exception as error:
             run.tell(error)
             raise
+        if refuted and result.status is not Status.NOT_CONVEX:
+            result.withdraw(f"{refuted}: nothing is certified.")
+        if not _left_in(domain, result.x, start):
+            result.withdraw(OUTSIDE, Status.BAD_ORACLE)
         result.method = solver.name
         result.split = split
         result.conditional = result.get("conditional", conditional)
@@ -247,7 +254,16 @@ def minimize(
             break
         if time_limit is not None and clock.perf_counter() - started >= time_limit:
             break
-        result = one(_random_start(domain, generator, x0), clock.perf_counter())
+        try:
+            result = one(_random_start(domain, generator, x0), clock.perf_counter())
+        except KeyboardInterrupt:  # before the run has begun
+            mark_ended(best, Status.INTERRUPTED)
+            break
+        except Exception as error:
+            if not getattr(getattr(error, "intermediate_result", None), "fun", math.inf) <= best.fun:
+                with suppress(AttributeError, TypeError):  # an exception may have no room for it
+                    error.intermediate_result = best  # type: ignore[attr-defined]
+            raise
         values.append(result.fun)
         total += result.time
         if result.fun < best.fun or math.isnan(best.fun):
@@ -341,6 +357,20 @@ def _need_gradient(phi: Function, solver: Method) -> None:
             f"method {solver.name!r} needs the gradient of phi, and phi is not differentiable: use 'dcfw', "
             "'fw-k' or 'fw-m', which take a subgradient of g"
         )
+
+
+OUTSIDE = (
+    "The set's contains() says that x is not in it, so its lmo must have returned a point outside: "
+    "dcfw.check looks for such mistakes."
+)
+"""What is said of a set of the user's own whose parts do not agree."""
+
+
+def _left_in(domain: Any, x: Array, start: Array) -> bool:
+    """Tell whether a run over a user's own set has ended in it, up to a millionth of its way."""
+    if type(domain).__module__.startswith("dcfw.") or domain.contains(x):
+        return True
+    return bool(domain.contains(x + 1e-6 * (start - x)))
 
 
 def check_domain(domain: Any) -> None:

@@ -223,7 +223,7 @@ def point(x: Any, name: str, domain: Any) -> Array:
     if hasattr(domain, "violation"):
         violation = float(domain.violation(x))
         # What single precision cannot represent better is no error of the user's.
-        if violation <= 64.0 * eps_of(x) * max(1.0, norm(x)):
+        if violation <= 64.0 * eps_of(x) * max(float(getattr(domain, "scale", 0.0)), norm(x)):
             return x
         how = f" (it breaks the constraints by {violation:.3g})"
     hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate, splits
-from dcfw._arrays import Array, inner, norm2
+from dcfw._arrays import Array, inner, norm, norm2
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import Status
@@ -73,8 +73,9 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     """
     phi = as_function(objective, "objective")
     x = _validate.point(x, "x", _validate.domain(domain))
-    run = _run(phi, domain, x)
-    _, gap = run.lmo(phi.grad(x), x)
+    gap = math.nan
+    with _until_rounding():
+        _, gap = _run(phi, domain, x).lmo(_finite_gradient(phi, x), x)
     return gap
 
 
@@ -139,7 +140,7 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     x = _validate.point(x, "x", _validate.domain(domain))
     L = _lipschitz(phi, L)
     with np.errstate(over="ignore"):
-        target = x - phi.grad(x) / L
+        target = x - _finite_gradient(phi, x) / L
     if not math.isfinite(norm2(target)):
         raise ValueError(f"L must be large enough for the point x - grad phi(x)/L to be finite, got {L:g}")
     if hasattr(domain, "project"):
@@ -173,6 +174,7 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
             "convex; its other gaps (gaps.dc_gap) are defined"
         )
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, high=1.0)
+    _finite_gradient(phi, x)
     smooth = phi.lipschitz
     if hasattr(domain, "project") and smooth is not None:
         y = _proximal_point(phi, domain, x, L, smooth + L, accuracy)
@@ -206,6 +208,17 @@ def _proximal_point(phi: Function, domain: Any, x: Array, L: float, smooth: floa
             ahead, following = new, 1.0
         y, z, momentum = new, ahead, following
     return y
+
+
+def _finite_gradient(phi: Function, x: Array) -> Array:
+    grad = phi.grad(x)
+    if getattr(grad, "shape", None) != x.shape:
+        raise ValueError(
+            f"objective must have a gradient of the shape {tuple(x.shape)} of x, got {np.shape(grad)}"
+        )
+    if not math.isfinite(norm(grad)):
+        raise ValueError(f"objective must have a finite gradient at x, got one of norm {norm(grad):g}")
+    return grad
 
 
 def _nearest(domain: Any, target: Array, x: Array) -> Array:

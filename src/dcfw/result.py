@@ -201,14 +201,25 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
         return plots.plot(self, ax, y=y, x=x, **style)
 
+    def withdraw(self, reason: str, status: Status | None = None) -> None:
+        """Take back the certificate, and the status where another is given; the message says why."""
+        self["dc_gap"] = (0.0, math.inf)
+        self.history.forget_certificates()
+        if status is not None:
+            self.status, self.success, self.gap, self.message = status, False, math.nan, status.sentence
+        self.message = f"{self.message} {reason}"
+
     def __str__(self) -> str:
         low, high = self.dc_gap
+        known = (
+            f"certified, after {self.dc_gap_nit} outer steps" if high < math.inf else "nothing is certified"
+        )
         lines = [
             f" message: {self.message}",
             f" success: {self.success} ({self.status.name})",
             f"     fun: {self.fun!r}",
             f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x)",
-            f"  dc_gap: [{low:.6g}, {high:.6g}]  (certified, after {self.dc_gap_nit} outer steps)",
+            f"  dc_gap: [{low:.6g}, {high:.6g}]  ({known})",
         ]
         if self.get("conditional"):
             lines.append(f"          provided that {self.conditional}")

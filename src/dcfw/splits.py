@@ -304,7 +304,7 @@ def best(phi: Any, domain: Any = None) -> DC:
 def choose(phi: Function, domain: Any = None) -> DC:
     """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`.
 
-    If f or g is a quadratic of up to 500 variables that is not convex on the set, ``conditional`` says so.
+    If f or g is a quadratic of up to 500 variables that is not convex on the set, ``refuted`` says so.
     """
     if domain is not None:
         _validate.domain(domain)
@@ -320,10 +320,8 @@ def _marked(dc: DC, domain: Any) -> DC:
         low = _spectral.lowest_curvature(part, domain)
         if low < 0.0:
             dc = copy(dc)
-            lie = (
-                f"{label} is convex, which it is not: its lowest curvature is {low:.3g} (see splits.proximal)"
-            )
-            dc.conditional = joined(dc, lie)
+            found = f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
+            dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
     return dc
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner, is_numpy, like, to_numpy
-from dcfw.sets.atoms import Atom
+from dcfw.sets.atoms import Atom, copy_of
 
 if TYPE_CHECKING:
     from dcfw.functions.dc import DC
@@ -413,11 +413,13 @@ class Wrapped(Function):
     def stated(self) -> bool:
         return True
 
+    # What the object does to its argument, or later to an array that it has returned, must not matter.
+
     def value(self, x: Array) -> float:
-        return float(self.wrapped.value(x))
+        return float(self.wrapped.value(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
-        return self._gradient(x)
+        return copy_of(self._gradient(copy_of(x)))
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         own = getattr(self.wrapped, "value_from_grad", None)
@@ -425,7 +427,7 @@ class Wrapped(Function):
 
     def grad_at(self, atom: Atom) -> Array:
         own = getattr(self.wrapped, "grad_at", None)
-        return own(atom) if own is not None else self._gradient(atom.dense())
+        return own(atom) if own is not None else self.grad(atom.dense())
 
     def linearise(self, x: Array) -> Linearisation:
         own = getattr(self.wrapped, "linearise", None)

@@ -28,6 +28,8 @@ class DC(Function):
         How the decomposition came about: ``"given"``, ``"sliding(L=2)"``, ...
     conditional : str
         Empty, or the assumption under which f and g are convex (an estimated constant).
+    refuted : str
+        Empty, or what is known to be wrong with it: then nothing is certified.
     whole : Function or None
         The objective itself, where the parts were made from it: then values and gradients of phi come
         from there and not from a difference of two large numbers.
@@ -60,6 +62,7 @@ class DC(Function):
                 )
         self.name = _validate.text(name, "name")
         self.conditional = _validate.text(conditional, "conditional")
+        self.refuted = ""
         self.differentiable = self.g.differentiable if whole is None else whole.differentiable
         self.affine_grad = (self.f.affine_grad and self.g.affine_grad) if whole is None else whole.affine_grad
 

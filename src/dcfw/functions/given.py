@@ -1,4 +1,8 @@
-"""Functions given by callables: a value and a gradient, a subgradient or a supergradient."""
+"""Functions given by callables: a value and a gradient, a subgradient or a supergradient.
+
+What a callable does to its argument, or later to the array that it has returned, is its own business: both
+are copied.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.functions.base import Function
+from dcfw.sets.atoms import copy_of
 
 
 class Smooth(Function):
@@ -52,10 +57,10 @@ class Smooth(Function):
         return True
 
     def value(self, x: Array) -> float:
-        return _number(self._value(x))
+        return _number(self._value(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
-        return self._grad(x)
+        return copy_of(self._grad(copy_of(x)))
 
 
 class Convex(Function):
@@ -83,10 +88,10 @@ class Convex(Function):
         self.differentiable = _validate.flag(differentiable, "differentiable")
 
     def value(self, x: Array) -> float:
-        return _number(self._value(x))
+        return _number(self._value(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
-        return self._subgrad(x)
+        return copy_of(self._subgrad(copy_of(x)))
 
 
 class WeaklyConcave(Function):
@@ -127,10 +132,10 @@ class WeaklyConcave(Function):
         return True
 
     def value(self, x: Array) -> float:
-        return _number(self._value(x))
+        return _number(self._value(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
-        return self._supergrad(x)
+        return copy_of(self._supergrad(copy_of(x)))
 
 
 def _callable(candidate: Any, name: str) -> Callable[[Array], Any]:

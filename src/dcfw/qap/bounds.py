@@ -42,6 +42,8 @@ LARGEST = 2.0**900
 """What a sum of products may be."""
 
 EPS = float(np.finfo(np.float64).eps)
+SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+"""What a product that underflows may lose."""
 
 
 def bound(
@@ -78,8 +80,11 @@ def bound(
     method = _validate.choice(method, "method", METHODS)
     parts = [A, B] if C is None else [A, B, C]
     whole = all(part.dtype.kind == "i" for part in parts)
-    # Sums of products of such integers are exact in double precision.
-    exact = whole and largest(A) * largest(B) * len(A) + (0 if C is None else largest(C)) < 2**53
+    # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1 costs) and
+    # their sum.
+    n = len(A)
+    cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
+    exact = whole and n * (2 * n + 1) * cost < 2**53
     A, B = (-A if maximize else A).astype(np.float64), B.astype(np.float64)
     C = np.zeros_like(A) if C is None else (-C if maximize else C).astype(np.float64)
     if float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
@@ -103,7 +108,7 @@ def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> 
     up, down = (np.sort(M[off].reshape(n, n - 1), axis=1) for M in (A, B))
     L = up @ down[:, ::-1].T + np.outer(A.diagonal(), B.diagonal()) + C
     size = float(np.abs(A).sum() * np.abs(B).max()) + n * float(np.abs(C).max())
-    return _assigned(L, 0.0 if exact else 4.0 * (n + 4) * EPS * size)
+    return _assigned(L, 0.0 if exact else 4.0 * (n + 4) * EPS * size + n * n * SMALLEST)
 
 
 def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
@@ -113,7 +118,7 @@ def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
     a, b = (np.sort(np.linalg.eigvalsh(M)) for M in (_projected(A), _projected(B)))
     D = (2.0 / n) * np.outer(A.sum(axis=1), B.sum(axis=1)) + C
     size = float(np.linalg.norm(A) * np.linalg.norm(B))
-    slack = 16.0 * n * n * EPS * (size + float(np.abs(D).max()))
+    slack = 16.0 * n * n * EPS * (size + float(np.abs(D).max())) + 16.0 * n * n * SMALLEST
     return _assigned(D, slack) + float(a @ b[::-1]) - float(A.sum() * B.sum()) / n**2
 
 

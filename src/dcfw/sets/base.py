@@ -77,12 +77,11 @@ class Oracle:
         # A set of ours whose lmo is the checked wrapper around _vertex: inside a solve G has been checked.
         checked = isinstance(domain, Set) and type(domain).lmo is Set.lmo
         self._vertex = domain._answer if checked else domain.lmo  # type: ignore[attr-defined]
-        # A user's set may write each answer into the same array; those of ours are new.
+        # A user's set may write into G, and each answer into the same array; those of ours do not.
         self._new = checked and str(domain._vertex.__module__).startswith("dcfw.")  # type: ignore[attr-defined]
 
     def __call__(self, G: Array) -> Atom:
-        s = self._vertex(G)
-        return Dense(s if self._new else copy_of(s))
+        return Dense(self._vertex(G) if self._new else copy_of(self._vertex(copy_of(G))))
 
     def get_state(self) -> Any:
         """Return what is kept between calls, as numbers and arrays that no later call changes."""

@@ -43,6 +43,8 @@ def certified(G: Array) -> tuple[Array, float]:
     >>> bool(0.0 <= missing <= error <= 0.01 * np.linalg.norm(G, "nuc"))
     True
     """
+    from array_api_compat import array_namespace
+
     m, n = G.shape
     if m < n:
         S, error = certified(G.T)
@@ -58,11 +60,12 @@ def certified(G: Array) -> tuple[Array, float]:
         # Squares in single precision must be representable; a power of two changes nothing else.
         exponent = max(min(math.frexp(size)[1], 1000), -1000)
         scale = 1.0 if abs(exponent) <= MODERATE else 2.0**-exponent
-        scaled = G if scale == 1.0 else scale * G
+        xp = array_namespace(G)
+        scaled = G if scale == 1.0 else scale * xp.astype(G, xp.float64)
         S = _few_steps(scaled)
         bound = None if S is None else missed(scaled, S)
-        if bound is not None:
-            return S, bound / scale
+        if bound is not None and math.isfinite(bound):
+            return xp.astype(S, G.dtype, copy=False), bound / scale
     S = by_svd(G)
     slack = 4.0 * n * eps_of(G)
     return (1.0 - slack) * S, 2.0 * slack * math.sqrt(n) * size

@@ -228,8 +228,10 @@ class ActiveLoop:
 
     def _set_out(self, run: Run, f: Function, x: Array, grad: Array) -> ActiveSet:
         """Return the active set for a loop that starts at x."""
-        # The caller's x0 may have been written to since an earlier run of this loop ended there.
-        if self.active is None or x is not self._last or (x is run.x0 and self.active_set(x) is None):
+        # A run begins at a copy of x0, and x0 may have been written to since an earlier run of this loop ended
+        # there.
+        known = self.active_set(x) is not None if x is run.x0 else x is self._last
+        if self.active is None or not known:
             self.active = ActiveSet(x, self.cap)
             if f.affine_grad:
                 self.active.attach(f, lambda _: grad)

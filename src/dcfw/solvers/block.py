@@ -334,9 +334,11 @@ class Remembering(Oracle):
         self.known: tuple[Atom, float] | None = None
         """The answer at x_t and the bound of its error, if there is one."""
         self.at_x_t = False
+        self.recalled = False
 
     def __call__(self, G: Array) -> Atom:
-        if self.at_x_t and self.known is not None:
+        self.recalled = self.at_x_t and self.known is not None
+        if self.known is not None and self.recalled:
             S, self.error = self.known
         else:
             S = self.oracle(G)

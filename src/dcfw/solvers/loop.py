@@ -118,6 +118,8 @@ def frank_wolfe(
             X.bound = X.gained + gap
         yield X
         run.before_step(X)
+        if surrogate and X.k > 1 and 0.0 < gap <= run.lmo_error:
+            return  # the oracle can tell no more here, but at x_{t+1} it tells the FW gap of phi
         descent = _descent(run, gap) if run.lmo_error else gap
         if affine:
             _affine_step(run, f, X, S, descent, step, convex)

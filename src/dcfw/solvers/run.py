@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dcfw._arrays import Array, inner, like, namespace, norm
+from dcfw._arrays import Array, eps_of, inner, like, namespace, norm
 from dcfw.functions.base import Function, Linearisation
 from dcfw.result import History, Result, Status
-from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.atoms import Atom, Dense, copy_of
 from dcfw.sets.base import Oracle
 from dcfw.tolerances import NoProgress, Tolerance
 
@@ -127,6 +127,8 @@ class Run:
             return S, gap
         # An oracle cannot do worse than x itself, which is in the set: what is below zero should be rounding.
         allowed = UPHILL * norm(G)
+        if getattr(oracle, "recalled", False):
+            return S, 0.0  # G may be all rounding, and then the answer was made for another rounding of it
         if gap < -allowed * (norm(x) + norm(S.dense())) and gap < -allowed * self._extent(G):
             raise Stop(
                 Status.BAD_ORACLE,
@@ -263,6 +265,7 @@ class Run:
         if gap <= self.threshold:
             # Of the points that meet the tolerance this one is returned, unless one of lower phi did too.
             if self.best[2] > self.threshold:
+                self._look_for_ascent(x, fun)
                 self.best = (fun, x, gap)
             raise Stop(Status.CONVERGED)
         if self.nit >= self.maxiter:
@@ -271,6 +274,16 @@ class Run:
             raise Stop(Status.MAX_LMO)
         if now >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
+
+    def _look_for_ascent(self, x: Array, fun: float) -> None:
+        """End the run, with the best point so far, where a stationary point lies above phi(x0)."""
+        first, gap = self.history.rows[0][1:3]
+        if fun > first + 64.0 * eps_of(x) * (abs(fun) + abs(first) + gap):
+            raise Stop(
+                Status.NO_PROGRESS,
+                f"Steps that may ascend have led to a stationary point with phi = {fun:.6g}, above "
+                f"phi(x0) = {first:.6g}; x is the best point on the way. Take step='exact'.",
+            )
 
     def tolerance(self, rule: Tolerance, eps: float | None, gap: float) -> float:
         """Return the inner tolerance from here on, or end the run if the rule sees no way to move."""
@@ -301,7 +314,7 @@ class Run:
     def _call_back(self, x: Array, fun: float, gap: float) -> None:
         assert self.callback is not None
         try:
-            self.callback(self._intermediate(x, fun, gap))
+            self.callback(self._intermediate(copy_of(x), fun, gap))  # which the callback may write to
         except StopIteration as stop:
             raise Stop(Status.CALLBACK, str(stop)) from None
 
