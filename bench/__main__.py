@@ -14,8 +14,20 @@ import os
 import sys
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-BENCHES = ("core", "lap", "qap", "graphs", "birkhoff", "inner", "stochastic", "align", "torch", "imports")
-MODULES = {"torch": "torch_step"}  # a file torch.py in a source folder would pass for PyTorch
+BENCHES = (
+    "core",
+    "lap",
+    "qap",
+    "scipy",
+    "graphs",
+    "birkhoff",
+    "inner",
+    "stochastic",
+    "align",
+    "torch",
+    "imports",
+)
+MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 
 
 def main(arguments: list[str]) -> None:

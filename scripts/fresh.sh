@@ -1,5 +1,5 @@
 # For the scripts that install something: a temporary folder, and an environment without our settings.
-# Sourced by wheel.sh, oldest.sh and audit.sh; sets python, root and folder.
+# Sourced by wheel.sh, versions.sh and audit.sh; sets python, root and folder.
 python=${PYTHON:-python3}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)

@@ -1,6 +1,6 @@
 """What is shipped: the package's resources, its bounds, and the scripts that try them out.
 
-The scripts themselves build and install for minutes (``scripts/wheel.sh``, ``scripts/oldest.sh``,
+The scripts themselves build and install for minutes (``scripts/wheel.sh``, ``scripts/versions.sh``,
 ``scripts/audit.sh``); here is what can be told at once.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("wheel.sh", "oldest.sh", "audit.sh")
+SCRIPTS = ("wheel.sh", "versions.sh", "audit.sh")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "src" / "dcfw").is_dir(), reason="needs the source tree; this is an installed package"
 )
@@ -50,7 +50,7 @@ def test_every_dependency_has_a_lower_bound_that_the_constraints_meet() -> None:
         requirements += project()["project"]["optional-dependencies"][extra]
     for requirement in requirements:
         match = re.fullmatch(r"([\w.-]+)>=([\d.]+)", requirement)
-        assert match, f"{requirement} has no plain lower bound, which scripts/oldest.sh could install"
+        assert match, f"{requirement} has no plain lower bound, which scripts/versions.sh could install"
         name = re.sub(r"[-_.]+", "-", match[1]).lower()
         assert name in pinned, f"constraints.txt does not pin {name}"
         assert numbers(pinned[name]) >= numbers(match[2])
@@ -87,7 +87,7 @@ def test_the_oldest_versions_are_those_of_the_project() -> None:
     if bash is None:
         pytest.skip("needs bash")
     listed = subprocess.run(
-        [bash, str(ROOT / "scripts" / "oldest.sh"), "--list"], capture_output=True, text=True, check=True
+        [bash, str(ROOT / "scripts" / "versions.sh"), "--list"], capture_output=True, text=True, check=True
     ).stdout.split()
     bounds = [r.replace(">=", "==") for r in project()["project"]["dependencies"]]
     for bound in bounds:

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The least versions that pyproject.toml allows: do they really work?
+# The least versions that pyproject.toml allows, and the newest that there are: do they really work?
 #
-#   scripts/oldest.sh          install them in a new virtual environment and run a selection of the tests
-#   scripts/oldest.sh --list   print them
+#   scripts/versions.sh            install the least ones in a new virtual environment, run a selection of the tests
+#   scripts/versions.sh --newest   the same with the newest
+#   scripts/versions.sh --list     print the least ones
 #
 # The dependencies and those of the extras plots, graphs and sklearn are taken at their lower bounds; what they
 # need in turn (click, pyparsing, ...) is the newest that pip finds, so warnings about deprecations between
 # the two are not errors here.  The selection leaves out tests of other extras, and those whose own code needs
-# a newer SciPy or click; the commands are tried as such.  PYTHON names the interpreter (python3, of the least version allowed).
-# Exit code: 0 if the tests pass.
+# a newer SciPy or click; the commands are tried as such.  PYTHON names the interpreter (python3, of the least
+# version allowed).  Exit code: 0 if the tests pass.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -24,12 +25,15 @@ for requirement in dict.fromkeys([*project["dependencies"], *extras["plots"], *e
     print(f"{name}=={version}" + (".0" if "." not in version else ""))
 PYTHON
 }
+names() { lower_bounds | sed 's/==.*//'; }
 
+wanted=lower_bounds
 case ${1:-} in
     "") ;;
+    --newest) wanted=names ;;
     --list) lower_bounds; exit 0 ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "oldest: unknown option $1 (see --help)" >&2; exit 2 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "versions: unknown option $1 (see --help)" >&2; exit 2 ;;
 esac
 
 folder=$(mktemp -d)
@@ -38,16 +42,17 @@ unset PYTHONPATH VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 echo "== install"
-lower_bounds | tee "$folder/bounds"
+$wanted > "$folder/bounds"
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q -r "$folder/bounds" pytest hypothesis > "$folder/log" 2>&1 ||
-    { cat "$folder/log" >&2; echo "oldest: these versions cannot be installed together" >&2; exit 1; }
+    { cat "$folder/log" >&2; echo "versions: these cannot be installed together" >&2; exit 1; }
+"$folder/venv/bin/pip" list --format=freeze | grep -i -E "^($(names | paste -sd '|'))=="
 
 echo "== tests"
 cd "$root"
 quick="test_imports.py test_bad_input.py test_bad_input_table.py test_steps.py test_splits.py test_gaps_api.py \
     test_lap.py test_qap_objective.py test_qap_instances.py test_align_vectors.py test_align_solver.py \
-    test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py"
+    test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py test_minimize.py test_fuzz.py"
 # shellcheck disable=SC2046
 PYTHONPATH="$root/src" "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider \
     -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(printf 'tests/%s ' $quick)
@@ -55,6 +60,6 @@ echo "== commands"
 for command in --help info "qap --help"; do
     # shellcheck disable=SC2086
     PYTHONPATH="$root/src" "$folder/venv/bin/python" -W ignore -m dcfw $command > "$folder/log" 2>&1 ||
-        { cat "$folder/log" >&2; echo "oldest: dcfw $command failed" >&2; exit 1; }
+        { cat "$folder/log" >&2; echo "versions: dcfw $command failed" >&2; exit 1; }
 done
-echo "oldest: all is well"
+echo "versions: all is well"
