@@ -10,6 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,12 +26,16 @@ EXPECTED_FAILURES: dict[str, str] = {}
     [
         MaskedProcrustes(),
         MaskedProcrustes(centre=True, unit_rows=True),
-        MaskedProcrustes(method="fw-m", max_iter=50),
+        MaskedProcrustes(method="fw-m", tol=0.05),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_agrees(estimator, check):
     check(estimator)
+
+
+UNFINISHED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+"""For tests of fits that a budget ends."""
 
 
 def planted(n=400, d=6, d2=6, hidden=0.5, noise=0.0, seed=0):
@@ -42,7 +47,8 @@ def planted(n=400, d=6, d2=6, hidden=0.5, noise=0.0, seed=0):
     return source, full, np.where(rng.random((n, d2)) < hidden, np.nan, full), rotation
 
 
-@pytest.mark.parametrize("method", ["dcfw", "fw-k", "fw-m"])
+@UNFINISHED  # FW-K gets near, and no further
+@pytest.mark.parametrize("method", ["dcfw", "boosted", "fw-k", "fw-m"])
 def test_a_planted_rotation_is_found_from_half_of_the_entries(method):
     source, _, target, rotation = planted()
     model = MaskedProcrustes(method=method, max_iter=2000, tol=1e-6).fit(source, target)
@@ -68,6 +74,7 @@ def test_with_everything_known_and_no_noise_it_is_procrustes():
     np.testing.assert_allclose(model.rotation_, orthogonal_procrustes(source, full)[0].T, atol=1e-4)
 
 
+@UNFINISHED
 def test_it_is_the_transpose_of_align():
     source, _, target, _ = planted(noise=0.3)
     model = MaskedProcrustes(lam=1e-3, max_iter=40, tol=1e-5).fit(source, target)
@@ -102,6 +109,7 @@ def test_unit_rows_make_the_lengths_of_words_irrelevant():
     np.testing.assert_allclose(np.linalg.norm(plain.transform(source), axis=1), 1.0)
 
 
+@UNFINISHED
 def test_the_score_is_the_mean_cosine_where_the_target_is_known():
     source, full, target, _ = planted(noise=1.0)
     model = MaskedProcrustes(max_iter=50).fit(source, target)
@@ -123,6 +131,7 @@ def test_single_precision_stays_single():
     np.testing.assert_allclose(model.rotation_, rotation, atol=1e-2)
 
 
+@UNFINISHED
 def test_it_works_in_a_pipeline_and_a_search():
     source, _, target, _ = planted(n=120, noise=0.5)
     pipeline = make_pipeline(StandardScaler(with_std=False), MaskedProcrustes(max_iter=20)).fit(
@@ -154,7 +163,8 @@ def test_the_target_is_not_written_to_and_words_without_entries_do_no_harm():
     [
         ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"lam": -1.0}, "lam must be"),
-        ({"method": "newton"}, "method must be"),
+        ({"method": "newton"}, "method must be one of 'dcfw', 'boosted', 'fw-k', 'fw-m', got 'newton'"),
+        ({"method": "cgs"}, "method must be one of 'dcfw', 'boosted', 'fw-k', 'fw-m', got 'cgs'"),
         ({"tol": -1.0}, "tol must be"),
     ],
 )
@@ -180,11 +190,63 @@ def test_wrong_targets_are_refused():
         model.inverse_transform(full[:, :5])
 
 
+def test_nan_in_the_source_is_refused_with_the_place_and_the_remedy():
+    source, full, *_ = planted(n=20)
+    broken = source.copy()
+    broken[3, 1] = np.nan
+    model = MaskedProcrustes().fit(source, full)
+    for call in (
+        lambda: MaskedProcrustes().fit(broken, full),
+        lambda: model.transform(broken),
+        lambda: model.score(broken, full),
+    ):
+        with pytest.raises(
+            ValueError, match=r"X \(the source\) contains NaN, the first in row 3.*target y"
+        ) as e:
+            call()
+        assert "HistGradient" not in str(e.value)
+
+
+def test_a_fit_that_its_budget_ends_warns_and_one_that_gets_there_does_not():
+    source, _, target, _ = planted(noise=1.0)
+    with pytest.warns(ConvergenceWarning, match=r"tol=1e-05 was asked for.*larger max_iter") as seen:
+        model = MaskedProcrustes(max_iter=10, tol=1e-5).fit(source, target)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    assert not model.result_.success
+    assert MaskedProcrustes(max_iter=10, tol=0.9).fit(source, target).result_.success  # warnings are errors
+    assert MaskedProcrustes(max_iter=5000).fit(source, target).result_.success
+
+
+@pytest.mark.parametrize("measured", [0, 5])
+def test_a_fit_that_is_interrupted_warns_although_its_last_gap_is_not_known(monkeypatch, measured):
+    def interrupted(*arguments, **keywords):
+        res = align(*arguments, **keywords)
+        res.success, res.gap, res.message = False, np.nan, "The run was interrupted from the keyboard."
+        del res.history.rows[measured:]
+        return res
+
+    monkeypatch.setattr("dcfw.align.solver.align", interrupted)
+    source, _, target, _ = planted(noise=1.0)
+    with pytest.warns(ConvergenceWarning, match="interrupted from the keyboard"):
+        MaskedProcrustes().fit(source, target)
+
+
+@UNFINISHED
+def test_with_a_budget_of_one_polar_factor_the_rotation_is_the_first_vertex():
+    source, _, target, _ = planted(noise=0.5)
+    model = MaskedProcrustes(max_iter=1).fit(source, target)
+    np.testing.assert_allclose(
+        model.rotation_, nearest_rotation(np.nan_to_num(target).T @ source), atol=1e-10
+    )
+
+
 def with_mask(target, dtype=float):
     """Return the target as a masked array with nonsense under the mask."""
     return np.ma.masked_array(np.where(np.isnan(target), 999, target).astype(dtype), mask=np.isnan(target))
 
 
+@UNFINISHED
 def test_the_masked_entries_of_a_masked_target_are_unknown():
     source, full, target, _ = planted()
     masked = with_mask(target)
@@ -238,6 +300,7 @@ def test_importing_the_package_does_not_load_scikit_learn():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@UNFINISHED
 def test_a_factor_on_the_target_helps_where_the_true_map_shrinks_and_a_huge_one_gives_the_first_vertex():
     rng = np.random.default_rng(5)
     d, n = 20, 300

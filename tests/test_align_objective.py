@@ -196,6 +196,20 @@ def test_torch_has_the_dense_product():
         MaskedLeastSquares(arrays[0], Y)
 
 
+@pytest.mark.parametrize("kind", ["float64", "int64", "bool"])
+def test_a_torch_mask_holds_zeros_and_ones_and_no_weights(kind):
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, Y, mask = data()
+    arrays = torch.from_numpy(E1), torch.from_numpy(Y)
+    given = torch.from_numpy(mask).to(getattr(torch, kind))
+    assert MaskedLeastSquares(*arrays, given).observed == mask.sum()
+    for wrong in (0.5, 2.0, -1.0, float("nan")):
+        weights = torch.from_numpy(mask.astype(float))
+        weights[0, 0] = wrong
+        with pytest.raises(ValueError, match="mask must hold only 0 and 1"):
+            MaskedLeastSquares(*arrays, weights)
+
+
 @pytest.mark.parametrize(
     ("rate", "passes", "expected"),
     [(0.1, 200, "gram"), (0.5, 200, "gram"), (0.002, 200, "observed"), (0.3, 1, "dense"), (1.0, 1, "gram")],

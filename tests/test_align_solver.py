@@ -1,13 +1,16 @@
 """dcfw.align.align finds rotations, and its protocol takes the steps of the authors' code."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 import dcfw
 from dcfw import Status
-from dcfw.align import MaskedLeastSquares, align, nearest_rotation
+from dcfw.align import MaskedLeastSquares, align, nearest_rotation, trial
 from dcfw.align.protocol import GlobalOpenLoop, WholeAdaptive
+from dcfw.align.solver import RTOL
 
 METHODS = ("dcfw", "boosted", "fw-k", "fw-m")
 
@@ -150,6 +153,90 @@ def test_the_masked_entries_of_a_masked_target_are_missing():
     np.testing.assert_array_equal(align(E1, masked).x, align(E1, np.where(mask, E2, np.nan)).x)
 
 
+# -- when it stops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_by_default_it_stops_at_a_part_of_the_first_gap_whatever_the_scale(scale):
+    E1, _, mask, Q = planted(d=12, n=200, rate=0.3)
+    E1 = np.round(5.0 * E1)
+    Y = np.round(Q @ E1)  # with tol=1e-6, at scale 1, not even 6000 polar factors are enough
+    res = align(scale * E1, scale * Y, mask, lam=1e-4 * scale**2, max_lmo=3000)
+    assert res.status is Status.CONVERGED
+    assert res.n_lmo < 1000
+    assert res.gap <= 1e-4 * res.history["gap"][0]
+
+
+def test_the_default_is_that_of_the_estimator_and_of_a_trial():
+    estimator = pytest.importorskip("dcfw.align.estimator", reason="needs scikit-learn")
+    defaults = [inspect.signature(f).parameters["tol"].default for f in (estimator.MaskedProcrustes, trial)]
+    assert defaults == [RTOL, RTOL]
+    E1, E2, mask, _ = planted(noise=0.5)
+    assert align(E1, E2, mask).n_lmo == align(E1, E2, mask, tol=0.0, rtol=RTOL).n_lmo
+
+
+def test_where_one_tolerance_is_given_the_other_is_zero():
+    E1, E2, mask, _ = planted(noise=0.5)
+    for asked in ({"tol": 0.0}, {"rtol": 0.0}):
+        res = align(E1, E2, mask, max_lmo=400, **asked)
+        assert res.gap < 1e-5 * res.history["gap"][0]
+    res = align(E1, E2, mask, rtol=1e-2)
+    assert 1e-4 < res.gap / res.history["gap"][0] <= 1e-2
+
+
+def test_a_good_start_is_not_asked_for_more_than_zero_is():
+    E1, E2, mask, _ = planted(noise=0.5)
+    cold = align(E1, E2, mask)
+    warm = align(E1, E2, mask, x0=cold.x)
+    assert (warm.status, warm.n_lmo) == (Status.CONVERGED, 1)
+
+
+# -- the rotation where there was no step -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [{"max_lmo": 1}, {"maxiter": 0}, {"time_limit": 0.0}])
+@pytest.mark.parametrize("shape", [(6, 6), (40, 40), (4, 7), (7, 4)])
+def test_without_a_step_the_rotation_is_the_first_vertex(budget, shape):
+    d2, d1 = shape
+    rng = np.random.default_rng(0)
+    E1, Y, mask = rng.standard_normal((d1, 300)), rng.standard_normal((d2, 300)), rng.random((d2, 300)) < 0.5
+    for method in METHODS:
+        res = align(E1, Y, mask, method=method, **budget)
+        assert not res.x.any()
+        np.testing.assert_allclose(res.rotation, polar(np.where(mask, Y, 0.0) @ E1.T), atol=1e-9)
+
+
+def test_without_a_step_the_published_vertex_has_its_subgradient():
+    E1, E2, mask, _ = planted(d=5, noise=0.5)
+    res = align(E1, E2, mask, lam=0.7, protocol="published", max_lmo=1)
+    expected = polar(np.where(mask, E2, 0.0) @ E1.T / E1.shape[1] + 0.7 * np.eye(5))
+    np.testing.assert_allclose(res.rotation, expected, atol=1e-10)
+
+
+def test_a_start_of_low_rank_is_completed_by_the_gradient():
+    E1, E2, mask, _ = planted(d=6, noise=0.5)
+    x0 = np.diag([1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
+    res = align(E1, E2, mask, x0=x0, maxiter=0)
+    down = -MaskedLeastSquares(E1, E2, mask).grad(x0)
+    # Of the nearest ones it is the one that goes furthest down, which is where a small step leads.
+    np.testing.assert_allclose(res.rotation, polar(x0 + 1e-9 * down), atol=1e-6)
+    np.testing.assert_allclose(res.rotation[:2, :2], np.eye(2), atol=1e-12)
+
+
+def test_without_a_step_torch_has_the_first_vertex_too():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, E2, mask, _ = planted()
+    res = align(torch.from_numpy(E1), torch.from_numpy(E2), torch.from_numpy(mask), max_lmo=1)
+    np.testing.assert_allclose(res.rotation.numpy(), polar(np.where(mask, E2, 0.0) @ E1.T), atol=1e-10)
+
+
+def test_data_without_information_still_give_an_orthogonal_matrix():
+    E1, E2, mask, _ = planted()
+    for arguments in ((np.zeros_like(E1), E2, mask), (E1, np.zeros_like(E2), mask)):
+        R = align(*arguments).rotation
+        np.testing.assert_allclose(R @ R.T, np.eye(8), atol=1e-12)
+
+
 def test_a_start_and_a_callback_are_handed_on():
     E1, E2, mask, Q = planted()
     seen = []
@@ -187,6 +274,9 @@ def test_a_loss_comes_without_data():
         align(f, E2)
     with pytest.raises(ValueError, match="Y, mask and dtype must be None"):
         align(f, dtype="float32")
+    with pytest.raises(ValueError, match=r"product must be 'auto' .* give it to MaskedLeastSquares"):
+        align(f, product="dense")
+    assert align(f, product="auto", max_lmo=2).product == f.product
 
 
 def test_the_nearest_rotation_is_nearer_than_others():

@@ -68,6 +68,8 @@ ODD = st.lists(
             "\ud800",
             "0.5",
             "-.5e3",
+            "1e-05",
+            "nan",
             "word",
         ]
     ),
@@ -159,7 +161,7 @@ def test_header_tabs_double_spaces_and_line_ends_do_not_matter(file):
 
 
 def test_words_with_spaces_of_all_kinds_are_kept(file):
-    words = ["New York", ". . .", "7 up", "a\u00a0b", "\u2028", "x\x0by", "1 / 2", "at\u3000"]
+    words = ["New York", ". . .", "7 up", "a\u00a0b", "\u2028", "x\x0by", "1 / 2", "at\u3000", "World War 2"]
     content = f"{len(words)} 2\n" + "".join(f"{word} {i} 0.5\n" for i, word in enumerate(words))
     read = read_vectors(file(content))
     assert read.words == words
@@ -196,6 +198,21 @@ def test_a_limit_takes_the_first_words_and_reads_no_further(file):
         (b"3 2\na 1 2\nb\nc 3 4\n", r"line 3: 0 numbers where 2 were expected", "dimension"),
         (b"3 2\na 1 2\nb .1 .2 .3\nc 3 4\n", r"line 3: 3 numbers where 2 were expected", "dimension"),
         (b"a 1 2\nb 1.0 2.5 3.5 4\nc 3 4\n", r"line 2: 4 numbers where 2 were expected", "dimension"),
+        *[
+            (b"3 2\na 1 2\n" + line + b"\nc 3 4\n", rf"line 3: {found} numbers where 2 were exp", "dimension")
+            for line, found in [
+                (b"dog 1e-05 .4 .5", 3),
+                (b"dog 0 .4 .5", 3),
+                (b"dog -1 .4 .5", 3),
+                (b"dog +3E2 7 .4 .5", 4),
+                (b"dog\t0\t.4\t.5", 3),
+                (b"dog nan .4 .5", 3),
+                (b"dog -inf .4 .5", 3),
+                (b"route 66 .4 .5", 3),  # a word or not: nobody can tell, so it is not taken
+                (b"New York 1e-05 .4 .5", 3),
+                (b"New York -1 0.5 .4 .5", 4),
+            ]
+        ],
         (b"3 2\na 1 2\na 5 6\nc 3 4\n", r"line 3: the word 'a' was there before, as word 1", "duplicate"),
         (b"3 2\na 1 2\nb\xff 5 6\nc 3 4\n", r"line 3: the word b'b\\xff' is not UTF-8", "encoding"),
         (b"3 2\na 1 2\nc 3 4\n", r"the file ends after 2 of the 3 vectors", "missing"),
@@ -233,12 +250,38 @@ def test_more_vectors_than_promised_are_an_error_unless_skipping(file):
     assert read_vectors(path, on_error="skip").words == ["a", "b"]
 
 
+@pytest.mark.parametrize("end", [b"\n", b""])
+@pytest.mark.parametrize(
+    ("rest", "skipped"),
+    [(b"", {}), (b"\n" * 10_000, {}), (b"d \x00", {"broken": 1}), (b"\x01" * 9000, {"broken": 1})],
+)
+def test_binary_vectors_beyond_the_promised_ones_are_refused_or_read_and_no_byte_is_dropped(
+    file, end, rest, skipped
+):
+    matrix = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    path = file(binary("abc", matrix, header="1 2", end=end) + rest, "w.bin")
+    with pytest.raises(ValueError, match="more bytes follow after the 1 vectors"):
+        read_vectors(path)
+    read = read_vectors(path, on_error="skip")
+    assert (read.words, read.skipped) == (["a", "b", "c"], skipped)
+    np.testing.assert_array_equal(read.matrix, matrix)
+    assert read_vectors(path, limit=1).words == ["a"]
+
+
+def test_where_every_line_is_left_out_the_reason_is_named(file):
+    path = file("3 4\na .1 .2 .3\nb .1 .2 .3\nc .4 .5 .6\n")
+    with pytest.raises(ValueError, match=r"has no vectors.*3 left out.*numbers than.*have 4 numbers"):
+        read_vectors(path, on_error="skip")
+    with pytest.raises(ValueError, match=r"has no vectors.*1 left out for an entry that is not a finite"):
+        read_vectors(file("a 1 1e99\n"), on_error="skip")
+
+
 @pytest.mark.parametrize("header", ["999999999999 2", "3 999999999", "999999999999999999 500000", "1 0"])
 def test_a_header_with_absurd_sizes_asks_for_no_memory(file, header):
     for name in ("a.vec", "a.vec.gz", "a.bin", "a.bin.gz"):
         content = f"{header}\n".encode() + (b"a 1 2\n" if ".vec" in name else b"a 12345678")
         path = file(gzip.compress(content) if name.endswith("gz") else content, name)
-        with pytest.raises(ValueError, match=r"promises|cut short|dimension of|numbers where"):
+        with pytest.raises(ValueError, match=r"promises|cut short|dimension of|numbers where|at most 65536"):
             read_vectors(path)
 
 

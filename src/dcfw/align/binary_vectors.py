@@ -3,6 +3,9 @@
 A word has no terminator of its own but the space, and records have no common length, so the file is read
 front to back.  Some writers put a newline after each vector and some do not: one before a word belongs
 to no word.  A cut or damaged file shows by its end, or by "words" of absurd length.
+
+Vectors beyond the number in the first line are an error.  Where errors are skipped they are read as well, as
+in text files, and what is left at the end that is no whole vector counts as a broken one.
 """
 
 from __future__ import annotations
@@ -44,15 +47,24 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
     expected = 0 if stream.size is None else min(n, stream.size // (size + 2) + 1)
     rows = Rows(stream.path, d, dtype, limit=limit, skip=skip, unit="word", expected=expected)
     at = len(first) + 1
-    for place in range(1, n + 1):
-        if rows.full:
-            return rows.done()
+    place = 0
+    while not rows.full:
         if len(data) - at < size + _LONGEST_WORD:
             data, at = data[at:] + stream.read(max(_BLOCK, size + _LONGEST_WORD)), 0
-        while data[at : at + 1] == b"\n":
+        if data[at : at + 1] == b"\n":
             at += 1
+            continue
+        place += 1
+        if place > n:
+            if at == len(data):
+                break
+            what = f"more bytes follow after the {n} vectors that the first line promises"
+            rows.refuse("missing", n, what, 0)
         space = data.find(b" ", at, at + _LONGEST_WORD)
         end = space + 1 + size
+        if place > n and (space < 0 or end > len(data)):
+            rows.refuse("broken", place, "the bytes at the end are no whole vector")
+            return rows.done()
         if space < 0 and len(data) - at >= _LONGEST_WORD:
             raise ValueError(
                 f"{stream.path}, word {place}: no end of the word within {_LONGEST_WORD} bytes; the file is "
@@ -68,8 +80,6 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
         elif rows.accept(data[at:space], place):
             rows.extend(vector[None, :])
         at = end
-    if not rows.full and (data[at:].strip(b"\n") or stream.read(1)):
-        rows.refuse("missing", n, f"more bytes follow after the {n} vectors that the first line promises", 0)
     return rows.done()
 
 

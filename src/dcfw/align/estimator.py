@@ -11,6 +11,7 @@ source and the target, and ``transform`` computes ``X @ rotation_.T``.  The rela
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dcfw.align import retrieval
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError(
@@ -42,7 +44,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     lam
         Weight of the nuclear norm, which pulls X towards orthogonal matrices.
     method
-        ``"dcfw"``, ``"fw-k"`` or ``"fw-m"``.
+        ``"dcfw"``, ``"boosted"``, ``"fw-k"`` or ``"fw-m"``, as for :func:`dcfw.align.align`.
     centre
         Take the mean of the rows from the source, and the mean of the known entries of each column from
         the target.  ``transform`` adds the latter.
@@ -55,14 +57,17 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         are known, a factor of 2 to 8 keeps the fit from following noise; a very large one gives the rotation
         that a single polar factor would.
     max_iter
-        Frank-Wolfe steps in all, which is the number of polar factors: they are the cost of the fit.
+        Frank-Wolfe steps in all, which is the number of polar factors: they are the cost of the fit.  With 1
+        the rotation is the first vertex, the polar factor of the known entries times the source.
     tol
-        Stop when the Frank-Wolfe gap is at most this part of the first one.
+        Stop when the Frank-Wolfe gap is at most this part of the first one.  A fit that ends without having
+        got there warns with scikit-learn's ``ConvergenceWarning``.
 
     Attributes
     ----------
     rotation_ : (d_target, d_source)
-        Its rows or its columns, whichever are fewer, are orthonormal.
+        Its rows or its columns, whichever are fewer, are orthonormal.  It is arbitrary where the data say
+        nothing: where source or target are zero, or a direction is never seen.
     result_ : Result
         What :func:`dcfw.align.align` returned: the relaxed solution, the certificate, the history.
     source_mean_, target_mean_ : arrays
@@ -109,7 +114,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         X : (n, d_source)
-            The source: a vector in each row.
+            The source: a vector in each row, all of whose entries are known.
         y : (n, d_target)
             The target: the vectors that the rows of X go with; NaN, or masked in a masked array, for entries
             that are not known.  A list of n numbers stands for n vectors of dimension 1.
@@ -121,7 +126,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         for name in ("centre", "unit_rows"):
             _validate.flag(getattr(self, name), name)
         factor = _validate.scalar(self.target_scale, "target_scale", low=0.0, open_low=True)
-        source = validate_data(self, _unmasked(X), dtype=_FLOATS)
+        source = self._source(X, reset=True)
         target = self._target(y, source)
         if np.isnan(target).all():
             raise ValueError("y (the target) must have at least one entry that is not NaN")
@@ -146,12 +151,13 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         )
         self.rotation_ = self.result_.rotation
         self.n_iter_ = max(1, int(self.result_.n_lmo))
+        self._warn(tol)
         return self
 
     def transform(self, X: Any) -> Array:
         """Return the vectors mapped into the target space."""
         check_is_fitted(self)
-        source = validate_data(self, _unmasked(X), reset=False, dtype=_FLOATS)
+        source = self._source(X, reset=False)
         if self.unit_rows:
             source = retrieval.unit_rows(source)
         return (source - self.source_mean_) @ self.rotation_.T + self.target_mean_
@@ -181,6 +187,30 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if target.shape[1] != mapped.shape[1]:
             raise ValueError(f"y (the target) must have {mapped.shape[1]} columns, got {target.shape[1]}")
         return retrieval.mean_cosine(mapped, target)
+
+    def _warn(self, tol: float) -> None:
+        """Warn if the fit has ended, by its budget or by Ctrl-C, before it got to ``tol``."""
+        gaps = self.result_.history["gap"]
+        first = gaps[0] if len(gaps) else np.nan
+        if self.result_.success or self.result_.gap <= tol * first:  # it is NaN where nobody has measured it
+            return
+        warnings.warn(
+            f"MaskedProcrustes ended with a gap of {np.min(gaps, initial=first) / first:.2g} times the first "
+            f"one, where tol={tol:g} was asked for: {self.result_.message} The rotation is the best so far; "
+            "for a better one take a larger max_iter, or be content with a larger tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _source(self, X: Any, reset: bool) -> Array:
+        source = validate_data(self, _unmasked(X), reset=reset, dtype=_FLOATS, ensure_all_finite="allow-nan")
+        missing = np.isnan(source).any(axis=1)
+        if missing.any():
+            raise ValueError(
+                f"X (the source) contains NaN, the first in row {int(np.argmax(missing))}, but only entries "
+                "of the target y may be unknown: leave out such rows of both"
+            )
+        return source
 
     def _target(self, target: Any, source: Array) -> Array:
         if target is None:

@@ -5,8 +5,9 @@ With H_i the sum of e e^T over the words e whose target entry i is observed, and
     ||P o (X E1) - Y||^2  =  sum_i x_i^T H_i x_i - 2 <b_i, x_i>  +  ||Y||^2,
 
 x_i the rows of X.  The d2 matrices H_i do not grow with the number of words, so the words are read once and
-can then be forgotten: a million of them stream through a few hundred megabytes, and blocks that lie on other
-machines are summed there.  Where every word is observed entirely or not at all, all H_i are one matrix.
+can then be forgotten: a million of them with d = 300 stream through 0.43 GiB in single precision (a test does
+it), and blocks that lie on other machines are summed there.  Where every word is observed entirely or not at
+all, all H_i are one matrix.
 
 The H_i are symmetric and kept packed: row after row of their lower triangles.
 """

@@ -21,6 +21,7 @@ BLOCK_BYTES = 64 * 2**20
 """About how much memory a block of words takes."""
 LARGEST = {4: 1e15, 8: 1e150}
 """What entries may be at most, by the bytes of a number: sums of their squares must not overflow."""
+WEIGHTS = "mask must hold only 0 and 1 (or False and True): weights are not supported"
 
 
 class Block(NamedTuple):
@@ -139,7 +140,7 @@ class Observations:
             values = np.asarray(self.mask[:, at])
             observed = values.astype(bool)
             if values.dtype != bool and not (values == observed).all():
-                raise ValueError("mask must hold only 0 and 1 (or False and True): weights are not supported")
+                raise ValueError(WEIGHTS)
         _finite(Y, observed, "Y", at.start)
         Y[~observed] = 0.0
         return Block(E, Y, observed)
@@ -149,7 +150,12 @@ class Observations:
         xp = namespace(self.E1)
         E = _validate.array(xp.astype(self.E1, self.dtype), "E1")
         Y = xp.astype(self.Y, self.dtype)
-        observed = ~xp.isnan(Y) if self.mask is None else xp.astype(self.mask, xp.bool)
+        if self.mask is None:
+            observed = ~xp.isnan(Y)
+        else:
+            observed = xp.astype(self.mask, xp.bool)
+            if not bool(xp.all(xp.astype(observed, self.mask.dtype) == self.mask)):
+                raise ValueError(WEIGHTS)
         Y = xp.where(observed, Y, xp.zeros_like(Y))
         return Block(E, _validate.array(Y, "Y (where it is observed)"), observed)
 

@@ -7,19 +7,27 @@ when it refuses a block, the lines are gone through one by one to find those tha
 parser read such a file in 4 s where this takes 7, but its compiler needs 130 MB and some seconds.)
 
 What makes a line good: a word, then d numbers, separated by spaces or tabs.  The word may have spaces in
-it: the *last* d fields are the numbers.  Lines end at a newline only, since words of real files contain all
-other kinds of white space.
+it: the *last* d fields are the numbers.  But a line with a number too many must not pass for one of a word
+with a space, so it has the wrong dimension
+
+- when all that follows the first field of the word are numbers in any notation, "nan" and "inf" included
+  ("route 66", "dog 1e-05"), or
+- when the word ends in a number that is not a row of digits ("New York -1", "New York 1e-05").
+
+"New York", "7 up" and "World War 2" are words.  Lines end at a newline only, since words of real files
+contain all other kinds of white space.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from dcfw.align.rows import Rows, Vectors
+from dcfw.align.rows import REASONS, Rows, Vectors
 from dcfw.align.stream import Stream
 
 BLOCK = 1 << 20
@@ -27,8 +35,7 @@ BLOCK = 1 << 20
 
 _BLANKS = b" \t\r"
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-# A word that ends in decimal fractions is a vector with too many numbers, not a word with spaces.
-_TOO_MANY = re.compile(rb"\S+(?:[ \t]+[+-]?\d*\.\d+(?:[eE][+-]?\d+)?)+")
+_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
 
 def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vectors:
@@ -64,6 +71,8 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
         elif found > promised:
             what = f"the file has {found} vectors, but its first line promises {promised}"
             rows.refuse("missing", line - 1, what, 0)
+    if rows.skipped and not rows.words:
+        _nothing_left(stream, rows, d, header is not None)
     return rows.done()
 
 
@@ -71,7 +80,7 @@ def gives_back(word: bytes) -> bool:
     """Tell whether :func:`read_text` finds the word on a line as it was put there."""
     if b"\n" in word or len(word) > BLOCK // 2:
         return False
-    return _cut(word + b" 0", 1) == (word, "0") and not _is_too_many(word)
+    return _cut(word + b" 0", 1) == (word, "0") and not _surplus(word)
 
 
 def _blocks(stream: Stream) -> Iterator[bytes]:
@@ -130,9 +139,8 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
                 rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
         elif not (sound or _is_sound(numbers, dtype)):
             rows.refuse("broken", place, _complaint(numbers, dtype))
-        elif _is_too_many(word):
-            count = len(word.split()) - 1 + d
-            rows.refuse("dimension", place, f"{count} numbers where {d} were expected")
+        elif surplus := _surplus(word):
+            rows.refuse("dimension", place, f"{surplus + d} numbers where {d} were expected")
         elif rows.accept(word, place):
             kept.append(row)
             if rows.full:
@@ -157,9 +165,26 @@ def _cut(line: bytes, d: int) -> tuple[bytes, str]:
     return fields[0].rstrip(_BLANKS), b" ".join(fields[1:]).decode("latin-1")
 
 
-def _is_too_many(word: bytes) -> bool:
-    """Tell whether the word is the first part of a vector with too many numbers."""
-    return b" " in word and _TOO_MANY.fullmatch(word) is not None
+def _surplus(word: bytes) -> int:
+    """Return how many numbers too many the word ends in; 0 if it is a word, with or without spaces."""
+    if b" " not in word and b"\t" not in word:
+        return 0
+    _, *others = (field for field in word.replace(b"\t", b" ").split(b" ") if field)
+    numbers = list(itertools.takewhile(_is_number, reversed(others)))
+    if len(numbers) < len(others) and all(number.isdigit() for number in numbers):
+        return 0
+    return len(numbers)
+
+
+def _is_number(field: bytes) -> bool:
+    return bool(_NUMBER.fullmatch(field) or _NOT_FINITE.fullmatch(field))
+
+
+def _nothing_left(stream: Stream, rows: Rows, d: int, promised: bool) -> NoReturn:
+    """Say why all lines of a file were left out."""
+    counts = "; ".join(f"{count:,} left out for {REASONS[reason]}" for reason, count in rows.skipped.items())
+    said = f"; its first line says that vectors have {d} numbers, is that right?" if promised else ""
+    raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{said}")
 
 
 def _parse(texts: list[str], d: int, dtype: Any) -> np.ndarray | None:

@@ -32,7 +32,7 @@ NAMING = "name it with words="
 _MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
 _ROWS_AT_A_TIME = 1000
 _LIMITS = {
-    "text": "blanks around a word, line ends, and decimal fractions after a blank do not count as part of it",
+    "text": "blanks around a word, line ends, and numbers after a blank do not count as part of it",
     "binary": "a space ends a word; text files (.vec) allow them",
     "npy": "each line of the list of words is one, and the first of them must not have a tab",
 }
@@ -87,8 +87,9 @@ def read_vectors(
     -----
     In text files the first line may be a header, "n d" (a first line of two whole numbers always is one);
     without one the first vector sets the dimension.  A word may have spaces in it: the last d fields of a
-    line are its vector.  But when all that follows the first field of such a word are decimal fractions,
-    the line counts as one of wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors
+    line are its vector.  But when all that follows the first field of such a word are numbers in any notation
+    (``route 66``), or it ends in a signed number, a decimal fraction or an exponent, the line counts as one of
+    wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors
     of more than 65,536 numbers.
 
     Examples

@@ -69,6 +69,7 @@ def polar(G: Array, method: str = "auto") -> Array:
     Parameters
     ----------
     G : array of shape (m, n)
+        Of floating-point numbers; lists and whole numbers are taken for double precision.
     method : {"auto", "svd", "eigh", "mixed", "products"}
         See the text of the module; all give the same factor up to rounding (some eps times the condition
         number of G), and up to 1e-10 with ``"mixed"``.
@@ -80,6 +81,9 @@ def polar(G: Array, method: str = "auto") -> Array:
            [1., 0.]])
     """
     method = _validate.choice(method, "method", METHODS)
+    G = _validate.array(G, "G", ndim=2)
+    if is_numpy(G) and G.dtype.itemsize > 8:  # LAPACK has no extended precision
+        G = G.astype(np.float64)
     if method == "auto":
         method = "eigh" if is_numpy(G) and min(G.shape) > SMALL else "svd"
         if not is_numpy(G) and _on_accelerator(G):
