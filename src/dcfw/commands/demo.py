@@ -25,8 +25,8 @@ def demo(
 ) -> None:
     """Solve three small problems with DC-FW and its rivals, and show what is certified.
 
-    A quadratic assignment problem whose optimum is known; the alignment of two sets of vectors that are
-    mostly unobserved; and a regression with outliers, smooth and nonconvex.  Prints one table and writes a
+    The matching of two graphs, in which one is planted; the alignment of two sets of vectors that are mostly
+    unobserved; and a regression with outliers, smooth and nonconvex.  Prints one table and writes a
     page with the convergence plots.  It takes less than a minute, and longest the first time, when loops are
     compiled.
 
