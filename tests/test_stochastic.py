@@ -483,8 +483,8 @@ def test_a_batch_gradient_of_another_shape_is_a_bad_oracle(method, estimator, gr
     start = method(batch=3, estimator=estimator, period=2)
     res = dcfw.minimize(faulty(grad), sets.Simplex(3), method=start, rng=1, maxiter=5)
     assert res.status is Status.BAD_ORACLE
-    assert "batch_grad returned shape" in res.message
-    assert "expected (3,)" in res.message
+    assert "batch_grad returned " in res.message
+    assert "expected shape (3,)" in res.message
 
 
 @both_methods

@@ -227,7 +227,8 @@ def point(x: Any, name: str, domain: Any) -> Array:
             return x
         how = f" (it breaks the constraints by {violation:.3g})"
     hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""
-    raise ValueError(f"{name} must lie in the set {domain!r}{how}{hint}")
+    text = type(domain).__name__ if type(domain).__repr__ is object.__repr__ else repr(domain)
+    raise ValueError(f"{name} must lie in the set {text}{how}{hint}")
 
 
 def companion(values: Any, name: str, size: int, A: Any) -> Array:

@@ -209,9 +209,9 @@ class Run:
         return f"in outer step {self.nit + 1} (after {self.n_inner} steps in all)"
 
     def _wrong_shape(self, oracle: str, got: Any) -> NoReturn:
-        shape = tuple(got.shape) if hasattr(got, "shape") else type(got).__name__
+        found = f"shape {tuple(got.shape)}" if hasattr(got, "shape") else f"a {type(got).__name__}"
         raise Stop(
-            Status.BAD_ORACLE, f"{oracle} returned shape {shape}, expected {self.shape}, {self._where()}."
+            Status.BAD_ORACLE, f"{oracle} returned {found}, expected shape {self.shape}, {self._where()}."
         )
 
     def _blame(self, G: Array, S: Atom) -> NoReturn:
