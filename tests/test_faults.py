@@ -386,8 +386,9 @@ def a_problem(writes: bool) -> Any:
 @pytest.mark.parametrize("writes", [False, True], ids=["", "callables that write"])
 @pytest.mark.parametrize("method", ["dcfw", "fw", "cgs"])
 def test_what_a_users_oracle_does_to_its_argument_changes_nothing(method, habit, writes):
-    expected = dcfw.minimize(a_problem(False), Corners(), method=method, tol=1e-3, maxiter=20, max_inner=200)
-    found = dcfw.minimize(a_problem(writes), Corners(habit), method=method, tol=1e-3, maxiter=20, max_inner=200)
+    options = {"method": method, "tol": 1e-3, "maxiter": 20, "max_inner": 200}
+    expected = dcfw.minimize(a_problem(False), Corners(), **options)
+    found = dcfw.minimize(a_problem(writes), Corners(habit), **options)
     assert found.status is expected.status
     assert np.array_equal(found.x, expected.x)
     assert (found.gap, found.dc_gap) == (expected.gap, expected.dc_gap)

@@ -77,7 +77,7 @@ def test_what_single_precision_cannot_represent_better_is_inside():
     assert _validate.point(x, "x0", Lenient()) is x
     with pytest.raises(ValueError, match=r"x0 must lie in the set .*breaks the constraints by 3e-06\)$"):
         _validate.point(np.array([1.0, 0.0, 3e-6]), "x0", Lenient())
-    with pytest.raises(ValueError, match=r"x0 must lie in the set <.*>$"):  # which cannot say by how much
+    with pytest.raises(ValueError, match=r"x0 must lie in the set \w+$"):  # which cannot say by how much
         _validate.point(x, "x0", Strict())
 
 

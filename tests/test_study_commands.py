@@ -143,6 +143,37 @@ def test_a_number_that_makes_no_sense_is_a_wrong_command_line(main, options, tmp
     assert not (tmp_path / "s.db").exists()
 
 
+def row_that_fails(dataset, method, seed):
+    if method == "good":
+        return {"value": 1.0}
+    raise OSError(f"no file\nfor {'abcde'[seed] if method == 'various' else method}")
+
+
+def executed(tmp_path, methods, seeds):
+    study = Study("failing", row_that_fails, ["a"], methods, range(seeds))
+    options = SimpleNamespace(store=tmp_path / "s.db", n_jobs=1, dask=None, stop_after=None)
+    qap.command.execute(study, options)
+
+
+def test_a_study_whose_rows_fail_says_why_and_ends_with_an_exit_code(tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        executed(tmp_path, ["good", "bad"], 2)
+    assert end.value.code == 1
+    said = capsys.readouterr()
+    assert "2 done, 0 skipped, 2 failed" in said.out
+    assert "failed: a, bad, seed 0 and 1 more: OSError: no file for bad\n" in said.err
+    executed(tmp_path, ["good"], 3)  # what failed in another part is not its fault
+    assert "failed:" not in capsys.readouterr().err
+
+
+def test_of_many_reasons_the_first_few_are_printed(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        executed(tmp_path, ["various"], 5)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("failed: ")]
+    assert len(lines) == qap.command.SHOWN + 1
+    assert lines[-1] == "failed: 2 other errors; Store.failures() has them all"
+
+
 def test_an_interrupted_report_is_one_line_and_a_bug_is_not_hidden(monkeypatch, capsys):
     def ends(error):
         def write_report(store, output):

@@ -227,7 +227,8 @@ def point(x: Any, name: str, domain: Any) -> Array:
             return x
         how = f" (it breaks the constraints by {violation:.3g})"
     hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""
-    text = type(domain).__name__ if type(domain).__repr__ is object.__repr__ else repr(domain)
+    text = repr(domain)
+    text = type(domain).__name__ if text == object.__repr__(domain) else text  # no address of an object
     raise ValueError(f"{name} must lie in the set {text}{how}{hint}")
 
 

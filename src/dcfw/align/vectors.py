@@ -88,9 +88,9 @@ def read_vectors(
     In text files the first line may be a header, "n d" (a first line of two whole numbers always is one);
     without one the first vector sets the dimension.  A word may have spaces in it: the last d fields of a
     line are its vector.  But when all that follows the first field of such a word are numbers in any notation
-    (``route 66``), or it ends in a signed number, a decimal fraction or an exponent, the line counts as one of
-    wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors
-    of more than 65,536 numbers.
+    (``route 66``), or it ends in a signed number, a decimal fraction or an exponent, the line counts as one
+    of wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors of more than 65,536
+    numbers.
 
     Examples
     --------

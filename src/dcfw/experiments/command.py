@@ -18,6 +18,9 @@ from dcfw.experiments.runner import run as run_study
 from dcfw.experiments.store import Store, StoreError
 from dcfw.experiments.study import Study
 
+SHOWN = 3
+"""How many different reasons of failures are printed."""
+
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
@@ -65,13 +68,16 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(study: Study, options: argparse.Namespace) -> None:
-    """Run ``study`` as the options of ``run`` say, with a bar, and print what was done."""
+    """Run ``study`` as the options of ``run`` say, with a bar, and print what was done.
+
+    If rows failed, the reasons are printed too, and the exit code is 1.
+    """
     from dcfw.experiments.progress import ProgressBar
 
     try:
-        with Store(options.store) as store, ProgressBar(study.name) as bar:
-            print(
-                run_study(
+        with Store(options.store) as store:
+            with ProgressBar(study.name) as bar:
+                summary = run_study(
                     study,
                     store,
                     n_jobs=options.n_jobs,
@@ -79,10 +85,31 @@ def execute(study: Study, options: argparse.Namespace) -> None:
                     progress=bar,
                     stop_after=options.stop_after,
                 )
-            )
+            print(summary)
+            if summary.failed:
+                print("\n".join(reasons(study, store)), file=sys.stderr)
+                sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted; finished rows are kept, the same command goes on from there", file=sys.stderr)
         sys.exit(130)
+
+
+def reasons(study: Study, store: Store) -> list[str]:
+    """Return a line for each of the first few different errors of a study, with the first row that had it."""
+    first: dict[str, list[str]] = {}
+    keys = {task.key for task in study.tasks}  # a store may have other parts of the study too
+    for failure in store.failures(study):
+        if failure["key"] not in keys:
+            continue
+        row = f"{failure['dataset']}, {failure['method']}, seed {failure['seed']}"
+        first.setdefault(" ".join(failure["error"].split()), []).append(row)
+    lines = [
+        f"failed: {rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {error}"
+        for error, rows in list(first.items())[:SHOWN]
+    ]
+    if len(first) > SHOWN:
+        lines.append(f"failed: {len(first) - SHOWN} other errors; Store.failures() has them all")
+    return lines
 
 
 def main(

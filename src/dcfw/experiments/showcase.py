@@ -106,7 +106,7 @@ def matching() -> Iterator[Solve]:
         "Find the nodes of a graph in a shuffled copy of it, in which one edge in twenty has been moved: how "
         "many edges of the two are left without a counterpart? The matching that was planted leaves "
         f"{planted}. It is a quadratic assignment problem: the relaxation to doubly stochastic matrices is "
-        "minimised and rounded to a permutation. The certificate and the calls are those of that relaxed run.",
+        "minimised and rounded to a permutation. Certificate and calls are those of that relaxed run.",
         "is one assignment problem",
     )
     runs: list[tuple[str, dict[str, Any]]] = [

@@ -80,8 +80,8 @@ def bound(
     method = _validate.choice(method, "method", METHODS)
     parts = [A, B] if C is None else [A, B, C]
     whole = all(part.dtype.kind == "i" for part in parts)
-    # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1 costs) and
-    # their sum.
+    # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1 costs)
+    # and their sum.
     n = len(A)
     cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
     exact = whole and n * (2 * n + 1) * cost < 2**53

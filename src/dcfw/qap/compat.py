@@ -55,7 +55,7 @@ def quadratic_assignment(
         One of :func:`dcfw.qap.solve`'s methods, or SciPy's.
     options : dict, optional
         For all methods: ``maximize`` (False), ``partial_match`` (pairs ``[[i, j], ...]`` with p(i) = j given)
-        and ``rng`` (None, an int, a Generator or a RandomState).
+        and ``rng`` (None, an int, a Generator, a RandomState, or ``numpy.random`` for NumPy's global one).
 
         For ``"faq"``: ``P0`` ("barycenter", "randomized" or a doubly stochastic matrix for the free nodes),
         ``shuffle_input`` (False), ``maxiter`` (30), ``tol`` (0.03, the relative length of the last step).
@@ -64,7 +64,7 @@ def quadratic_assignment(
 
         For our own methods: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
         ``maxiter`` counts outer steps, and ``C, split, inner, init, restarts, polish, rtol, max_lmo,
-        time_limit, n_jobs, callback, protocol``.
+        time_limit, n_jobs, callback, protocol`` (``init`` or ``P0``, not both).
 
     Returns
     -------
@@ -97,7 +97,8 @@ def quadratic_assignment(
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
     rest = dict(options or {})
-    maximize, seeds = bool(rest.pop("maximize", False)), rest.pop("partial_match", None)
+    maximize = _validate.flag(rest.pop("maximize", False), "maximize")
+    seeds = rest.pop("partial_match", None)
     rng = rest.pop("rng", None)
     known, run = _METHODS.get(name, (OWN_OPTIONS, partial(_own, method=name)))
     unknown = [option for option in rest if option not in known]
@@ -164,9 +165,11 @@ def _check_faq_options(given: dict[str, Any]) -> None:
 
 
 def _generator(rng: Any) -> np.random.Generator:
+    if rng is np.random:  # NumPy's global generator, the one of np.random.seed
+        rng = np.random.mtrand._rand
     if isinstance(rng, np.random.RandomState):
         return np.random.Generator(rng._bit_generator)
-    return _validate.generator(None if rng is np.random else rng)
+    return _validate.generator(rng)
 
 
 def _start(P0: Any, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -272,10 +275,13 @@ def _own(
     **options: Any,
 ) -> OptimizeResult:
     from dcfw.qap.solver import BALANCED, solve
+    from dcfw.qap.task import SPLIT_METHODS
 
     n = A.shape[0]
-    if maximize and options.get("restarts") != "auto":  # graphs are to be matched: see BALANCED
-        options.setdefault("split", BALANCED)
+    if P0 is not None and "init" in options:
+        raise ValueError("give the start as 'P0' or as 'init', not as both")
+    if maximize and options.get("restarts") != "auto" and options["method"] in SPLIT_METHODS:
+        options.setdefault("split", BALANCED)  # graphs are to be matched: see BALANCED
     if tol is not None:
         options.setdefault("rtol", min(tol, 1.0))
     free = np.setdiff1d(np.arange(n), pairs[:, 1])
@@ -287,7 +293,7 @@ def _own(
         _shuffle_options(options, order, free)
     if P0 is not None and len(free) > 0:
         # SciPy is content with sums of 1 to three digits, and means P0 for the shuffled problem.
-        options.setdefault("init", Birkhoff(len(free)).project(_start(P0, len(free), rng)))
+        options["init"] = Birkhoff(len(free)).project(_start(P0, len(free), rng))
     result = solve(
         A, B, C, maximize=maximize, partial_match=pairs if len(pairs) else None, rng=rng, **options
     )

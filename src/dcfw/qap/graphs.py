@@ -17,6 +17,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw.qap.objective import evaluate, is_sparse, square
 from dcfw.qap.solver import BALANCED, _padded, solve
+from dcfw.qap.task import SPLIT_METHODS
 from dcfw.result import Result
 
 DENSE_NODES = 300
@@ -74,7 +75,8 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         weight = _validate.text(weight, "weight")
     if _is_graph(G1) != _is_graph(G2):
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
-    if options.get("restarts") != "auto":  # which has a balanced start of its own
+    automatic = options.get("restarts") == "auto"  # which has a balanced start of its own
+    if not automatic and options.get("method", "dcfw") in SPLIT_METHODS:
         options.setdefault("split", BALANCED)
     nodes = (list(G1), list(G2)) if _is_graph(G1) else None
     A, B = (

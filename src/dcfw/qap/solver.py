@@ -25,7 +25,7 @@ from dcfw.qap.objective import (
     square,
 )
 from dcfw.qap.quadratics import SPLITS
-from dcfw.qap.task import OWN, PROTOCOLS, Task
+from dcfw.qap.task import OWN, PROTOCOLS, SPLIT_METHODS, Deadline, Task
 from dcfw.result import ENDING, Result, Status, mark_ended
 
 METHODS = ("dcfw", "boosted", "fw", "cgs")
@@ -79,7 +79,8 @@ def solve(
         conditional gradient sliding.
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral"}
         The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the
-        best at equal time, and ``"balanced"`` for sparse data (for graphs too: see :func:`dcfw.qap.match`).
+        best at equal time, and ``"balanced"`` for sparse data (for graphs too: see :func:`dcfw.qap.match`)
+        and where a ``time_limit`` leaves no time for the eigenvalues (large n; the result's ``split`` tells).
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
         active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``, and
@@ -102,7 +103,10 @@ def solve(
     maxiter, max_lmo, time_limit
         Budgets per run (outer steps, assignment problems) and in all (seconds; compiling, which happens
         at the first use of a function on a machine, is not counted).  The best permutation so far is always
-        returned, after Ctrl-C too, and the status tells.
+        returned, after Ctrl-C too, and the status tells: it is that of the run that the permutation comes
+        from, unless the time limit cut a start short or left no time for it (``TIME_LIMIT``), or Ctrl-C or
+        the callback ended the search.  ``restarts="auto"`` is meant to use up the limit, and no start that
+        it leaves out counts.  ``success`` goes with the status ``CONVERGED``.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A given
         number of restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.
@@ -135,6 +139,7 @@ def solve(
     method = _validate.choice(method, "method", METHODS)
     split = _validate.choice(split, "split", ("auto", *SPLITS))
     inner = _validate.choice(inner, "inner", INNERS)
+    _check_method(method, split, inner)
     if polish is not None:
         polish = _validate.choice(polish, "polish", POLISHES)
     if protocol is not None:
@@ -166,6 +171,7 @@ def solve(
         protocol=PROTOCOLS[protocol] if protocol else OWN,
         callback=callback,
         automatic=method == "dcfw" and split == "auto" and protocol is None,
+        flexible=split == "auto",
     )
     task.check_init()
     if task.n <= 1:
@@ -188,6 +194,16 @@ def solve(
     if ended is not None:
         mark_ended(best, ended)
     return best
+
+
+def _check_method(method: str, split: str, inner: str) -> None:
+    """Refuse options that the method has no use for; vanilla steps are what all of them can do."""
+    for name, value, fine in (("split", split, ("auto",)), ("inner", inner, ("auto", "fw"))):
+        if value not in fine and method not in SPLIT_METHODS:
+            raise ValueError(
+                f"{name}={value!r} has no meaning for method {method!r}, only for "
+                f"{' and '.join(SPLIT_METHODS)}: leave {name} out"
+            )
 
 
 def _seeds(rng: Any) -> np.random.SeedSequence:
@@ -322,7 +338,11 @@ def _run_all(
         if not results:
             raise
         return results, Status.INTERRUPTED
-    return results, None
+    # What "auto" does ends with the time, as it is meant to; a number of starts is a wish that was not met.
+    cut = not isinstance(restarts, str) and (
+        len(results) < restarts or any(result.status is Status.TIME_LIMIT for result in results)
+    )
+    return results, Status.TIME_LIMIT if cut else None
 
 
 def _streams(seeds: np.random.SeedSequence, count: int | str) -> Iterator[np.random.SeedSequence]:
@@ -345,12 +365,19 @@ def _side_by_side(
     from joblib import Parallel, delayed
 
     # The kernels release the interpreter lock, so threads do; processes would first have to be started.
-    task.model()
-    end = None if deadline is None else time.time() + deadline - time.perf_counter()
+    task.model(deadline)
+    end = None if deadline is None else Deadline.at(deadline)
     found: dict[int, Result] = {}  # filled by threads, so that Ctrl-C does not lose what is finished
-    jobs = (delayed(_run_one)(task, index, stream, end, found) for index, stream in enumerate(streams))
+
+    def jobs() -> Iterator[Any]:
+        """Yield what is to be done, one by one, until the time is over: to hand it out takes time too."""
+        for index, stream in enumerate(streams):
+            if index > 0 and deadline is not None and time.perf_counter() >= deadline:
+                return
+            yield delayed(_run_one)(task, index, stream, end, found)
+
     try:
-        answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+        answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs())
     except KeyboardInterrupt:
         yield from (result for _, result in sorted(found.copy().items()))
         raise
@@ -358,12 +385,11 @@ def _side_by_side(
 
 
 def _run_one(
-    task: Task, index: int, stream: Any, end: float | None, found: dict[int, Result]
+    task: Task, index: int, stream: Any, end: Deadline | None, found: dict[int, Result]
 ) -> Result | None:
-    """Run one start in a worker, unless the time (of day: workers may be other processes) is over."""
-    left = None if end is None else end - time.time()
-    if left is not None and left <= 0.0 and index > 0:
+    """Run one start in a worker, unless the time is over."""
+    deadline = None if end is None else end.here()
+    if deadline is not None and index > 0 and time.perf_counter() >= deadline:
         return None
-    deadline = None if left is None else time.perf_counter() + left
     found[index] = result = task.run(index, np.random.default_rng(stream), deadline)
     return result

@@ -228,7 +228,7 @@ class ActiveLoop:
 
     def _set_out(self, run: Run, f: Function, x: Array, grad: Array) -> ActiveSet:
         """Return the active set for a loop that starts at x."""
-        # A run begins at a copy of x0, and x0 may have been written to since an earlier run of this loop ended
+        # A run begins at a copy of x0, which may have been written to since an earlier run of this loop ended
         # there.
         known = self.active_set(x) is not None if x is run.x0 else x is self._last
         if self.active is None or not known:

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dcfw import _validate
-from dcfw._arrays import Array, inner
+from dcfw._arrays import Array, inner, norm
 from dcfw.functions.quadratic import SquaredNorm
+from dcfw.result import Status
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
+
+LOST = 1e-6
+"""The part of an FW gap that may be rounding."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,12 @@ class CGS:
             fun = run.value_of(phi, X_md, grad)
             for U in self._proximal(problem, run, X, grad, near):
                 if U.k == 1:
-                    assert U.S is not None
-                    # The first vertex is the LMO of grad phi(X_md), so its FW gap costs nothing.
-                    run.visit(X_md, fun, max(inner(grad, X_md) - U.S.inner(grad) + run.lmo_error, 0.0))
+                    run.visit(X_md, fun, self._gap(run, X_md, grad, U))
+                    if U.gap <= 0.0 and not self.momentum:
+                        raise Stop(
+                            Status.NO_PROGRESS,
+                            f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}.",
+                        )
                     if U.gap <= 0.0:
                         break
                     eps = run.tolerance(rule, eps, U.gap)
@@ -72,6 +79,22 @@ class CGS:
                         break
                 X_ag = U.x
             run.nit += 1
+
+    def _gap(self, run: Run, x: Array, grad: Array, U: State) -> float:
+        """Return the FW gap of phi at x, from the first vertex of an inner loop.
+
+        That is the LMO of grad, so the gap costs nothing; but what the loop asked for was grad + c - c with
+        c = 2 L x, and if c is by far the larger one, too few digits of grad are left.  Then the LMO is asked
+        for grad itself, or, where the budget has no call left, the gap is as large as it might be.
+        """
+        assert U.S is not None
+        gap = max(inner(grad, x) - U.S.inner(grad) + run.lmo_error, 0.0)
+        lost = norm(U.grad - U.linear - grad)
+        if lost * (norm(x) + norm(U.S.dense())) <= LOST * gap:
+            return gap
+        if run.n_lmo < run.max_lmo:
+            return max(gap, run.lmo(grad, x)[1])
+        return gap + 2.0 * lost * run._extent(grad)
 
     def _proximal(
         self, problem: Problem, run: Run, centre: Array, grad: Array, quadratic: SquaredNorm

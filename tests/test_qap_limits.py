@@ -1,0 +1,267 @@
+"""The limits of ``qap.solve`` are kept, and its result says when they cut the search short."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from dcfw import Status, qap
+from dcfw.qap import portfolio, solver, task
+
+
+def small(n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 9, (n, n)), rng.integers(0, 9, (n, n))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that moves by a hundredth of a second whenever somebody looks at it."""
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.01 * next(ticks))
+
+
+def test_starts_that_the_time_limit_left_out_make_the_status_time_limit(clock):
+    res = qap.solve(*small(), restarts=100_000, time_limit=10.0, rng=0)
+    assert 1 < len(res.restart_values) < 100_000
+    assert (res.status, res.success) == (Status.TIME_LIMIT, False)
+    assert res.message.startswith(Status.TIME_LIMIT.sentence)
+    assert res.fun == min(res.restart_values)
+
+
+def test_a_limit_that_was_not_reached_leaves_the_status_alone():
+    res = qap.solve(*small(), restarts=3, time_limit=600.0, polish="2opt", rng=0)
+    assert len(res.restart_values) == 3
+    assert (res.status, res.success) == (Status.CONVERGED, True)
+
+
+def test_a_polish_that_was_cut_short_makes_the_status_time_limit(monkeypatch):
+    late = []
+    real = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + (1000.0 if late else 0.0))
+    improve = task.Task.improve
+    monkeypatch.setattr(task.Task, "improve", lambda self, *rest: late.append(1) or improve(self, *rest))
+    res = qap.solve(*small(), time_limit=500.0, polish="2opt", rng=0)
+    assert res.status is Status.TIME_LIMIT
+
+
+def test_to_use_up_the_limit_is_what_auto_is_meant_for():
+    A, B = small(4)
+    res = qap.solve(A, B, restarts="auto", time_limit=0.05, polish="2opt", rng=0)
+    assert (res.status, res.success) == (Status.CONVERGED, True)
+
+
+@pytest.mark.parametrize("restarts", [10**6, "auto"])
+def test_a_clock_that_is_set_back_does_not_prolong_the_search(restarts, monkeypatch):
+    A, B = small(6)
+    monkeypatch.setattr(time, "time", itertools.count(1e9, -3600.0).__next__)
+    handed_out = []
+    run = solver._run_one
+    monkeypatch.setattr(solver, "_run_one", lambda *given: handed_out.append(1) or run(*given))
+    begun = time.monotonic()
+    res = qap.solve(A, B, restarts=restarts, time_limit=0.2, n_jobs=2, polish="2opt", rng=0)
+    assert len(res.restart_values) < 10**6
+    assert time.monotonic() - begun < 300.0  # an hour was added at every look
+    assert len(handed_out) < 10**6  # nor are starts handed out for which there is no time
+
+
+def test_a_deadline_is_the_same_for_all_clocks_but_for_other_machines():
+    deadline = time.perf_counter() + 50.0
+    sent = task.Deadline.at(deadline)
+    assert sent.here() == pytest.approx(deadline, abs=1.0)
+    elsewhere = task.Deadline("another machine", sent.monotonic + 1e6, sent.of_day)
+    assert elsewhere.here() == pytest.approx(deadline, abs=1.0)
+
+
+def slow_eigenvalues(monkeypatch, seconds):
+    """Have the clock move by so many seconds for the eigenvalues of a matrix of order 100."""
+    real, eigh, spent = time.perf_counter, np.linalg.eigh, []
+
+    def slow(H, *rest):
+        spent.append(seconds * (len(H) / 100.0) ** 3 * (4.0 if np.iscomplexobj(H) else 1.0))
+        return eigh(H, *rest)
+
+    monkeypatch.setattr(np.linalg, "eigh", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + sum(spent))
+    return spent
+
+
+def test_a_spectral_split_that_would_not_fit_the_limit_is_not_built(monkeypatch):
+    A, B = small(120)
+    for limit, split in ((4000.0, "balanced"), (60_000.0, "spectral")):
+        with monkeypatch.context() as patch:
+            spent = slow_eigenvalues(patch, 1000.0)
+            res = qap.solve(A, B, time_limit=limit, max_lmo=3, rng=0)
+            assert res.split == split
+            assert sum(spent) < limit
+    res = qap.solve(A, B, max_lmo=3, rng=0)
+    assert res.split == "spectral"  # without a limit there is time for everything
+
+
+def test_a_split_that_was_asked_for_is_built_whatever_it_costs(monkeypatch):
+    slow_eigenvalues(monkeypatch, 1000.0)
+    assert qap.solve(*small(120), split="spectral", time_limit=10.0, max_lmo=3, rng=0).split == "spectral"
+
+
+def test_auto_leaves_out_the_careful_start_that_it_has_no_time_for(monkeypatch):
+    A, B = small(120)
+    splits = []
+    run = task.Task.run
+
+    def record(self, index, rng, deadline):
+        splits.append((self.n, self.method, self.split))
+        return run(self, index, rng, deadline)
+
+    monkeypatch.setattr(task.Task, "run", record)
+    spent = slow_eigenvalues(monkeypatch, 0.5)
+    qap.solve(A, B, restarts="auto", time_limit=1.0, rng=0)
+    assert (120, "dcfw", "balanced") in splits
+    assert (120, "dcfw", "spectral") not in splits
+    assert sum(spent) < 0.5
+
+
+@pytest.mark.parametrize("method", ["fw", "cgs"])
+@pytest.mark.parametrize("option", [{"split": "paper"}, {"split": "spectral"}, {"inner": "blended"}])
+def test_an_option_that_a_method_has_no_use_for_is_refused(method, option):
+    ((name, value),) = option.items()
+    with pytest.raises(
+        ValueError, match=f"^{name}='{value}' has no meaning for method '{method}'.*leave {name}"
+    ):
+        qap.solve(*small(), method=method, **option)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "boosted", "fw", "cgs"])
+def test_all_methods_run_with_the_defaults_of_every_entrance(method):
+    A, B = small(5)
+    for inner in ("auto", "fw"):
+        assert qap.solve(A, B, method=method, split="auto", inner=inner, rng=0).method == method
+    assert qap.match((A > 4) * 1, (B > 4) * 1, method=method, rng=0).method == method
+    res = qap.quadratic_assignment(A, B, method=method, options={"maximize": True, "rng": 0})
+    assert res.method == method
+
+
+@pytest.mark.parametrize("method", ["dcfw", "faq", "2opt"])
+def test_maximize_is_true_or_false_and_not_a_word(method):
+    for value in ("no", "False", None, 2):
+        with pytest.raises(TypeError, match=r"^maximize must be True or False"):
+            qap.quadratic_assignment(*small(), method=method, options={"maximize": value})
+    low, high = (
+        qap.quadratic_assignment(*small(), method=method, options={"maximize": value, "rng": 0}).fun
+        for value in (np.False_, 1)
+    )
+    assert low < high
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("dcfw", {"init": "random"}), ("faq", {"P0": "randomized"}), ("2opt", {})]
+)
+def test_numpys_global_generator_is_the_one_that_is_seeded(method, options):
+    A, B = small(12)
+
+    def values(seed):
+        state = np.random.get_state()  # noqa: NPY002
+        np.random.seed(seed)  # noqa: NPY002
+        found = [
+            qap.quadratic_assignment(A, B, method=method, options={**options, "rng": np.random}).fun
+            for _ in range(6)
+        ]
+        np.random.set_state(state)  # noqa: NPY002
+        return found
+
+    assert values(1) == values(1)
+    assert len(set(values(1))) > 1  # it moves on from call to call
+    assert values(1) != values(2)
+
+
+def test_a_start_is_given_once():
+    A, B = small(5)
+    with pytest.raises(ValueError, match="'P0' or as 'init', not as both"):
+        qap.quadratic_assignment(A, B, options={"P0": "barycenter", "init": "random"})
+
+
+def test_a_start_of_the_whole_problem_must_have_the_given_pairs():
+    A, B = small(6)
+    pairs = [[0, 3], [2, 1]]
+    with pytest.raises(
+        ValueError, match=r"^init must be 1 at the pairs of partial_match, and is 0.167 at \(0, 3\)"
+    ):
+        qap.solve(A, B, partial_match=pairs, init=np.full((6, 6), 1.0 / 6.0))
+    free = np.full((4, 4), 0.25)
+    whole = np.zeros((6, 6))
+    whole[np.ix_([1, 3, 4, 5], [0, 2, 4, 5])] = free
+    whole[0, 3] = whole[2, 1] = 1.0
+    one, two = (qap.solve(A, B, partial_match=pairs, init=init) for init in (free, whole))
+    assert one.fun == two.fun
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_restarts_find_the_optimum_of_small_problems(n):
+    rng = np.random.default_rng(7)
+    missed = 0
+    for seed in range(30):
+        A, B = rng.integers(-9, 10, (2, n, n))
+        best = min(qap.evaluate(A, B, list(p)) for p in itertools.permutations(range(n)))
+        missed += qap.solve(A, B, restarts=20, polish="2opt", rng=seed).fun != best
+    assert missed <= 2  # with noise of one size for all n it was up to 8
+
+
+def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():
+    for n in (4, 10, 40):
+        A, B = small(n)
+        spread = []  # from 0 at the barycentre to 1 at the permutations
+        whole = task.Task.relax
+
+        def relax(self, X0, deadline, spread=spread, whole=whole):
+            spread.append(np.linalg.norm(X0 - 1.0 / self.n) / np.sqrt(self.n - 1.0))
+            return whole(self, X0, deadline)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(task.Task, "relax", relax)
+            qap.solve(A, B, restarts=8, rng=0)
+        assert spread[0] == 0.0
+        assert min(spread[1:]) > 0.03
+
+
+def starts_of_auto(monkeypatch, polish, limit=400.0):
+    """Return what was done, on a clock that each start and each improvement moves by 10 seconds."""
+    made, now = [], [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    run, improve = task.Task.run, portfolio._improve
+
+    def record(self, index, rng, deadline):
+        if self.n == 8:
+            made.append((self.method, self.split, index))
+            now[0] += 10.0
+        return run(self, index, rng, None)
+
+    def pause(*arguments):
+        made.append("improve")
+        now[0] += 10.0
+        improve(*arguments[:-1], 0.0)
+
+    monkeypatch.setattr(task.Task, "run", record)
+    monkeypatch.setattr(portfolio, "_improve", pause)
+    qap.solve(*small(), restarts="auto", time_limit=limit, polish=polish, rng=0)
+    return made
+
+
+def test_auto_takes_turns_between_quick_and_careful_starts_and_kicks(monkeypatch):
+    made = starts_of_auto(monkeypatch, "2opt")
+    assert [start[:2] for start in made[:3]] == [
+        ("fw", "spectral"),
+        ("dcfw", "balanced"),
+        ("dcfw", "spectral"),
+    ]
+    assert [start[2] for start in made[:3]] == [0, 0, 0]
+    rest = made[3:]
+    assert abs(2 * (made.count("improve")) - len(made)) <= 2  # half of the time
+    starts = [start for start in rest if start != "improve"]
+    assert {start[0] for start in starts[0::2]} == {"dcfw"}
+    assert {start[0] for start in starts[1::2]} == {"fw"}
+    assert all(start[2] > 0 for start in starts)  # from random points
+
+
+def test_without_swaps_the_later_starts_of_auto_are_quick(monkeypatch):
+    made = starts_of_auto(monkeypatch, None)
+    assert {start[0] for start in made[3:]} == {"fw"}
