@@ -169,9 +169,13 @@ class Nuclear(Norm):
         return bool(s.min() > 1e-17 * s.max() > 0)
 
     def blur(self, x):
-        """The polar factor moves by 1/sigma_min for a unit change of x: a backward error of eps."""
+        """The polar factor moves by 1/sigma_min for a unit change of x: a backward error of eps.
+
+        Singular values that are 0 for the reference are so for the library, too, but not the other way round.
+        """
         s = svd(x.reshape(self.shape))[1]
-        return self.scale * min(self.shape) * length(x) * (s.max() / s.min() if s.min() > 0 else LD(0))
+        s = s[s > 1e-17 * s.max()]
+        return self.scale * min(self.shape) * length(x) * (s.max() / s.min() if len(s) else LD(0))
 
     def rise(self, x, d):
         return self.grad(x) @ d if self.unique(x) else LD(np.inf)

@@ -205,6 +205,13 @@ def test_a_step_that_led_nowhere_does_not_change_the_gap_at_the_point_that_stays
     assert not fuzz_certificates.check_seed(1018501)[1].wrong
 
 
+@pytest.mark.parametrize("seed", [1082739, 1086619, 2045212, 2094621])
+def test_rounding_is_allowed_for_and_not_blamed(seed):
+    # A gradient that is all rounding; a single number; a singular value of rounding size in g; rounding that
+    # extrapolation has made larger.
+    assert not fuzz_certificates.check_seed(seed)[1].wrong
+
+
 def test_rounding_near_the_apex_of_a_tiny_epigraph_is_not_blamed_on_the_oracle():
     # Beside x and s, which are both nearly 0, the rounding of larger points looked like a slope uphill.
     assert not fuzz_certificates.check_seed(400871)[1].wrong

@@ -28,7 +28,7 @@ from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
-DRIFT = 100.0
+DRIFT = 16.0
 """How far extrapolation may make rounding errors grow before gradients are taken afresh."""
 
 NOTHING = (0.0, 1.0)
