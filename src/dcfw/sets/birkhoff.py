@@ -83,7 +83,10 @@ class Birkhoff(Set):
             raise ValueError(
                 f"G has -Inf entries (the first at {first}); they must be finite, or +Inf for forbidden pairs"
             )
-        return self._answer(G)
+        try:
+            return self._answer(G)
+        except ValueError as error:  # no assignment is left: the solver calls its argument C
+            raise ValueError(f"G{str(error).removeprefix('C')}") from None
 
     def _vertex(self, G: Array) -> Array:
         columns = assignment(to_numpy(G))
