@@ -132,3 +132,11 @@ def test_an_inexact_oracle_that_can_tell_no_more_leaves_a_known_gap():
     assert math.isfinite(res.gap)
     exact = align(E, Y, x0=res.x, maxiter=0, inner="fw")
     assert exact.gap <= res.gap * (1.0 + 1e-12)
+
+
+def test_runs_that_the_time_limit_left_out_are_told():
+    objective = functions.Quadratic(-np.eye(50))
+    res = dcfw.minimize(objective, sets.Simplex(50), restarts=10**6, time_limit=0.2, rng=0)
+    assert 1 < len(res.restart_values) < 10**6
+    assert res.status is Status.TIME_LIMIT
+    assert not res.success

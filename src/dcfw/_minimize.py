@@ -253,6 +253,7 @@ def minimize(
         if result.status in ENDING:
             break
         if time_limit is not None and clock.perf_counter() - started >= time_limit:
+            mark_ended(best, Status.TIME_LIMIT)  # of the runs that were asked for, some are missing
             break
         try:
             result = one(_random_start(domain, generator, x0), clock.perf_counter())
