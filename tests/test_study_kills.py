@@ -136,11 +136,11 @@ def check(folder, count=None):
             assert store.failures() == []
 
 
-def kill_and_resume(folder, kills, n_jobs, seed, count=60):
+def kill_and_resume(folder, kills, n_jobs, seed, count, nap=0.004):
     """Kill a study at random moments ``kills`` times, the runner or one of its workers; let it end; check."""
     rng = random.Random(seed)
     killed = Counter()
-    process, fresh = start(folder, n_jobs, count), True
+    process, fresh = start(folder, n_jobs, count, nap), True
     while killed.total() < kills:
         at_once = fresh and rng.random() < 0.2
         if at_once:
@@ -161,7 +161,7 @@ def kill_and_resume(folder, kills, n_jobs, seed, count=60):
         killed["runner"] += 1
         if (folder / "s.db").exists():
             check(folder)
-        process, fresh = start(folder, n_jobs, count), True
+        process, fresh = start(folder, n_jobs, count, nap), True
     finish(process)
     finish(start(folder, n_jobs, count))  # a row whose worker was shot twice is a failure until it is retried
     check(folder, count)
@@ -172,12 +172,12 @@ def kill_and_resume(folder, kills, n_jobs, seed, count=60):
 
 @posix
 def test_five_kills_lose_nothing_and_repeat_only_the_row_in_flight(tmp_path):
-    assert kill_and_resume(tmp_path, kills=5, n_jobs=1, seed=1).total() == 5
+    assert kill_and_resume(tmp_path, kills=5, n_jobs=1, seed=1, count=180, nap=0.02).total() == 5
 
 
 @posix
 def test_twenty_kills_of_runners_and_workers_lose_nothing_and_repeat_nothing_reported(tmp_path):
-    killed = kill_and_resume(tmp_path, kills=20, n_jobs=2, seed=3, count=240)
+    killed = kill_and_resume(tmp_path, kills=20, n_jobs=2, seed=3, count=240, nap=0.02)
     assert killed.total() == 20
     assert min(killed.values()) >= 5
 
