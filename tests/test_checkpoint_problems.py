@@ -287,10 +287,19 @@ def test_a_state_is_measured_again_where_it_stood(
 def test_a_state_that_was_refused_is_left_as_it_was(path: Path) -> None:
     domain = sets.L1Ball(N, 2.0)
     f = functions.Quadratic(hessian(N), slope(N), convex=True)
-    first = dcfw.minimize(Bumped(f, np.zeros(N) + 9.0, 0.0) - functions.Zero(), domain, checkpoint=path)
+
+    def run(centre: np.ndarray, height: float) -> Any:
+        phi = Bumped(f, centre, height) - functions.Zero()
+        return dcfw.minimize(
+            phi, domain, inner="fw", maxiter=30, max_inner=200, tol=0.0, checkpoint=Checkpoint(path, 0.0)
+        )
+
+    run(np.full(N, 9.0), 0.0)
     before = path.read_bytes()
+    with np.load(path) as archive:
+        centre = archive["x"]
     with pytest.raises(ValueError, match=REFUSED):
-        dcfw.minimize(Bumped(f, first.x + 1e-4, 1e12) - functions.Zero(), domain, checkpoint=path)
+        run(centre + 1e-4 * np.eye(N)[0], 1e12)
     assert path.read_bytes() == before
 
 
