@@ -94,6 +94,13 @@ def test_the_study_has_the_parts_that_the_paper_and_the_question_ask_for():
     assert study.ordered()[0].settings["steps"] == 10_000
 
 
+def test_a_part_of_the_study_can_be_computed_for_one_data_set_alone():
+    tasks = alignment.study(("long",), datasets=["planted"]).tasks
+    assert {task.dataset for task in tasks} == {"planted"}
+    assert sorted(task.method for task in tasks) == sorted(alignment.METHODS)
+    assert {task.key for task in tasks} < {task.key for task in alignment.study().tasks}
+
+
 def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     settings = {"rate": 0.3, "steps": 40, "part": "long"}
     tasks = [Task(d, m, 0, settings) for d in ("planted", "real") for m in alignment.METHODS]

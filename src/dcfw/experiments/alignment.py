@@ -17,7 +17,7 @@ Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over
 to multiply the target vectors by a factor.  For comparison it has ``shrunken`` data, E2 = 0.3 Q E1 + 0.5 N
 with as many words as there are real pairs.
 
-    python -m dcfw.experiments.alignment run STORE [--parts long rates choices]
+    python -m dcfw.experiments.alignment run STORE [--parts long rates choices] [--datasets planted ...]
     python -m dcfw.experiments.alignment report STORE -o results/alignment
 
 A study goes on elsewhere from the rows of a report:
@@ -55,6 +55,7 @@ NOISE = 0.5
 PLANTED = {"planted": (10_000, 1.0, 1.0), "short": (10_000, 1.0, 300**-0.5), "shrunken": (3472, 0.3, 1.0)}
 """Name -> words, the factor of Q, and that of all vectors."""
 DATASETS = ("planted", "short", "real")
+ALL = (*DATASETS, "shrunken")
 HELD_OUT = 0.2
 POINTS = 160
 """How many points of a run's curve are kept, evenly spaced in the logarithm of the step."""
@@ -197,8 +198,10 @@ def curve(history: Any, points: int = POINTS) -> dict[str, list[float]]:
     return kept
 
 
-def study(parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3) -> Study:
-    """Return the study's parts as one study."""
+def study(
+    parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3, datasets: Sequence[str] = ALL
+) -> Study:
+    """Return the study's parts as one study, of these data sets."""
     tasks = []
     for dataset in DATASETS:
         if "long" in parts:
@@ -234,7 +237,7 @@ def study(parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3) -
             )
             for factor in (1.0, *TARGETS)
         ]
-    return Study("alignment", row, tasks=tasks, cost=_cost)
+    return Study("alignment", row, tasks=[task for task in tasks if task.dataset in datasets], cost=_cost)
 
 
 def _cost(task: Task) -> float:
@@ -291,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from dcfw.experiments.alignment_report import write_report
 
     def make(options: argparse.Namespace) -> Study:
-        return study(options.parts, options.seeds)
+        return study(options.parts, options.seeds, options.datasets)
 
     options: list[tuple[str, dict[str, Any]]] = [
         (
@@ -303,6 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             },
         ),
         ("--seeds", {"type": command.positive, "default": 3}),
+        ("--datasets", {"nargs": "+", "choices": ALL, "default": ALL}),
     ]
     command.main("alignment", __doc__, make, write_report, options, arguments, import_rows)
 
