@@ -706,3 +706,14 @@ def test_lists_and_other_types_of_numbers_are_taken():
     for dtype in (np.int8, np.uint16, np.float32):
         assert solve(np.array(A, dtype=dtype), A, rng=0).fun == expected
     assert solve(np.array(A) > 0, A, rng=0).fun == solve((np.array(A) > 0).astype(int), A, rng=0).fun
+
+
+def test_a_partial_match_of_large_integers_beside_a_linear_term_of_floats_does_not_overflow():
+    rng = np.random.default_rng(0)
+    A, B = rng.integers(0, 10**10, (2, 5, 5))
+    C = rng.random((5, 5))
+    result = solve(A, B, C, partial_match=[[0, 1], [2, 3]], restarts=5, polish="2opt", rng=0)
+    values = [value for value, p in brute_force(A, B, C) if p[0] == 1 and p[2] == 3]
+    assert result.fun == pytest.approx(min(values), rel=1e-12)
+    for value in result.restart_values:  # each is that of a permutation
+        assert np.isclose(value, values, rtol=1e-12).any()

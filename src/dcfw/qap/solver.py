@@ -284,10 +284,9 @@ def _reduced(
             A[i][:, i], B[j][:, j], np.arange(len(pairs)), None if C is None else C[np.ix_(i, j)]
         )
         strips = [A[rows][:, i], B[columns][:, j], A[i][:, rows], B[j][:, columns]]
-        integers = all(M.dtype.kind == "i" for M in (A, B, C) if M is not None)
-        if integers:
-            bound = 2 * len(pairs) * largest(A) * largest(B) + (0 if C is None else largest(C))
-            if bound > INT64_MAX:
+        if A.dtype.kind == B.dtype.kind == "i":  # whatever C is, their products are summed in int64
+            added = 0 if C is None or C.dtype.kind != "i" else largest(C)
+            if 2 * len(pairs) * largest(A) * largest(B) + added > INT64_MAX:
                 strips = [M.astype(np.float64) for M in strips]
         ends_A, ends_B, starts_A, starts_B = (dense(M) for M in strips)
         linear = ends_A @ ends_B.T + starts_A.T @ starts_B
