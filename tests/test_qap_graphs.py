@@ -210,3 +210,15 @@ def test_an_edge_whose_weight_is_no_number_is_named(value):
     with pytest.raises(TypeError, match=r"G2 has an edge \('b', 'c'\) whose 'weight' is no real number"):
         qap.match(nx.path_graph(3), G)
     assert qap.match(nx.path_graph(3), G, weight=None).agreement == 2
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
+def test_the_disagreement_of_a_sparse_and_a_dense_matrix_is_that_of_two_dense_ones(kind, first):
+    rng = np.random.default_rng(0)
+    A, B = (M + M.T for M in rng.random((2, 6, 6)))
+    pair = (kind(A), B) if first else (A, kind(B))
+    result = qap.match(*pair, rng=0)
+    difference = A - B[np.ix_(result.mapping, result.mapping)]
+    once = np.sum(np.triu(difference) ** 2)  # an undirected edge counts once
+    assert result.disagreement == pytest.approx(once)

@@ -172,7 +172,9 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
         disagreement = evaluate(A, A, identity) + evaluate(B, B, identity) - 2 * agreement
     else:
         difference = A - B[p][:, p]
-        disagreement = float(np.sum((difference.data if is_sparse(difference) else difference) ** 2))
+        # A sparse matrix (not array) minus a dense one is one of NumPy's matrices, whose ** is no square.
+        entries = difference.data if is_sparse(difference) else np.asarray(difference)
+        disagreement = float(np.sum(entries**2))
     if not undirected:
         return agreement, disagreement
     # Everything off the diagonal is there twice.
