@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -222,3 +223,20 @@ def test_the_disagreement_of_a_sparse_and_a_dense_matrix_is_that_of_two_dense_on
     difference = A - B[np.ix_(result.mapping, result.mapping)]
     once = np.sum(np.triu(difference) ** 2)  # an undirected edge counts once
     assert result.disagreement == pytest.approx(once)
+
+
+def test_weights_may_be_fractions_and_too_large_ones_are_named():
+    G = nx.Graph()
+    G.add_edge("a", "b", weight=Fraction(1, 2))
+    G.add_edge("b", "c", weight=True)
+    G.add_edge("c", "d", weight=2)
+    result = qap.match(G, G, restarts=5, rng=0)
+    assert (result.agreement, result.disagreement) == (5.25, 0.0)
+    G.add_edge("c", "e", weight=2**70)
+    with pytest.raises(ValueError, match=r"G1 has an edge \('c', 'e'\) whose 'weight' is beyond 2\*\*63 - 1"):
+        qap.match(G, G)
+
+
+def test_a_seed_that_can_be_no_node_is_named():
+    with pytest.raises(ValueError, match=r"seeds has \[0\], which is not a node of G1"):
+        qap.match(nx.path_graph(3), nx.path_graph(3), seeds=[([0], 1)])

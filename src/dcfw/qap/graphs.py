@@ -9,13 +9,13 @@ matched to one of these is left unmatched.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.objective import evaluate, is_sparse, square
+from dcfw.qap.objective import INT64_MAX, evaluate, is_sparse, square
 from dcfw.qap.solver import BALANCED, _padded, solve
 from dcfw.qap.task import SPLIT_METHODS
 from dcfw.result import Result
@@ -113,15 +113,20 @@ def _adjacency(G: Any, name: str, nodes: list[Hashable] | None, weight: str | No
         raise ValueError(f"{name} must have at least one node")
     import networkx as nx
 
+    kind: Any = np.int64
     for u, v, given in G.edges(data=weight, default=1) if weight is not None else ():
         if not isinstance(given, Real | np.bool_):
             raise TypeError(
                 f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {given!r}"
             )
-    A = nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, format="csr")
-    if A.nnz == 0:
-        A = A.astype(np.int64)  # networkx has no edge to tell the type from
-    A = square(A, name)
+        if not isinstance(given, Integral | np.bool_):
+            kind = np.float64
+        elif abs(int(given)) > INT64_MAX:
+            raise ValueError(
+                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is beyond 2**63 - 1; rescale it or use "
+                "floats"
+            )
+    A = square(nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, dtype=kind, format="csr"), name)
     n = len(nodes)
     return A.toarray() if n <= DENSE_NODES or A.nnz > 0.1 * n * n else A
 
@@ -151,7 +156,7 @@ def _pairs(
     for k, name in enumerate(("G1", "G2")):
         places = range(sizes[k]) if nodes is None else nodes[k]
         index = {node: at for at, node in enumerate(places)}
-        unknown = [pair[k] for pair in listed if pair[k] not in index]
+        unknown = [pair[k] for pair in listed if not isinstance(pair[k], Hashable) or pair[k] not in index]
         if unknown:
             raise ValueError(f"seeds has {unknown[0]!r}, which is not a node of {name}")
         columns.append([index[pair[k]] for pair in listed])
