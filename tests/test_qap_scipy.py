@@ -261,3 +261,23 @@ def test_a_start_and_a_callback_are_in_the_users_order_when_the_input_is_shuffle
     np.testing.assert_allclose(seen[0].x, X, atol=1e-12)
     for state in seen:
         assert state.fun == pytest.approx(np.sum((A @ state.x) * (state.x @ B)))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "error", "said"),
+    [
+        ("faq", {"partial_match": [[1, 2], [3]]}, ValueError, "`partial_match` must be pairs of integers"),
+        ("2opt", {"partial_guess": "ab"}, ValueError, "`partial_guess` must be pairs of integers"),
+        ("faq", {"maxiter": None}, TypeError, "'maxiter' must be a positive integer, got None"),
+        ("dcfw", {"maxiter": 3.0}, TypeError, "'maxiter' must be a positive integer, got 3.0"),
+        ("faq", {"tol": None}, TypeError, "tol must be a real number"),
+        ("faq", {"P0": [[1], [2, 3]]}, ValueError, "P0 must be a rectangular array"),
+        ("faq", {"shuffle_input": "no"}, TypeError, "shuffle_input must be True or False, got 'no'"),
+        ("dcfw", {"shuffle_input": "no"}, TypeError, "shuffle_input must be True or False, got 'no'"),
+        ("dcfw", {"shuffle_input": True, "C": np.ones((3, 3))}, ValueError, r"C must have shape \(4, 4\)"),
+        ("dcfw", {"shuffle_input": True, "init": [[1], [2, 3]]}, ValueError, "init must be a rectangular"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(method, options, error, said):
+    with pytest.raises(error, match=said):
+        quadratic_assignment(np.eye(4), np.eye(4), method, options)

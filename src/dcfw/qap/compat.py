@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from dcfw import _validate
+from dcfw._arrays import to_numpy
 from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square
 from dcfw.sets.birkhoff import Birkhoff
 
@@ -106,7 +107,7 @@ def quadratic_assignment(
         warnings.warn(f"Unknown solver options: {', '.join(unknown)}", OptimizeWarning, stacklevel=2)
     given = {option: rest[option] for option in known if option in rest}
     if name != "2opt":
-        _check_faq_options(given)
+        _check_faq_options(given, name)
     A, B = _matrix(A, "A"), _matrix(B, "B")
     pairs = _matching(seeds, A, B, "partial_match", "seeds")
     if pairs.shape[0] == A.shape[0] and (name not in OWN_METHODS or len(pairs) == 0):
@@ -130,7 +131,10 @@ def _matrix(M: Any, name: str) -> Any:
 
 def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
     """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
-    pairs = np.array(np.empty((0, 2)) if given is None else given, dtype=np.int64, ndmin=2)
+    try:
+        pairs = np.array(np.empty((0, 2)) if given is None else given, dtype=np.int64, ndmin=2)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"`{name}` must be pairs of integers [[i, j], ...], got {given!r:.60}") from None
     if pairs.size == 0 and pairs.ndim == 2:
         pairs = pairs.reshape(0, 2)
     n = A.shape[0]
@@ -152,16 +156,22 @@ def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
     return pairs
 
 
-def _check_faq_options(given: dict[str, Any]) -> None:
-    if given.get("maxiter") is not None:
-        given["maxiter"] = operator.index(given["maxiter"])
+def _check_faq_options(given: dict[str, Any], method: str) -> None:
+    maxiter: Any = given.get("maxiter")
+    if "maxiter" in given and not (maxiter is None and method in OWN_METHODS):
+        try:
+            given["maxiter"] = operator.index(maxiter)
+        except TypeError:
+            raise TypeError(f"'maxiter' must be a positive integer, got {maxiter!r:.40}") from None
         if given["maxiter"] <= 0:
             raise ValueError("'maxiter' must be a positive integer")
     P0 = given.get("P0", "barycenter")
     if isinstance(P0, str) and P0 not in ("barycenter", "randomized"):
         raise ValueError("Invalid 'P0' parameter string; it must be 'barycenter' or 'randomized'")
-    if not given.get("tol", 1.0) > 0:
+    if not _validate.scalar(given.get("tol", 1.0), "tol", allow_inf=True) > 0:
         raise ValueError("'tol' must be a positive float")
+    if "shuffle_input" in given:
+        given["shuffle_input"] = _validate.flag(given["shuffle_input"], "shuffle_input")
 
 
 def _generator(rng: Any) -> np.random.Generator:
@@ -177,7 +187,7 @@ def _start(P0: Any, n: int, rng: np.random.Generator) -> np.ndarray:
     if isinstance(P0, str):
         centre = np.full((n, n), 1.0 / n)
         return centre if P0 == "barycenter" else 0.5 * (centre + _sinkhorn(rng.uniform(size=(n, n))))
-    P = np.array(P0, dtype=np.float64, ndmin=2)
+    P = np.atleast_2d(np.asarray(to_numpy(_validate.numeric(P0, "P0")), dtype=np.float64))
     if P.shape != (n, n):
         raise ValueError("`P0` matrix must have shape m' x m', where m'=n-m")
     sums = (P.sum(axis=0), P.sum(axis=1))
@@ -289,7 +299,7 @@ def _own(
     if shuffle_input:
         order[free] = rng.permutation(free)
         B = B[order][:, order]
-        C = None if C is None else np.asarray(dense(C))[:, order]
+        C = None if C is None else _linear(C, n)[:, order]
         _shuffle_options(options, order, free)
     if P0 is not None and len(free) > 0:
         # SciPy is content with sums of 1 to three digits, and means P0 for the shuffled problem.
@@ -304,11 +314,19 @@ def _own(
     return result
 
 
+def _linear(C: Any, n: int) -> np.ndarray:
+    """Return the linear term as an array, after checking its shape."""
+    C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, "C", ndim=2, floating=False))
+    if C.shape != (n, n):
+        raise ValueError(f"C must have shape {(n, n)}, got {C.shape}")
+    return np.asarray(C)
+
+
 def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:
     """Have the start and the callback of a user see the problem with its columns in the user's order."""
     init, callback = options.get("init"), options.get("callback")
     if init is not None and not isinstance(init, str):
-        init = np.asarray(init)
+        init = to_numpy(_validate.array(init, "init", ndim=2))
         if init.shape == (len(order),) * 2:
             options["init"] = init[:, order]
         elif init.shape == (len(free),) * 2:
