@@ -281,3 +281,15 @@ def test_an_interrupted_fit_prints_its_scores_and_is_exit_code_130(folder, monke
     done = call(*files(folder), "--steps", 20, "--json")
     assert done.exit_code == 130
     assert "masked" in json.loads(done.stdout)["scores"]
+
+
+@pytest.mark.parametrize(("pairs", "d"), [(2, D), (40, 1)])
+def test_a_picture_is_drawn_of_a_single_held_out_pair_and_of_vectors_with_one_entry(tmp_path, pairs, d):
+    words = [f"w{i}" for i in range(40)]
+    write_vectors(tmp_path / "en.vec", words, np.random.default_rng(0).standard_normal((40, d)))
+    (tmp_path / "en-en.txt").write_text("".join(f"{word} {word}\n" for word in words[:pairs]))
+    vectors = ["--source", tmp_path / "en.vec", "--target", tmp_path / "en.vec"]
+    picture = tmp_path / "out.png"
+    done = call(*vectors, "--dictionary", tmp_path / "en-en.txt", "--observed", 0.9, "--plot", picture)
+    assert done.exit_code == 0, done.output
+    assert picture.stat().st_size > 1000

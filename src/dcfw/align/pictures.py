@@ -34,12 +34,12 @@ def draw(trial: Trial, source_words: Sequence[str], target_words: Sequence[str],
     rows, columns = trial.held[0][order], trial.held[1][order]
     S, T = trial.source[rows], unit_rows(trial.target[columns])
     centre = T.mean(axis=0)
-    plane = np.linalg.svd(T - centre, full_matrices=False)[2][:2]
+    plane = _plane(T - centre)
     figure = Figure(figsize=(13.0, 4.6), dpi=130, layout="constrained")
     before, after, gap = figure.subplots(1, 3)
     same = S.shape[1] == T.shape[1]
     # Spaces of different dimension have no common plane: the source then is shown in its own.
-    own = plane if same else np.linalg.svd(S - S.mean(axis=0), full_matrices=False)[2][:2]
+    own = plane if same else _plane(S - S.mean(axis=0))
     start = unit_rows(S)
     target = (T - centre) @ plane.T
     names = [source_words[i] for i in rows], [target_words[j] for j in columns]
@@ -56,6 +56,12 @@ def draw(trial: Trial, source_words: Sequence[str], target_words: Sequence[str],
     before.legend(*handles, loc="best", fontsize=8, frameon=False)
     _gap(gap, trial.result)
     return figure
+
+
+def _plane(points: Array) -> Array:
+    """Return two main directions of the points as rows; zeros for those that a line or a point lacks."""
+    main = np.linalg.svd(points, full_matrices=False)[2][:2]
+    return np.vstack([main, np.zeros((2 - len(main), points.shape[1]), dtype=main.dtype)])
 
 
 def _pairs(axes: Any, source: Array, target: Array, names: tuple[list[str], list[str]]) -> None:
