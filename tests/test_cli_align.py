@@ -293,3 +293,16 @@ def test_a_picture_is_drawn_of_a_single_held_out_pair_and_of_vectors_with_one_en
     done = call(*vectors, "--dictionary", tmp_path / "en-en.txt", "--observed", 0.9, "--plot", picture)
     assert done.exit_code == 0, done.output
     assert picture.stat().st_size > 1000
+
+
+def test_a_cosine_that_nothing_is_known_of_is_null_in_json(folder):
+    words = [f"en{i}" for i in range(300)]
+    write_vectors(folder / "en.vec", words, np.zeros((300, D)))
+    done = call(*files(folder), "--json")
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    found = json.loads(done.stdout, parse_constant=refuse)
+    assert found["scores"]["masked"]["cosine"] is None
+    assert call(*files(folder)).exit_code == 0

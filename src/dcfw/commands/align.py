@@ -29,7 +29,7 @@ def align(
     observed: Annotated[float, typer.Option(help="The part of the target entries that is known.")] = 0.1,
     holdout: Annotated[float, typer.Option(help="The part of the source words kept for the test.")] = 0.2,
     lam: Annotated[float, typer.Option(help="Weight of the nuclear norm.")] = 1e-4,
-    method: Annotated[str, typer.Option(help="dcfw, fw-k or fw-m.")] = "dcfw",
+    method: Annotated[str, typer.Option(help="dcfw, boosted, fw-k or fw-m.")] = "dcfw",
     steps: Annotated[int, typer.Option(help="Frank-Wolfe steps, each one polar factor.", min=1)] = 300,
     tol: Annotated[float, typer.Option(help="Stop at this part of the first gap.")] = 1e-4,
     unit: Annotated[bool, typer.Option("--unit/--no-unit", help="Scale all vectors to norm 1.")] = True,
@@ -189,7 +189,10 @@ def summary(found: Any, files: list[tuple[str, Any]]) -> dict[str, Any]:
             "missing": dict(found.missing),
         },
         "observed": found.observed,
-        "scores": found.scores,
+        "scores": {
+            name: None if row is None else {measure: number(value) for measure, value in row.items()}
+            for name, row in found.scores.items()
+        },
         "share_of_full": {name: number(found.share(name)) for name in ("cosine", "p@1", "p@5")},
         "method": result.method,
         "objective": float(result.fun),
@@ -240,7 +243,10 @@ def text(report: dict[str, Any]) -> str:
         cells = (
             ["-"] * 3
             if score is None
-            else [f"{score['cosine']:.3f}", *(f"{100 * score[p]:.1f} %" for p in ("p@1", "p@5"))]
+            else [
+                "-" if score["cosine"] is None else f"{score['cosine']:.3f}",
+                *(f"{100 * score[p]:.1f} %" for p in ("p@1", "p@5")),
+            ]
         )
         lines.append(f"{label:<18}{cells[0]:>12}{cells[1]:>9}{cells[2]:>9}")
     share = ["-" if v is None else f"{100 * v:.1f} %" for v in report["share_of_full"].values()]
