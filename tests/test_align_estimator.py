@@ -320,3 +320,16 @@ def test_a_factor_on_the_target_helps_where_the_true_map_shrinks_and_a_huge_one_
 def test_a_factor_that_is_not_positive_is_refused():
     with pytest.raises(ValueError, match="target_scale"):
         MaskedProcrustes(target_scale=0.0).fit(np.eye(3), np.eye(3))
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e25])
+def test_unit_rows_of_tiny_and_huge_single_precision_give_the_map_of_any_other_length(size):
+    rng = np.random.default_rng(0)
+    source = rng.standard_normal((100, 4))
+    target = source @ np.linalg.qr(rng.standard_normal((4, 4)))[0].T
+    target[rng.random(target.shape) < 0.5] = np.nan
+    plain, scaled = (
+        MaskedProcrustes(unit_rows=True).fit((k * source).astype(np.float32), (k * target).astype(np.float32))
+        for k in (1.0, size)
+    )
+    assert np.abs(plain.rotation_ - scaled.rotation_).max() < 0.01

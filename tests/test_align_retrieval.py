@@ -128,3 +128,12 @@ def test_the_masked_entries_of_a_masked_target_have_no_part_in_the_cosine():
     assert mean_cosine(other, masked) == mean_cosine(other, masked.filled(np.nan))
     with pytest.raises(ValueError, match="source has masked entries"):
         mean_cosine(masked, vectors)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-160, 1e200, 1e308])
+def test_cosines_of_tiny_and_huge_vectors_are_those_of_any_other_length(size):
+    assert mean_cosine(
+        size * np.array([[0.75, 1.0], [1.0, 0.0]]), [[0.75, 1.0], [1.0, 1.0]]
+    ) == pytest.approx(0.5 + 0.5**1.5, rel=1e-12)
+    mixed = retrieval.unit_rows(np.array([[size, 0.0], [0.0, 3.0], [0.0, 0.0]]))
+    assert mixed.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]

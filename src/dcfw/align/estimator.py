@@ -252,6 +252,7 @@ def _unmasked(X: Any) -> Any:
 
 def _unit_rows_of_known(target: Array) -> Array:
     """Return target with rows of (estimated) norm 1; rows with nothing but NaN or zeros as they are."""
+    target = retrieval.moderate_rows(target)
     known = ~np.isnan(target)
     mean_square = np.nansum(target**2, axis=1) / np.maximum(known.sum(axis=1), 1)
     norms = np.sqrt(target.shape[1] * mean_square)[:, None].astype(target.dtype)

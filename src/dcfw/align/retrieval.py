@@ -36,12 +36,26 @@ def unit_rows(matrix: Array) -> Array:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    if not np.isfinite(norms).all():  # the squares of huge numbers overflow: scale the rows first
-        largest = np.abs(matrix).max(axis=1, keepdims=True)
-        return unit_rows(matrix / np.where(largest > 0.0, largest, 1.0))
+    if not np.isfinite(norms).all() or (norms < _small(norms.dtype)).any():
+        matrix = moderate_rows(matrix)
+        norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0.0, norms, 1.0)
+
+
+def moderate_rows(matrix: Array) -> Array:
+    """Return the matrix with rows whose largest entry is 1 to 2 in size: their squares are safe.
+
+    Each row is multiplied by a power of 2, which rounds nothing; NaN stays, and so do rows of zeros.
+    """
+    largest = np.max(np.abs(matrix), axis=1, keepdims=True, initial=0.0, where=~np.isnan(matrix))
+    return np.ldexp(matrix, np.where(largest > 0.0, 1 - np.frexp(largest)[1], 0))
+
+
+def _small(dtype: Any) -> float:
+    """Return the norm below which squares may have lost digits, or all of them."""
+    return float(np.sqrt(np.finfo(dtype).tiny / np.finfo(dtype).eps))
 
 
 def mean_cosine(source: Any, target: Any) -> float:
