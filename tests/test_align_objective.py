@@ -246,3 +246,12 @@ def test_the_subgradient_satisfies_its_definition(shape, rank, complete):
         assert g.value(Z) >= value + np.vdot(u, Z - X) - 1e-10
     if rank == 0:
         np.testing.assert_allclose(u, 0.7 * np.eye(*shape) if complete else np.zeros(shape), atol=1e-15)
+
+
+def test_numpy_arrays_are_not_mixed_with_those_of_another_library():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    E1, Y, mask = data()
+    with pytest.raises(TypeError, match="arrays of one library"):
+        MaskedLeastSquares(E1, torch.from_numpy(Y))
+    with pytest.raises(TypeError, match="arrays of one library"):
+        MaskedLeastSquares(E1, Y, torch.from_numpy(mask))

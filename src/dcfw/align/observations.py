@@ -80,10 +80,9 @@ class Observations:
                 f"mask must have the shape of Y, {tuple(self.Y.shape)}, got {tuple(self.mask.shape)}"
             )
         self.numpy = is_numpy(self.E1)
-        if not self.numpy:
-            others = [a for a in (self.Y, self.mask) if a is not None]
-            if any(is_numpy(a) for a in others) or self.sparse:
-                raise TypeError("E1, Y and mask must be arrays of one library")
+        others = [a for a in (self.Y, self.mask) if a is not None and not self.sparse]
+        if any(is_numpy(a) != self.numpy for a in others) or (self.sparse and not self.numpy):
+            raise TypeError("E1, Y and mask must be arrays of one library")
         self.dtype = self._dtype(dtype)
 
     def _dtype(self, asked: Any) -> Any:
