@@ -11,7 +11,7 @@ from dcfw.experiments import qap_tables as tables
 from dcfw.experiments.qap import import_rows, main
 from dcfw.experiments.qap_report import cost_rows, expected_instances, summarise, write_report
 from dcfw.experiments.qap_tables import Block, Runs
-from dcfw.experiments.qap_text import readme
+from dcfw.experiments.qap_text import order, readme
 from dcfw.experiments.statistics import Score
 from dcfw.experiments.store import Store, csv_text
 from dcfw.experiments.study import Task
@@ -295,6 +295,17 @@ def test_the_summary_is_strict_json_with_what_was_run(store, tmp_path):
     assert (cell["ours"]["mean"], cell["ours"]["low"], cell["ours"]["instances"]) == (1.0, None, 2)
     assert cell["published"]["fraction"] == pytest.approx(59.2 / 134)
     assert found["heat_map_common"]["instances"] == 2
+
+
+def test_the_report_names_the_pairs_that_go_the_other_way_than_in_the_paper():
+    def cell(a, b, ours, published):
+        return {"row": a, "column": b, "ours": {"fraction": ours}, "published": {"fraction": published}}
+
+    same = [cell("fw", "cgs", 0.2, 0.3), cell("cgs", "fw", 0.4, 0.5), cell("fw", "dcfw-1", 0.1, 0.2)]
+    assert order(same).startswith("In every pair")
+    turned = order([cell("fw", "cgs", 0.2, 0.5), cell("cgs", "fw", 0.4, 0.3)])
+    assert "CGS over FW (40.0% to 20.0%; published 30.0% to 50.0%)" in turned
+    assert "FW over CGS" not in turned
 
 
 def test_the_same_rows_give_the_same_files(store, tmp_path):
