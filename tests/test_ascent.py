@@ -9,6 +9,7 @@ import pytest
 
 import dcfw
 from dcfw import Status, functions, gaps, sets
+from dcfw.solvers.block import Block
 
 
 def a_run_that_ascends(**options):
@@ -30,6 +31,16 @@ def test_a_stationary_point_above_the_start_is_no_success_and_is_not_returned():
     assert res.status is Status.NO_PROGRESS
     assert "above phi(x0)" in res.message
     assert res.gap == pytest.approx(gaps.fw_gap(phi, sets.Simplex(3), res.x))
+
+
+def test_blocks_that_ascend_to_a_stationary_point_return_no_point_above_the_start():
+    f = functions.Quadratic(np.array([[1.76, 2.37], [2.37, 3.29]]), np.array([-0.85, -0.54]))
+    phi = f - functions.Quadratic(np.array([[0.21, -0.1], [-0.1, 0.33]]))
+    domain = sets.Product([sets.Box(-1.0, 1.0, 1), sets.Box(-1.0, 1.0, 1)])
+    x0 = np.array([0.74, -0.35])
+    res = dcfw.minimize(phi, domain, x0, method=Block(steps=1), step="open-loop", inner="fw", tol=0.25)
+    assert res.fun <= phi.value(x0)
+    assert res.status is Status.NO_PROGRESS
 
 
 def test_the_result_and_what_a_callback_sees_are_not_the_callers_array():

@@ -212,10 +212,9 @@ class Blocks:
         f_t = self._value()
         fun = f_t - x_t.u.value
         if run.best is not None and math.isnan(run.best[2]) and not math.isnan(gap):
-            # Of points that are equal but for rounding, or if it ends the run, the one whose gap is known.
+            # Of points that are equal but for rounding, the one whose gap is known.
             tie = fun <= run.best[0] + 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
-            if tie or (run.threshold is not None and gap <= run.threshold):
-                run.best = None
+            run.best = None if tie else run.best
         run.visit(x_t.x, fun, gap)
         if math.isnan(gap):
             run.history.rows[-1][5] = run.eps

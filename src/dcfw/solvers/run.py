@@ -264,7 +264,7 @@ class Run:
             self._call_back(x, fun, gap)
         if gap <= self.threshold:
             # Of the points that meet the tolerance this one is returned, unless one of lower phi did too.
-            if self.best[2] > self.threshold:
+            if not self.best[2] <= self.threshold:  # the gap there may be unknown
                 self._look_for_ascent(x, fun)
                 self.best = (fun, x, gap)
             raise Stop(Status.CONVERGED)
