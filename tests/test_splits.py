@@ -281,3 +281,38 @@ def test_a_given_quadratic_part_that_is_convex_along_the_set_is_not_marked():
     assert splits.choose(dc, sets.Simplex(3)) is dc
     assert "lowest curvature is -5" in splits.choose(dc, sets.L1Ball(3)).refuted
     assert dc.refuted == ""  # the user's own object stays as it is
+
+
+def test_what_is_subtracted_from_a_split_leaves_its_parts_convex():
+    phi = functions.Smooth(lambda x: np.cos(3.0 * x).sum(), lambda x: -3.0 * np.sin(3.0 * x), lipschitz=9.0)
+    norm, x = functions.L1Norm(0.1), np.array([0.1, 0.2, -0.3])
+    split = splits.proximal(phi, 9.0)
+    other = functions.SquaredNorm(1.0) - functions.L2Norm(0.2)
+    cases = [
+        (split - norm, phi.value(x) - norm.value(x)),
+        (split + other, phi.value(x) + other.value(x)),
+        (other + split, phi.value(x) + other.value(x)),
+        (other - split, other.value(x) - phi.value(x)),
+        (functions.SquaredNorm(1.0) - split, 0.5 * x @ x - phi.value(x)),
+    ]
+    for dc, value in cases:
+        assert dc.value(x) == pytest.approx(value)
+        assert "L = 9" in dc.conditional
+        assert dcfw.check(dc, sets.Box(-2.0, 2.0, 3)).ok
+    res = dcfw.minimize(cases[0][0], sets.Box(-2.0, 2.0, 3), x)
+    assert res.success
+    assert "L = 9" in res.conditional
+
+
+def test_a_penalty_joins_the_parts_of_a_split():
+    phi = functions.Smooth(lambda x: np.cos(3.0 * x).sum(), lambda x: -3.0 * np.sin(3.0 * x), lipschitz=9.0)
+    objective, domain = functions.lift(splits.proximal(phi, 9.0) + functions.MCP(0.3), sets.L1Ball(3, 2.0))
+    assert "L = 9" in objective.conditional
+    assert dcfw.check(objective, domain).ok
+
+
+def test_a_split_whose_constant_is_not_known_is_no_part_of_another_difference():
+    split = splits.sliding(functions.Quadratic(np.diag([1.0, -1.0])), L="auto")
+    for wrong in (lambda: split - functions.L1Norm(), lambda: functions.SquaredNorm() - split):
+        with pytest.raises(ValueError, match="split it then"):
+            wrong()

@@ -105,6 +105,12 @@ class Auto(DC):
         f.convex = g.convex = True
         return f, g
 
+    def _parts(self) -> tuple[Function, Function]:
+        raise ValueError(
+            "an objective that has been split with L='auto' cannot be part of another difference: put the "
+            "objective together first, and split it then, as in splits.sliding(phi - g, L='auto')"
+        )
+
 
 def sliding(phi: Any, L: float | str | None = None) -> DC:
     """Split phi as L/2 ||x||^2 - (L/2 ||x||^2 - phi): conditional (sub)gradient sliding.

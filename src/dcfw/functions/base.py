@@ -170,8 +170,9 @@ class Function:
         from dcfw.functions.dc import DC
 
         other = as_function(other, "the right side of -")
-        if isinstance(other, DC) and other.whole is None:  # f - (p - q) = (f + q) - p
-            return DC(self + other.g, other.f, conditional=other.conditional)
+        if isinstance(other, DC):  # f - (p - q) = (f + q) - p
+            p, q = other._parts()
+            return DC(self + q, p, conditional=other.conditional)
         return DC(self, other)
 
     def __rsub__(self, other: Any) -> DC:

@@ -102,23 +102,29 @@ class DC(Function):
     def size(self) -> int | None:
         return common_size((self.f, self.g))
 
-    # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h), unless phi is known as a whole.
+    # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h).  A phi that is known as a whole
+    # stays whole in sums with functions that are no differences: they are split anew.
+
+    def _parts(self) -> tuple[Function, Function]:
+        """Return f and g, to be used in another difference."""
+        return self.f, self.g
 
     def __add__(self, other: Any) -> Function:
         other = as_function(other, "the right side of +")
+        if isinstance(other, DC) and (self.whole is None or other.whole is None):
+            (f, g), (p, q) = self._parts(), other._parts()
+            return DC(f + p, g + q, conditional=joined(self, other))
         if self.whole is not None:
             return super().__add__(other)
-        if isinstance(other, DC) and other.whole is None:
-            return DC(self.f + other.f, self.g + other.g, conditional=joined(self, other))
         return DC(self.f + other, self.g, conditional=self.conditional)
 
     def __sub__(self, other: Any) -> DC:
         other = as_function(other, "the right side of -")
-        if self.whole is not None:
-            return super().__sub__(other)
-        if isinstance(other, DC) and other.whole is None:
-            return DC(self.f + other.g, self.g + other.f, conditional=joined(self, other))
-        return DC(self.f, self.g + other, conditional=self.conditional)
+        f, g = self._parts()
+        if isinstance(other, DC):
+            p, q = other._parts()
+            return DC(f + q, g + p, conditional=joined(self, other))
+        return DC(f, g + other, conditional=self.conditional)
 
     def __mul__(self, scale: Any) -> Function:
         if self.whole is not None or not isinstance(scale, numbers.Real):

@@ -92,8 +92,8 @@ class Composite(DC):
         other = as_function(other, "the right side of +")
         if isinstance(other, Composite):
             return self._plus(other.norm, other.g, other.conditional)._plus(other.smooth, Zero())
-        if isinstance(other, DC) and other.whole is None:
-            return self._plus(other.f, other.g, other.conditional)
+        if isinstance(other, DC):
+            return self._plus(*other._parts(), other.conditional)
         return self._plus(other, Zero())
 
     def __radd__(self, other: Any) -> Function:
@@ -101,8 +101,9 @@ class Composite(DC):
 
     def __sub__(self, other: Any) -> DC:
         other = as_function(other, "the right side of -")
-        if isinstance(other, DC) and other.whole is None:
-            return self._plus(other.g, other.f, other.conditional)
+        if isinstance(other, DC):
+            p, q = other._parts()
+            return self._plus(q, p, other.conditional)
         return self._plus(Zero(), other)
 
     def __mul__(self, scale: Any) -> Function:
