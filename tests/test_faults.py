@@ -425,6 +425,22 @@ def test_a_users_oracle_that_leaves_the_set_is_found_out_and_nothing_is_certifie
     assert "contains() says that x is not in it" in res.message
 
 
+@pytest.mark.parametrize("method", ["dcfw", "block"])
+def test_a_users_block_of_a_product_is_looked_at_like_a_set_of_its_own(method):
+    phi = functions.LeastSquares(np.eye(7), np.arange(7.0))
+    domain = sets.Product([Corners("leaves"), sets.Simplex(2)])
+    res = dcfw.minimize(phi, domain, method=method, maxiter=20, max_inner=50)
+    assert res.status is Status.BAD_ORACLE
+    assert res.dc_gap == (0.0, math.inf)
+
+    class StartsOutside(Corners):
+        def start(self) -> Any:
+            return np.full(5, 7.0)
+
+    with pytest.raises(ValueError, match=r"domain\.start\(\) must lie in the set"):
+        dcfw.minimize(phi, sets.Product([StartsOutside(), sets.Simplex(2)]), method=method)
+
+
 def test_a_users_contains_without_room_for_rounding_does_not_end_a_run_badly():
     class Ball:
         shape = (5,)

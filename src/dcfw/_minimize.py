@@ -16,6 +16,7 @@ from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.atoms import copy_of
 from dcfw.sets.base import Oracle, Set
+from dcfw.sets.product import Product
 from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.active_set import MEMORY, ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
@@ -369,9 +370,16 @@ OUTSIDE = (
 
 def _left_in(domain: Any, x: Array, start: Array) -> bool:
     """Tell whether a run over a user's own set has ended in it, up to a millionth of its way."""
-    if type(domain).__module__.startswith("dcfw.") or domain.contains(x):
+    if _ready_made(domain) or domain.contains(x):
         return True
     return bool(domain.contains(x + 1e-6 * (start - x)))
+
+
+def _ready_made(domain: Any) -> bool:
+    """Tell whether a set is one of ours; a product is, if all its blocks are."""
+    if isinstance(domain, Product):
+        return all(map(_ready_made, domain.sets))
+    return type(domain).__module__.startswith("dcfw.")
 
 
 def check_domain(domain: Any) -> None:
@@ -383,7 +391,7 @@ def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
     data = phi.template()
     if x0 is None:
         start = _validate.array(domain.start(), "domain.start()")
-        if not type(domain).__module__.startswith("dcfw."):
+        if not _ready_made(domain):
             start = _validate.point(start, "domain.start()", domain)
         x0 = start if data is None or not is_numpy(start) else like(start, data)
     else:
