@@ -196,7 +196,7 @@ def test_other_backends_give_the_same_numbers(backend):
 
 
 def test_an_f_that_is_not_convex_is_no_source_of_certificates():
-    wrong = functions.Quadratic(-np.eye(N), B) - functions.SquaredNorm()
+    wrong = functions.Quadratic(-np.eye(N), B, convex=True) - functions.SquaredNorm()
     with pytest.raises(ValueError, match="f turned out not to be convex"):
         gaps.dc_gap(wrong, sets.L2Ball(N), 0.1 * np.ones(N))
     broken = functions.Smooth(lambda x: 0.0, lambda x: x * np.nan, convex=True) - functions.SquaredNorm()
@@ -257,3 +257,9 @@ def test_the_proximal_step_is_accelerated():
     phi = functions.Smooth(lambda x: 0.0, grad, lipschitz=1e4)
     gaps.ppm_gap(phi, sets.Box(-10.0, 10.0, N), np.ones(N), L=1.0)
     assert count < 1500
+
+
+def test_dc_gap_is_refused_where_f_is_known_not_to_be_convex():
+    dc = functions.Quadratic(np.diag([1.0, -1.0, -2.0])) - functions.Zero()
+    with pytest.raises(ValueError, match="f is not convex, its lowest curvature is -2"):
+        gaps.dc_gap(dc, sets.L2Ball(3), np.array([0.1, 0.0, 0.0]))

@@ -108,6 +108,8 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
     dc = splits.choose(as_function(objective, "objective"), domain)
     if isinstance(dc, splits.Auto):
         raise ValueError("objective must have a known L: gap_DC depends on it, and L='auto' is the solver's")
+    if dc.refuted:
+        raise ValueError(f"objective must be a difference of convex functions, but {dc.refuted}")
     x = _validate.point(x, "x", _validate.domain(domain))
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))

@@ -70,7 +70,7 @@ class Composite(DC):
         self.smooth, self.norm, self.g = smooth, norm, g
         self.f = norm if isinstance(smooth, Zero) else Sum([smooth, norm])
         self.whole = None
-        self.name, self.conditional = "given", conditional
+        self.name, self.conditional, self.refuted = "given", conditional, ""
         self.differentiable = self.affine_grad = False
 
     def _plus(self, upper: Function, lower: Function, conditional: str = "") -> Composite:
