@@ -416,6 +416,55 @@ def test_an_object_of_the_users_that_writes_to_its_argument_changes_nothing():
     assert found.dc_gap == expected.dc_gap
 
 
+def test_a_function_class_of_the_users_that_writes_to_its_argument_changes_nothing():
+    weights, kept = np.array([4.0, 1.0, 0.5]), np.zeros(3)
+
+    class Own(functions.Function):
+        convex, lipschitz = True, 4.0
+
+        def value(self, x):
+            x -= 0.3
+            return 0.5 * float(weights @ x**2)
+
+        def grad(self, x):
+            x -= 0.3
+            kept[:] = weights * x
+            return kept
+
+    expected = functions.Smooth(
+        lambda x: 0.5 * float(weights @ (x - 0.3) ** 2),
+        lambda x: weights * (x - 0.3),
+        lipschitz=4.0,
+        convex=True,
+    )
+    g = functions.SquaredNorm(0.1)
+    found, expected = (dcfw.minimize(f - g, sets.Box(0.0, 2.0, 3), tol=1e-4) for f in (Own(), expected))
+    assert np.array_equal(found.x, expected.x)
+    assert found.dc_gap == expected.dc_gap
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "stochastic", "sfw"])
+def test_a_finite_sum_of_the_users_that_writes_to_its_argument_changes_nothing(method):
+    c, kept = np.random.default_rng(0).random((30, 3)), np.zeros(3)
+
+    def batch_grad(x, i):
+        kept[:] = x - c[i].mean(axis=0)
+        x[:] = 9.0
+        return kept
+
+    def value(x):
+        return 0.5 * float(((x - c) ** 2).sum()) / 30
+
+    rest = {"lipschitz": 1.0, "lipschitz_max": 1.0, "convex": True}
+    plain = functions.FiniteSum(30, value, lambda x, i: x - c[i].mean(axis=0), **rest)
+    found, expected = (
+        dcfw.minimize(F, sets.Simplex(3), np.array([1.0, 0.0, 0.0]), method=method, maxiter=20, rng=0)
+        for F in (functions.FiniteSum(30, value, batch_grad, **rest), plain)
+    )
+    assert np.array_equal(found.x, expected.x)
+    assert found.gap == expected.gap
+
+
 @pytest.mark.parametrize("method", ["dcfw", "fw"])
 def test_a_users_oracle_that_leaves_the_set_is_found_out_and_nothing_is_certified(method):
     res = dcfw.minimize(a_problem(False), Corners("leaves"), method=method, maxiter=5, max_inner=50)

@@ -8,6 +8,7 @@ from typing import Any
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.functions.base import Function, Linearisation
+from dcfw.sets.atoms import copy_of
 
 
 class Autodiff(Function):
@@ -29,7 +30,7 @@ class Autodiff(Function):
         return True
 
     def value(self, x: Array) -> float:
-        return float(self._function(x))
+        return float(self._function(copy_of(x)))  # which the function may write to
 
     def grad(self, x: Array) -> Array:
         return self.linearise(x).slope

@@ -24,6 +24,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -82,6 +84,14 @@ class Function:
     differentiable: bool = True
     affine_grad: bool = False
     __array_ufunc__ = None  # or NumPy would multiply a function into an array of objects
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have the oracles of a user's own class work on copies: what they write must not matter."""
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("dcfw."):
+            for name in ("value", "grad", "linearise"):
+                if isfunction(vars(cls).get(name)):
+                    setattr(cls, name, _on_copies(vars(cls)[name]))
 
     @property
     def lipschitz(self) -> float | None:
@@ -177,6 +187,19 @@ class Function:
 
     def __rsub__(self, other: Any) -> DC:
         return as_function(other, "the left side of -") - self
+
+
+def _on_copies(oracle: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that gives a user's ``oracle`` a copy of x, and copies what it returns."""
+
+    @wraps(oracle)
+    def called(self: Function, x: Array, *others: Any, **options: Any) -> Any:
+        answer = oracle(self, copy_of(x), *others, **options)
+        if isinstance(answer, Linearisation):
+            return answer._replace(slope=copy_of(answer.slope))
+        return copy_of(answer)
+
+    return called
 
 
 class Zero(Function):
@@ -424,15 +447,18 @@ class Wrapped(Function):
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         own = getattr(self.wrapped, "value_from_grad", None)
-        return own(x, grad) if own is not None else None
+        return own(copy_of(x), copy_of(grad)) if own is not None else None
 
     def grad_at(self, atom: Atom) -> Array:
         own = getattr(self.wrapped, "grad_at", None)
-        return own(atom) if own is not None else self.grad(atom.dense())
+        return copy_of(own(atom)) if own is not None else self.grad(atom.dense())
 
     def linearise(self, x: Array) -> Linearisation:
         own = getattr(self.wrapped, "linearise", None)
-        return own(x) if own is not None else super().linearise(x)
+        if own is None:
+            return super().linearise(x)
+        value, slope, unique = own(copy_of(x))
+        return Linearisation(value, copy_of(slope), unique)
 
     def __repr__(self) -> str:
         return repr(self.wrapped)

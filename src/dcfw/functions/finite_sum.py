@@ -33,6 +33,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.functions.base import Function, Linearisation
+from dcfw.sets.atoms import copy_of
 
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
 """The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
@@ -182,11 +183,18 @@ class FiniteSum(Function):
     def stated(self) -> bool:
         return True
 
+    # What the callables do to x, or later to an array that they have returned, must not matter.
+
     def value(self, x: Array) -> float:
-        return float(self._value(x))
+        return float(self._value(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
-        return self._batch_grad(x, np.arange(self.m)) if self._grad is None else self._grad(x)
+        if self._grad is None:
+            return self._gradient(x, np.arange(self.m))
+        return copy_of(self._grad(copy_of(x)))
+
+    def _gradient(self, x: Array, indices: np.ndarray) -> Array:
+        return copy_of(self._batch_grad(copy_of(x), indices))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray | None:
         """Return ``size`` different indices, None (for all) where that is at least m."""
@@ -194,15 +202,16 @@ class FiniteSum(Function):
 
     def batch_grad(self, x: Array, batch: Any) -> Array:
         """Return the mean gradient over the components in ``batch`` (all of them if None)."""
-        return self.grad(x) if batch is None else self._batch_grad(x, self._indices(batch))
+        return self.grad(x) if batch is None else self._gradient(x, self._indices(batch))
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         """Return mean value and mean gradient over the batch."""
         if batch is None:
             return self.linearise(x)
         batch = self._indices(batch)
-        value = self.value(x) if self._batch_value is None else _number(self._batch_value(x, batch))
-        return Linearisation(value, self._batch_grad(x, batch), True)
+        own = self._batch_value
+        value = self.value(x) if own is None else _number(own(copy_of(x), batch))
+        return Linearisation(value, self._gradient(x, batch), True)
 
     def _indices(self, batch: Any) -> np.ndarray:
         indices: np.ndarray = np.asarray(batch)
@@ -268,7 +277,7 @@ class Stream(Function):
         for candidate, name in ((draw, "draw"), (batch_grad, "batch_grad"), (batch_value, "batch_value")):
             _validate.function(candidate, name)
         self.draw = draw
-        self.batch_grad = batch_grad
+        self._batch_grad = batch_grad
         self._batch_value = batch_value
         self._lipschitz = _constant(lipschitz, "lipschitz")
         self.lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
@@ -289,14 +298,19 @@ class Stream(Function):
         return True
 
     def value(self, x: Array) -> float:
-        return float(self._batch_value(x, self.holdout))
+        return float(self._batch_value(copy_of(x), self.holdout))
 
     def grad(self, x: Array) -> Array:
         return self.batch_grad(x, self.holdout)
 
+    def batch_grad(self, x: Array, batch: Any) -> Array:
+        """Return the mean gradient over the batch."""
+        return copy_of(self._batch_grad(copy_of(x), batch))
+
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         """Return mean value and mean gradient over the batch."""
-        return Linearisation(_number(self._batch_value(x, batch)), self.batch_grad(x, batch), True)
+        value = _number(self._batch_value(copy_of(x), batch))
+        return Linearisation(value, self.batch_grad(x, batch), True)
 
     def __repr__(self) -> str:
         return "Stream()"
