@@ -733,3 +733,14 @@ def test_a_sum_with_linear_functions_stays_not_convex():
 
 def test_zero_has_a_short_repr():
     assert repr(functions.SquaredNorm() - functions.Zero()) == "(SquaredNorm(1)) - (Zero())"
+
+
+def test_a_subgradient_of_the_wrong_shape_is_not_broadcast_into_a_sum_or_a_split():
+    wrong = functions.Smooth(lambda x: x.sum(), lambda x: np.ones(1), lipschitz=1.0, convex=True)
+    for g in (
+        wrong + functions.SquaredNorm(0.5),
+        splits.sliding(wrong, 1.0).g,
+        splits.sliding(wrong - functions.L1Norm(), 1.0).g,
+    ):
+        with pytest.raises(ValueError, match=r"must return an array of shape \(3,\)"):
+            g.linearise(np.ones(3))

@@ -30,7 +30,7 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function, gradient
+from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function, gradient, same_shape
 from dcfw.functions.dc import DC, joined
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
@@ -70,10 +70,13 @@ class Remainder(Function):
         if isinstance(self.phi, DC) and self.phi.whole is None:
             # p - q: one gradient of p, and value and subgradient of q from one evaluation.
             p, q = self.phi.f.linearise(x), self.phi.g.linearise(x)
+            same_shape(p.slope, x, "grad", self.phi.f)
+            same_shape(q.slope, x, "grad", self.phi.g)
             return Linearisation(
                 0.5 * self.L * norm2(x) - p.value + q.value, self.L * x - p.slope + q.slope, q.unique
             )
         value, slope, unique = self.phi.linearise(x)
+        same_shape(slope, x, "grad", self.phi)
         return Linearisation(
             0.5 * self.L * norm2(x) - value, self.L * x - slope, unique and self.phi.differentiable
         )

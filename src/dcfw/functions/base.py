@@ -297,6 +297,8 @@ class Sum(Function):
 
     def linearise(self, x: Array) -> Linearisation:
         parts = [t.linearise(x) for t in self.terms]
+        for term, part in zip(self.terms, parts, strict=True):
+            same_shape(part.slope, x, "grad", term)
         slope = parts[0].slope
         for part in parts[1:]:
             slope = slope + part.slope
