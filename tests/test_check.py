@@ -232,3 +232,49 @@ def test_a_large_constant_is_no_error_of_the_gradient():
     report = dcfw.check(smooth(lambda x: 1e9 + float(x @ x)), sets.L2Ball(N), rng=0)
     assert report.ok, str(report)
     assert not dcfw.check(smooth(lambda x: 1e3 + float(x @ x), lambda x: x), sets.L2Ball(N), rng=0)
+
+
+class Own:
+    """The simplex of a user's own, whose vertices may be of another dtype and are all in one array."""
+
+    def __init__(self, dtype):
+        self.answer = np.zeros(3, dtype=dtype)
+
+    def lmo(self, G):
+        self.answer[:] = np.eye(3)[G.argmin()]
+        return self.answer
+
+    def contains(self, x):
+        return bool(abs(x.sum() - 1.0) <= 1e-9 and x.min() >= -1e-9)
+
+    def start(self):
+        return np.array([1, 0, 0])
+
+
+@pytest.mark.parametrize("inner", ["fw", "away", "blended"])
+@pytest.mark.parametrize("dtype", [int, bool, float])
+def test_vertices_of_whole_numbers_that_are_all_in_one_array_are_points_as_good_as_others(dtype, inner):
+    f = functions.LeastSquares(np.eye(3), np.array([0.5, 0.4, 0.1]))
+    assert dcfw.check(f, Own(dtype)).ok
+    res = dcfw.minimize(f - functions.SquaredNorm(0.1), Own(dtype), inner=inner, tol=1e-4)
+    assert res.success
+    assert dcfw.minimize(-3.0 * functions.SquaredNorm(), Own(dtype), method="fw").success  # ends at a vertex
+
+
+def test_vertices_that_are_no_real_numbers_are_named():
+    report = dcfw.check(functions.SquaredNorm(), Own(complex))
+    assert "Own.lmo returns an array of complex128, not of numbers" in report.problems
+    res = dcfw.minimize(functions.SquaredNorm(), Own(complex))
+    assert res.status is dcfw.Status.BAD_ORACLE
+    assert "the set's lmo returned an array of complex128" in res.message
+
+
+def test_a_value_that_is_no_number_is_named():
+    class Nothing(functions.Function):
+        def value(self, x):
+            return None
+
+        def grad(self, x):
+            return x
+
+    assert dcfw.check(Nothing(), sets.Simplex(3)).problems == ["phi.value returns a NoneType, not a number"]

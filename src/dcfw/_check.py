@@ -14,6 +14,7 @@ from dcfw._minimize import check_domain, starting_point
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.dc import DC
 from dcfw.functions.penalties import Composite
+from dcfw.sets.base import Oracle
 
 
 class Report:
@@ -138,11 +139,15 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
     report.note(inside(x0), f"{name}.start() lies in the set", f"{name}.start() does not lie in the set")
     directions = [like(rng.standard_normal(shape), x0) for _ in range(samples)]
     vertices = []
+    lmo = Oracle(domain)  # as a solver asks: what lmo writes to, or returns again and again, is copied
     for G in directions:
-        s = domain.lmo(G)
+        s = lmo(G).dense()
         if tuple(getattr(s, "shape", ())) != shape:
             got = getattr(s, "shape", type(s).__name__)
             report.note(False, "", f"{name}.lmo returns shape {got}, expected {shape}")
+            return [x0]
+        if is_numpy(s) and s.dtype.kind != "f":
+            report.note(False, "", f"{name}.lmo returns an array of {s.dtype}, not of numbers")
             return [x0]
         if not math.isfinite(inner(s, s)):
             report.note(False, "", f"{name}.lmo returns NaN or Inf")
@@ -164,7 +169,7 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
         f"{name}.lmo is not minimising: another sampled point is better by a relative {worst:.2g} "
         "(does it maximise?)",
     )
-    zero = domain.lmo(0.0 * x0)
+    zero = lmo(0.0 * x0).dense()
     report.note(
         tuple(getattr(zero, "shape", ())) == shape and math.isfinite(inner(zero, zero)) and inside(zero),
         f"{name}.lmo answers a zero gradient",
@@ -188,7 +193,12 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
             report.note(False, "", f"{name}.grad returns shape {got}, expected {shape}")
             return
         value = function.value(x)
-        if not (math.isfinite(value) and math.isfinite(inner(grad, grad))):
+        try:
+            finite = math.isfinite(value)
+        except (TypeError, ValueError):
+            report.note(False, "", f"{name}.value returns a {type(value).__name__}, not a number")
+            return
+        if not (finite and math.isfinite(inner(grad, grad))):
             report.note(False, "", f"{name} returns NaN or Inf inside the set")
             return
         values.append(value)

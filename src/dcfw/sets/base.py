@@ -81,7 +81,11 @@ class Oracle:
         self._new = checked and str(domain._vertex.__module__).startswith("dcfw.")  # type: ignore[attr-defined]
 
     def __call__(self, G: Array) -> Atom:
-        return Dense(self._vertex(G) if self._new else copy_of(self._vertex(copy_of(G))))
+        if self._new:
+            return Dense(self._vertex(G))
+        s = copy_of(self._vertex(copy_of(G)))
+        # Vertices such as rows of np.eye(n, dtype=int) are points as good as others.
+        return Dense(s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s)
 
     def get_state(self) -> Any:
         """Return what is kept between calls, as numbers and arrays that no later call changes."""

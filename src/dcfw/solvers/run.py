@@ -119,6 +119,8 @@ class Run:
         # A user's own lmo is trusted with the mathematics but not with the shape: broadcasting would hide it.
         if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:
             self._wrong_shape("the set's lmo", S.array)
+        if S.__class__ is Dense and isinstance(S.array, np.ndarray) and S.array.dtype.kind != "f":
+            self.bad("the set's lmo", f"an array of {S.array.dtype}")
         self.lmo_error = error = oracle.error
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):
