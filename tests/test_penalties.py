@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import dcfw
-from dcfw import functions, sets
+from dcfw import functions, sets, splits
 from dcfw.functions.penalties import Composite
 from dcfw.sets.epigraph import Epigraph
 
@@ -281,3 +281,18 @@ def test_integer_points_are_lifted_without_rounding_their_norm(ball):
     assert z[-1] == pytest.approx(np.sqrt(5.0) if len(ball.shape) == 2 else np.sqrt(2.0))
     assert domain.violation(z) <= 1e-15
     assert domain.lift(x.astype(np.float32)).dtype == np.float32
+
+
+def test_a_loss_with_a_norm_is_refused_with_the_way_to_lift_it():
+    loss = functions.LeastSquares(np.eye(3), np.ones(3))
+    for objective in (loss + functions.L1Norm(0.1), functions.L1Norm(0.1), loss + functions.MCP(0.1)):
+        with pytest.raises(ValueError, match=r"L1Norm\(0\.1\) .* lift it first"):
+            dcfw.minimize(objective, sets.L1Ball(3))
+
+
+def test_a_norm_that_is_added_to_a_split_leaves_its_parts_convex():
+    phi = functions.Smooth(lambda x: np.cos(3.0 * x).sum(), lambda x: -3.0 * np.sin(3.0 * x), lipschitz=9.0)
+    for split in (splits.proximal(phi, 9.0), splits.sliding(phi, 9.0)):
+        objective, domain = functions.lift(split + functions.L1Norm(0.3), sets.L1Ball(3, 2.0))
+        assert "L = 9" in objective.conditional
+        assert dcfw.check(objective, domain).ok

@@ -11,7 +11,7 @@ from typing import Any
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, Zero, as_function
-from dcfw.functions.penalties import Composite
+from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.atoms import copy_of
@@ -142,10 +142,11 @@ def minimize(
     started = clock.perf_counter()
     solver = _method(method)
     phi = as_function(objective, "objective")
-    if isinstance(phi, Composite):
+    composite = as_composite(phi)
+    if isinstance(composite, Composite):
         raise ValueError(
-            f"objective has the norm {phi.norm!r} in its convex part, which must be smooth for Frank-Wolfe: "
-            "lift it first, objective, domain = functions.lift(objective, domain)"
+            f"objective has the norm {composite.norm!r} in its convex part, which must be smooth for "
+            "Frank-Wolfe: lift it first, objective, domain = functions.lift(objective, domain)"
         )
     check_domain(domain)
     tol = _validate.scalar(tol, "tol", low=0.0)

@@ -137,9 +137,9 @@ def as_composite(phi: Function) -> Function:
     norms = [norm for norm in map(as_norm, terms) if norm is not None]
     if not norms:
         return phi
-    whole = Composite(Zero(), type(norms[0])(0.0), Zero())
+    whole: Function = Composite(Zero(), type(norms[0])(0.0), Zero())
     for term in terms:
-        whole = whole._plus(term, Zero())
+        whole = whole + term
     return whole
 
 
