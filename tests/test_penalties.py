@@ -296,3 +296,13 @@ def test_a_norm_that_is_added_to_a_split_leaves_its_parts_convex():
         objective, domain = functions.lift(split + functions.L1Norm(0.3), sets.L1Ball(3, 2.0))
         assert "L = 9" in objective.conditional
         assert dcfw.check(objective, domain).ok
+
+
+def test_a_singular_value_at_a_kink_is_found_there_whatever_its_rounding():
+    rng = np.random.default_rng(0)
+    g = functions.CappedL1(1.0, theta=0.7, spectral=True).g
+    for n in (2, 3, 8):
+        for _ in range(10):
+            Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+            assert not g.linearise(0.7 * Q).unique
+            assert g.linearise(0.71 * Q).unique

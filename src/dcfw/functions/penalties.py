@@ -40,7 +40,7 @@ import numbers
 from typing import Any, NoReturn
 
 from dcfw import _validate
-from dcfw._arrays import Array, namespace
+from dcfw._arrays import Array, eps_of, namespace
 from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function
 from dcfw.functions.dc import DC, joined
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
@@ -175,15 +175,16 @@ class Concave(Function):
 
     def linearise(self, x: Array) -> Linearisation:
         xp, penalty = namespace(x), self.penalty
-        unique = True
+        unique, rounding = True, 0.0
         if penalty.spectral:
             U, size, Vt = xp.linalg.svd(x, full_matrices=False)
             slope = (U * penalty.slope(size)) @ Vt
+            rounding = float(size[0]) * eps_of(x) * max(x.shape)  # singular values are not exact
         else:
             size = abs(x)
             slope = xp.sign(x) * penalty.slope(size)
         for kink in penalty.kinks:
-            unique = unique and not bool(xp.any(size == kink))
+            unique = unique and not bool(xp.any(abs(size - kink) <= rounding))
         return Linearisation(float(xp.sum(penalty.removed(size))), slope, unique)
 
     def __repr__(self) -> str:
