@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult
 
 import dcfw
-from dcfw import Result, Status, functions, sets
+from dcfw import Result, Status, align, functions, qap, sets
 from dcfw.result import History
 
 FIELDS = [
@@ -84,6 +84,28 @@ def test_a_conditional_certificate_says_so():
     dc = functions.DC(functions.SquaredNorm(), functions.L1Norm(), conditional="L = 3 is large enough")
     res = dcfw.minimize(dc, sets.L2Ball(2), np.array([0.1, 0.2]))
     assert "provided that L = 3 is large enough" in str(res)
+
+
+def test_the_text_of_a_matching_has_the_permutation_and_what_it_leaves_unmatched():
+    path = np.eye(5, k=1) + np.eye(5, k=-1)
+    res = qap.match(path, path)
+    assert f"permutation: {res.permutation}" in str(res)
+    assert "agreement: 4  disagreement: 0" in str(res)
+    large = qap.solve(np.ones((40, 40)), np.ones((40, 40)))
+    assert all(f"{k}" in str(large).split("permutation:")[1] for k in range(40))
+
+
+def test_the_text_of_an_alignment_names_the_rotation():
+    E = np.random.default_rng(0).standard_normal((3, 20))
+    assert "rotation: ndarray(3, 3)" in str(align.align(E, E))
+
+
+def test_the_text_in_a_callback_does_not_say_how_the_run_ended():
+    texts = []
+    solve(callback=lambda intermediate_result: texts.append(str(intermediate_result)))
+    assert texts
+    assert all("message: running" in text for text in texts)
+    assert not any("success" in text or "MAXITER" in text or "method" in text for text in texts)
 
 
 def test_matrices_and_long_vectors_are_abbreviated():

@@ -51,6 +51,9 @@ _SENTENCES = {
     Status.LINE_SEARCH: "The line search found no acceptable step.",
 }
 
+RUNNING = "running"
+"""The message of what callbacks are handed: a run that has not ended."""
+
 ENDING = (Status.INTERRUPTED, Status.CALLBACK)
 """What ends not only a run but all that were to follow it."""
 
@@ -216,28 +219,41 @@ class Result(OptimizeResult):  # type: ignore[misc]
         )
         lines = [
             f" message: {self.message}",
-            f" success: {self.success} ({self.status.name})",
+            # What a callback is handed has not ended, so its status says nothing.
+            *([] if self.message == RUNNING else [f" success: {self.success} ({self.status.name})"]),
             f"     fun: {self.fun!r}",
             f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x)",
             f"  dc_gap: [{low:.6g}, {high:.6g}]  ({known})",
         ]
         if self.get("conditional"):
             lines.append(f"          provided that {self.conditional}")
+        if self.message != RUNNING:
+            lines.append(f"  method: {self.method}, split: {self.split}")
         lines += [
-            f"  method: {self.method}, split: {self.split}",
             f"     nit: {self.nit}  n_inner: {self.n_inner}  n_lmo: {self.n_lmo}  time: {self.time:.3g} s",
             f"   calls: n_fun: {self.n_fun}  n_grad_f: {self.n_grad_f}  n_grad_g: {self.n_grad_g}",
         ]
         if self.get("restart_values") is not None and len(self.restart_values) > 1:
             values = self.restart_values
             lines.append(f"restarts: {len(values)}, values from {min(values):.6g} to {max(values):.6g}")
-        shape = tuple(self.x.shape)
-        body = np.array2string(to_numpy(self.x), threshold=8, precision=4) if len(shape) == 1 else ""
-        lines.append(f"       x: {type(self.x).__name__}{shape} {body}".rstrip())
+        if self.get("disagreement") is not None:
+            lines.append(f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}")
+        if self.get("permutation") is not None:
+            lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
+        if self.get("rotation") is not None:
+            lines.append(_summary("rotation", self.rotation))
+        lines.append(_summary("x", self.x))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _summary(name: str, array: Any) -> str:
+    """Return a line with the type and shape of an array, and the entries of a vector."""
+    shape = tuple(array.shape)
+    body = np.array2string(to_numpy(array), threshold=8, precision=4) if len(shape) == 1 else ""
+    return f"{name:>8}: {type(array).__name__}{shape} {body}".rstrip()
 
 
 def mark_ended(result: Result, status: Status) -> None:

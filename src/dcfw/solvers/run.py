@@ -18,7 +18,7 @@ import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm
 from dcfw.functions.base import Function, Linearisation
-from dcfw.result import History, Result, Status
+from dcfw.result import RUNNING, History, Result, Status
 from dcfw.sets.atoms import Atom, Dense, copy_of
 from dcfw.sets.base import Oracle
 from dcfw.tolerances import NoProgress, Tolerance
@@ -348,7 +348,7 @@ class Run:
             time=time.perf_counter() - self.started,
             status=Status.MAXITER,
             success=False,
-            message="running",
+            message=RUNNING,
             method="",
             split="",
             history=self.history,
