@@ -209,6 +209,18 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_domains": self._domains}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # ``load_state_dict`` ends here, before anything of the optimizer has changed.
+        wanted = {**vars(self), **state}["defaults"]  # a pickle brings its own
+        for number, group in enumerate(state["param_groups"]):
+            missing = [name for name in wanted if name not in group]
+            if missing:
+                raise ValueError(
+                    f"the state was not saved by {type(self).__name__}: its group {number} has no "
+                    f"{', '.join(missing)}; load the weights of the model, and start the optimizer anew"
+                )
+        super().__setstate__(state)
+
     # -- the parts of a step --------------------------------------------------------------------------------
 
     def _region(self, group: dict[str, Any], shape: tuple[int, ...]) -> Region:
