@@ -115,6 +115,14 @@ def test_the_state_of_another_optimizer_is_refused_when_it_is_loaded(make):
     train(model, optimizer, 1)
 
 
+@pytest.mark.parametrize("constraint", ["spectral", "nuclear"])
+def test_a_gradient_with_nan_that_ends_a_decomposition_is_named(constraint):
+    p = torch.nn.Parameter(torch.zeros(4, 1, 3, 3))
+    p.grad = torch.full_like(p, float("nan"))
+    with pytest.raises(ValueError, match=r"gradient of a parameter of shape \(4, 1, 3, 3\) has NaN"):
+        DCFW([p], constraint=constraint).step()
+
+
 def test_copies_and_pickles_keep_a_users_set():
     p = torch.nn.Parameter(torch.zeros(4))
     optimizer = DCFW([p], constraint=sets.LpBall(4, 3.0))

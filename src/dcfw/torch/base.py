@@ -92,7 +92,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 params.append(p)
             if params and not self._move_at_once(group, params):
                 with torch.no_grad():
-                    self._move(group, params)
+                    try:
+                        self._move(group, params)
+                    except torch.linalg.LinAlgError as error:
+                        _blame_gradients(params, error)
+                        raise
         return loss
 
     def project_(self) -> None:
@@ -312,6 +316,16 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             state["step"] = torch.zeros((), dtype=torch.float32, device=shards.local(p).device)
         state["step"] += 1
         return state["step"]
+
+
+def _blame_gradients(params: list[Tensor], error: Exception) -> None:
+    """Raise an error that says so if a gradient with NaN or Inf is why a decomposition has failed."""
+    for p in params:
+        if not bool(torch.isfinite(shards.local(p.grad)).all()):
+            raise ValueError(
+                f"the gradient of a parameter of shape {tuple(p.shape)} has NaN or Inf entries; look at the "
+                "loss, lower lr, or clip the gradients"
+            ) from error
 
 
 def _wide(tensor: Tensor) -> Tensor:
