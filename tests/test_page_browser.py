@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from dcfw.experiments import showcase  # noqa: E402
-from dcfw.experiments.page import document  # noqa: E402
+from dcfw.experiments.page import Chart, Section, Series, document  # noqa: E402
 from dcfw.experiments.page.studies import collect, key_figures  # noqa: E402
 from dcfw.experiments.showcase_page import demo_page  # noqa: E402
 from dcfw.experiments.store import Store  # noqa: E402
@@ -193,6 +193,14 @@ def test_the_filter_keeps_the_rows_with_all_words_and_counts_them(view):
 
 
 # -------------------------------------------------------------------------------------------- charts
+
+
+def test_a_line_that_drops_to_zero_leaves_a_chart_that_ends_at_a_floor(driver, tmp_path):
+    series = [Series("to rounding", [1, 2, 3], [1.0, 0.1, 1e-15]), Series("to 0", [1, 2, 4], [1.0, 0.2, 0.0])]
+    chart = Chart("Gaps", "calls", "gap", series, y_scale="log", y_floor=1e-6)
+    page = document.write(tmp_path / "page.html", document.page("Zero", [Section("One", [chart])]))
+    lines = look(driver, page).find_elements(By.CSS_SELECTOR, ".plot path.line")
+    assert [line.get_attribute("d").count("L") for line in lines] == [2, 2]
 
 
 def test_pointing_at_a_chart_reads_the_nearest_point(view):

@@ -182,8 +182,10 @@ class Chart {
 
   // The points of a series in pixels; null where one cannot be drawn.
   pixels(series, name = "y") {
+    // Where the chart ends at a floor, a line that drops to 0 leaves it like one that drops to rounding errors.
+    const zero = this.data.y.scale === "log" && this.data.y.floor ? Number.MIN_VALUE : 0;
     return series.x.map((value, k) => {
-      const other = series[name][k];
+      const other = series[name][k] === 0 ? zero : series[name][k];
       if (value === null || other === null) return null;
       const [px, py] = [this.x.pixel(value), this.y.pixel(other)];
       return Number.isFinite(px) && Number.isFinite(py) ? [px, py] : null;

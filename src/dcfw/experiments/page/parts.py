@@ -207,6 +207,7 @@ class Chart:
         How the numbers were made.
     y_floor : float, optional
         Where the vertical axis ends at first, if a few values far below would flatten all others.
+        On a logarithmic axis a line that drops to 0 then leaves the chart; without a floor it ends before.
     """
 
     title: str
