@@ -157,6 +157,25 @@ def test_failed_rows_are_exit_code_1_and_a_line_says_where_to_look(here, monkeyp
     assert "3 rows failed: see dcfw study status dcfw-study.db --failures" in done.stderr
 
 
+def test_all_missing_packages_are_named_at_once():
+    without = replace(
+        CATALOGUE["inner"], packages={"no_such": "networks", "nor_this": "torch", "nor": "torch"}
+    )
+    with pytest.raises(
+        ModuleNotFoundError, match=r'no_such, nor_this, nor: pip install "dcfw\[networks,torch\]"'
+    ):
+        without.study(full=False)
+
+
+def test_the_catalogue_counts_the_families_of_problems():
+    entry, families = CATALOGUE["inner"], importlib.import_module("dcfw.experiments.inner").FAMILIES
+    assert len(families) == 9
+    assert "nine families" in entry.about
+    assert "9 families" in entry.quick.what
+    assert "9 families" in entry.full.what
+    assert "nine families" in reproduce.reproduce.__doc__
+
+
 def test_a_missing_extra_is_named_and_all_leaves_its_study_out(here, monkeypatch):
     without = replace(CATALOGUE["inner"], packages={"no_such_package": "networks"})
     monkeypatch.setattr(catalogue, "CATALOGUE", {"networks": without, "inner": CATALOGUE["inner"]})

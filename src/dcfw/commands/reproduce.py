@@ -61,7 +61,7 @@ def reproduce(
     qap        DC-FW against FW on QAPLIB (needs `dcfw fetch qaplib`)    80 hours
     alignment  DC-FW, FW-K, FW-M on partially observed embeddings        85 minutes
     networks   training in a box that grows (needs "dcfw[networks]")     4 hours
-    inner      inner solvers and splits on eight families of problems    10 minutes
+    inner      inner solvers and splits on nine families of problems     10 minutes
     all        one after the other
 
     `--quick`, the default, is a part of each that takes a minute or two; it says which part it is.

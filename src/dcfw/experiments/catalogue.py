@@ -91,11 +91,14 @@ class Entry:
         """
         from dcfw import data
 
-        for package, extra in {"matplotlib": "plots", **self.packages}.items():
-            if importlib.util.find_spec(package) is None:
-                raise ModuleNotFoundError(
-                    f'the study {self.name!r} needs {package}: pip install "dcfw[{extra}]"', name=package
-                )
+        packages = {"matplotlib": "plots", **self.packages}
+        missing = [package for package in packages if importlib.util.find_spec(package) is None]
+        if missing:
+            extras = ",".join(dict.fromkeys(packages[package] for package in missing))
+            raise ModuleNotFoundError(
+                f'the study {self.name!r} needs {", ".join(missing)}: pip install "dcfw[{extras}]"',
+                name=missing[0],
+            )
         part = self.part(full)
         for name in part.data:
             data.find(name)
@@ -208,15 +211,15 @@ CATALOGUE = {
         ),
         Entry(
             "inner",
-            "which inner solver and which split: eight families of problems",
+            "which inner solver and which split: nine families of problems",
             quick=Part(
-                "4 inner solvers on all splits of 8 families of problems, one instance of each; the whole "
+                "4 inner solvers on all splits of 9 families of problems, one instance of each; the whole "
                 "has 10",
                 2.1,
                 lambda module: module.study(seeds=1),
             ),
             full=Part(
-                "4 inner solvers on all splits of 8 families of problems, 10 instances each",
+                "4 inner solvers on all splits of 9 families of problems, 10 instances each",
                 20.0,
                 lambda module: module.study(seeds=10),
             ),
