@@ -81,7 +81,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 110)
     wide = console.width >= 100  # else the method's name needs the room of the seconds
-    caption = "certified gap: an interval that holds gap_DC; 0 means critical"
+    caption = "certified gap: an interval that holds gap_DC; 0 means stationary"
     table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1 if wide else 0))
     table.add_column("problem and method", min_width=24)
     for name in ("value", "certified gap", "LMO calls", *(["seconds"] if wide else [])):

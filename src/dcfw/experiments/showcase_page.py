@@ -59,7 +59,7 @@ def demo_page(outcomes: Sequence[Outcome], seconds: float) -> str:
         [*(_section(members) for members in groups.values()), _next_steps()],
         lead="Projection-free minimisation of differences of convex functions, on three problems made on the "
         "spot, beside the methods one would use otherwise. Each solve of dcfw ends with a certificate: an "
-        "interval that holds the DC gap of its best iterate, which is 0 exactly at critical points.",
+        "interval that holds the DC gap of its best iterate, which is 0 exactly at stationary points.",
         key_figures=figures,
         footer=f"Written by dcfw {__version__}: dcfw demo",
     )
