@@ -67,6 +67,13 @@ def test_every_command_explains_itself_with_an_example():
         assert f"dcfw {' '.join(path)}" in done.stdout.partition("Example")[2], path
 
 
+@pytest.mark.parametrize("group", [(), ("fetch",), ("study",)])
+def test_no_summary_in_the_list_of_commands_is_cut_off(group):
+    listed = call(*group, "--help").output.split("Commands:")[1]
+    assert listed.strip()
+    assert "..." not in listed
+
+
 def test_info_names_versions_blas_and_data(tmp_path, monkeypatch):
     (tmp_path / "qaplib").mkdir()
     monkeypatch.setenv("DCFW_DATA", str(tmp_path))

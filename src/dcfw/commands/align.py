@@ -14,7 +14,7 @@ from dcfw.commands._json import number
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("align")(align)
+    app.command("align", short_help="Align word vectors of which few entries are known.")(align)
 
 
 def align(

@@ -14,7 +14,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("demo")(demo)
+    app.command("demo", short_help="Solve three small problems, with certificates.")(demo)
 
 
 def demo(

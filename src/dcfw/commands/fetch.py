@@ -26,7 +26,7 @@ def fetch() -> None:
     """
 
 
-@group.command("qaplib")
+@group.command("qaplib", short_help="Download the library QAPLIB.")
 def qaplib(
     folder: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def qaplib(
     typer.echo(fetch_qaplib(folder, url=url, progress=progress))
 
 
-@group.command("cifar10")
+@group.command("cifar10", short_help="Fetch the images of CIFAR-10.")
 def cifar10(
     folder: Annotated[
         Path | None,

@@ -28,7 +28,7 @@ EXTRAS = {
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("info")(info)
+    app.command("info", short_help="Show versions, extras, threads and data.")(info)
 
 
 def info(

@@ -15,7 +15,7 @@ from dcfw.commands._json import number
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("qap")(qap)
+    app.command("qap", short_help="Solve a quadratic assignment problem.")(qap)
 
 
 def _list_names(wanted: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("report")(report)
+    app.command("report", short_help="Write the studies of stores as one page.")(report)
 
 
 def report(

@@ -27,7 +27,7 @@ class Name(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("reproduce")(reproduce)
+    app.command("reproduce", short_help="Run a study of the paper, or a part of it.")(reproduce)
 
 
 def reproduce(

@@ -33,7 +33,7 @@ def study() -> None:
     """
 
 
-@group.command("status")
+@group.command("status", short_help="Count the rows of each study and method.")
 def status(
     store: StorePath,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,

@@ -15,7 +15,7 @@ from dcfw.commands._json import number
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
-    app.command("train")(train)
+    app.command("train", short_help="Train a network whose weights stay in a box.")(train)
 
 
 def train(
