@@ -112,6 +112,11 @@ CASES = {
         TypeError,
         r"objective must be a function object.*float lacks",
     ),
+    "objective a pair": (
+        {"objective": (functions.SquaredNorm(), functions.SquaredNorm())},
+        TypeError,
+        r"objective.*tuple lacks.*write the difference of two convex functions as f - g",
+    ),
     "objective a callable": (
         {"objective": lambda x: 0.0},
         TypeError,

@@ -411,6 +411,8 @@ def as_function(candidate: Any, name: str = "function") -> Function:
         return Wrapped(candidate, gradient)
     missing = [verb for verb in ("value", "grad") if not callable(getattr(candidate, verb, None))]
     hint = "; wrap plain callables in functions.Smooth(value, grad)" if callable(candidate) else ""
+    if isinstance(candidate, tuple | list):
+        hint = "; write the difference of two convex functions as f - g"
     raise TypeError(
         f"{name} must be a function object with the methods value(x) and grad(x); "
         f"{type(candidate).__name__} lacks {' and '.join(missing)}{hint}"
