@@ -162,6 +162,34 @@ def test_a_learning_rate_of_zero_moves_nothing_and_the_next_one_does(rule, compi
     assert not torch.equal(p.detach(), before)
 
 
+@pytest.mark.parametrize("bad", ["lr", "gradient"])
+@pytest.mark.parametrize(
+    "options",
+    [{"constraint": "l2"}, {"scope": "row"}, {"gap": "norm-product"}, {"constraint": "spectral"}, {}],
+)
+def test_the_papers_tolerance_is_that_of_the_first_gap_that_is_known(options, bad):
+    p = torch.nn.Parameter(torch.full((4, 5), 0.1))
+    q = torch.nn.Parameter(p.detach().clone())
+    late, plain = (DCFW([w], solver="fw", inner_rule="paper", inner_steps=50, **options) for w in (p, q))
+    if bad == "lr":  # a warm-up
+        late.param_groups[0]["lr"] = 0.0
+        p.grad = torch.randn(4, 5)
+        late.step()
+        late.param_groups[0]["lr"] = 0.1
+        assert torch.equal(p, q)
+    else:
+        p.grad = torch.full((4, 5), float("nan"))
+        late.step()
+        with torch.no_grad():
+            p.copy_(q)
+    gradient = torch.randn(4, 5)
+    for w, optimizer in ((p, late), (q, plain)):
+        w.grad = gradient
+        optimizer.step()
+    assert torch.equal(late.state[p]["tolerance"], plain.state[q]["tolerance"])
+    assert torch.equal(p, q)
+
+
 @pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.2, 0.5)])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_parts_and_numbers_take_the_steps_of_the_loop_on_tensors(bounds, zeros, monkeypatch):

@@ -260,6 +260,8 @@ def _limit(first: Tensor, lr: Any, rule: str, tol: float, eps: Tensor | None) ->
     if rule == "relative":
         return tol * first, eps
     found = first / lr
-    # dcfw.tolerances.Adaptive(0.9, "published"): lowered whenever a first gap is below it, never raised.
-    eps = PAPER_BETA * found if eps is None else torch.where(found < eps, PAPER_BETA * found, eps)
-    return 0.5 * eps * lr, eps
+    # dcfw.tolerances.Adaptive(0.9, "published"): lowered whenever a first gap is below it, never raised.  One
+    # that is not known (lr = 0, as in a warm-up, or NaN among the gradients) leaves it as it is.
+    eps = torch.full_like(found, float("inf")) if eps is None else eps
+    eps = torch.where(found < eps, PAPER_BETA * found, eps)
+    return torch.nan_to_num(0.5 * eps * lr), eps  # 0 where lr is: the loop ends at once
