@@ -71,6 +71,34 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(name):
     assert all(map(torch.equal, weights(whole), weights(second)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scope", ["tensor", "row"])
+def test_the_papers_tolerance_survives_a_checkpoint_in_half_precision(dtype, scope):
+    def make(start):
+        p = torch.nn.Parameter(start.clone())
+        options = {"constraint": "l2", "scope": scope, "radius": 100.0}
+        return p, DCFW([p], lr=1e-3, solver="fw", inner_rule="paper", **options)
+
+    p, optimizer = make(torch.zeros(4, 5, dtype=dtype))
+    p.grad = 1e4 * torch.randn(4, 5).to(dtype)  # whose gap is beyond what float16 has
+    optimizer.step()
+    q, other = make(p.detach())
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert torch.equal(optimizer.state[p]["tolerance"], other.state[q]["tolerance"])
+
+
+@pytest.mark.parametrize("kind", [DCFW, SFW])
+def test_the_state_of_another_optimizer_is_refused(kind):
+    p = torch.nn.Parameter(torch.zeros(3))
+    others = [torch.optim.SGD([p], 0.1), *(other([p]) for other in (DCFW, SFW) if other is not kind)]
+    for other in others:
+        optimizer = kind([p])
+        with pytest.raises(ValueError, match=f"state_dict must be one of {kind.__name__}"):
+            optimizer.load_state_dict(other.state_dict())
+        p.grad = torch.ones(3)
+        optimizer.step()
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_groups_hold_plain_data(name):
     optimizer = OPTIMIZERS[name](network().parameters())

@@ -71,6 +71,25 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             self.param_groups.pop()
             raise
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what ``state_dict()`` of such an optimizer has returned."""
+        for group in state_dict["param_groups"]:
+            missing = sorted(self.defaults.keys() - group.keys())
+            if missing:
+                raise ValueError(
+                    f"state_dict must be one of {type(self).__name__}, but its groups have no "
+                    f"{', '.join(missing[:3])}: is it that of another optimizer?"
+                )
+        super().load_state_dict(state_dict)
+        # PyTorch has brought all of it to the precision of the weights, where a tolerance may be infinite.
+        saved = [number for group in state_dict["param_groups"] for number in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for number, p in zip(saved, params, strict=True):
+            tolerance = state_dict["state"].get(number, {}).get("tolerance")
+            if tolerance is not None:
+                wide = torch.promote_types(p.dtype, torch.float32)
+                self.state[p]["tolerance"] = tolerance.to(dtype=wide, device=p.device)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; ``closure``, if given, evaluates the loss and its gradients first."""
         loss = None
