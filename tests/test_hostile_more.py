@@ -143,6 +143,19 @@ def test_words_that_come_again_are_skipped_in_time_in_proportion_to_the_file(
     assert found.skipped == {"duplicate": 100_000}
 
 
+def test_broken_lines_are_skipped_without_a_look_at_each_of_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, loadtxt = [], np.loadtxt
+    monkeypatch.setattr(np, "loadtxt", lambda *args, **options: parsed.append(1) or loadtxt(*args, **options))
+    broken = "".join(f"w{i} {'0.5 ' * 299}nan\n" for i in range(50))
+    (tmp_path / "x.vec").write_text(f"51 300\n{broken}ok {'0.5 ' * 300}\n")
+    assert align.read_vectors(tmp_path / "x.vec", on_error="skip").skipped == {"broken": 50}
+    assert len(parsed) < 5 * 51
+    with pytest.raises(ValueError, match="line 2: 'nan' is not a finite number"):
+        align.read_vectors(tmp_path / "x.vec")
+
+
 def test_the_error_for_a_word_that_comes_again_says_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "x.vec").write_text("a 1 2\nb 1 2\nc 1 2\nb 3 4\n")
     with pytest.raises(ValueError, match=r"x\.vec, line 4: the word 'b' was there before, as word 2"):

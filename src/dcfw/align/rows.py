@@ -67,7 +67,8 @@ class Rows:
         self.path, self.unit = path, unit
         self.words: list[str] = []
         self.skipped: dict[str, int] = {}
-        self._limit, self._skip = limit, skip
+        self.skip = skip
+        self._limit = limit
         self._known: set[str] = set()
         self._filled = 0
         smallest = max(1, _GROWTH // (d * np.dtype(dtype).itemsize))
@@ -81,7 +82,7 @@ class Rows:
 
     def refuse(self, reason: str, place: int, what: str, count: int = 1) -> None:
         """Count what cannot be used, or raise the error for it (with a count of 0, do nothing but that)."""
-        if not self._skip:
+        if not self.skip:
             raise ValueError(
                 f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with {SKIPPING}"
             )
@@ -100,7 +101,7 @@ class Rows:
             return False
         if word in self._known:
             # Looked for only when that ends the reading: to do it for every word takes quadratic time.
-            where = "" if self._skip else f", as word {self.words.index(word) + 1}"
+            where = "" if self.skip else f", as word {self.words.index(word) + 1}"
             self.refuse("duplicate", place, f"the word {word!r} was there before{where}")
             return False
         self._known.add(word)

@@ -138,7 +138,8 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
             if word:  # an empty line is no loss, and many files end with one
                 rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
         elif not (sound or _is_sound(numbers, dtype)):
-            rows.refuse("broken", place, _complaint(numbers, dtype))
+            # Looked for only when that ends the reading: it takes as long as ten good lines.
+            rows.refuse("broken", place, "" if rows.skip else _complaint(numbers, dtype))
         elif surplus := _surplus(word):
             rows.refuse("dimension", place, f"{surplus + d} numbers where {d} were expected")
         elif rows.accept(word, place):
