@@ -39,6 +39,14 @@ def test_an_array_of_more_dimensions_than_numpy_had_is_refused():
         _npy.parsed(buffer.getvalue() + b"\0", "a.npy")
 
 
+def test_an_empty_array_of_sizes_that_no_array_has_is_refused_by_its_name(tmp_path):
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**17, 0, 10**17)}
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(ValueError, match=r"a\.npy is not a \.npy file with numbers: its shape is"):
+        _npy.mapped(tmp_path / "a.npy")
+
+
 def test_tensors_are_taken_as_real_numbers_or_refused():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match=r"x must hold real numbers, got dtype torch\.complex64"):

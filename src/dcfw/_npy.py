@@ -87,4 +87,6 @@ def _described(name: str, header: bytes, length: int) -> tuple[np.dtype, tuple[i
     shape = tuple(int(entry) for entry in sizes.split(",") if entry.strip())
     if len(shape) > 32:
         raise ValueError(f"{name} is not a .npy file with numbers: it has {len(shape)} dimensions")
+    if math.prod(filter(None, shape)) * dtype.itemsize >= 2**63:  # even if there is a zero among them
+        raise ValueError(f"{name} is not a .npy file with numbers: its shape is {shape}")
     return dtype, shape, "F" if fortran == "True" else "C"
