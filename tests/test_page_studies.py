@@ -1,6 +1,8 @@
 """`dcfw report`: every study of a store has its sections, and their numbers are those of its tables."""
 
+import contextlib
 import json
+import sqlite3
 
 import pytest
 from typer.testing import CliRunner
@@ -151,6 +153,27 @@ def test_a_generic_table_sorts_numbers_and_shortens_what_is_long():
     names = list(numeric)
     assert [row[names.index("w")].text for row in table.rows] == ["99 values", "[1]"]
     assert table.columns[names.index("v")].show(735_590) == "735,590"
+
+
+@pytest.mark.parametrize(
+    ("study", "column", "entry", "value"),
+    [
+        ("qap", "result", "best", "[1]"),
+        ("qap", "result", "status", "7"),
+        ("alignment", "settings", "lam", "[null]"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_are_shown_as_they_are(path, tmp_path, study, column, entry, value):
+    target = tmp_path / "odd.db"
+    with Store(path, readonly=True) as store, sqlite3.connect(target) as copy:
+        store._db.backup(copy)
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as db:
+        change = f"json_set({column}, '$.{entry}', json('{value}'))"
+        db.execute(f"UPDATE rows SET {column} = {change} WHERE study = '{study}'")
+    copy.close()
+    result = CliRunner().invoke(app, ["report", str(target), "-o", str(tmp_path / "page.html")])
+    assert result.exit_code == 0, result.exception
+    assert (tmp_path / "page.html").stat().st_size > 0
 
 
 def test_a_long_study_is_cut_and_says_so():

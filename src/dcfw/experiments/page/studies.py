@@ -26,6 +26,7 @@ from dcfw.experiments.page.parts import (
     Text,
     beyond_floats,
 )
+from dcfw.experiments.page.render import Renderer
 from dcfw.experiments.qap_text import duration
 from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store
@@ -76,7 +77,12 @@ def study_sections(store: Store, study: str) -> list[Section]:
         make = contribution(study)
         if make is not None:
             found = make(store)
-    except (ImportError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            for section in found:  # what is no text or no number shows only here
+                Renderer().section(section, "s")
+    except (
+        ImportError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
+    ) as error:  # fmt: skip
+        found = []
         note = f"The study's own sections could not be made of these rows ({type(error).__name__}: {error})."
     if not found:
         found = [generic(store, study, note)]
