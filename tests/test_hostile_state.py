@@ -27,6 +27,7 @@ from dcfw.cli import app
 from dcfw.experiments import Store, StoreError, Task
 from dcfw.experiments.page.parts import Column
 from dcfw.experiments.page.render import numbers
+from dcfw.experiments.table_file import naming, read_versions
 from dcfw.images import backbones
 from hostile_files import fuzz, mutations, read_bounded
 
@@ -34,6 +35,12 @@ MB = 2**20
 
 
 # -- stores ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 20_000])
+def test_versions_that_are_nested_without_end_name_the_row(text: str) -> None:
+    with pytest.raises(ValueError, match=r"rows\.csv, row 2: versions must be"), naming("rows.csv", 2):
+        read_versions(text)
 
 
 @pytest.fixture(scope="module")

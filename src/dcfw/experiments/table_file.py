@@ -93,7 +93,10 @@ def read_versions(text: str) -> dict[str, str]:
     >>> read_versions('{"numpy":"2.4.6"}'), read_versions("")
     ({'numpy': '2.4.6'}, {})
     """
-    found = json.loads(text) if text else {}
+    try:
+        found = json.loads(text) if text else {}
+    except RecursionError as error:
+        raise ValueError(f"versions must be an object of texts ({error})") from None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"versions must be an object of texts, got {text:.40}")
     return found
