@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from dcfw import __version__, commands
+from dcfw._terminal import shown
 
 
 def _is_expected(error: Exception) -> bool:
@@ -44,7 +45,7 @@ class _Commands(TyperGroup):
             if ctx.params.get("debug") or not _is_expected(error):
                 raise
             message = " ".join(str(error).split()) or type(error).__name__
-            typer.echo(f"dcfw: {message}", err=True)
+            typer.echo(f"dcfw: {shown(message)}", err=True)
             raise typer.Exit(1) from None
 
 

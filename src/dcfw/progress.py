@@ -39,12 +39,12 @@ class Bar:
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(elapsed_when_finished=False),
-                TextColumn("{task.fields[last]}"),
+                TextColumn("{task.fields[last]}", markup=False),
                 console=Console(file=self._file),
                 transient=self.transient,
                 # Steps may be long and uneven: the speed of the last half minute says nothing.

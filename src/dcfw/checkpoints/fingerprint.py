@@ -36,6 +36,7 @@ import numpy as np
 
 from dcfw import __version__
 from dcfw._arrays import Array, eps_of, is_numpy, like, norm, to_numpy
+from dcfw._terminal import shown
 from dcfw.functions.base import Function, Linearisation
 from dcfw.sets.atoms import copy_of
 from dcfw.sets.base import Set
@@ -136,7 +137,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], template: Array) -> list[s
             if differing:
                 found.append(f"objective or domain (other {', '.join(differing)})")
         elif then != now:
-            found.append(f"{name} (was {then}, now {now})")
+            found.append(f"{name} (was {shown(str(then))[:200]}, now {now})")
     return found
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dcfw._terminal import shown
+
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 StorePath = Annotated[
@@ -63,13 +65,13 @@ def status(
     typer.echo(_table(counts))
     for name, found in versions.items():
         if len(found) > 1:
-            typer.echo(
-                f"note: the rows of {name} come from {len(found)} sets of software versions (see --json)"
-            )
+            sets = f"{len(found)} sets of software versions (see --json)"
+            typer.echo(f"note: the rows of {shown(name)} come from {sets}")
     if failures:
         for failure in errors:
             place = "/".join(str(failure[name]) for name in ("study", "dataset", "method", "seed"))
-            typer.echo(f"\n{place}: {failure['error']}\n{failure['traceback']}".rstrip())
+            said = f"{place}: {failure['error']}\n{failure['traceback']}".rstrip()
+            typer.echo("\n" + shown(said, keep="\n"))
 
 
 @group.command("export")
@@ -103,7 +105,7 @@ def export(
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return rows with the same names as aligned text; numbers to the right."""
     names = list(rows[0])
-    cells = [[f"{v:.1f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    cells = [[f"{v:.1f}" if isinstance(v, float) else shown(str(v)) for v in row.values()] for row in rows]
     widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
     right = [not isinstance(value, str) for value in rows[0].values()]
     return "\n".join(

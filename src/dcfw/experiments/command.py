@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dcfw._terminal import shown
 from dcfw.experiments.cluster import ClusterError
 from dcfw.experiments.runner import run as run_study
 from dcfw.experiments.store import Store, StoreError
@@ -28,7 +29,7 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except (StoreError, ClusterError, ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {' '.join(str(error).split()) or type(error).__name__}")
+        sys.exit(f"error: {shown(' '.join(str(error).split())) or type(error).__name__}")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
@@ -87,7 +88,7 @@ def execute(study: Study, options: argparse.Namespace) -> None:
                 )
             print(summary)
             if summary.failed:
-                print("\n".join(reasons(study, store)), file=sys.stderr)
+                print(shown("\n".join(reasons(study, store)), keep="\n"), file=sys.stderr)
                 sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted; finished rows are kept, the same command goes on from there", file=sys.stderr)

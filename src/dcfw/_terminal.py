@@ -1,0 +1,14 @@
+r"""Texts of others on a terminal, which obeys what it is sent: colours, titles, the place of the cursor.
+
+>>> print(shown("red \x1b[31m, back \b, café"))
+red \x1b[31m, back \x08, café
+"""
+
+from __future__ import annotations
+
+
+def shown(text: str, keep: str = "") -> str:
+    """Return a text with all that is not to be seen written out, but for the characters in ``keep``."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text
+    )
