@@ -145,6 +145,25 @@ def test_a_foreign_file_is_refused_and_left_alone(path: Path, content: Any) -> N
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [("file._members", MemoryError), ("file._members", PermissionError), ("keeper.rebuild", MemoryError)],
+)
+def test_a_lack_of_memory_or_rights_is_no_reason_to_remove_a_checkpoint(
+    path: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: type[Exception]
+) -> None:
+    result = solve(NAME, checkpoint=Checkpoint(path, every=0.0))
+
+    def fail(*_: Any) -> Any:
+        raise error("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"dcfw.checkpoints.{place}", fail)
+        with pytest.raises(error, match="no room"):
+            solve(NAME, checkpoint=path)
+    assert not differences(solve(NAME, checkpoint=path), result)
+
+
 def test_two_runs_on_one_file_are_told_apart(path: Path) -> None:
     def again(_: object) -> None:
         with pytest.raises(BlockingIOError, match="being written by another run"):

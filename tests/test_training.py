@@ -82,6 +82,19 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, method)
     assert resumed.steps == whole.steps == 3 * 5
 
 
+@pytest.mark.parametrize("place", ["torch.load", "torch.nn.Module.load_state_dict"])
+def test_a_lack_of_memory_is_no_reason_to_remove_a_checkpoint(tmp_path, monkeypatch, place):
+    settings = Settings(model="head", **SMALL)
+    training.train(settings, checkpoint=tmp_path / "run.pt")
+
+    def fail(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(place, fail)
+    with pytest.raises(MemoryError, match="no room"):
+        training.train(settings, checkpoint=tmp_path / "run.pt")
+
+
 def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path):
     file = tmp_path / "run.pt"
     training.train(Settings(model="head", **SMALL), checkpoint=file)

@@ -87,6 +87,8 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
         if header["format"] != FORMAT:
             raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
         arrays = _arrays(header["arrays"], found.pop("data"))
+    except (MemoryError, PermissionError):  # which say nothing about the file
+        raise
     except Exception as error:  # a damaged archive fails in many ways, and all of them mean the same
         raise unusable(path, error) from None
     return header, arrays, found

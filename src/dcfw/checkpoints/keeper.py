@@ -186,6 +186,8 @@ class Keeper:
                     part.set_state(parts[name])
                 self._restored = dict(parts)
                 return whole["solver"]
+        except MemoryError:  # which says nothing about the file
+            raise
         except Exception as error:  # a state that nobody has written fails in many ways
             raise file.unusable(self.path, error) from error
         finally:

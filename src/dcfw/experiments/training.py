@@ -338,6 +338,8 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
         fingerprint = state["fingerprint"]
+    except (MemoryError, PermissionError):  # which say nothing about the file
+        raise
     except Exception as error:  # a damaged file can raise nearly anything
         raise ValueError(f"{file} is not a checkpoint of a training run ({error}); remove it") from error
     if fingerprint != run.settings.fingerprint:
@@ -347,6 +349,8 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
         run.model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
+    except MemoryError:
+        raise
     except Exception as error:  # the same: what is in it is not what was put in
         raise ValueError(f"{file} is a damaged checkpoint of this run ({error}); remove it") from error
     run.curves = curves
