@@ -78,7 +78,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if missing:
                 raise ValueError(
                     f"state_dict must be one of {type(self).__name__}, but its groups have no "
-                    f"{', '.join(missing[:3])}: is it that of another optimizer?"
+                    f"{', '.join(missing[:3])}: load the weights of the model, and start the optimizer anew"
                 )
         super().load_state_dict(state_dict)
         # PyTorch has brought all of it to the precision of the weights, where a tolerance may be infinite.
@@ -231,18 +231,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_domains": self._domains}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # ``load_state_dict`` ends here, before anything of the optimizer has changed.
-        wanted = {**vars(self), **state}["defaults"]  # a pickle brings its own
-        for number, group in enumerate(state["param_groups"]):
-            missing = [name for name in wanted if name not in group]
-            if missing:
-                raise ValueError(
-                    f"the state was not saved by {type(self).__name__}: its group {number} has no "
-                    f"{', '.join(missing)}; load the weights of the model, and start the optimizer anew"
-                )
-        super().__setstate__(state)
 
     # -- the parts of a step --------------------------------------------------------------------------------
 
