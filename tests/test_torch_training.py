@@ -87,6 +87,14 @@ def test_the_papers_tolerance_survives_a_checkpoint_in_half_precision(dtype, sco
     assert torch.equal(optimizer.state[p]["tolerance"], other.state[q]["tolerance"])
 
 
+def test_a_state_can_be_loaded_twice():
+    p = torch.nn.Parameter(torch.zeros(3))
+    optimizer = DCFW([p])
+    saved = copy.deepcopy(optimizer.state_dict())
+    for _ in range(2):
+        optimizer.load_state_dict(saved)
+
+
 @pytest.mark.parametrize("kind", [DCFW, SFW])
 def test_the_state_of_another_optimizer_is_refused(kind):
     p = torch.nn.Parameter(torch.zeros(3))

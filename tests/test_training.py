@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 torch = pytest.importorskip("torch", reason="training needs PyTorch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
+from dcfw.checkpoints.file import locked  # noqa: E402
 from dcfw.cli import app  # noqa: E402
 from dcfw.experiments import networks, networks_page, networks_report, training  # noqa: E402
 from dcfw.experiments.page import Chart, Table  # noqa: E402
@@ -93,6 +94,24 @@ def test_a_lack_of_memory_is_no_reason_to_remove_a_checkpoint(tmp_path, monkeypa
     monkeypatch.setattr(place, fail)
     with pytest.raises(MemoryError, match="no room"):
         training.train(settings, checkpoint=tmp_path / "run.pt")
+
+
+def test_two_runs_cannot_write_one_checkpoint(tmp_path):
+    file = tmp_path / "new" / "run.pt"
+    options = {"model": "head", "images": 100, "batch": 50}
+    refused = []
+
+    def progress(*_):
+        if not refused:
+            with pytest.raises(BlockingIOError, match="is being written by another run") as error:
+                training.train(Settings(epochs=1, **options), checkpoint=file)
+            refused.append(error)
+
+    training.train(Settings(epochs=1, **options), checkpoint=file, progress=progress)
+    assert refused
+    assert [p.name for p in file.parent.iterdir()] == ["run.pt"]
+    with locked(file):  # what has all its epochs is only read
+        assert len(training.train(Settings(epochs=1, **options), checkpoint=file).curves["seconds"]) == 1
 
 
 def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path):

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
+from dcfw.checkpoints.file import locked
 from dcfw.fetch import write_file
 from dcfw.images import NAMES, features, load
 
@@ -137,7 +138,8 @@ def train(
     ----------
     settings : Settings
     checkpoint : path, optional
-        Where to write the state after each epoch, and to go on from if the file is there.
+        Where to write the state after each epoch, and to go on from if the file is there.  While there is
+        something to train, ``checkpoint + ".lock"`` keeps others out.
     progress : callable, optional
         Called after each step.
 
@@ -150,7 +152,7 @@ def train(
     import torch
 
     x, labels, x_test, labels_test, classes = tensors(settings)
-    with torch.random.fork_rng(devices=[]):
+    with contextlib.ExitStack() as held, torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = network(settings, tuple(x.shape[1:]), classes)
         if settings.model == "cnn":
@@ -159,7 +161,14 @@ def train(
         run = Trained(settings, {name: [] for name in CURVES}, model)
         run.parameters = sum(p.numel() for p in model.parameters())
         if checkpoint is not None:
-            _resume(Path(checkpoint), run, optimizer)
+            file = Path(checkpoint)
+            _resume(file, run, optimizer)
+            if (
+                len(run.curves["seconds"]) < settings.epochs
+            ):  # else the file is only read, and may be elsewhere
+                file.parent.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(file))
+                _resume(file, run, optimizer)  # which another run may have written until now
         per_epoch = len(x) // settings.batch + (len(x) % settings.batch > 1)  # see _batches
         run.steps = per_epoch * len(run.curves["seconds"])
         while len(run.curves["seconds"]) < settings.epochs:
@@ -169,7 +178,7 @@ def train(
             for name in CURVES:
                 run.curves[name].append(float(found[name]))
             if checkpoint is not None:
-                _save(Path(checkpoint), run, optimizer)
+                _save(file, run, optimizer)
     return run
 
 
@@ -325,7 +334,6 @@ def _save(file: Path, run: Trained, optimizer: Any) -> None:
         "curves": run.curves,
     }
     torch.save(state, buffer)
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, buffer.getvalue())
 
 

@@ -73,8 +73,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from what ``state_dict()`` of such an optimizer has returned."""
+        wanted = self.defaults.keys() - {"differentiable"}  # which PyTorch adds when a state is loaded
         for group in state_dict["param_groups"]:
-            missing = sorted(self.defaults.keys() - group.keys())
+            missing = sorted(wanted - group.keys())
             if missing:
                 raise ValueError(
                     f"state_dict must be one of {type(self).__name__}, but its groups have no "
