@@ -3,7 +3,7 @@
 #
 #   scripts/audit.sh
 #
-# Exit code: 0 if there are none, or if PyPI's advisories cannot be reached, which is said; 1 if there are some.
+# Exit code: 0 if there are none, or if pip-audit or PyPI's advisories cannot be had, which is said; 1 if there are some.
 set -euo pipefail
 
 case ${1:-} in

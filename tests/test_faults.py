@@ -259,6 +259,22 @@ def test_a_gradient_without_sense_is_named_where_the_sets_oracle_refuses_it():
     assert "phi.grad" in res.message
 
 
+@pytest.mark.parametrize("method", ["dcfw", "fw", "boosted", "cgs", "fw-m"])
+@pytest.mark.parametrize("domain", [sets.Simplex(3), sets.LpBall(3, 2.0)], ids=["simplex", "ball"])
+def test_gradients_of_whole_numbers_work_and_those_of_other_things_are_named(method, domain):
+    c = np.array([1, 2, -3])
+
+    def solve(kind):
+        phi = functions.Smooth(lambda x: float(c @ x), lambda x: c.astype(kind), lipschitz=1.0)
+        return minimize(phi, domain, method=method)
+
+    assert same(solve(int), solve(float))
+    for kind in (complex, object):
+        res = solve(kind)
+        assert res.status is Status.BAD_ORACLE
+        assert f"returned an array of {np.dtype(kind)}" in res.message
+
+
 def test_a_gradient_of_the_wrong_shape_is_not_broadcast_into_a_sum():
     f = functions.Smooth(lambda x: 0.0, lambda x: np.ones(1), lipschitz=1.0, convex=True)
     with pytest.raises(

@@ -85,7 +85,8 @@ def minimize(
     x0 : array or ActiveSet, optional
         Where to start; a feasible point, never written to.  Its array library and device are those of the
         whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
-        earlier result stands for its point, and inner solvers with an active set go on with its atoms.
+        earlier result stands for its point, and inner solvers with an active set go on with its atoms
+        (but for ``method="block"``).
         Default: ``domain.start()``.
     method : {"dcfw", "boosted", "block", "fw", "fw-k", "fw-m", "cgs", "stochastic", "sfw"} or a solver object
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a

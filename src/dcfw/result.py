@@ -159,7 +159,7 @@ class Result(OptimizeResult):  # type: ignore[misc]
                  or f, while g's value comes with its subgradient and is counted there
     ``method, split``     what was run
     ``active_set``        with an active set, the atoms and weights that make up x (None where a run was cut
-                          off between the two), usable as the next x0
+                          off between the two, and with ``method="block"``), usable as the next x0
     ``conditional``       the assumption under which the certificate holds, if it is not unconditional
     ``L_history``         with ``L="auto"``, the constant used in each outer step
     ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)

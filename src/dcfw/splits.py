@@ -125,7 +125,8 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
     L : float or "auto", optional
         A constant that makes L/2 ||x||^2 - phi convex: a smoothness constant of phi (of p, for p - q), or
         the weak convexity modulus of -phi.  Taken from phi where phi knows it.  With ``"auto"`` the solver
-        finds it on the way, step by step: as large as needed and no larger.
+        finds it on the way, step by step: as large as needed and no larger; what is split so cannot be part
+        of another difference, so put the objective together first.
 
     Returns
     -------

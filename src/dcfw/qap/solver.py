@@ -106,7 +106,8 @@ def solve(
         returned, after Ctrl-C too, and the status tells: it is that of the run that the permutation comes
         from, unless the time limit cut a start short or left no time for it (``TIME_LIMIT``), or Ctrl-C or
         the callback ended the search.  ``restarts="auto"`` is meant to use up the limit, and no start that
-        it leaves out counts.  ``success`` goes with the status ``CONVERGED``.
+        it leaves out counts.  ``success`` goes with the status ``CONVERGED``.  A ``split="spectral"`` that is
+        asked for is built whatever the limit.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A given
         number of restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.

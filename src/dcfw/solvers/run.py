@@ -116,11 +116,9 @@ class Run:
         except Exception:  # no answer to a question without sense is not the oracle's fault
             self._blame_gradient(G)
             raise
-        # A user's own lmo is trusted with the mathematics but not with the shape: broadcasting would hide it.
-        if S.__class__ is Dense and getattr(S.array, "shape", None) != G.shape:
-            self._wrong_shape("the set's lmo", S.array)
-        if S.__class__ is Dense and isinstance(S.array, np.ndarray) and S.array.dtype.kind != "f":
-            self.bad("the set's lmo", f"an array of {S.array.dtype}")
+        # A user's own lmo is trusted with the mathematics, but not with shapes: broadcasting would hide them.
+        if S.__class__ is Dense:
+            self._array(S.array, G.shape, "the set's lmo")
         self.lmo_error = error = oracle.error
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):
@@ -151,25 +149,20 @@ class Run:
 
     def grad_f(self, f: Function, x: Array) -> Array:
         self.n_grad_f += 1
-        grad = f.grad(x)
-        if getattr(grad, "shape", None) != x.shape:
-            self._wrong_shape(self._gradient, grad)
+        grad = self._array(f.grad(x), x.shape, self._gradient)
         self._look_at_the_clock()
         return grad
 
     def grad_f_at(self, f: Function, S: Atom) -> Array:
         self.n_grad_f += 1
-        grad = f.grad_at(S)
-        if getattr(grad, "shape", None) != self.shape:
-            self._wrong_shape(self._gradient, grad)
-        return grad
+        return self._array(f.grad_at(S), self.shape, self._gradient)
 
     def linearise(self, g: Function, x: Array) -> Linearisation:
         self.n_grad_g += 1
-        self._linearised = answer = g.linearise(x)
-        if getattr(answer.slope, "shape", None) != x.shape:
-            self._wrong_shape("the subgradient of g", answer.slope)
-        self._check_number(answer.value, "g.value")
+        value, slope, unique = g.linearise(x)
+        slope = self._array(slope, x.shape, "the subgradient of g")
+        self._linearised = answer = Linearisation(value, slope, unique)
+        self._check_number(value, "g.value")
         return answer
 
     def value(self, function: Function, x: Array) -> float:
@@ -187,6 +180,16 @@ class Run:
         if not math.isfinite(value):
             self.bad_gradient()
         return value
+
+    def _array(self, answer: Any, shape: tuple[int, ...], oracle: str) -> Array:
+        """Return what an oracle has answered, if it is an array of this shape with real numbers."""
+        if getattr(answer, "shape", None) != shape:
+            self._wrong_shape(oracle, answer)
+        if isinstance(answer, np.ndarray) and answer.dtype.kind != "f":
+            if answer.dtype.kind not in "biu":
+                self.bad(oracle, f"an array of {answer.dtype}")
+            answer = answer.astype(self.x0.dtype)
+        return answer
 
     def _look_at_the_clock(self) -> None:
         """End the run if time is over; a line search may have many calls to go."""

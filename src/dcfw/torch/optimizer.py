@@ -100,7 +100,8 @@ class DCFW(ConstrainedOptimizer):
     Notes
     -----
     A start outside the set is projected in the first step (exactly so, or before the first Frank-Wolfe step);
-    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  Where an object has no
+    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once, and is to be called where weights
+    are overwritten, or a radius is made smaller, after the first step.  Where an object has no
     ``project``, it is moved to a point of the set near it, which Frank-Wolfe steps find.  Whether it is
     outside, ``contains(x)`` of the object tells; without that, it is if those steps show so, and taken as
     inside otherwise (a start that is barely outside may be, and later steps bring it closer).
