@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dcfw.experiments import alignment
-from dcfw.experiments.alignment_report import equal_budgets, gap_at, write_report
+from dcfw.experiments.alignment_report import write_report
+from dcfw.experiments.alignment_tables import above, equal_budgets, gap_at
 from dcfw.experiments.runner import run
 from dcfw.experiments.store import Store
 from dcfw.experiments.study import Study, Task
@@ -80,6 +81,19 @@ def test_gaps_are_compared_where_every_method_has_spent_as_much():
     table = equal_budgets([a, b], "svds", 3)
     assert [entry["budget"] for entry in table] == pytest.approx([2.0, 4.0, 8.0])
     assert table[-1]["b"] == 3.0
+
+
+def test_where_a_method_is_above_another_is_looked_for_at_every_point():
+    def made(method, lmo, gaps):
+        curve = {"n_lmo": lmo, "n_grad_g": [0] * len(lmo), "time": lmo, "least": gaps}
+        return {"method": method, "curve": curve}
+
+    a = made("a", [1, 4, 8, 40], [5.0, 4.5, 1.0, 0.5])
+    b = made("b", [1, 3, 6, 20], [5.0, 3.0, 2.0, 1.5])
+    assert above([a, b], "a", "b", "time") == (2.25, 3.0, 6.0)  # 4.5 against 2.0 at 6
+    assert above([a, b], "b", "a", "time") == (2.0, 8.0, 20.0)
+    assert above([a, made("c", [1, 50], [9.0, 8.0])], "a", "c", "time") is None
+    assert above([a], "a", "b", "time") is None
 
 
 def test_the_study_has_the_parts_that_the_paper_and_the_question_ask_for():

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dcfw.cli import app
-from dcfw.experiments import alignment_report, inner_report, qap_page, qap_report, qap_tables
+from dcfw.experiments import alignment_tables, inner_report, qap_page, qap_report, qap_tables
 from dcfw.experiments.page.parts import Bullets, Cell, Chart, Section, Table
 from dcfw.experiments.page.studies import SHOWN, collect, contribution, key_figures, study_sections
 from dcfw.experiments.store import Store
@@ -112,7 +112,7 @@ def test_the_alignment_charts_are_the_curves_of_the_rows(store):
     assert list(rates.x) == [5.0, 10.0, 50.0]
     assert all(low < mean < high for low, mean, high in zip(rates.low, rates.y, rates.high, strict=True))
     line = next(
-        e for e in alignment_report.rate_table([r for r in store.rows("alignment") if r["part"] == "rates"])
+        e for e in alignment_tables.rate_table([r for r in store.rows("alignment") if r["part"] == "rates"])
     )
     assert (line["dataset"], line["runs"]) == ("planted", 2)
 

@@ -9,6 +9,7 @@ import pytest
 from dcfw.experiments import (
     alignment_page,
     alignment_report,
+    alignment_tables,
     drawing,
     gaps,
     gaps_report,
@@ -411,7 +412,7 @@ def test_runs_that_share_no_budget_are_not_compared_at_equal_ones(alignment):
     early, late = alignment_row(), alignment_row(method="fw-k")
     late[1]["curve"] = {name: [v + 1e6 for v in values] for name, values in late[1]["curve"].items()}
     assert (
-        alignment_report.equal_budgets([{"method": "a", **early[1]}, {"method": "b", **late[1]}], "time")
+        alignment_tables.equal_budgets([{"method": "a", **early[1]}, {"method": "b", **late[1]}], "time")
         == []
     )
     _, text, section = alignment(early, late)

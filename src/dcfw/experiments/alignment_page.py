@@ -1,6 +1,6 @@
 """The alignment study on a page: the paper's three panels as charts, our tables beside the published ones.
 
-The numbers come from :mod:`dcfw.experiments.alignment_report`; nothing is computed here.
+The numbers come from :mod:`dcfw.experiments.alignment_tables`; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dcfw.experiments.alignment import DATASETS, LONG, SHORT
-from dcfw.experiments.alignment_report import (
+from dcfw.experiments.alignment_tables import (
     AXES,
     MEASURES,
     PUBLISHED,

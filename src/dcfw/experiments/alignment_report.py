@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dcfw.experiments.alignment import DATASETS, HELD_OUT, LONG, NOISE, RATES, SHORT
+from dcfw.experiments.alignment import DATASETS, LONG, NOISE, SHORT
+from dcfw.experiments.alignment_figures import draw_gaps, draw_rates
+from dcfw.experiments.alignment_tables import (
+    AXES,
+    FIRST_PAIRS,
+    PAIRS,
+    PUBLISHED,
+    PUBLISHED_QUALITY,
+    TITLES,
+    Row,
+    above,
+    by_part,
+    choice,
+    equal_budgets,
+    rate_table,
+    shares,
+    verdict,
+)
 from dcfw.experiments.records import software_text
 from dcfw.experiments.store import Store, csv_text
 from dcfw.experiments.table_file import shortened
-
-TITLES = {
-    "dcfw": "DC-FW",
-    "fw-k": "FW-K",
-    "fw-m": "FW-M",
-    "dcfw-exact": "DC-FW, exact steps",
-    "dcfw-active": "DC-FW, active set",
-}
-PUBLISHED = {"dcfw": (10_000, 88, 0), "fw-k": (10_000, 10_000, 0), "fw-m": (10_000, 10_000, 19_990)}
-"""Calls of the oracle, subgradients of g, further values of phi, after 10^4 iterations."""
-PUBLISHED_QUALITY = 93.11
-PAIRS, FIRST_PAIRS = 7733, 4340
-"""Pairs in the dictionary whose words both have vectors, and English words among them."""
-MEASURES = ("cosine", "held cosine", "p@1", "p@5")
-"""How a map is judged; the last three on held-out pairs."""
-AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "iterations": ("steps", lambda c: c["n_lmo"]),
-    "svds": ("SVDs (oracle calls and subgradients)", lambda c: np.add(c["n_lmo"], c["n_grad_g"])),
-    "time": ("seconds", lambda c: c["time"]),
-}
-
-Row = Mapping[str, Any]
 
 
 def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
@@ -72,36 +65,9 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     return [folder / name for name in [*files, *drawn]]
 
 
-def by_part(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the study's three parts."""
-    found = list(rows)
-    return {part: [r for r in found if r["part"] == part] for part in ("long", "rates", "choices")}
-
-
 def _rectangular(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     columns = list(dict.fromkeys(name for r in rows for name in r))
     return [{name: r.get(name, "") for name in columns} for r in rows]
-
-
-def gap_at(row: Row, axis: str, budget: float) -> float:
-    """Return the least gap that a run had shown by the time a budget was spent (inf before its first)."""
-    spent = np.asarray(AXES[axis][1](row["curve"]))
-    seen = int(np.searchsorted(spent, budget, side="right"))
-    return float(row["curve"]["least"][seen - 1]) if seen else float("inf")
-
-
-def equal_budgets(rows: Iterable[Row], axis: str, count: int = 12) -> list[dict[str, float]]:
-    """Return the least gaps of all methods at budgets that each of them has reached, on a log scale."""
-    runs = {r["method"]: r for r in rows}
-    if not runs:
-        return []
-    spent = {m: np.asarray(AXES[axis][1](r["curve"])) for m, r in runs.items()}
-    low, high = max(float(s[0]) for s in spent.values()), min(float(s[-1]) for s in spent.values())
-    if not 0.0 < low < high:
-        return []
-    budgets = np.geomspace(low, high, count)
-    budgets[-1] = high
-    return [{"budget": float(b), **{m: gap_at(r, axis, b) for m, r in runs.items()}} for b in budgets]
 
 
 def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -127,112 +93,6 @@ def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
             for r in part
         ],
     }
-
-
-# ------------------------------------------------------------------------------------------- figures
-
-
-def _styles() -> dict[str, tuple[str, Any]]:
-    from dcfw.experiments.drawing import COLOURS, LINES
-
-    return {m: (COLOURS[k], LINES[k % len(LINES)]) for k, m in enumerate(TITLES)}
-
-
-def draw_gaps(rows: list[dict[str, Any]], folder: Path, name: str) -> list[str]:
-    """Draw the least FW gap so far against steps, SVDs and time: the paper's three panels."""
-    from dcfw.experiments.drawing import drawing, save
-
-    styles = _styles()
-    with drawing() as figure_class:
-        figure = figure_class(figsize=(11.0, 3.6), layout="constrained")
-        panels = figure.subplots(1, 3, sharey=True)
-        for axes, (label, spent) in zip(panels, AXES.values(), strict=True):
-            for r in sorted(rows, key=lambda r: list(TITLES).index(r["method"])):
-                colour, line = styles[r["method"]]
-                axes.loglog(
-                    spent(r["curve"]), r["curve"]["least"], color=colour, linestyle=line, linewidth=1.7,
-                    label=TITLES[r["method"]],
-                )  # fmt: skip
-            axes.set_xlabel(label)
-            axes.xaxis.set_minor_formatter("")
-            axes.grid(True)
-        panels[0].set_ylabel("least FW gap so far")
-        r = rows[0]
-        figure.suptitle(
-            f"{r['dataset']} data: d = 300, {r['words']:,} words, {100 * r['rate']:g} % observed",
-            fontsize=10.5,
-        )
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        return save(figure, folder, name)
-
-
-def draw_rates(rows: list[dict[str, Any]], folder: Path) -> list[str]:
-    """Draw gap and quality against the observation rate (mean and range over the seeds)."""
-    from dcfw.experiments.drawing import COLOURS, drawing, save
-
-    styles = _styles()
-    datasets = sorted({r["dataset"] for r in rows})
-    with drawing() as figure_class:
-        figure = figure_class(figsize=(8.6, 2.9 * len(datasets) + 0.6), layout="constrained")
-        grid = figure.subplots(len(datasets), 2, squeeze=False)
-        for line_of_axes, dataset in zip(grid, datasets, strict=True):
-            for method in TITLES:
-                chosen = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method)]
-                if not chosen:
-                    continue
-                colour, line = styles[method]
-                for axes, value in zip(line_of_axes, (lambda r: r["gap"], percent), strict=True):
-                    _band(axes, chosen, value, colour, line, TITLES[method])
-            vertex = [r for r in rows if (r["dataset"], r["method"]) == (dataset, "dcfw")]
-            _band(
-                line_of_axes[1],
-                vertex,
-                lambda r: percent(r, "vertex"),
-                COLOURS[6],
-                (0, (1, 1)),
-                "first vertex",
-            )
-            line_of_axes[0].set_yscale("log")
-            line_of_axes[0].set_ylabel(f"{dataset}\nleast FW gap")
-            line_of_axes[1].set_ylabel("mean cosine,\n% of full Procrustes")
-            for axes in line_of_axes:
-                axes.set_xscale("log")
-                axes.set_xticks(RATES, [f"{100 * rate:g} %" for rate in RATES])
-                axes.minorticks_off()
-                axes.grid(True)
-        for axes in grid[-1]:
-            axes.set_xlabel("entries observed")
-        handles, labels = grid[0, 1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        figure.suptitle(f"{SHORT:,} steps; mean and range over the seeds", fontsize=10.5)
-        return save(figure, folder, "rates")
-
-
-def _band(axes: Any, rows: list[dict[str, Any]], value: Any, colour: str, line: Any, label: str) -> None:
-    rates, means, lows, highs = over_seeds(rows, value)
-    axes.plot(rates, means, color=colour, linestyle=line, marker="o", ms=3, label=label)
-    axes.fill_between(rates, lows, highs, color=colour, alpha=0.15, lw=0)
-
-
-def over_seeds(
-    rows: Iterable[Row], value: Callable[[Row], float]
-) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Return the rates, and at each the mean, the least and the largest value over the seeds."""
-    found: dict[float, list[float]] = {}
-    for r in rows:
-        found.setdefault(r["rate"], []).append(value(r))
-    rates = sorted(found)
-    means = [float(np.mean(found[rate])) for rate in rates]
-    return rates, means, [min(found[rate]) for rate in rates], [max(found[rate]) for rate in rates]
-
-
-def percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
-    """Return the quality of a map as a percentage of that of Procrustes with every entry known."""
-    return 100.0 * float(row[f"{name} {measure}"]) / float(row[f"full {measure}"])
-
-
-# -------------------------------------------------------------------------------------------- README
 
 
 def _readme(
@@ -305,6 +165,7 @@ def _long_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
                     cells = [f"{e['budget']:,.0f}" if e["budget"] >= 10 else f"{e['budget']:.2f}"]
                     lines.append("| " + " | ".join([*cells, *(f"{e[m]:.3g}" for m in methods)]) + " |")
                 lines.append("")
+        lines += _against_fw_m(chosen)
     lines += [
         f"Quality after rounding, as a percentage of Procrustes with every entry known (published: "
         f"{PUBLISHED_QUALITY} %, on fastText data that could not be had here):",
@@ -321,39 +182,33 @@ def _long_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
     return [*lines, ""]
 
 
-def shares(row: Row, name: str) -> list[tuple[float, float] | None]:
-    """Return percentage and value of each of the four measures of a map, None where it was not measured."""
-    return [
-        (percent(row, name, measure), float(row[f"{name} {measure}"]))
-        if row.get(f"{name} {measure}", "") != ""
-        else None
-        for measure in MEASURES
-    ]
+def _against_fw_m(rows: list[dict[str, Any]]) -> list[str]:
+    """Say where each kind of DC-FW is above FW-M, at all points of the curves."""
+    methods = {r["method"] for r in rows}
+    if "fw-m" not in methods:
+        return []
+    said = []
+    for method in (m for m in TITLES if m.startswith("dcfw") and m in methods):
+        where = []
+        for axis, unit in (("svds", "SVDs"), ("time", "seconds")):
+            found = above(rows, method, "fw-m", axis)
+            where.append(
+                f"nowhere at equal {unit}"
+                if found is None
+                else f"between {_amount(found[1])} and {_amount(found[2])} {unit} (by a factor of at most "
+                f"{found[0]:.2f})"
+            )
+        said.append(f"{TITLES[method]}: " + ", ".join(where))
+    opening = f"Where the gap is above FW-M's on the {rows[0]['dataset']} data, by half a per cent or more. "
+    return [opening + "; ".join(said) + ".", ""] if said else []
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 
 def _shares(row: Row, name: str) -> str:
     return " | ".join(f"{s[0]:.1f} % ({s[1]:.3f})" if s else "" for s in shares(row, name))
-
-
-def rate_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one line per data set, rate and method: means over the seeds that were run."""
-    groups: dict[tuple[str, float, str], list[Row]] = {}
-    for r in rows:
-        groups.setdefault((r["dataset"], r["rate"], r["method"]), []).append(r)
-    order = list(TITLES)
-    lines = []
-    for (dataset, rate, method), runs in sorted(
-        groups.items(), key=lambda item: (item[0][0], item[0][1], order.index(item[0][2]))
-    ):
-        line: dict[str, Any] = {"dataset": dataset, "rate": rate, "method": method, "runs": len(runs)}
-        line["gap"] = float(np.mean([r["gap"] for r in runs]))
-        line["n_grad_g"] = float(np.mean([r["n_grad_g"] for r in runs]))
-        line["cosine"] = float(np.mean([percent(r) for r in runs]))
-        tested = dataset == "real"
-        line["p@1"] = float(np.mean([percent(r, measure="p@1") for r in runs])) if tested else None
-        line["vertex"] = float(np.mean([percent(r, "vertex") for r in runs]))
-        lines.append(line)
-    return lines
 
 
 def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
@@ -399,72 +254,6 @@ def _choice_lines(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(f"| {dataset} | {scaling} | | | the first vertex | {cells} |")
     found = verdict(rows)
     return [*lines, "", *([found, ""] if found else []), *_why(rows)]
-
-
-def choice(row: Row) -> tuple[str, str, float, float, int]:
-    """Return data, scaling, factor, lambda and steps, where a row that does not say has the default."""
-    scaling, factor = row.get("scaling") or "unit", row.get("target") or 1.0
-    return row["dataset"], scaling, factor, row.get("lam", 1e-4), row["steps"]
-
-
-CHOSEN = ("scaling", "factor", "lambda", "steps")
-"""What there is to choose, in the order of :func:`choice`."""
-
-
-def verdict(rows: Iterable[Row]) -> str:
-    """Say which choices do best on the held-out pairs, as far as the rows tell; nothing if they do not.
-
-    P@1 decides, since cosines under different scalings cannot be compared.
-    """
-    tested = {choice(r)[1:]: r for r in rows if r["dataset"] == "real" and r.get("map p@1", "") != ""}
-    if not tested:
-        return ""
-    best = max(sorted(tested), key=lambda key: float(tested[key]["map p@1"]))
-    row = tested[best]
-    ahead = sum(float(r["map p@1"]) > float(r["vertex p@1"]) for r in tested.values())
-    held = round(row["words"] * HELD_OUT / (1.0 - HELD_OUT))
-    rate = float(row["map p@1"])
-    said = [
-        "Which choice does best on the real pairs, by P@1 of the held-out words (cosines under different "
-        "scalings cannot be compared): "
-        + ", ".join(f"{name} {_short(value)}" for name, value in zip(CHOSEN, best, strict=True))
-        + f", with {rate:.3f}. The first vertex under the same scaling has {float(row['vertex p@1']):.3f}; "
-        f"of the {len(tested)} solutions {ahead} are better than the first vertex of their scaling."
-    ]
-    means = {name: found for k, name in enumerate(CHOSEN) if (found := _means(tested, k))}
-    if means:
-        each = (
-            f"{name} " + ", ".join(f"{_short(value)} ({mean:.3f})" for value, mean in found.items())
-            for name, found in means.items()
-        )
-        said.append(
-            "One choice at a time, the best first, with the mean P@1 over runs that differ in nothing else: "
-            + "; ".join(each)
-            + "."
-        )
-    if "steps" in means and next(iter(means["steps"])) == min(means["steps"]):
-        said.append("An early stop is best because it stays near the first vertex, before the fit to noise.")
-    error = (rate * (1.0 - rate) / max(held, 1)) ** 0.5
-    said.append(f"With {held:,} held-out words the standard error of a P@1 is {error:.3f}.")
-    return " ".join(said)
-
-
-def _means(tested: Mapping[tuple[Any, ...], Row], k: int) -> dict[Any, float]:
-    """Return the values of one choice, best first, with their means over the runs where all were tried."""
-    values = sorted({key[k] for key in tested})
-    groups = {key[:k] + key[k + 1 :] for key in tested}
-    whole = [g for g in groups if all((*g[:k], value, *g[k:]) in tested for value in values)]
-    if len(values) < 2 or not whole:
-        return {}
-    means = {
-        value: float(np.mean([float(tested[(*g[:k], value, *g[k:])]["map p@1"]) for g in sorted(whole)]))
-        for value in values
-    }
-    return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:,g}"
 
 
 def _why(rows: list[dict[str, Any]]) -> list[str]:
