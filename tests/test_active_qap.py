@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcfw import Status, minimize, qap
-from dcfw.functions.base import Zero
 from dcfw.functions.dc import DC
+from dcfw.functions.sums import Zero
 from dcfw.qap.blended import BlendedLoop, _find
 from dcfw.qap.quadratics import SPLITS, MatrixQuadratic, decompose
 from dcfw.sets import Birkhoff

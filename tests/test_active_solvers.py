@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dcfw
 from dcfw import Status, functions, sets
-from dcfw.functions.base import Zero
+from dcfw.functions.sums import Zero
 from dcfw.sets.atoms import OneHot
 from dcfw.solvers.active import ActiveLoop, _stuck
 from dcfw.solvers.active_set import ActiveSet

@@ -9,7 +9,7 @@ import pytest
 
 import dcfw
 from dcfw import functions, sets, splits
-from dcfw.functions.base import Zero
+from dcfw.functions.sums import Zero
 from set_cases import every_set
 
 N = 5

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import minimize, qap
-from dcfw.functions.base import Zero
+from dcfw.functions.sums import Zero
 from dcfw.qap.blended import BlendedLoop
 from dcfw.qap.compiled import CompiledFW, Kernel, Loop
 from dcfw.qap.quadratics import SPLITS, MatrixQuadratic, decompose, relaxation

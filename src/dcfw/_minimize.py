@@ -10,9 +10,10 @@ from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
-from dcfw.functions.base import Function, Zero, as_function
+from dcfw.functions.base import Function, as_function
 from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.quadratic import SquaredNorm
+from dcfw.functions.sums import Zero
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.atoms import copy_of
 from dcfw.sets.base import Oracle, Set

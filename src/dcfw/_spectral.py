@@ -28,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
-from dcfw.functions.base import QUICK, Function, Sum, Zero
+from dcfw.functions.base import Function
 from dcfw.functions.dc import DC
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
 from dcfw.functions.spectrum import tridiagonal
+from dcfw.functions.sums import QUICK, Sum, Zero
 from dcfw.sets.atoms import Atom, OneHot
 
 FEW = 48

@@ -30,11 +30,12 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
-from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function, gradient, same_shape
+from dcfw.functions.base import Function, Linearisation, as_function, gradient, same_shape
 from dcfw.functions.dc import DC, joined
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
+from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,14 +31,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, inner, is_numpy, like, to_numpy
+from dcfw._arrays import Array, is_numpy, like, to_numpy
 from dcfw.sets.atoms import Atom, copy_of
 
 if TYPE_CHECKING:
     from dcfw.functions.dc import DC
-
-QUICK = 500
-"""Up to so many variables the eigenvalues of a quadratic are looked at to find mistakes in its use."""
 
 
 class Linearisation(NamedTuple):
@@ -158,6 +155,7 @@ class Function:
     def __add__(self, other: Any) -> Function:
         other = as_function(other, "the right side of +")
         from dcfw.functions.dc import DC
+        from dcfw.functions.sums import Sum
 
         return other + self if isinstance(other, DC) and other.whole is None else Sum([self, other])
 
@@ -169,6 +167,8 @@ class Function:
     def __mul__(self, scale: Any) -> Function:
         if not isinstance(scale, numbers.Real):
             return NotImplemented
+        from dcfw.functions.sums import Scaled
+
         return Scaled(self, scale)
 
     __rmul__ = __mul__
@@ -202,41 +202,6 @@ def _on_copies(oracle: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-class Zero(Function):
-    """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
-
-    Examples
-    --------
-    >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> nearest = functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
-    >>> dcfw.minimize(nearest - functions.Zero(), sets.Simplex(2)).x.round(3)
-    array([0.8, 0.2])
-    """
-
-    convex = True
-    affine_grad = True
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.0
-
-    def value(self, x: Array) -> float:
-        return 0.0
-
-    def grad(self, x: Array) -> Array:
-        return 0.0 * x
-
-    def value_from_grad(self, x: Array, grad: Array) -> float:
-        return 0.0
-
-    def hessian(self, x: Array) -> np.ndarray:
-        return np.zeros((math.prod(x.shape),) * 2)
-
-    def __repr__(self) -> str:
-        return "Zero()"
-
-
 def gradient(function: Function, x: Array) -> Array:
     """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
     grad = function.grad(x)
@@ -251,138 +216,6 @@ def same_shape(grad: Any, x: Array, oracle: str, function: Function) -> None:
         raise ValueError(
             f"{oracle} of {function!r} must return an array of shape {tuple(x.shape)}, got {got}"
         )
-
-
-class Sum(Function):
-    """The sum of functions (made by ``+``)."""
-
-    def __init__(self, terms: list[Function]) -> None:
-        flat: list[Function] = []
-        for term in terms:
-            flat.extend(term.terms if isinstance(term, Sum) else [term])
-        self.terms: tuple[Function, ...] = tuple(flat)
-        self.convex = _convexity(flat)
-        self.differentiable = all(t.differentiable for t in flat)
-        self.affine_grad = all(t.affine_grad for t in flat)
-        self._origin: tuple[Any, float, Array] | None = None
-
-    @property
-    def lipschitz(self) -> float | None:
-        return total_of(t.lipschitz for t in self.terms)
-
-    @property
-    def weak_convexity(self) -> float | None:
-        return total_of(t.weak_convexity for t in self.terms)
-
-    @property
-    def stated(self) -> bool:
-        return any(t.stated for t in self.terms)
-
-    def value(self, x: Array) -> float:
-        return sum(t.value(x) for t in self.terms)
-
-    def grad(self, x: Array) -> Array:
-        first, *rest = self.terms
-        total = gradient(first, x)
-        for term in rest:
-            total = total + gradient(term, x)
-        return total
-
-    def grad_at(self, atom: Atom) -> Array:
-        first, *rest = self.terms
-        total = first.grad_at(atom)
-        for term in rest:
-            total = total + term.grad_at(atom)
-        return total
-
-    def linearise(self, x: Array) -> Linearisation:
-        parts = [t.linearise(x) for t in self.terms]
-        for term, part in zip(self.terms, parts, strict=True):
-            same_shape(part.slope, x, "grad", term)
-        slope = parts[0].slope
-        for part in parts[1:]:
-            slope = slope + part.slope
-        return Linearisation(sum(p.value for p in parts), slope, all(p.unique for p in parts))
-
-    def value_from_grad(self, x: Array, grad: Array) -> float | None:
-        if not self.affine_grad:
-            return None
-        kind = (type(x), x.shape, x.dtype, getattr(x, "device", None))
-        if self._origin is None or self._origin[0] != kind:
-            self._origin = (kind, *self.origin(x))
-        _, constant, slope = self._origin
-        return constant + 0.5 * inner(grad + slope, x)
-
-    def hessian(self, x: Array) -> np.ndarray:
-        first, *rest = self.terms
-        return sum((term.hessian(x) for term in rest), first.hessian(x))
-
-    @property
-    def size(self) -> int | None:
-        return common_size(self.terms)
-
-    def template(self) -> Array | None:
-        return next((t for t in (term.template() for term in self.terms) if t is not None), None)
-
-    def __repr__(self) -> str:
-        return " + ".join(map(repr, self.terms))
-
-
-class Scaled(Function):
-    """A multiple of a function (made by ``*``)."""
-
-    def __init__(self, function: Function, scale: Any) -> None:
-        self.function = function
-        self.scale = _validate.scalar(scale, "scale")
-        self.convex = function.convex if self.scale >= 0 else (True if self.scale == 0 else None)
-        self.differentiable = function.differentiable
-        self.affine_grad = function.affine_grad
-
-    @property
-    def lipschitz(self) -> float | None:
-        base = self.function.lipschitz
-        return None if base is None else abs(self.scale) * base
-
-    @property
-    def weak_convexity(self) -> float | None:
-        base = self.function.weak_convexity if self.scale >= 0 else self.function.lipschitz
-        return None if base is None else abs(self.scale) * base
-
-    @property
-    def stated(self) -> bool:
-        return self.function.stated
-
-    def value(self, x: Array) -> float:
-        return self.scale * self.function.value(x)
-
-    def grad(self, x: Array) -> Array:
-        return self.scale * self.function.grad(x)
-
-    def grad_at(self, atom: Atom) -> Array:
-        return self.scale * self.function.grad_at(atom)
-
-    def linearise(self, x: Array) -> Linearisation:
-        value, slope, unique = self.function.linearise(x)
-        return Linearisation(self.scale * value, self.scale * slope, unique)
-
-    def value_from_grad(self, x: Array, grad: Array) -> float | None:
-        if self.scale == 0:
-            return 0.0
-        value = self.function.value_from_grad(x, grad / self.scale)
-        return None if value is None else self.scale * value
-
-    def hessian(self, x: Array) -> np.ndarray:
-        return self.scale * self.function.hessian(x)
-
-    @property
-    def size(self) -> int | None:
-        return self.function.size
-
-    def template(self) -> Array | None:
-        return self.function.template()
-
-    def __repr__(self) -> str:
-        return f"{self.scale:g} * {self.function!r}"
 
 
 def as_function(candidate: Any, name: str = "function") -> Function:
@@ -466,36 +299,3 @@ class Wrapped(Function):
 
     def __repr__(self) -> str:
         return repr(self.wrapped)
-
-
-def common_size(functions: Iterable[Function]) -> int | None:
-    """Return the size that the functions agree on, None where none of them has one."""
-    sizes = {function.size for function in functions} - {None}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"objective has parts for different numbers of variables: {', '.join(map(str, sorted(sizes)))}"  # type: ignore[type-var]
-        )
-    return sizes.pop() if sizes else None
-
-
-def _convexity(terms: list[Function]) -> bool | None:
-    """Return what is known about a sum: one term that is not convex stays so when all others are linear."""
-    if all(term.convex for term in terms):
-        return True
-    others = [term for term in terms if term.convex is not False]
-    return False if len(terms) == len(others) + 1 and all(map(_linear, others)) else None
-
-
-def _linear(function: Function) -> bool:
-    """Tell whether a function is known to be linear, as far as that is quickly found out."""
-    return function.affine_grad and (function.size or 0) <= QUICK and function.lipschitz == 0.0
-
-
-def total_of(numbers_: Any) -> float | None:
-    """Return the sum, None where one of the numbers is not known."""
-    total = 0.0
-    for number in numbers_:
-        if number is None:
-            return None
-        total += number
-    return total

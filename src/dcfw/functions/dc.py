@@ -13,7 +13,8 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array
-from dcfw.functions.base import Function, as_function, common_size, gradient, total_of
+from dcfw.functions.base import Function, as_function, gradient
+from dcfw.functions.sums import common_size, total_of
 from dcfw.sets.atoms import Atom
 
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, is_numpy, namespace
-from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function, same_shape
+from dcfw.functions.base import Function, Linearisation, as_function, same_shape
 from dcfw.functions.dc import DC
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite, refuse
+from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.epigraph import Epigraph
 from dcfw.sets.norms import L1Ball, LpBall
 from dcfw.sets.spectral import SchattenBall

@@ -41,9 +41,10 @@ from typing import Any, NoReturn
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, namespace
-from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero, as_function
+from dcfw.functions.base import Function, Linearisation, as_function
 from dcfw.functions.dc import DC, joined
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
+from dcfw.functions.sums import Scaled, Sum, Zero
 
 
 class Composite(DC):

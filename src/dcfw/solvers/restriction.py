@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, like, namespace
-from dcfw.functions.base import Function, Scaled, Sum, Zero
+from dcfw.functions.base import Function
 from dcfw.functions.quadratic import LeastSquares, Quadratic, SquaredNorm
+from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.product import Product
 from dcfw.solvers.run import Run
 

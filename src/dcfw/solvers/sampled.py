@@ -13,8 +13,9 @@ from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array
-from dcfw.functions.base import Function, Linearisation, Scaled, Sum, Zero
+from dcfw.functions.base import Function, Linearisation
 from dcfw.functions.dc import DC
+from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.result import Result, Status
 from dcfw.solvers.estimators import ESTIMATORS, Minibatch, Samples
 from dcfw.solvers.problem import Problem

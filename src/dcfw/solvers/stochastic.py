@@ -36,8 +36,8 @@ from typing import Any
 
 from dcfw import _validate, steps
 from dcfw._arrays import Array
-from dcfw.functions.base import Zero
 from dcfw.functions.quadratic import SquaredNorm
+from dcfw.functions.sums import Zero
 from dcfw.result import Status
 from dcfw.solvers.estimators import ESTIMATORS
 from dcfw.solvers.loop import State, frank_wolfe
