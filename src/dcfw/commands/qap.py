@@ -115,7 +115,8 @@ def find(instance: str) -> Any:
     from dataclasses import replace
 
     from dcfw.fetch import checksum, checksums
-    from dcfw.qap.instances import Instance, load, read, shipped_best
+    from dcfw.qap.instances import Instance, read
+    from dcfw.qap.library import load, shipped_best
 
     path = Path(instance)
     if not (path.suffix or path.name != instance or path.is_file()):

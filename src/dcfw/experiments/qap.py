@@ -122,7 +122,7 @@ def study(
 def _instances(names: Sequence[str]) -> list[str]:
     """Return the names if all are instances of QAPLIB or of the data folder; else name similar ones."""
     from dcfw import qap
-    from dcfw.qap.instances import shipped_best
+    from dcfw.qap.library import shipped_best
 
     known = set(shipped_best())
     with contextlib.suppress(FileNotFoundError):  # then the rows will say how to bring the data

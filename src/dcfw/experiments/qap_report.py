@@ -62,7 +62,7 @@ ERROR_WORDS = {
 
 def expected_instances() -> dict[str, int]:
     """Return the paper's 134 instances with their sizes; the data themselves are not needed."""
-    from dcfw.qap.instances import NOT_IN_PAPER, shipped_best
+    from dcfw.qap.library import NOT_IN_PAPER, shipped_best
 
     return {name: _size(name) for name in shipped_best() if name not in NOT_IN_PAPER}
 

@@ -13,8 +13,8 @@ _MODULE_OF = {
     "Solution": "instances",
     "read": "instances",
     "read_solution": "instances",
-    "load": "instances",
-    "names": "instances",
+    "load": "library",
+    "names": "library",
     # the objective
     "evaluate": "objective",
     "gradient": "objective",
