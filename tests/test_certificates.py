@@ -390,7 +390,7 @@ def test_an_inexact_oracle_widens_the_interval_and_never_breaks_it(seed, quality
 
 
 def test_nothing_is_certified_when_f_turns_out_not_to_be_convex():
-    f = functions.Quadratic(np.diag([1.0, -4.0]))
+    f = functions.Quadratic(np.diag([1.0, -4.0]), convex=True)  # which is not true
     dc = f - functions.SquaredNorm(0.1)
     domain, x0 = sets.LInfBall(2), np.array([0.2, 0.1])
     res = minimize(dc, domain, x0)

@@ -192,7 +192,8 @@ def test_seeds_and_generators_make_runs_repeatable():
     A, B = rng.random((2, 8, 8))
 
     def run(rng):
-        return solve(A, B, init="random", restarts=2, max_lmo=100, rng=rng)
+        # Few steps: runs that differ may still end at the same vertex.
+        return solve(A, B, init="random", restarts=2, max_lmo=3, inner="fw", split="paper", rng=rng)
 
     def legacy():
         return np.random.Generator(np.random.RandomState(3)._bit_generator)

@@ -363,6 +363,12 @@ def test_matrix_completion_with_a_spectral_penalty_finds_the_planted_matrix():
         (lambda: dcfw.minimize(-1.0 * LOSS, BALL, method="stochastic"), "positive factor"),
         (
             lambda: dcfw.minimize(LOSS + functions.L1Norm(), BALL, method="stochastic"),
+            "has the norm .* in its convex part.*lift",
+        ),
+        (
+            lambda: dcfw.minimize(
+                LOSS + functions.Convex(np.max, np.sign, differentiable=False), BALL, method="stochastic"
+            ),
             "smooth but for what is subtracted",
         ),
         (
