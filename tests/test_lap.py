@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numba import njit
 from scipy.optimize import linear_sum_assignment
 
+from dcfw.sets import lap_short
 from dcfw.sets.auction import Auction
 from dcfw.sets.lap import INFEASIBLE, OPTIMAL, WRONG_SIZE, Assignment, assign, solve, workspace
 
@@ -452,3 +453,26 @@ def test_an_auction_refuses_forbidden_pairs_with_a_remedy():
         ValueError, match=r"\(dcfw\.sets\.lap\.Assignment accepts \+Inf for forbidden pairs\)$"
     ):
         Auction(2)(C, 1e-3)
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(16, (16, 11, 2)), (48, (48, 40, 33))])
+def test_instructions_for_short_rows_that_are_written_afresh_find_the_least_assignments(width, sizes):
+    # Compiled functions come from a cache: a mistake in what writes them would not show in the other tests.
+    short = njit(lap_short.solver(width).py_func)
+    rng = np.random.default_rng(5)
+    for n in sizes:
+        real, index = workspace(n)
+        for trial in range(12):
+            C = np.full((n, width), np.inf)
+            C[:, :n] = rng.integers(0, 9, (n, n)) if trial % 2 else rng.standard_normal((n, n))
+            if trial > 6:
+                C[:, :n][rng.random((n, n)) < 0.2] = np.inf
+                C[np.arange(n), rng.permutation(n)] = 1.0
+            assert short(C, real, index, n)[0] == OPTIMAL
+            p, v = index[0, :n], real[1, :n]
+            check(C[:, :n], p, C[np.arange(n), p] - v[p], v)
+        C[-1] = np.inf
+        assert short(C, real, index, n)[0] == INFEASIBLE
+    C[:] = np.inf
+    C[:, 0] = 1.0  # all rows want one column
+    assert short(C, *workspace(n), n)[0] == INFEASIBLE

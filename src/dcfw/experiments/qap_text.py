@@ -25,7 +25,7 @@ SINGLE_RUNS = {
     "all": "ours, all sizes",
     "published": "published",
     f"n <= {SMALL}": f"ours, n <= {SMALL}",
-    f"independent, n <= {SMALL}": f"independent implementation, n <= {SMALL}",
+    f"independent, n <= {SMALL}": f"independent implementation, protocol “published”, n <= {SMALL}",
 }
 """The entries of the summary's ``single_run``, in the order of the table."""
 
