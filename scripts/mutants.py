@@ -54,7 +54,7 @@ TESTS = (
         "certificates",
     ),
     *("check", "checkpoints", "determinism", "doctests", "drift", "frozen*", "functions", "fuzz", "gaps_api"),
-    *("lap", "minimize", "oracle_counts", "penalties", "polar", "result", "solvers_*"),
+    *("lap", "minimize", "noticed", "oracle_counts", "penalties", "polar", "result", "solvers_*"),
     *("spectral_split", "splits", "steps", "stochastic", "tolerances", "weights"),
 )
 """The test files that say something about these modules and take at most some minutes together."""

@@ -328,12 +328,12 @@ class Run:
         if self.best is None:
             return
         fun, x, gap = self.best
-        error.add_note(
-            f"This came {self._where()} of dcfw.minimize; the best point so far (phi = {fun:.6g}) is the x "
-            "of this exception's attribute intermediate_result."
-        )
         with suppress(AttributeError, TypeError):  # an exception may have no room for it
             error.intermediate_result = self._intermediate(x, fun, gap)  # type: ignore[attr-defined]
+            error.add_note(
+                f"This came {self._where()} of dcfw.minimize; the best point so far (phi = {fun:.6g}) is the "
+                "x of this exception's attribute intermediate_result."
+            )
 
     def _intermediate(self, x: Array, fun: float, gap: float) -> Result:
         return Result(

@@ -1,0 +1,106 @@
+"""Small facts of the core that hold on their own: what counts, names and bounds are, to the last one.
+
+A change in any of these passed the other tests once (see ``mutants.md``).
+"""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import dcfw
+from dcfw import functions, gaps, sets
+from dcfw.functions import FiniteSum
+from dcfw.sets import polar
+from dcfw.solvers.cgs import CGS
+from dcfw.solvers.sampled import Sampled
+from dcfw.solvers.stochastic import Stochastic
+
+
+def test_a_gradient_that_is_no_array_is_named_by_the_projected_gaps():
+    phi = functions.Smooth(lambda x: 0.0, lambda x: [0.0, 0.0], lipschitz=1.0)
+    with pytest.raises((TypeError, ValueError), match=r"grad"):
+        gaps.pgm_gap(phi, sets.Box(-1.0, 1.0, 2), np.zeros(2), L=1.0)
+
+
+def test_nan_in_one_block_is_outside_of_a_product():
+    domain = sets.Product([sets.Simplex(2), sets.Box(0.0, 1.0, 2)])
+    x = np.array([0.5, 0.5, np.nan, 0.5])
+    assert domain.violation(x) == math.inf
+    assert not domain.contains(x)
+
+
+def test_the_violation_of_the_spectraplex_is_its_most_negative_eigenvalue():
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    x = Q @ np.diag([-0.25, 0.5, 0.75]) @ Q.T
+    assert sets.Spectraplex(3).violation(x) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("momentum", [False, True])
+def test_cgs_ends_its_inner_loops_by_progress_if_asked_to(momentum):
+    A = np.diag([1.0, -2.0, 0.5])
+    phi = functions.Quadratic(A)
+    res = dcfw.minimize(phi, sets.L2Ball(3), np.array([0.3, 0.2, 0.1]), method=CGS(momentum=momentum),
+                        tolerance="progress", tol=1e-6)  # fmt: skip
+    assert res.success
+    assert abs(res.x[1]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_a_callback_is_handed_has_not_succeeded():
+    seen = []
+    dcfw.minimize(
+        functions.SquaredNorm(), sets.Simplex(3), callback=lambda result: seen.append(result.success)
+    )
+    assert seen
+    assert all(success is False for success in seen)
+
+
+def test_an_exception_that_takes_no_attributes_reaches_the_caller():
+    class Closed(Exception):
+        def __setattr__(self, name, value):
+            raise TypeError("no attributes here")
+
+    calls = []
+
+    def grad(x):
+        calls.append(x)
+        if len(calls) > 1:  # when there is a point to tell of
+            raise Closed
+        return x - np.array([3.0, 1.0, -2.0])
+
+    phi = functions.Smooth(
+        lambda x: float(np.sum((x - np.array([3.0, 1.0, -2.0])) ** 2) / 2), grad, lipschitz=1.0
+    )
+    with pytest.raises(Closed):
+        dcfw.minimize(phi, sets.L2Ball(3), method="fw", tol=1e-12)
+
+
+@pytest.mark.parametrize(("m", "batch", "period"), [(1, 1, 2), (2, 2, 2), (10, 4, 2), (100, 10, 6)])
+def test_default_batches_are_the_root_of_the_number_of_terms(m, batch, period, monkeypatch):
+    made = []
+
+    class Estimator:
+        def __init__(self, samples, batch, growth, period):
+            made.append((batch, period))
+
+    monkeypatch.setitem(__import__("dcfw.solvers.sampled", fromlist=["x"]).ESTIMATORS, "spider", Estimator)
+    loss = FiniteSum(m, lambda x: 0.0, lambda x, i: x, lipschitz=1.0)
+    run = SimpleNamespace(dc_gap=(0.0, math.inf), dc_gap_nit=0, keep=lambda **parts: None)
+    Sampled(Stochastic(estimator="spider"), SimpleNamespace(phi=loss, rng=0), run)
+    assert made == [(batch, period)]
+
+
+def test_the_name_of_an_estimator_is_named():
+    with pytest.raises(ValueError, match=r"^estimator must be one of"):
+        Stochastic(estimator="adam")
+
+
+def test_products_are_chosen_on_an_accelerator(monkeypatch):
+    torch = pytest.importorskip("torch")
+    asked = []
+    monkeypatch.setattr(polar, "_on_accelerator", lambda G: True)
+    monkeypatch.setattr(polar, "by_products", lambda G: asked.append(G))  # None: not found, so the SVD is
+    G = torch.tensor([[2.0, 0.0], [0.0, 3.0]])
+    assert polar.polar(G).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert len(asked) == 1
