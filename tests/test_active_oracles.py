@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import dcfw
 from dcfw import Status, functions, sets
 from dcfw.sets.atoms import Dense
+from dcfw.solvers import active
 from reference_gaps import rounding, size_of, surrogate_gap, symmetric, trace
 
 RULES = ("away", "pairwise", "blended")
@@ -93,6 +94,15 @@ def test_the_counters_are_the_users_own_and_one_subgradient_is_taken_per_outer_s
     if affine and not res.n_resync:
         # One gradient at x0 and one at each vertex that a step made use of, however often that is met.
         assert len({x.tobytes() for x in f.points}) == f.calls["grad"] <= 1 + len(set(domain.answers))
+
+
+@loops
+def test_each_gradient_that_is_taken_afresh_is_counted_once(rule, lazy, monkeypatch):
+    monkeypatch.setattr(active, "RESYNC", 2)
+    f, g, domain = problem()
+    res = dcfw.minimize(f - g, domain, inner=rule, lazy=lazy, tol=1e-7)
+    assert res.n_resync > 1
+    assert res.n_grad_f + res.n_resync == f.calls["grad"]
 
 
 @loops
