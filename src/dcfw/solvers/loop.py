@@ -187,6 +187,7 @@ def smooth_step(
         # Slopes are differences: of f's and <u, d>, and the first one of products with x and with S.
         sizes = (norm(grad) + (0.0 if u is None else norm(u))) * (norm(x) + norm(segment.d))
         slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * sizes
+        slack += rounding_of_hessian(f, x, segment.d)
         if slope < -descent - slack:
             lacking = (-descent - slope) / (eta * segment.norm2)
             not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}", lacking)
@@ -214,7 +215,7 @@ def length_of_step(step: Step, segment: Segment, X: State) -> float:
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:
-    """Return how negative the curvature of f between the points may come out by rounding, if f is quadratic.
+    """Return how negative the curvature of f between the points may come out by rounding.
 
     Products with a large Hessian may cancel, and leave gradients whose size says nothing of their errors.
     """
