@@ -13,8 +13,8 @@ import dcfw
 from dcfw import functions, gaps, sets
 from dcfw.functions import FiniteSum
 from dcfw.sets import polar
+from dcfw.solvers import sampled
 from dcfw.solvers.cgs import CGS
-from dcfw.solvers.sampled import Sampled
 from dcfw.solvers.stochastic import Stochastic
 
 
@@ -84,10 +84,10 @@ def test_default_batches_are_the_root_of_the_number_of_terms(m, batch, period, m
         def __init__(self, samples, batch, growth, period):
             made.append((batch, period))
 
-    monkeypatch.setitem(__import__("dcfw.solvers.sampled", fromlist=["x"]).ESTIMATORS, "spider", Estimator)
+    monkeypatch.setitem(sampled.ESTIMATORS, "spider", Estimator)
     loss = FiniteSum(m, lambda x: 0.0, lambda x, i: x, lipschitz=1.0)
     run = SimpleNamespace(dc_gap=(0.0, math.inf), dc_gap_nit=0, keep=lambda **parts: None)
-    Sampled(Stochastic(estimator="spider"), SimpleNamespace(phi=loss, rng=0), run)
+    sampled.Sampled(Stochastic(estimator="spider"), SimpleNamespace(phi=loss, rng=0), run)
     assert made == [(batch, period)]
 
 
