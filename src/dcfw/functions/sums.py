@@ -107,9 +107,10 @@ class Sum(Function):
         if not self.affine_grad:
             return None
         kind = (type(x), x.shape, x.dtype, getattr(x, "device", None))
-        if self._origin is None or self._origin[0] != kind:
-            self._origin = (kind, *self.origin(x))
-        _, constant, slope = self._origin
+        origin = self._origin  # another thread may keep that of another kind meanwhile
+        if origin is None or origin[0] != kind:
+            origin = self._origin = (kind, *self.origin(x))
+        _, constant, slope = origin
         return constant + 0.5 * inner(grad + slope, x)
 
     def hessian(self, x: Array) -> np.ndarray:
