@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# The least versions that pyproject.toml allows, and the newest that there are: do they really work?
+# The least versions that pyproject.toml allows, the newest, and Python without its lock: do they really work?
 #
-#   scripts/versions.sh            install the least ones in a new virtual environment, run a selection of the tests
-#   scripts/versions.sh --newest   the same with the newest
-#   scripts/versions.sh --list     print the least ones
+#   scripts/versions.sh                   the least ones in a new virtual environment: a selection of the tests
+#   scripts/versions.sh --newest          the same with the newest
+#   scripts/versions.sh --free-threaded   the newest in Python 3.14t, where threads really run at once, and their tests
+#   scripts/versions.sh --list            print the least ones
 #
 # The dependencies and those of the extras plots, graphs and sklearn are taken at their lower bounds; what they
 # need in turn (click, pyparsing, ...) is the newest that pip finds, so warnings about deprecations between
 # the two are not errors here.  The selection leaves out tests of other extras, and those whose own code needs
 # a newer SciPy or click; the commands are tried as such.  PYTHON names the interpreter (python3, of the least
-# version allowed).  Exit code: 0 if the tests pass.
+# version allowed; python3.14t, which scripts/free_threaded_python.sh makes where there is none).
+# Exit code: 0 if the tests pass.
 set -euo pipefail
 
 python=${PYTHON:-python3}
+threads=""
 root=$(cd "$(dirname "$0")/.." && pwd)
 lower_bounds() {
     "$python" - "$root/pyproject.toml" << 'PYTHON'
@@ -31,8 +34,9 @@ wanted=lower_bounds
 case ${1:-} in
     "") ;;
     --newest) wanted=names ;;
+    --free-threaded) wanted=names python=${PYTHON:-python3.14t} threads=tests/test_threads.py ;;
     --list) lower_bounds; exit 0 ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "versions: unknown option $1 (see --help)" >&2; exit 2 ;;
 esac
 
@@ -42,6 +46,9 @@ unset PYTHONPATH VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 echo "== install"
+if [ -n "$threads" ] && ! command -v "$python" > /dev/null; then
+    python=$("$root/scripts/free_threaded_python.sh" "$folder/python")
+fi
 $wanted > "$folder/bounds"
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q -r "$folder/bounds" pytest hypothesis > "$folder/log" 2>&1 ||
@@ -53,9 +60,9 @@ cd "$root"
 quick="test_imports.py test_bad_input.py test_bad_input_table.py test_steps.py test_splits.py test_gaps_api.py \
     test_lap.py test_qap_objective.py test_qap_instances.py test_align_vectors.py test_align_solver.py \
     test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py test_minimize.py test_fuzz.py"
-# shellcheck disable=SC2046
+# shellcheck disable=SC2046,SC2086
 PYTHONPATH="$root/src" "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider \
-    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(printf 'tests/%s ' $quick)
+    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $threads $(printf 'tests/%s ' $quick)
 echo "== commands"
 for command in --help info "qap --help"; do
     # shellcheck disable=SC2086
