@@ -233,18 +233,30 @@ def test_errors_name_options_of_the_command_not_arguments_of_python(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--observed", "0"], "observed must be"),
-        (["--observed", "1.5"], "observed must be"),
-        (["--holdout", "1"], "holdout must be"),
-        (["--method", "newton"], "method must be"),
-        (["--retrieval", "knn"], "retrieval must be one of 'nn', 'csls'"),
-        (["--lam", "-1"], "lam must be"),
+        (["--observed", "0"], "--observed must be"),
+        (["--observed", "1.5"], "--observed must be"),
+        (["--holdout", "1"], "--holdout must be"),
+        (["--method", "newton"], "--method must be"),
+        (["--retrieval", "knn"], "--retrieval must be one of 'nn', 'csls'"),
+        (["--lam", "-1"], "--lam must be"),
+        (["--tol", "2"], "--tol must be"),
+    ],
+)
+def test_a_wrong_value_is_a_wrong_command_line_and_exit_code_2(folder, arguments, said):
+    done = call(*files(folder), *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (["--plot", "no/such/folder/out.png"], "--plot: the folder of"),
         (["--plot", "out.doc"], "--plot must end in .png"),
         (["--source", "no-such-file.vec"], "No such file"),
     ],
 )
-def test_a_wrong_value_is_one_line_and_exit_code_1(folder, arguments, said):
+def test_a_wrong_file_is_one_line_and_exit_code_1(folder, arguments, said):
     done = call(*files(folder), *arguments)
     assert (done.exit_code, done.stdout) == (1, "")
     assert said in done.stderr

@@ -204,10 +204,10 @@ def test_a_wrong_command_line_is_exit_code_2(here, arguments):
     assert call(*arguments).exit_code == 2
 
 
-def test_a_number_of_processes_that_makes_no_sense_is_one_line(here):
+def test_a_number_of_processes_that_makes_no_sense_is_a_wrong_command_line(here):
     done = call("inner", "--n-jobs", 0)
-    assert done.exit_code == 1
-    assert done.stderr.startswith("dcfw: n_jobs must be")
+    assert done.exit_code == 2
+    assert "n_jobs must be" in done.stderr
     assert not (here / "dcfw-study.db").exists()
 
 

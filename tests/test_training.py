@@ -244,9 +244,20 @@ def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     found = json.loads(answer.stdout)
     assert len(found["curves"]["test_accuracy"]) == 2
     assert found["settings"]["method"] == "dcfw"
-    answer = CliRunner().invoke(app, ["train", "digits", "--method", "lion"])
-    assert answer.exit_code == 1
-    assert "method must be" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--method", "lion"], "method must be"),
+        (["--epochs", "0"], "epochs must be"),
+        (["-c", "0"], "c must be"),
+    ],
+)
+def test_a_wrong_value_is_a_wrong_command_line_and_exit_code_2(arguments, said):
+    answer = CliRunner().invoke(app, ["train", "digits", *arguments])
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert said in answer.stderr
 
 
 def test_the_command_says_that_a_checkpoint_already_has_the_epochs(tmp_path):

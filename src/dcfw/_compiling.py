@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+
+from dcfw.progress import announce
 
 MODULES = (
     "align/kernels", "qap/blended", "qap/compiled", "qap/faq", "qap/gradients", "qap/kicks", "qap/swaps",
@@ -75,6 +77,22 @@ def _is_whole(path: str) -> bool:
     return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
+_said = False
+
+
+def _say_so() -> None:
+    """Tell who looks at the progress of a command, once, that something is compiled, which takes a while."""
+    global _said
+    _said = _said or announce("compiling, which may take a minute the first time ...")
+
+
+class _NoCache(NullCache):  # type: ignore[misc]
+    """Nothing is kept: everything is compiled."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        _say_so()
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache, without which one can live."""
 
@@ -90,9 +108,12 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         return (*super()._index_key(sig, codegen), sources())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        kept = None
         with suppress(Exception):  # whatever is wrong with what was kept, it can be compiled
-            return super().load_overload(sig, target_context)
-        return None
+            kept = super().load_overload(sig, target_context)
+        if kept is None:
+            _say_so()
+        return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(Exception):
@@ -113,6 +134,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 
     def compiled(function: Any) -> Any:
         dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher._cache = _NoCache()
         with suppress(RuntimeError, OSError):  # "no locator available": nowhere to keep it
             dispatcher._cache = _Cache(function)
         return dispatcher

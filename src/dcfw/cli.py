@@ -2,9 +2,10 @@
 
 Each command, or group of commands, is a module in :mod:`dcfw.commands` with a function
 ``register(app)``; this file finds them and does what is the same for all: ``--version``, ``--debug`` and
-errors.  What a user can mend (a wrong value, a missing file, a full disk) is one line on the standard
-error stream and exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was finished is
-safe; only a bug shows a traceback.  ``dcfw --debug COMMAND`` shows it always.
+errors.  What a user can mend (a missing or a damaged file, a full disk) is one line on the standard error
+stream and exit code 1; a wrong command line (an option, a choice or a number that there is not) is exit code
+2; Ctrl-C is 130, after what was finished is safe; only a bug shows a traceback.  ``dcfw --debug COMMAND``
+shows it always.
 
 ``dcfw --help`` should answer at once, so commands import what they need when they run.
 """

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.commands._json import number
+from dcfw.commands._values import wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -75,6 +76,8 @@ def align(
     from dcfw.align.translation import trial
     from dcfw.progress import Bar
 
+    with wrong_ones_are_usage_errors():  # before large files are read
+        _check_values(observed, holdout, lam, method, tol, retrieval)
     _check_names(plot, output)
     words = read_dictionary(dictionary)
     left, right = (
@@ -129,6 +132,22 @@ def _read(path: Path, limit: int | None, on_error: str) -> Any:
         if said == str(error):
             raise
         raise type(error)(said) from None
+
+
+def _check_values(
+    observed: float, holdout: float, lam: float, method: str, tol: float, retrieval: str
+) -> None:
+    """Refuse values that the trial would refuse, in the words of the command line."""
+    from dcfw import _validate
+    from dcfw.align import retrieval as translation
+    from dcfw.align.solver import METHODS
+
+    _validate.choice(method, "--method", METHODS)
+    _validate.choice(retrieval, "--retrieval", translation.METHODS)
+    _validate.scalar(observed, "--observed", low=0.0, high=1.0, open_low=True)
+    _validate.scalar(holdout, "--holdout", low=0.0, high=1.0, open_low=True, open_high=True)
+    _validate.scalar(lam, "--lam", low=0.0)
+    _validate.scalar(tol, "--tol", low=0.0, high=1.0)
 
 
 def _check_names(plot: Path | None, output: Path | None) -> None:

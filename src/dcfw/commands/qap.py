@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.commands._json import number
+from dcfw.commands._values import wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -75,12 +76,14 @@ def qap(
     from dcfw.progress import Bar
     from dcfw.qap import solve
 
+    with wrong_ones_are_usage_errors():
+        starts = number_of_starts(restarts)
+        _check(method, split, polish, starts, time_limit, jobs)
     problem = find(instance)
-    starts = number_of_starts(restarts)
     options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, "rng": seed}
     options["polish"] = None if polish == "none" else polish
     with Bar(problem.name, transient=True) as bar:
-        bar(0.0, 1.0, "compiling")
+        bar(0.0, 1.0, "getting ready")
         compile_first(problem, restarts=starts, **options)
         result = solve(
             problem.A,
@@ -136,14 +139,34 @@ def find(instance: str) -> Any:
     return problem
 
 
+def _check(method: str, split: str, polish: str, starts: int | str, time_limit: float, jobs: int) -> None:
+    """Refuse values that the solver would refuse, in the words of the command line."""
+    from dcfw import _validate
+    from dcfw.qap.quadratics import SPLITS
+    from dcfw.qap.solver import METHODS, POLISHES, _check_method
+
+    _validate.choice(method, "--method", METHODS)
+    _validate.choice(split, "--split", ("auto", *SPLITS))
+    _validate.choice(polish, "--polish", (*POLISHES, "none"))
+    _check_method(method, split, "auto")
+    _validate.scalar(time_limit, "--time-limit", low=0.0, allow_inf=True)
+    if starts == "auto" and time_limit == float("inf"):
+        raise ValueError("--restarts auto fills the time limit: give --time-limit in seconds")
+    if jobs == 0:
+        raise ValueError("--jobs must not be 0; -1 means all cores")
+
+
 def number_of_starts(restarts: str) -> int | str:
     """Return the value of --restarts as ``qap.solve`` takes it."""
     if restarts == "auto":
         return restarts
     try:
-        return int(restarts)
+        starts = int(restarts)
     except ValueError:
-        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}") from None
+        starts = 0
+    if starts < 1:
+        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
+    return starts
 
 
 def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dcfw.commands._values import wrong_ones_are_usage_errors
+
 STORE = Path("dcfw-study.db")
 FOLDER = Path("dcfw-results")
 
@@ -86,7 +88,10 @@ def reproduce(
     for variable in ("OPENBLAS", "MKL", "OMP"):
         os.environ[f"{variable}_NUM_THREADS"] = "1"
     from dcfw.experiments.catalogue import CATALOGUE
+    from dcfw.experiments.runner import count_jobs
 
+    with wrong_ones_are_usage_errors():
+        count_jobs(n_jobs)
     chosen = list(CATALOGUE) if name is Name.all else [name.value]
     answer: dict[str, Any] = {"store": str(store), "studies": [], "not_run": {}}
     studies = {}

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.commands._json import number
+from dcfw.commands._values import wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -63,10 +64,11 @@ def train(
     from dcfw.experiments.training import Settings
     from dcfw.experiments.training import train as run
 
-    settings = Settings(
-        dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
-        images=images, precision=precision,
-    )  # fmt: skip
+    with wrong_ones_are_usage_errors():
+        settings = Settings(
+            dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
+            images=images, precision=precision,
+        )  # fmt: skip
     if checkpoint is not None and not checkpoint.is_file():  # before the first epoch, not after it
         _check_writable(checkpoint)
     moved = False
