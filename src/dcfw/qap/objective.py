@@ -60,7 +60,7 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
     parts = [A, B] if C is None else [A, B, C]
     if not all(part.dtype.kind == "i" for part in parts):
         value = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
-        return value if C is None else value + float(np.sum(C[np.arange(n), p]))
+        return value if C is None else value + float(np.sum(C[np.arange(n), p], dtype=np.float64))
     if largest(A) * largest(B) * _count(A, B) + (0 if C is None else n * largest(C)) <= INT64_MAX:
         a, b = _pairs(A, B, p)
         return int(np.dot(a, b)) + (0 if C is None else int(np.sum(C[np.arange(n), p])))

@@ -160,7 +160,10 @@ class Task:
         A, B = self.A.astype(np.float64), self.B.astype(np.float64)
         scale = 1.0
         a, b = frobenius(A), frobenius(B)
-        if self.protocol.normalise and a > 0.0 and b > 0.0:
+        if abs(A).max() == 0.0 or abs(B).max() == 0.0:
+            # C is all there is, and would be lost beside squares of the other matrix in f and in g.
+            A, B = 0.0 * A, 0.0 * B
+        elif self.protocol.normalise and a > 0.0 and b > 0.0:
             A, B, scale = A / a, B / b, a * b
         C = None if self.C is None else np.asarray(self.C, dtype=np.float64) / scale
         least = max(1e-13 * frobenius(A) * frobenius(B), _rounding(A, B, C))
@@ -254,7 +257,7 @@ class Task:
             # Every permutation looks alike from the barycentre: leave it at random.
             second, constant = self.relax(self.perturbed(rng, deadline), deadline)
             if constant:
-                result.message += " The objective is constant: all permutations are optimal."
+                result.message += " The objective is constant up to rounding: all permutations look alike."
             else:
                 result, result.perturbed = second, True
                 result.message += " The gradient at the barycentre is constant: the start was perturbed."
