@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from typer.testing import CliRunner
 
 from dcfw import qap
+from dcfw.cli import app
+from dcfw.qap import portfolio
+from dcfw.qap.task import Task
+from dcfw.result import Status
 
 
 def test_large_integers_of_a_linear_term_are_not_summed_in_64_bits_beside_floats():
@@ -49,3 +54,94 @@ def test_a_problem_beyond_the_precision_of_floats_is_not_said_to_be_constant():
     assert "The objective is constant up to rounding" in res.message
     better = qap.solve(A + 10**14, B, polish="2opt")
     assert better.fun < res.fun  # exact, so that it is not all the same which permutation is taken
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"restarts": 8},
+        {"restarts": "auto", "time_limit": 0.3},
+        {"restarts": "auto", "time_limit": 0.3, "n_jobs": 2},
+    ],
+)
+def test_a_long_search_keeps_the_point_and_the_history_of_its_best_start_only(options, monkeypatch):
+    made, run = [], Task.run
+
+    def watched(self, index, rng, deadline):
+        made.append(run(self, index, rng, deadline))
+        return made[-1]
+
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 8, 8))
+    qap.solve(A, B, polish="2opt", rng=0, **options)  # what is compiled for it is no start of the search
+    monkeypatch.setattr(Task, "run", watched)
+    res = qap.solve(A, B, polish="2opt", rng=0, **options)
+    assert len(made) == len(res.restart_values) > 1
+    assert [("history" in each, "x" in each) for each in made if each is not res] == [(False, False)] * (
+        len(made) - 1
+    )
+    assert res.fun == min(res.restart_values) == qap.evaluate(A, B, res.permutation)
+    assert len(res.history) > 0
+
+
+def test_equal_permutations_have_equal_values_in_the_list_of_all_starts():
+    # The value of the whole problem, and that of the part that a partial match leaves, are rounded otherwise.
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        A, B = sparse.csr_array(rng.standard_normal((5, 5))), rng.standard_normal((5, 5))
+        res = qap.solve(A, B, partial_match=[[0, 1], [2, 2], [3, 4]], restarts=3, polish="2opt", rng=0)
+        assert res.restart_values == [res.fun] * 3
+    huge = rng.integers(2**61, 2**62, (2, 4, 4))
+    res = qap.solve(*huge, partial_match=[[0, 1], [2, 2]], restarts=3, polish="2opt", rng=0)
+    assert res.restart_values == [res.fun] * 3
+
+
+def test_the_swaps_of_a_sparse_problem_are_compiled_before_its_clock_starts(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(portfolio, "load", lambda *arguments: loaded.append(arguments))
+    A = sparse.random_array((120, 120), density=0.02, rng=0, format="csr")
+    qap.solve(A, np.eye(120), polish="2opt", time_limit=0.1, rng=0)
+    ((kinds, _, options),) = loaded
+    assert kinds == (("<f8", True), ("<f8", False), None)
+    assert dict(options)["polish"] == "2opt"
+    monkeypatch.undo()
+    portfolio.load.__wrapped__(kinds, False, options)
+
+
+def interrupted(function):
+    """Return a function whose result is that of a solve which Ctrl-C has ended."""
+
+    def call(*arguments, **options):
+        result = function(*arguments, **options)
+        result.status = Status.INTERRUPTED
+        return result
+
+    return call
+
+
+def test_ctrl_c_while_a_solve_compiles_its_loops_ends_the_solve(monkeypatch):
+    portfolio.load.cache_clear()
+    monkeypatch.setattr(Task, "run", interrupted(Task.run))
+    with pytest.raises(KeyboardInterrupt):
+        qap.solve(np.eye(7), np.eye(7), time_limit=60.0)
+
+
+@pytest.mark.parametrize("restarts", ["1", "auto"])
+def test_ctrl_c_while_the_command_compiles_ends_the_command(restarts, tmp_path, monkeypatch):
+    (tmp_path / "small.dat").write_text("2  0 1 1 0  0 5 5 0")
+    monkeypatch.setattr(qap, "solve", interrupted(qap.solve))
+    done = CliRunner().invoke(app, ["qap", str(tmp_path / "small.dat"), "--restarts", restarts])
+    assert (done.exit_code, done.stdout) == (130, "")
+
+
+def test_ctrl_c_ends_the_demo_and_not_just_one_of_its_solves(tmp_path, monkeypatch):
+    solved = []
+
+    def match(*arguments, **options):
+        solved.append(arguments)
+        return interrupted(lambda: qap.solve(np.eye(2), np.eye(2)))()
+
+    monkeypatch.setattr("dcfw.experiments.showcase._scipy_faq", lambda *_: qap.solve(np.eye(2), np.eye(2)))
+    monkeypatch.setattr(qap, "match", match)
+    page = tmp_path / "demo.html"
+    done = CliRunner().invoke(app, ["demo", "-o", str(page)])
+    assert (done.exit_code, len(solved), page.exists()) == (130, 1, False)

@@ -19,7 +19,7 @@ from unittest.mock import ANY
 import pytest
 
 import dcfw
-from dcfw.experiments import Store, rng_for
+from dcfw.experiments import Store, Study, rng_for, run
 from dcfw.experiments.claims import birth_of
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
@@ -237,3 +237,18 @@ def test_an_interrupt_keeps_finished_rows_and_gives_claims_back(tmp_path, n_jobs
     assert set(lines(tmp_path / "reported")) <= set(stored(tmp_path))
     with Store(tmp_path / "s.db") as store:
         assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+
+
+def ended_by_ctrl_c(dataset, method, seed):
+    """A row whose solver was interrupted, and has returned its best so far."""
+    return {"value": seed, "status": "INTERRUPTED" if seed == 1 else "CONVERGED"}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_solve_that_was_interrupted_is_no_row_and_ends_the_study(tmp_path, n_jobs):
+    study = Study("interrupted", ended_by_ctrl_c, ["a"], ["x"], range(3))
+    with Store(tmp_path / "s.db") as store:
+        with pytest.raises(KeyboardInterrupt):
+            run(study, store, n_jobs=n_jobs)
+        assert 1 not in [row["seed"] for row in store.rows("interrupted")]
+        assert store.failures(study) == []

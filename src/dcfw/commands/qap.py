@@ -108,9 +108,12 @@ def compile_first(problem: Any, restarts: int | str, **options: Any) -> None:
     from dcfw.qap import solve
 
     A, B = (M[:5, :5] for M in (problem.A, problem.B))
-    solve(A, B, restarts=2, **options)
-    for _ in range(2 if restarts == "auto" else 0):  # quick starts first, then improvements
-        solve(A, B, restarts="auto", time_limit=0.2, **options)
+    runs: list[dict[str, Any]] = [{"restarts": 2}]
+    if restarts == "auto":
+        runs += 2 * [{"restarts": "auto", "time_limit": 0.2}]  # quick starts first, then improvements
+    for run in runs:
+        if solve(A, B, **run, **options).status.name == "INTERRUPTED":
+            raise KeyboardInterrupt  # the corner's permutation is not what was asked for
 
 
 def find(instance: str) -> Any:

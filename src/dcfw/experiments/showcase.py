@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dcfw.experiments.alignment import curve
+from dcfw.result import Status
 
 Callback = Callable[[Any], None]
 
@@ -75,6 +76,8 @@ def outcome(solve: Solve, callback: Callback | None = None) -> Outcome:
     """Run one line and return its row and its curve; values of matchings count edges."""
     begun = time.perf_counter()
     result = solve.run(callback)
+    if result.get("status") is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # which ended this solve, and is meant for all of them
     seconds = time.perf_counter() - begun
     certified = "dc_gap" in result
     row = {
@@ -118,7 +121,8 @@ def matching() -> Iterator[Solve]:
 
     def run(callback: Callback | None, options: dict[str, Any]) -> Any:
         # Compiled before the clock starts; and without the callback, which the compiled loop would wait for.
-        qap.match(*small, rng=0, **options)
+        if qap.match(*small, rng=0, **options).status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         result = qap.match(A, B, rng=0, **options)
         result.fun = round(result.disagreement)
         return result

@@ -1,9 +1,9 @@
 """Where rows are computed on this machine: in this process, on joblib's processes, or each on its own.
 
-:func:`compute` turns one task into an :class:`Outcome` and never raises: an error is an outcome like any
-other.  The ways to call it are generators of outcomes.  They take tasks from an iterator only when a
-process is free for them, because a task that is taken is claimed in the store, and yield outcomes in the
-order of their ends.
+:func:`compute` turns one task into an :class:`Outcome` and raises nothing but KeyboardInterrupt: an error is
+an outcome like any other.  The ways to call it are generators of outcomes.  They take tasks from an iterator
+only when a process is free for them, because a task that is taken is claimed in the store, and yield outcomes
+in the order of their ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from dcfw.experiments.records import encode_result, software_versions, utc_now
 from dcfw.experiments.study import Row, Task, printable
+from dcfw.result import Status
 
 _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMBA_NUM", "NUMEXPR_NUM")
 
@@ -59,6 +60,8 @@ def compute(run: Row, task: Task) -> Outcome:
             clock = time.perf_counter()
             result = run(task.dataset, task.method, task.seed, **task.settings)
             seconds = time.perf_counter() - clock
+        if isinstance(result, dict) and result.get("status") == Status.INTERRUPTED.name:
+            raise KeyboardInterrupt  # a solver has returned its best so far, which is no row
         text, versions = encode_result(task, result), software_versions()
         return Outcome(task.key, started, seconds, result=text, versions=versions)
     except (Exception, SystemExit) as error:

@@ -37,8 +37,8 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.qap.task import OWN, Deadline, Task
-from dcfw.result import ENDING, Result
+from dcfw.qap.task import OWN, Deadline, Task, better
+from dcfw.result import ENDING, Result, Status
 
 SHARE_OF_STARTS = {"2opt": 0.5, "tabu": 0.25}
 """The share of the time for new starts, by what improves the best permutation in the rest of it."""
@@ -155,10 +155,11 @@ def _worker(
     task: Task, seeds: Any, end: Deadline, k: int, found: list[Result], ended: list[bool]
 ) -> list[Result]:
     """Return the results of one worker."""
-    own = []
+    own, best = [], None
     for result in fill(task, seeds, end.here(), k * FAR):
         own.append(result)
         found.append(result)
+        best = better(best, result)
         if ended or result.status in ENDING:
             ended.append(True)
             break
@@ -166,14 +167,16 @@ def _worker(
 
 
 @functools.cache
-def load(kinds: tuple[str | None, ...], automatic: bool, options: tuple[tuple[str, Any], ...]) -> None:
+def load(
+    kinds: tuple[tuple[str, bool] | None, ...], automatic: bool, options: tuple[tuple[str, Any], ...]
+) -> None:
     """Solve a tiny problem, so that the compiled functions are there before the clock starts.
 
-    ``kinds`` are the types of A, B and C.  On a new machine they are compiled, which takes some seconds and
-    cannot be interrupted; after that they are read from a file.
+    ``kinds`` are the types of A, B and C, and whether they are sparse.  On a new machine the functions are
+    compiled, which takes some seconds; after that they are read from a file.
     """
     rng = np.random.default_rng(0)
-    A, B, C = (None if kind is None else rng.integers(1, 9, (6, 6)).astype(kind) for kind in kinds)
+    A, B, C = (None if kind is None else _tiny(rng, *kind) for kind in kinds)
     order, none = np.arange(6), np.empty((0, 2), dtype=np.int64)
     task = Task(
         *(A, B, C, 1, order, order, none, 0),
@@ -183,5 +186,16 @@ def load(kinds: tuple[str | None, ...], automatic: bool, options: tuple[tuple[st
     starters = [quick(task), *(careful(task, split) for split in CAREFUL)] if automatic else [task]
     for starter in starters:
         best = starter.run(1, rng, None)
+        if best.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # there is nothing yet to be returned
     if automatic and task.polish is not None:
         _improve(task, best, rng, 1e-3)
+
+
+def _tiny(rng: np.random.Generator, kind: str, sparse: bool) -> Any:
+    M = rng.integers(1, 9, (6, 6)).astype(kind)
+    if not sparse:
+        return M
+    from scipy.sparse import csr_array
+
+    return csr_array(M)

@@ -25,7 +25,7 @@ from dcfw.qap.objective import (
     square,
 )
 from dcfw.qap.quadratics import SPLITS
-from dcfw.qap.task import OWN, PROTOCOLS, SPLIT_METHODS, Deadline, Task
+from dcfw.qap.task import OWN, PROTOCOLS, SPLIT_METHODS, Deadline, Task, better
 from dcfw.result import ENDING, Result, Status, mark_ended
 
 METHODS = ("dcfw", "boosted", "fw", "cgs")
@@ -185,10 +185,10 @@ def solve(
     results, ended = _run_all(task, restarts, n_jobs, _seeds(rng), started, time_limit)
     at = min(range(len(results)), key=lambda k: results[k].fun)
     best = results[at]
-    values = [task.sign * r.fun + task.offset for r in results]
     best.permutation = task.complete(best.permutation)
-    best.fun = values[at] = evaluate(A, B, best.permutation, C)
-    best.restart_values = values
+    fun = evaluate(A, B, best.permutation, C)  # the others' values may have been rounded otherwise
+    values = [fun if r.fun == best.fun else task.sign * r.fun + task.offset for r in results]
+    best.fun, best.restart_values = fun, values
     best.x = best.relaxed = task.complete_matrix(best.x)
     best.sizes = sizes
     best.total_time = time.perf_counter() - started
@@ -304,9 +304,9 @@ def _load(task: Task, restarts: int | str) -> None:
     """Have the compiled functions of a task ready."""
     from dcfw.qap.portfolio import load
 
-    if is_sparse(task.A) or is_sparse(task.B) or task.n == 0:
-        return  # nothing is compiled but the assignment solver
-    kinds = tuple(None if M is None else M.dtype.str for M in (task.A, task.B, task.C))
+    if task.n == 0:
+        return
+    kinds = tuple(None if M is None else (M.dtype.str, is_sparse(M)) for M in (task.A, task.B, task.C))
     options = {name: getattr(task, name) for name in ("method", "split", "inner", "polish")}
     load(kinds, restarts == "auto" and task.automatic, tuple(options.items()))
 
@@ -329,9 +329,11 @@ def _run_all(
     else:
         starts = _side_by_side(task, _streams(seeds, restarts), deadline, n_jobs)
     results: list[Result] = []
+    best: Result | None = None
     try:
         for result in starts:
             results.append(result)
+            best = better(best, result)
             if result.status in ENDING:
                 return results, result.status
     except KeyboardInterrupt:

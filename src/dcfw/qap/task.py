@@ -380,6 +380,20 @@ class Task:
         return p
 
 
+def better(best: Result | None, result: Result) -> Result:
+    """Return the better of two results, the first of equal ones; of the other one only the value is left.
+
+    A search of some hours makes so many starts that their points would fill the memory.
+    """
+    if best is not None:
+        best, result = (result, best) if result.fun < best.fun else (best, result)
+        kept = {name: result[name] for name in ("fun", "status")}
+        result.clear()
+        result.update(kept)
+        return best
+    return result
+
+
 class _Polytope(Birkhoff):
     """The Birkhoff polytope, lenient about the rounding that alternating projections leave."""
 
