@@ -235,10 +235,11 @@ def starts_of_auto(monkeypatch, polish, limit=400.0):
             now[0] += 10.0
         return run(self, index, rng, None)
 
-    def pause(*arguments):
-        made.append("improve")
-        now[0] += 10.0
-        improve(*arguments[:-1], 0.0)
+    def pause(task, best, rng, seconds, search):
+        if task.n == 8:
+            made.append(search)
+            now[0] += 10.0
+        improve(task, best, rng, 0.0, search)
 
     monkeypatch.setattr(task.Task, "run", record)
     monkeypatch.setattr(portfolio, "_improve", pause)
@@ -246,7 +247,7 @@ def starts_of_auto(monkeypatch, polish, limit=400.0):
     return made
 
 
-def test_auto_takes_turns_between_quick_and_careful_starts_and_kicks(monkeypatch):
+def test_auto_takes_turns_between_quick_and_careful_starts_kicks_and_tabu_search(monkeypatch):
     made = starts_of_auto(monkeypatch, "2opt")
     assert [start[:2] for start in made[:3]] == [
         ("fw", "spectral"),
@@ -255,8 +256,10 @@ def test_auto_takes_turns_between_quick_and_careful_starts_and_kicks(monkeypatch
     ]
     assert [start[2] for start in made[:3]] == [0, 0, 0]
     rest = made[3:]
-    assert abs(2 * (made.count("improve")) - len(made)) <= 2  # half of the time
-    starts = [start for start in rest if start != "improve"]
+    searches = [search for search in rest if isinstance(search, str)]
+    assert abs(2 * len(searches) - len(made)) <= 2  # half of the time
+    assert searches == [("kicks", "tabu")[k % 2] for k in range(len(searches))]
+    starts = [start for start in rest if not isinstance(start, str)]
     assert {start[0] for start in starts[0::2]} == {"dcfw"}
     assert {start[0] for start in starts[1::2]} == {"fw"}
     assert all(start[2] > 0 for start in starts)  # from random points

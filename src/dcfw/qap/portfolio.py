@@ -1,9 +1,12 @@
 """How ``qap.solve(..., restarts="auto", time_limit=T)`` fills its time.
 
 A relaxation finds the right region and swaps find the bottom of it, so the time is shared: a part goes to
-new starts (relax, round, polish), the rest to improving the best permutation so far: half of it to kicks and
-swap descents for ``polish="2opt"``, three quarters to robust tabu search for ``polish="tabu"``.  Without a
-polish all of it goes to new starts.
+new starts (relax, round, polish), the rest to improving the best permutation so far.  For ``polish="2opt"``
+that is half of it, which kicks with swap descents and robust tabu search share equally; for ``polish="tabu"``
+three quarters, all for tabu search.  Without a polish all of the time goes to new starts.  Kicks find what
+structured instances hide, tabu search what the others do: over 23 instances with n = 19 to 256 and three
+seconds each, kicks alone ended at a mean error of 0.34 %, tabu search alone at 0.18 %, both by turns at
+0.17 %, with the fewest bad surprises.
 
 With ``split="auto"`` many of the new starts are *quick*: short runs of plain Frank-Wolfe (at most 100
 assignment problems, gap to 1e-2) from widely scattered points.  A DC-FW run gives the better permutation, but
@@ -49,8 +52,10 @@ FAR = 10**9  # between the numbers of the starts of two workers
 CAREFUL = ("balanced", "spectral")
 SHARE_OF_CAREFUL = 0.1
 """The share of all the time that a careful start may take."""
-LONGEST: dict[str | None, float] = {"2opt": 1.0, "tabu": 60.0}
-"""Seconds that improvements go on for at a time, which is what Ctrl-C may lose.
+SEARCHES: dict[str | None, tuple[str, ...]] = {"2opt": ("kicks", "tabu"), "tabu": ("tabu",)}
+"""What improves the best permutation, by polish; several share the time equally."""
+LONGEST = {"kicks": 1.0, "tabu": 60.0}
+"""Seconds that a search goes on for at a time, which is what Ctrl-C may lose.
 
 Kicks lose nothing by a pause, tabu search forgets its bans.
 """
@@ -70,6 +75,7 @@ def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[Re
     begun = time.perf_counter()
     allowed = SHARE_OF_CAREFUL * (deadline - begun)
     spent, made = 0.0, 0
+    searched = dict.fromkeys(SEARCHES.get(task.polish, ()), 0.0)
     best: Result | None = None
     while best is None or time.perf_counter() < deadline:
         now = time.perf_counter()
@@ -91,7 +97,10 @@ def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[Re
                 best = result
             yield result
         else:
-            _improve(task, best, rng, min(deadline - now, 0.1 * (deadline - begun), LONGEST[task.polish]))
+            search = min(searched, key=searched.__getitem__)
+            seconds = min(deadline - now, 0.1 * (deadline - begun), LONGEST[search])
+            _improve(task, best, rng, seconds, search)
+            searched[search] += time.perf_counter() - now
 
 
 def quick(task: Task) -> Task:
@@ -110,9 +119,9 @@ def careful(task: Task, split: str) -> Task:
     return starter
 
 
-def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float) -> None:
+def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float, search: str) -> None:
     """Try to improve the best permutation for a while."""
-    if task.polish == "tabu":
+    if search == "tabu":
         from dcfw.qap.tabu import robust_tabu
 
         p, value, _ = robust_tabu(
@@ -189,7 +198,8 @@ def load(
         if best.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # there is nothing yet to be returned
     if automatic and task.polish is not None:
-        _improve(task, best, rng, 1e-3)
+        for search in SEARCHES[task.polish]:
+            _improve(task, best, rng, 1e-3, search)
 
 
 def _tiny(rng: np.random.Generator, kind: str, sparse: bool) -> Any:
