@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -32,6 +33,17 @@ def test_a_bar_shows_its_title_the_part_done_and_the_time_left():
     assert "reading" in stream.getvalue()
     assert "left" in stream.getvalue()
     assert "step 4" in stream.getvalue()
+
+
+def test_a_long_text_behind_a_bar_does_not_squeeze_the_times_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    with Bar("demo", file=stream) as bar:
+        bar(1, 4, "a text that is far too long for the room that is left behind a bar of this terminal")
+    drawn = stream.getvalue()
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*\w", "", drawn))
+    assert any(re.search(r"0:00:00 \+ -:--:-- left a text that is far too long .*…", line) for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_bar_writes_nothing_to_a_file():

@@ -43,20 +43,27 @@ class Bar:
         self._file = sys.stderr if file is None else file
         self._bar: Any = None
         self._line: Any = None
+        self._room = 0
 
     def __enter__(self) -> Bar:
         if self._file.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+            console = Console(file=self._file)
+            width = 10 if console.width < 100 else 30
+            # What is left beside the title, the bar, both times and the spaces between them; without a
+            # limit the text behind the bar would squeeze the times.
+            self._room = max(console.width - len(self.title) - width - 27, 1)
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),
-                BarColumn(),
+                BarColumn(width),
                 TimeElapsedColumn(),
-                TextColumn("left"),
+                TextColumn("+"),
                 TimeRemainingColumn(elapsed_when_finished=False),
+                TextColumn("left"),
                 TextColumn("{task.fields[last]}", markup=False),
-                console=Console(file=self._file),
+                console=console,
                 transient=self.transient,
                 # Steps may be long and uneven: the speed of the last half minute says nothing.
                 speed_estimate_period=24 * 3600.0,
@@ -67,8 +74,10 @@ class Bar:
         return self
 
     def __call__(self, done: float, total: float, last: str = "") -> None:
-        """Move the bar to ``done`` of ``total``; ``last`` is shown behind it."""
+        """Move the bar to ``done`` of ``total``; ``last`` is shown behind it, as far as there is room."""
         if self._bar is not None:
+            if len(last) > self._room:
+                last = last[: self._room - 1] + "…"
             self._bar.update(self._line, completed=done, total=total, last=last)
 
     def write(self, line: str) -> None:

@@ -27,8 +27,8 @@ def demo(
 
     The matching of two graphs, in which one is planted; the alignment of two sets of vectors that are mostly
     unobserved; and a regression with outliers, smooth and nonconvex.  Prints one table and writes a
-    page with the convergence plots.  It takes less than a minute, and longest the first time, when loops are
-    compiled.
+    page with the convergence plots.  That takes about a minute the first time, when loops are compiled, and
+    some ten seconds afterwards.
 
     \b
     Examples:
@@ -60,12 +60,11 @@ def _with_progress(lines: list[Any]) -> Iterator[Any]:
     live = sys.stderr.isatty()
     with Bar("demo", transient=True) as bar:
         for done, line in enumerate(lines):
-            name = f"{line.problem.key}: {line.method}"
-            bar(done, len(lines), name)
+            bar(done, len(lines), line.method)
 
-            def show(intermediate_result: Any, name: str = name, done: int = done) -> None:
+            def show(intermediate_result: Any, name: str = line.method, done: int = done) -> None:
                 state = intermediate_result
-                bar(done, len(lines), f"{name} (step {state.nit}, gap {state.gap:.1e})")
+                bar(done, len(lines), f"{name}, step {state.nit}, gap {state.gap:.0e}")
 
             yield outcome(line, show if live else None)
 

@@ -105,18 +105,19 @@ def matching() -> Iterator[Solve]:
     small = noisy_copy(12, np.random.default_rng(0))[:2]
     problem = Problem(
         "matching",
-        f"Graph matching, n = {NODES}, planted {planted}",
-        "Find the nodes of a graph in a shuffled copy of it, in which one edge in twenty has been moved: how "
-        "many edges of the two are left without a counterpart? The matching that was planted leaves "
-        f"{planted}. It is a quadratic assignment problem: the relaxation to doubly stochastic matrices is "
-        "minimised and rounded to a permutation. Certificate and calls are those of that relaxed run.",
+        f"Graph matching, planted {planted}",
+        f"Find the {NODES} nodes of a graph in a shuffled copy of it, in which one edge in twenty has been "
+        "moved: how many edges of the two are left without a counterpart? The matching that was planted "
+        f"leaves {planted}. It is a quadratic assignment problem: the relaxation to doubly stochastic "
+        "matrices is minimised and rounded to a permutation. Certificate and calls are those of that relaxed "
+        "run.",
         "is one assignment problem",
     )
     runs: list[tuple[str, dict[str, Any]]] = [
         ("FW (as in FAQ)", {"method": "fw"}),
-        ("DC-FW, the paper's split and steps", {"split": "paper", "inner": "fw"}),
+        ("DC-FW as in the paper", {"split": "paper", "inner": "fw"}),
         ("DC-FW, spectral split", {"split": "spectral"}),
-        ("DC-FW (qap.match as it comes)", {}),
+        ("DC-FW, default", {}),
     ]
 
     def run(callback: Callback | None, options: dict[str, Any]) -> Any:
@@ -197,9 +198,10 @@ def alignment() -> Iterator[Solve]:
     full = quality(nearest_rotation(E2 @ E1.T))
     problem = Problem(
         "alignment",
-        f"Alignment, d = {DIMENSION}, {OBSERVED:.0%} observed",
-        f"Find the rotation between two sets of {WORDS:,} vectors of which only {OBSERVED:.0%} of the target "
-        "entries are known: least squares on those entries minus a nuclear norm, over the spectral ball. "
+        f"Alignment, {OBSERVED:.0%} observed",
+        f"Find the rotation between two sets of {WORDS:,} vectors with {DIMENSION} entries each, where only "
+        f"{OBSERVED:.0%} of the target entries are known: least squares on those entries minus a nuclear "
+        "norm, over the spectral ball. "
         "FW-K and FW-M take a subgradient of the nuclear norm, an SVD, in every step; DC-FW only once in an "
         "outer step. Quality is the mean cosine, as a part of that with every entry known.",
         "is one polar factor (an SVD)",
@@ -217,7 +219,7 @@ def alignment() -> Iterator[Solve]:
         ("FW-K", {"method": "fw-k", "protocol": "published"}),
         ("FW-M", {"method": "fw-m", "protocol": "published"}),
         ("DC-FW, the paper's steps", {"protocol": "published"}),
-        ("DC-FW (align as it comes)", {}),
+        ("DC-FW, default", {}),
     ):
         yield Solve(problem, label, partial(run, options=options))
 
@@ -251,11 +253,11 @@ def regression() -> Iterator[Solve]:
     domain = sets.L1Ball(FEATURES, radius=float(np.abs(truth).sum()))
     problem = Problem(
         "regression",
-        f"Robust regression, {FEATURES} unknowns",
+        f"Robust regression, n = {FEATURES}",
         f"Recover a vector with {NONZEROS} nonzeros of {FEATURES} from {SAMPLES} measurements, of which "
         f"{OUTLIERS:.0%} are spoiled. Welsch's loss ignores them, and is smooth and nonconvex; the set is an "
-        "l1 ball. DC-FW needs nothing but values, gradients and a Lipschitz constant: the split is made of "
-        "them. Error is the relative distance from the true vector.",
+        "l1 ball. DC-FW needs nothing but values, gradients and a Lipschitz constant: the sliding split is "
+        "made of them. Error is the relative distance from the true vector.",
         "looks for the largest entry of a gradient",
     )
 
@@ -271,9 +273,9 @@ def regression() -> Iterator[Solve]:
     lines: list[tuple[str, Any, dict[str, Any]]] = [
         ("FW, short steps", phi, {"method": "fw", "step": "short"}),
         ("FW, backtracking steps", phi, {"method": "fw", "step": "backtracking"}),
-        ("CGS (conditional gradient sliding)", phi, {"method": "cgs"}),
-        ("DC-FW, sliding split, vanilla steps", splits.sliding(phi), {"inner": "fw"}),
-        ("DC-FW, sliding split (the default)", splits.sliding(phi), {}),
+        ("Gradient sliding (CGS)", phi, {"method": "cgs"}),
+        ("DC-FW, vanilla steps", splits.sliding(phi), {"inner": "fw"}),
+        ("DC-FW, default", splits.sliding(phi), {}),
     ]
     for label, objective, options in lines:
         yield Solve(problem, label, partial(run, objective=objective, options=options))
