@@ -67,6 +67,12 @@ def test_every_command_explains_itself_with_an_example():
         assert f"dcfw {' '.join(path)}" in done.stdout.partition("Example")[2], path
 
 
+def test_help_fits_a_terminal_of_80_columns():
+    for path in [(), *(path for path, _ in commands(typer.main.get_command(app)))]:
+        lines = call(*path, "--help").stdout.splitlines()
+        assert max(map(len, lines)) <= 80, (path, max(lines, key=len))
+
+
 @pytest.mark.parametrize("group", [(), ("fetch",), ("study",)])
 def test_no_summary_in_the_list_of_commands_is_cut_off(group):
     listed = call(*group, "--help").output.split("Commands:")[1]
@@ -203,6 +209,11 @@ def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(stor
 @pytest.mark.parametrize("arguments", [(), ("nonsense",), ("study", "status"), ("info", "--no-such-option")])
 def test_a_wrong_command_line_is_exit_code_2(arguments):
     assert call(*arguments).exit_code == 2
+
+
+def test_a_file_that_is_not_there_is_named_without_numbers_of_the_system():
+    done = call("qap", "no-such.dat")
+    assert (done.exit_code, done.stderr) == (1, "dcfw: no-such.dat: No such file or directory\n")
 
 
 def test_debug_shows_the_error_itself():

@@ -134,6 +134,6 @@ def test_what_has_no_bound_is_refused():
 
 def test_the_command_says_what_a_bound_proves():
     assert _what_it_proves(7, 7) == "so the value is optimal"
-    assert _what_it_proves(12, 10) == "no permutation has a lower value; this one is 20 % above it"
-    assert _what_it_proves(-12, -10) == "no permutation has a higher value; this one is 20 % below it"
-    assert _what_it_proves(3, 0) == "no permutation has a lower value"
+    assert _what_it_proves(12, 10) == "no permutation is lower; this one is 20 % above"
+    assert _what_it_proves(-12, -10) == "no permutation is higher; this one is 20 % below"
+    assert _what_it_proves(3, 0) == "no permutation is lower"

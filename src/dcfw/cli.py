@@ -29,6 +29,13 @@ def _is_expected(error: Exception) -> bool:
     return ours or isinstance(error, ValueError | OSError | ImportError)
 
 
+def _said(error: Exception) -> str:
+    """Return the message; an error of the system is put as its file and what is wrong with it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 class _Commands(TyperGroup):
     """The top of the command line: all errors of all commands pass here."""
 
@@ -45,7 +52,7 @@ class _Commands(TyperGroup):
         except Exception as error:
             if ctx.params.get("debug") or not _is_expected(error):
                 raise
-            message = " ".join(str(error).split()) or type(error).__name__
+            message = " ".join(_said(error).split()) or type(error).__name__
             typer.echo(f"dcfw: {shown(message)}", err=True)
             raise typer.Exit(1) from None
 
@@ -78,7 +85,7 @@ def main(
 
     \b
     Start here:
-      dcfw demo                 three small problems, solved and certified, in about a minute
+      dcfw demo                 three small problems, solved and certified
       dcfw qap problem.dat      solve a quadratic assignment problem
       dcfw reproduce inner      run a study of the paper, or a quick part of it
       dcfw info                 what is installed, and which data are found

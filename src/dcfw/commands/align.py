@@ -68,9 +68,9 @@ def align(
     \b
     Examples:
       dcfw align --source en.vec --target fr.vec --dictionary en-fr.txt
-      dcfw align --source en.vec.gz --target fr.bin --dictionary en-fr.txt --limit 50000 --json
-      dcfw align --source en.npy --target fr.npy --dictionary pairs.tsv --observed 0.1 --plot out.png
-      dcfw align --source en.vec --target fr.vec --dictionary en-fr.txt --output mapped.vec
+      dcfw align --source en.bin --target fr.vec.gz --dictionary en-fr.txt --json
+      dcfw align --source en.npy --target fr.npy --dictionary pairs.tsv \\
+        --observed 0.2 --limit 50000 --plot out.png --output mapped.vec
     """
     from dcfw.align.dictionary import read_dictionary
     from dcfw.align.translation import trial

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Which benches; all by default.", show_default=False),
+        typer.Argument(metavar="NAME", help="Which benches; all by default.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Larger instances and more passes.")] = False,
     as_json: Annotated[

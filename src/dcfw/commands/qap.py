@@ -217,12 +217,8 @@ def text(report: dict[str, Any]) -> str:
     lines.append(f"bound        {report['bound']} ({_what_it_proves(report['value'], report['bound'])})")
     low, high = report["dc_gap"]
     lines += [
-        f"relaxation   {report['relaxed_value']:.10g} at a point with "
-        + (
-            "no certificate yet"
-            if high is None
-            else f"DC gap in [{low:.3g}, {high:.3g}] (0 means stationary)"
-        ),
+        f"relaxation   {report['relaxed_value']:.10g}, "
+        + ("no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"),
         f"stopped      {report['message']}",
         f"permutation  {' '.join(map(str, report['permutation']))}",
     ]
@@ -233,8 +229,8 @@ def _what_it_proves(value: int | float, bound: int | float) -> str:
     if value == bound:
         return "so the value is optimal"
     side, place = ("lower", "above") if value > bound else ("higher", "below")
-    apart = f"; this one is {100 * abs((value - bound) / bound):.3g} % {place} it" if bound else ""
-    return f"no permutation has a {side} value{apart}"
+    apart = f"; this one is {100 * abs((value - bound) / bound):.3g} % {place}" if bound else ""
+    return f"no permutation is {side}{apart}"
 
 
 class _Progress:

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     stores: Annotated[
-        list[Path], typer.Argument(metavar="STORE...", help="Files of stores.", show_default=False)
+        list[Path], typer.Argument(metavar="STORE", help="Files of stores.", show_default=False)
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
         "report.html"

@@ -58,15 +58,16 @@ def reproduce(
     """Run a study of the paper and write its tables and figures beside the published numbers.
 
     \b
-    STUDY      what it shows                                             --full on 2 cores
-    gaps       figure 1: two gaps near minima, saddles and maxima        1 minute
-    qap        DC-FW against FW on QAPLIB (needs `dcfw fetch qaplib`)    80 hours
-    alignment  DC-FW, FW-K, FW-M on partially observed embeddings        85 minutes
-    networks   training in a box that grows (needs "dcfw[networks]")     4 hours
-    inner      inner solvers and splits on nine families of problems     10 minutes
+    STUDY      what it shows                                     --full takes
+    gaps       figure 1: gaps near minima, saddles and maxima    1 minute
+    qap        DC-FW against FW (after `dcfw fetch qaplib`)      80 hours
+    alignment  DC-FW, FW-K, FW-M on embeddings                   2 hours
+    networks   training in boxes (needs "dcfw[networks]")        4 hours
+    inner      inner solvers and splits on nine families         10 minutes
     all        one after the other
 
-    `--quick`, the default, is a part of each that takes a minute or two; it says which part it is.
+    These are times on 2 cores. `--quick`, the default, is a part of each that takes a minute or two; it says
+    which part it is.
     Every row is stored as it finishes. Interrupt or kill it at any time: the same command goes on from
     there. Several of these commands may share a store, and no row is done twice.
     `--full` after `--quick` keeps the rows of the quick part.

@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    dataset: Annotated[str, typer.Argument(help="digits, cifar10 or cifar100.")] = "digits",
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="digits, cifar10 or cifar100.")
+    ] = "digits",
     model: Annotated[
         str, typer.Option(help="cnn (convolutional), or head (linear, on ImageNet features).")
     ] = "cnn",

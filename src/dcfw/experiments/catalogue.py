@@ -183,7 +183,7 @@ CATALOGUE = {
             full=Part(
                 "10,000 steps at 10 % observed, 1000 steps at five rates and three seeds, and the choices of "
                 "lambda, scaling and steps, on planted and real data",
-                170.0,
+                205.0,
                 lambda module: module.study(),
                 data=("embeddings",),
             ),
