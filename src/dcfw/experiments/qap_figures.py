@@ -76,6 +76,10 @@ def errors(runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0) -> Any:
         for axes, part in zip(grid, panels, strict=True):
             _error_panel(axes, part, error, (b, a), width)
         figure.supylabel("assignment error", fontsize=9.5)
+        grid[-1].set_xlabel(
+            f"instances by {title(b)}'s error (mind the scales); a line has the better one's colour",
+            fontsize=9,
+        )
         wins, losses, ties = found.score
         figure.suptitle(
             f"{title(a)} better on {wins}, {title(b)} better on {losses}, equal on {ties} "
@@ -195,9 +199,7 @@ def _heat_panel(
                 axes.text(j, i, text[a, b], ha="center", va="center", fontsize=8, color="w" if dark else "k")
             else:
                 axes.text(j, i, "–" if i == j else "no rows", ha="center", va="center", color="#777777")
-    axes.set_xticks(
-        range(count), [title(m) for m in methods], rotation=30, ha="right", rotation_mode="anchor"
-    )
+    axes.set_xticks(range(count), [title(m).replace(" (", "\n(") for m in methods])
     axes.set_yticks(range(count), [title(m) for m in methods])
     axes.set_xticks(np.arange(count + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(count + 1) - 0.5, minor=True)
