@@ -214,3 +214,10 @@ def test_a_subclass_that_defines_lmo_only_gets_the_rest():
 def test_the_epigraph_of_anything_but_a_ball_is_refused_by_its_type():
     with pytest.raises(TypeError, match=r"ball must be a ball .* got Simplex$"):
         Epigraph(sets.Simplex(3))
+
+
+def test_a_size_of_zero_is_named_as_it_was_given():
+    with pytest.raises(ValueError, match=r"^n must be at least 1, got 0$"):
+        sets.Simplex(0)
+    with pytest.raises(ValueError, match=r"^each entry of shape must be at least 1, got 0$"):
+        sets.NuclearBall((2, 0))

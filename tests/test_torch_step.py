@@ -386,3 +386,8 @@ def test_a_gradient_that_is_not_a_number_shows_in_the_compiled_kernel_too():
     x.grad = torch.full((10,), float("nan"))
     DCFW([x], solver="fw", compiled=True).step()
     assert bool(torch.isnan(x).all())
+
+
+def test_a_module_in_place_of_its_parameters_is_answered_with_what_to_write():
+    with pytest.raises(TypeError, match=r"params must be parameters, .* give module\.parameters\(\)"):
+        DCFW(torch.nn.Linear(2, 2))

@@ -102,7 +102,8 @@ def shape(value: Any, name: str = "shape", *, ndim: int | None = None) -> tuple[
     sizes = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
     if not isinstance(sizes, tuple | list):
         raise TypeError(f"{name} must be an int or a tuple of ints, got {type(value).__name__}")
-    result = tuple(integer(size, f"each entry of {name}", low=1) for size in sizes)
+    what = name if sizes is not value else f"each entry of {name}"
+    result = tuple(integer(size, what, low=1) for size in sizes)
     if not result:
         raise ValueError(f"{name} must not be empty")
     if ndim is not None and len(result) != ndim:

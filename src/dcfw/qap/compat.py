@@ -142,7 +142,7 @@ def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
         (A.shape[0] == A.shape[1], "`A` must be square"),
         (B.shape[0] == B.shape[1], "`B` must be square"),
         (A.ndim == B.ndim == 2, "`A` and `B` must have exactly two dimensions"),
-        (A.shape == B.shape, "`A` and `B` matrices must be of equal size"),
+        (A.shape == B.shape, "`A` and `B` matrices must be of equal size; qap.solve pads the smaller one"),
         (pairs.shape[0] <= n, f"`{name}` can have only as many {what} as there are nodes"),
         (pairs.shape[1] == 2, f"`{name}` must have two columns"),
         (pairs.ndim == 2, f"`{name}` must have exactly two dimensions"),

@@ -30,7 +30,10 @@ class FWK:
             if getattr(problem.domain, "diameter", None) is None:
                 missing.append("the set's diameter")
             if missing:
-                raise ValueError(f"method 'fw-k' needs {' and '.join(missing)}, or FWK(C=...)")
+                raise ValueError(
+                    f"method 'fw-k' needs {' and '.join(missing)}, or the constant of its steps: "
+                    "method=dcfw.solvers.fw_k.FWK(C=...)"
+                )
             C = float(f.lipschitz) * float(problem.domain.diameter) ** 2  # type: ignore[arg-type]
         C = _validate.scalar(C, "C", low=0.0)
         latest: list[Linearisation] = []

@@ -52,6 +52,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
         defaults["constraint"] = self._register(defaults["constraint"])
+        if isinstance(params, torch.nn.Module):
+            raise TypeError("params must be parameters, not a module: give module.parameters()")
         if not isinstance(params, torch.Tensor):  # for which torch has a message of its own
             params = _validate.listed(params, "params")
         super().__init__(params, defaults)
