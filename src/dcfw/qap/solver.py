@@ -124,8 +124,9 @@ def solve(
         The fields of :class:`dcfw.Result` and ``permutation``; ``fun``, its value (an exact int for integer
         data); ``relaxed`` and ``relaxed_fun``, the doubly stochastic matrix it comes from and phi there;
         ``restart_values``, the value of each start's permutation; ``perturbed``; ``sizes``, those of A and B
-        before the padding; ``total_time``.  ``x`` is ``relaxed``; ``gap``, ``dc_gap`` and the counts belong
-        to the run that it comes from.
+        before the padding; ``total_time``, which at the first use on a machine includes the compiling, as
+        ``time`` does.  ``x`` is ``relaxed``; ``gap``, ``dc_gap`` and the counts belong to the run that it
+        comes from.
 
     Examples
     --------

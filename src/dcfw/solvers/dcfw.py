@@ -1,9 +1,10 @@
 """DC-FW, Algorithm 1 of the paper: Frank-Wolfe for differences of convex functions.
 
-The method's name for each line of the algorithm is the paper's own; the inner loop's body (lines 5, 6 and
-10: the vertex S, the direction D, the step eta) is :func:`dcfw.solvers.loop.frank_wolfe`.  Its kin differ in
-one place each: :class:`~dcfw.solvers.boosted.BoostedDCFW` in how it gets from the inner loop's last point to
-x_{t+1}, :class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in what f and g are.
+The symbols are the paper's.  :meth:`DCFW.solve` is the outer loop, :func:`minimise_surrogate` the inner one,
+whose body (lines 5, 6 and 10: the vertex S, the direction D, the step eta) is
+:func:`dcfw.solvers.loop.frank_wolfe`.  The kin of DC-FW differ in one place each:
+:class:`~dcfw.solvers.boosted.BoostedDCFW` in how it gets from the inner loop's last point to x_{t+1},
+:class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in what f and g are.
 """
 
 from __future__ import annotations
