@@ -102,6 +102,7 @@ def test_the_text_has_all_maps_and_the_certificate(folder):
     ):
         assert said in done.stdout
     assert "DC gap in [" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[3:])) <= 80  # above are the names of files
     assert done.stderr == ""
 
 

@@ -277,7 +277,8 @@ def text(report: dict[str, Any]) -> str:
         f"{'after, of full':<18}{share[0]:>12}{share[1]:>9}{share[2]:>9}",
         "",
         f"fit      {report['method']}: {report['polar_factors']} polar factors, {report['subgradients']} "
-        f"subgradients, {report['seconds']:.2f} s; {certified}",
+        f"subgradients, {report['seconds']:.2f} s",
+        f"         {certified}",
         f"stopped  {report['message']}",
     ]
     return "\n".join(lines)
