@@ -160,7 +160,7 @@ CASES = {
     "fw-k lacks both": (
         {"method": "fw-k"},
         ValueError,
-        r"^method 'fw-k' needs a Lipschitz constant of f.*and the set's diameter, or FWK\(C=\.\.\.\)",
+        r"^method 'fw-k' needs a Lipschitz constant of f.*and the set's diameter, .*fw_k\.FWK\(C=\.\.\.\)",
     ),
     "fw-k with a negative constant": ({"method": FWK(C=-1.0)}, ValueError, r"C must be a number in \[0"),
     "short step without a constant": ({"step": "short"}, ValueError, r"^step 'short' needs a Lipschitz"),

@@ -215,7 +215,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
     def __str__(self) -> str:
         low, high = self.dc_gap
         known = (
-            f"certified, after {self.dc_gap_nit} outer steps" if high < math.inf else "nothing is certified"
+            f"certified, after {self.dc_gap_nit} outer step{'' if self.dc_gap_nit == 1 else 's'}"
+            if high < math.inf
+            else "nothing is certified"
         )
         lines = [
             f" message: {self.message}",
