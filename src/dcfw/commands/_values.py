@@ -10,16 +10,7 @@ import typer
 
 @contextmanager
 def wrong_ones_are_usage_errors() -> Iterator[None]:
-    """Have a value that is refused in this block be a wrong command line, and not a failure.
-
-    Examples
-    --------
-    >>> with wrong_ones_are_usage_errors():
-    ...     int("five")
-    Traceback (most recent call last):
-    ...
-    click.exceptions.BadParameter: invalid literal for int() with base 10: 'five'
-    """
+    """Have a value that is refused in this block be a wrong command line, and not a failure."""
     try:
         yield
     except (TypeError, ValueError) as error:
