@@ -7,6 +7,8 @@ import io
 import socket
 import tarfile
 import threading
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +45,11 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "http://example.invalid" + self.path)
             self.end_headers()
+        elif self.path.startswith("/moved/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/moved"))
+            self.send_header("Content-Length", str(10**17))  # which nobody should ask memory for
+            self.end_headers()
         else:
             super().do_GET()
 
@@ -71,6 +78,46 @@ def site(tmp_path, monkeypatch):
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+ENDLESS = {
+    "a line of the header": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    "answers before the answer": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "the length of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a"),
+    "content": (b"HTTP/1.1 200 OK\r\n\r\n", b"a"),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_a_server_that_sends_a_byte_at_a_time_cannot_hold_a_download_beyond_its_deadline(
+    tmp_path, monkeypatch, what
+):
+    clock = [0.0]
+    monkeypatch.setattr(fetch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    start, more = ENDLESS[what]
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            with suppress(ConnectionError):
+                self.wfile.write(start)
+                for _ in range(20_000):  # for hours, by the clock that the client looks at
+                    clock[0] += 1.0
+                    self.wfile.write(more)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with pytest.raises(fetch.FetchError, match="the download took more than 300 s"):
+                fetch.fetch_qaplib(
+                    tmp_path / "q", url=f"http://127.0.0.1:{server.server_port}", allow_local=True
+                )
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def listing(folder):
@@ -221,6 +268,11 @@ def test_a_local_address_needs_permission_and_redirection_elsewhere_is_refused(s
         fetch.fetch_qaplib(tmp_path / "q", url=site())
     with pytest.raises(fetch.FetchError, match=r"https:// address, got 'http://example\.invalid"):
         fetch.fetch_qaplib(tmp_path / "q", url=site() + "/away", allow_local=True)
+
+
+def test_a_redirection_is_followed_without_reading_what_comes_with_it(site, tmp_path):
+    fetch.fetch_qaplib(tmp_path / "q", url=site() + "/moved", allow_local=True)
+    assert len(listing(tmp_path / "q")) == 4
 
 
 def test_a_folder_that_cannot_be_written_to_is_reported(site, tmp_path):

@@ -9,12 +9,14 @@ differ in white space.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import http.client
 import io
 import json
 import os
 import re
+import socket
 import tarfile
 import tempfile
 import time
@@ -213,17 +215,73 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         _check_address(newurl, self.allow_local)
+        fp.close()  # or else all that comes with the redirection would be read, whatever its size
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes that come from a server, until the deadline.
+
+    A socket's own timeout begins anew with each byte, and a line of a header, of which there may be many,
+    ends when the server likes.
+    """
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float, timeout: float) -> None:
+        self.raw = raw
+        self.sock = sock
+        self.deadline = deadline
+        self.timeout = timeout
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self.deadline - time.monotonic()
+        if left <= 0.0:
+            raise TimeoutError(f"the download took more than {10 * self.timeout:g} s")
+        self.sock.settimeout(min(self.timeout, left))
+        return self.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
+
+
+class _Until(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Open addresses with connections from which nothing is read after a deadline."""
+
+    def __init__(self, deadline: float, timeout: float) -> None:
+        super().__init__()
+        self.deadline = deadline
+        self.timeout = timeout
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(functools.partial(self._connection, http.client.HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(functools.partial(self._connection, http.client.HTTPSConnection), req)
+
+    def _connection(self, kind: Any, host: str, timeout: float, **options: Any) -> Any:
+        left = max(self.deadline - time.monotonic(), 1e-3)  # after many redirections
+        connection = kind(host, timeout=min(timeout, left), **options)
+        connection.response_class = self._response
+        return connection
+
+    def _response(self, sock: socket.socket, *args: Any, **options: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(sock, *args, **options)
+        raw = _Bytes(response.fp.detach(), sock, self.deadline, self.timeout)
+        response.fp = io.BufferedReader(raw)
+        return response
 
 
 def _download(address: str, timeout: float, progress: Progress | None, allow_local: bool) -> bytes:
     """Return what is at ``address``, within the limits of size and time."""
-    handlers: list[urllib.request.BaseHandler] = [_Redirects(allow_local)]
+    deadline = time.monotonic() + 10 * timeout
+    handlers: list[urllib.request.BaseHandler] = [_Redirects(allow_local), _Until(deadline, timeout)]
     if allow_local:
         handlers.append(urllib.request.ProxyHandler({}))  # this machine is not behind a proxy
     opener = urllib.request.build_opener(*handlers)
     request = urllib.request.Request(address, headers={"User-Agent": "dcfw", "Accept-Encoding": "identity"})
-    deadline = time.monotonic() + 10 * timeout
     received = bytearray()
     with opener.open(request, timeout=timeout) as answer:
         length = answer.headers.get("Content-Length", "")
@@ -234,8 +292,6 @@ def _download(address: str, timeout: float, progress: Progress | None, allow_loc
             received += part
             if len(received) > MAX_ARCHIVE:
                 raise ValueError(f"the file is too large: more than {MAX_ARCHIVE} bytes")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the download took more than {10 * timeout:g} s")
             if progress is not None:
                 progress(address, len(received), total)
     if total is not None and len(received) != total:
