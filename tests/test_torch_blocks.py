@@ -234,6 +234,67 @@ def test_the_first_step_from_outside_reports_the_gap_where_it_begins():
     assert gaps[0] == gaps[1]
 
 
+# -- weights and sets that change between two steps ----------------------------------------------------------
+
+
+SETS = {
+    "linf": sets.LInfBall((3, 2), 1.0),
+    "l2": sets.L2Ball((3, 2), 1.0),
+    "l1": sets.L1Ball((3, 2), 1.0),
+    "simplex": sets.Simplex((3, 2), 1.0),
+    "k-sparse": sets.KSparse((3, 2), 2, 1.0),
+    "spectral": sets.SpectralBall((3, 2), 1.0),
+    "nuclear": sets.NuclearBall((3, 2), 1.0),
+}
+
+
+def stepping(name, constraint, radius=1.0, **options):
+    """An optimizer that has taken a step, and its model."""
+    model = torch.nn.Linear(2, 3, bias=False)
+    k = 2 if constraint == "k-sparse" else None
+    optimizer = METHODS[name](model.parameters(), constraint=constraint, radius=radius, k=k, **options)
+    optimizer.param_groups[0]["lr"] = 1e-3  # with large steps points outside the set come back by themselves
+    model.weight.grad = torch.randn(3, 2)
+    optimizer.step()
+    return model, optimizer
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint", "options"),
+    [*((*pair, {}) for pair in itertools.product(METHODS, SETS)), ("fw", "linf", {"compiled": True})],
+)
+def test_weights_overwritten_outside_the_set_are_back_after_the_next_step(name, constraint, options):
+    model, optimizer = stepping(name, constraint, **options)
+    model.load_state_dict({"weight": torch.full((3, 2), 7.0)})
+    model.weight.grad[0] = 0.0
+    optimizer.step()
+    assert SETS[constraint].contains(model.weight.detach().numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("constraint", SETS)
+def test_weights_are_in_a_set_that_was_made_smaller_after_the_next_step(constraint, name):
+    model, optimizer = stepping(name, constraint, radius=5.0)
+    optimizer.param_groups[0]["radius"] = 1.0
+    optimizer.step()
+    assert SETS[constraint].contains(model.weight.detach().numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("constraint", ["simplex", "nuclear"])  # where a second projection changes bits
+def test_a_state_that_is_loaded_leaves_the_weights_as_they_were_saved(constraint):
+    model, optimizer = stepping("fw", constraint)
+    for _ in range(20):
+        optimizer.step()
+    saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    optimizer.step()
+    expected = model.weight.detach().clone()
+    for first in (0, 1):  # whichever is loaded first
+        for part in (first, 1 - first):
+            (model, optimizer)[part].load_state_dict(saved[part])
+        optimizer.step()
+        assert torch.equal(model.weight, expected)
+
+
 # -- what the last step reports ------------------------------------------------------------------------------
 
 

@@ -51,6 +51,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
+        self._left: dict[Tensor, tuple[int, Region]] = {}
         defaults["constraint"] = self._register(defaults["constraint"])
         if isinstance(params, torch.nn.Module):
             raise TypeError("params must be parameters, not a module: give module.parameters()")
@@ -131,7 +132,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.numel()]
                 for problem in self._problems(group, params, [shards.local(p) for p in params]):
-                    problem.write(problem.region.enter(problem.tensors[0]))
+                    self._leave(problem, problem.region.enter(problem.tensors[0]))
 
     def _begin(self, group: dict[str, Any]) -> None:
         """Prepare a group for a step, before any of its parameters is looked at."""
@@ -235,6 +236,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_domains": self._domains}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._left = {}  # what is loaded, weights included, is believed
+
     # -- the parts of a step --------------------------------------------------------------------------------
 
     def _region(self, group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -295,13 +300,30 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             yield Problem(p, [p], self._region(group, tuple(p.shape)), tensors, matrix, put)
 
     def _enter(self, problem: Problem) -> Tensor:
-        """Return the weights of the blocks, moved into their sets if some have not been there yet."""
-        states = [self.state[p] for p in problem.members]
-        if not all(state.get("inside") for state in states):
+        """Return the weights of the blocks, moved into their sets if they may be outside."""
+        if not all(self._is_inside(p, problem.region) for p in problem.members):
             problem.tensors[0] = problem.region.enter(problem.tensors[0])
-            for state in states:
-                state["inside"] = True
+            for p in problem.members:
+                self.state[p]["inside"] = True
         return problem.tensors[0]
+
+    def _is_inside(self, p: Tensor, region: Region) -> bool:
+        """Tell whether a step has left a parameter in this set, and nobody has written to it since."""
+        inside = bool(self.state[p].get("inside"))
+        if inside and not torch.compiler.is_compiling():
+            now = (p._version, region)
+            inside = self._left.get(p, now) == now
+        return inside
+
+    def _leave(self, problem: Problem, X: Tensor) -> None:
+        """Write new weights, which are in their sets."""
+        problem.write(X)
+        for p in problem.members:
+            self._mark(p, problem.region)
+
+    def _mark(self, p: Tensor, region: Region) -> None:
+        if not torch.compiler.is_compiling():
+            self._left[p] = (p._version, region)
 
     def _gradients(self, group: dict[str, Any], weights: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
         """Return the gradients, negated to maximise and with the weight decay of SGD added."""

@@ -56,7 +56,7 @@ def walk(
         buffers = optimizer._buffers([p], "momentum_buffer") if group["momentum"] else None
         (g,) = directions.along(group, grads, buffers)
         region = optimizer._region(group, tuple(p.shape))
-        if not state.get("inside"):
+        if not optimizer._is_inside(p, region):
             p.copy_(region.project(p))
             state["inside"] = True
         eps = math.nan
@@ -65,5 +65,6 @@ def walk(
         eps = kernel.walk_in_place(
             p, g, group["lr"], region, group["inner_steps"], group["inner_tol"], eps, memory(p)[0].view(-1)
         )
+        optimizer._mark(p, region)
         if group["inner_rule"] == "paper":
             state["tolerance"] = torch.tensor([[eps]], dtype=p.dtype)

@@ -100,11 +100,13 @@ class DCFW(ConstrainedOptimizer):
     Notes
     -----
     A start outside the set is projected in the first step (exactly so, or before the first Frank-Wolfe step);
-    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once, and is to be called where weights
-    are overwritten, or a radius is made smaller, after the first step.  Where an object has no
-    ``project``, it is moved to a point of the set near it, which Frank-Wolfe steps find.  Whether it is
-    outside, ``contains(x)`` of the object tells; without that, it is if those steps show so, and taken as
-    inside otherwise (a start that is barely outside may be, and later steps bring it closer).
+    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  So are weights that have been
+    overwritten since the last step, or whose radius has changed; but writing to ``weight.data`` leaves no
+    trace, and weights that are loaded together with a state of the optimizer are taken as inside: call
+    ``project_`` if they are not.  Where an object has no ``project``, they are moved to a point of the set
+    near them, which Frank-Wolfe steps find.  Whether they are outside, ``contains(x)`` of the object tells;
+    without that, they are if those steps show so, and taken as inside otherwise (weights that are barely
+    outside may be, and later steps bring them closer).
 
     Coordinates whose gradient is zero are not touched on sets that treat entries one by one; on others (an l2
     ball, say) Frank-Wolfe steps move all of a block together.
@@ -362,7 +364,7 @@ class DCFW(ConstrainedOptimizer):
             sums = torch.stack([row.sum() for row in rows])
             counts = torch.stack((found.inner_steps.sum(), torch.full_like(sums[0], x.shape[0])))
             self._record(problem, torch.cat((sums, pgm, counts)))
-        problem.write(found.x)
+        self._leave(problem, found.x)
 
     def _gaps_of_exact(
         self, x: Tensor, g: Tensor, X: Tensor, lr: Any, metric: Tensor | None, problem: Problem

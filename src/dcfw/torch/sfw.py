@@ -129,4 +129,4 @@ class SFW(ConstrainedOptimizer):
             eta = torch.as_tensor(lr / region.diameter(shape), device=x.device).clamp(max=1.0)
         else:
             eta = lr
-        problem.write(region.settle(x - E * eta))
+        self._leave(problem, region.settle(x - E * eta))
