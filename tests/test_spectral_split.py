@@ -331,3 +331,60 @@ def test_rounding_of_the_curvature_across_the_set_is_no_curvature_along_it(monke
     assert res.success
     assert res.nit <= 2
     assert res.split == ("spectral(tangent, rank=0)" if lanczos else "convex on the set (g = 0)")
+
+
+# -- a split that was made for another set ------------------------------------------------------------------
+
+
+class Corner:
+    """The corner of a simplex where no entry is above 1/2, as a user would write it."""
+
+    def lmo(self, G):
+        s = np.zeros(len(G))
+        s[np.argsort(G)[:2]] = 0.5
+        return s
+
+    def contains(self, x):
+        return bool(abs(x.sum() - 1.0) < 1e-9 and x.min() > -1e-9 and x.max() < 0.5 + 1e-9)
+
+    def start(self):
+        return np.full(6, 1.0 / 6.0)
+
+
+class Cube(Corner):
+    def lmo(self, G):
+        return np.where(G > 0.0, 0.0, 0.5)
+
+
+ELSEWHERE = {
+    "a larger simplex": sets.Simplex(6, radius=3.0),
+    "a ball": sets.L2Ball(6),
+    "a box with the simplex's centre": sets.Box(0.0, 1.0 / 3.0, shape=6),
+    "a set of the user's own": Cube(),
+}
+MADE = {
+    "as it is": lambda dc: dc,
+    "strengthened": lambda dc: splits.strengthen(dc, 0.1),
+    "in a difference": lambda dc: dc - functions.L1Norm(0.1),
+    "in a multiple": lambda dc: 2.0 * (dc - functions.SquaredNorm(0.1)),
+    "with the sign changed": lambda dc: functions.SquaredNorm(0.1) - (dc - functions.SquaredNorm(0.1)),
+}
+
+
+@pytest.mark.parametrize("rank", [False, True], ids=["dense", "lanczos"])
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("domain", ELSEWHERE)
+def test_a_split_along_one_set_is_refused_on_another(domain, made, rank, monkeypatch):
+    if rank:
+        monkeypatch.setattr(_spectral, "DENSE_EIGENVALUES", 1)
+        monkeypatch.setattr(_spectral, "_negative_pairs", lambda *_: (-np.ones(1), np.eye(6)[:, :1], 0.1))
+    dc = MADE[made](splits.spectral(quadratic(6), sets.Simplex(6)))
+    with pytest.raises(ValueError, match=r"split for Simplex\(6\).* use splits\.spectral\(phi, domain\)"):
+        dcfw.minimize(dc, ELSEWHERE[domain])
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("domain", [sets.Simplex(6), Corner()], ids=["the same", "a part"])
+def test_a_split_along_one_set_serves_others_in_its_flat(made, domain):
+    dc = MADE[made](splits.spectral(quadratic(6), sets.Simplex(6)))
+    assert dcfw.minimize(dc, domain, tol=1e-4).success

@@ -111,7 +111,7 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     if n > DENSE_EIGENVALUES:
         found = _negative_pairs(phi, x, directions)
         if found is not None:
-            return _deflated(phi, x, *found, tangent=directions is not None)
+            return _deflated(phi, x, *found, domain=domain if directions is not None else None)
         if n > DENSE_LIMIT or not thorough:
             raise TooManyNegative(
                 f"phi has {n} variables and more than {FEW} negative eigenvalues, too many for its spectral "
@@ -174,6 +174,7 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
         return DC(phi, Zero(), name="convex (g = 0)")
     f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
+    f.made_for = domain if directions is not None else None
     if not down.any():
         return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
     g = Quadratic(_part(vectors, -values, down, x), convex=True)
@@ -181,19 +182,23 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
 
 
 def _deflated(
-    phi: Function, x: Array, values: np.ndarray, vectors: np.ndarray, shift: float, *, tangent: bool
+    phi: Function, x: Array, values: np.ndarray, vectors: np.ndarray, shift: float, *, domain: Any
 ) -> DC:
-    """Split off the negative eigenpairs that Lanczos has found; ``shift`` makes up for what they miss."""
+    """Split off the negative eigenpairs that Lanczos has found; ``shift`` makes up for what they miss.
+
+    ``domain`` is the set along which they were looked for, None if they are those of all of space.
+    """
     if shift == 0.0 and phi.convex is not False:  # phi is linear
         return DC(phi, Zero(), name="convex (g = 0)")
     condition = (
         f"Lanczos missed no negative eigenvalue of phi (those below -{shift:.2g} were looked for"
-        f"{', along the set' if tangent else ''})"
+        f"{', along the set' if domain is not None else ''})"
     )
     g: Function = LowRank(like(vectors, x), like(-values, x), shift) if len(values) else SquaredNorm(shift)
+    g.made_for = domain  # and not f: a sum leaves no trace in another sum
     f = Sum([phi, g])
     f.convex = True
-    return DC(f, g, _name(tangent, len(values)), condition, whole=phi)
+    return DC(f, g, _name(domain is not None, len(values)), condition, whole=phi)
 
 
 def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
@@ -283,6 +288,25 @@ def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
 
     probe = np.random.default_rng(0).standard_normal(math.prod(shape))
     return None if np.allclose(directions(probe), probe, rtol=1e-12, atol=0.0) else directions
+
+
+def lies_flat(domain: Any, other: Any) -> bool:
+    """Tell whether ``domain`` lies in the flat (the affine hull) of the ``other`` set."""
+    origin = np.asarray(to_numpy(other.start()), dtype=np.float64)
+    start = domain.start()
+    if tuple(start.shape) != origin.shape:
+        return False
+    rng = np.random.default_rng(0)
+    probes = [rng.standard_normal(origin.shape) for _ in range(8)]
+    if hasattr(domain, "tangent"):
+        points = [to_numpy(start) + domain.tangent(probes[0])]
+    else:  # a set of the user's own has vertices
+        points = [to_numpy(domain.lmo(like(probe, start))) for probe in probes]
+    for point in (to_numpy(start), *points):
+        d = np.asarray(point, dtype=np.float64) - origin
+        if np.linalg.norm(other.tangent(d) - d) > 1e-6 * (np.linalg.norm(point) + np.linalg.norm(origin)):
+            return False
+    return True
 
 
 def _project(M: np.ndarray, directions: Any) -> np.ndarray:

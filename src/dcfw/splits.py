@@ -25,6 +25,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
@@ -229,7 +230,8 @@ def spectral(phi: Any, domain: Any = None) -> DC:
         sparse or given by an operator.
     domain : set, optional
         Where phi is to be minimised.  If the set is flat (:meth:`dcfw.sets.Set.tangent`), only the curvature
-        along it is split, and f - g = phi holds on the set.
+        along it is split, and f - g = phi holds on the set (and all of its affine hull; where that is not
+        the case, ``minimize`` refuses the split).
 
     Returns
     -------
@@ -324,9 +326,15 @@ def choose(phi: Function, domain: Any = None) -> DC:
 
 
 def _marked(dc: DC, domain: Any) -> DC:
-    """Return a given f - g, with a mark if a part is known not to be convex."""
+    """Return a given f - g, with a mark if a part is known not to be convex; refuse that of another set."""
     from dcfw import _spectral
 
+    for made_for in () if domain is None else _sets_of(dc):
+        if made_for is not domain and not _spectral.lies_flat(domain, made_for):
+            raise ValueError(
+                f"objective has been split for {made_for!r}, and f - g is no split of it on {domain!r}: use "
+                "splits.spectral(phi, domain) with the set that it is minimised over"
+            )
     for part, label in ((dc.f, "f"), (dc.g, "g")):
         low = _spectral.lowest_curvature(part, domain)
         if low < 0.0:
@@ -334,6 +342,18 @@ def _marked(dc: DC, domain: Any) -> DC:
             found = f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
             dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
     return dc
+
+
+def _sets_of(function: Function) -> Iterator[Any]:
+    """Yield the sets that parts of a function have been made for."""
+    if function.made_for is not None:
+        yield function.made_for
+    parts = [*getattr(function, "terms", ()), getattr(function, "function", None)]
+    if isinstance(function, DC):
+        parts += [function.f, function.g]
+    for part in parts:
+        if isinstance(part, Function):
+            yield from _sets_of(part)
 
 
 def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:

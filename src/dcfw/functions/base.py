@@ -80,6 +80,8 @@ class Function:
     convex: bool | None = None
     differentiable: bool = True
     affine_grad: bool = False
+    made_for: Any = None
+    """The set on which alone a part of a split is what it stands for; None for all of space."""
     __array_ufunc__ = None  # or NumPy would multiply a function into an array of objects
 
     def __init_subclass__(cls, **options: Any) -> None:
