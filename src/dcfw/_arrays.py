@@ -77,6 +77,8 @@ def to_numpy(a: Array) -> np.ndarray:
         return a
     if hasattr(a, "detach"):  # torch, on any device
         a = a.detach().cpu()
+        if str(a.dtype) == "torch.bfloat16":  # which NumPy does not have
+            a = a.float()
     try:
         return np.asarray(a)
     except (TypeError, ValueError):

@@ -158,7 +158,7 @@ def array(
         all_finite = bool(finite.all())
     else:
         xp = namespace(value)
-        if floating and not xp.isdtype(value.dtype, "real floating"):
+        if floating and not (xp.isdtype(value.dtype, "real floating") and xp.finfo(value.dtype).bits >= 32):
             value = xp.astype(value, xp.float64)
         all_finite = True
         if xp.isdtype(value.dtype, "real floating"):

@@ -97,6 +97,7 @@ class Run:
         self.extra: dict[str, Any] = {}
         """What a solver wants the result to have besides."""
         self.x0 = x0
+        self._numpy = isinstance(x0, np.ndarray)
         self.best: tuple[float, Array, float] | None = None
         self.current: Any = None
         self.dc_gap: tuple[float, float] = (0.0, math.inf)
@@ -118,7 +119,8 @@ class Run:
             raise
         # A user's own lmo is trusted with the mathematics, but not with shapes: broadcasting would hide them.
         if S.__class__ is Dense:
-            self._array(S.array, G.shape, "the set's lmo")
+            s = self._array(S.array, G.shape, "the set's lmo")
+            S = S if s is S.array else Dense(s)
         self.lmo_error = error = oracle.error
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):
@@ -182,13 +184,30 @@ class Run:
         return value
 
     def _array(self, answer: Any, shape: tuple[int, ...], oracle: str) -> Array:
-        """Return what an oracle has answered, if it is an array of this shape with real numbers."""
+        """Return what an oracle has answered, if it is an array like x of this shape with real numbers."""
         if getattr(answer, "shape", None) != shape:
             self._wrong_shape(oracle, answer)
-        if isinstance(answer, np.ndarray) and answer.dtype.kind != "f":
+        if not isinstance(answer, np.ndarray):
+            return self._like_x(answer, oracle)
+        if answer.dtype.kind != "f":
             if answer.dtype.kind not in "biu":
                 self.bad(oracle, f"an array of {answer.dtype}")
             answer = answer.astype(self.x0.dtype)
+        return answer if self._numpy else self._like_x(answer, oracle)
+
+    def _like_x(self, answer: Any, oracle: str) -> Array:
+        """Return an answer of another library than NumPy in the precision of x, which others do not mix."""
+        xp = namespace(self.x0)
+        try:
+            alike = namespace(answer) is xp
+        except TypeError:  # no array at all
+            alike = False
+        if not alike:
+            self.bad(oracle, f"a {type(answer).__name__}, where x is a {type(self.x0).__name__},")
+        if answer.dtype != self.x0.dtype:
+            if xp.isdtype(answer.dtype, "complex floating"):
+                self.bad(oracle, f"an array of {answer.dtype}")
+            answer = xp.astype(answer, self.x0.dtype)
         return answer
 
     def _look_at_the_clock(self) -> None:
