@@ -151,3 +151,28 @@ def test_runs_that_the_time_limit_left_out_are_told():
     assert 1 < len(res.restart_values) < 10**6
     assert res.status is Status.TIME_LIMIT
     assert not res.success
+
+
+class Leaky:
+    """A square whose lmo is wrong in one quadrant."""
+
+    def lmo(self, G):
+        return np.where(G > 0.0, -1.0, 1.0) * (3.0 if G[0] > 0.0 > G[1] else 1.0)
+
+    def contains(self, x):
+        return bool(np.abs(x).max() <= 1.0 + 1e-9)
+
+    def start(self):
+        return np.zeros(2)
+
+
+@pytest.mark.parametrize("start", [[0.1, -0.1], [-0.1, 0.1]], ids=["found first", "found later"])
+def test_a_run_that_leaves_the_set_does_not_take_the_place_of_one_that_does_not(start):
+    phi = functions.Quadratic(-np.eye(2))
+    alone = dcfw.minimize(phi, Leaky(), np.array(start))
+    assert alone.success == (start[0] > 0.0)
+    res = dcfw.minimize(phi, Leaky(), np.array(start), restarts=8, rng=0)
+    assert min(res.restart_values) < res.fun == -1.0
+    assert Leaky().contains(res.x)
+    assert res.status is Status.BAD_ORACLE
+    assert "Another run was led out of the set by its lmo" in res.message

@@ -252,7 +252,7 @@ def minimize(
         return result
 
     best = result = one(x0, started)
-    values, total = [best.fun], best.time
+    values, total, outside = [best.fun], best.time, OUTSIDE in best.message
     for _ in range(restarts - 1):
         if result.status in ENDING:
             break
@@ -271,10 +271,14 @@ def minimize(
             raise
         values.append(result.fun)
         total += result.time
-        if result.fun < best.fun or math.isnan(best.fun):
+        outside = outside or OUTSIDE in result.message
+        if _rank(result) < _rank(best):
             best = result
     best.restart_values = values
     best.total_time = total
+    if outside and OUTSIDE not in best.message:
+        mark_ended(best, Status.BAD_ORACLE)
+        best.message += " Another run was led out of the set by its lmo: see dcfw.check."
     if result.status in ENDING:
         mark_ended(best, result.status)
     return best
@@ -369,6 +373,11 @@ OUTSIDE = (
     "dcfw.check looks for such mistakes."
 )
 """What is said of a set of the user's own whose parts do not agree."""
+
+
+def _rank(result: Result) -> tuple[bool, float]:
+    """Return what the best of several runs has the least of: points outside the set come last, and NaN."""
+    return OUTSIDE in result.message, math.inf if math.isnan(result.fun) else result.fun
 
 
 def _left_in(domain: Any, x: Array, start: Array) -> bool:
