@@ -106,3 +106,13 @@ def test_the_two_sides_of_the_page_on_muon_take_steps_of_the_same_length():
     assert len(lengths) == 2
     assert lengths[1] == pytest.approx(0.02 * 8**0.5, rel=0.02)
     assert lengths[0] == pytest.approx(lengths[1], rel=0.2)  # five Newton-Schulz steps are rough
+
+
+@pytest.mark.parametrize("lr", [3.0, torch.tensor(3.0)], ids=["number", "tensor"])
+def test_a_scheduler_cannot_lead_out_of_the_set(lr):
+    p = torch.nn.Parameter(torch.tensor([0.5, -0.25]))
+    optimizer = SFW([p], lr=0.5, constraint="l1", rescale=None)
+    optimizer.param_groups[0]["lr"] = lr
+    p.grad = torch.tensor([1.0, -2.0])
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.tensor([0.0, 1.0]))  # the vertex, and no further

@@ -127,6 +127,6 @@ class SFW(ConstrainedOptimizer):
         elif rescale == "diameter":
             shape = tuple(problem.parameter.shape) if group["scope"] == "tensor" else (x.shape[-1],)
             eta = torch.as_tensor(lr / region.diameter(shape), device=x.device).clamp(max=1.0)
-        else:
-            eta = lr
+        else:  # a scheduler may have made it larger than 1
+            eta = lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)
         self._leave(problem, region.settle(x - E * eta))
