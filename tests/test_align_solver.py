@@ -147,6 +147,26 @@ def test_torch_computes_in_double_precision_unless_both_are_single_and_refuses_w
         align(E1, E2 + 1j)
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("float64", 1e-160), ("float32", 1e-20)])
+def test_entries_whose_squares_vanish_are_refused_and_not_taken_for_zeros(dtype, scale):
+    E1, E2, mask, _ = (np.asarray(a) for a in planted())
+    Y = np.where(mask, E2, np.nan)
+    with pytest.raises(ValueError, match=r"E1 has no entries above .*: rescale it"):
+        align(scale * E1, Y, dtype=dtype)
+    with pytest.raises(ValueError, match=r"Y has no entries above .*: rescale it"):
+        align(E1, scale * Y, dtype=dtype)
+    assert align(0.0 * E1, Y, dtype=dtype, max_lmo=5).x.shape == (len(Y), len(E1))  # as good as any rotation
+    few = np.where(np.arange(E1.shape[1]) < 2, scale, 1.0)  # among others they are as good as zeros
+    assert align(few * E1, few * Y, dtype=dtype, max_lmo=5).gap >= 0.0
+
+
+def test_a_sparse_target_whose_squares_overflow_is_refused_like_any_other():
+    E1, E2, mask, _ = (np.asarray(a) for a in planted())
+    target = scipy.sparse.csc_array(1e200 * np.where(mask, E2, 0.0))
+    with pytest.raises(ValueError, match=r"Y has entries of size .*, whose squares may overflow"):
+        align(E1, target)
+
+
 def test_the_masked_entries_of_a_masked_target_are_missing():
     E1, E2, mask, _ = planted()
     masked = np.ma.masked_array(np.where(mask, E2, 999.0), mask=~np.asarray(mask, dtype=bool))

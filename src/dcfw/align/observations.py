@@ -21,6 +21,8 @@ BLOCK_BYTES = 64 * 2**20
 """About how much memory a block of words takes."""
 LARGEST = {4: 1e15, 8: 1e150}
 """What entries may be at most, by the bytes of a number: sums of their squares must not overflow."""
+SMALLEST = {4: 1e-17, 8: 1e-150}
+"""What the largest entry must be at least, unless all are zero: their squares must not vanish."""
 WEIGHTS = "mask must hold only 0 and 1 (or False and True): weights are not supported"
 
 
@@ -84,6 +86,7 @@ class Observations:
         if any(is_numpy(a) != self.numpy for a in others) or (self.sparse and not self.numpy):
             raise TypeError("E1, Y and mask must be arrays of one library")
         self.dtype = self._dtype(dtype)
+        self._largest = {"E1": 0.0, "Y": 0.0}
 
     def _dtype(self, asked: Any) -> Any:
         xp = np if self.numpy else namespace(self.E1)
@@ -106,12 +109,17 @@ class Observations:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the words in blocks of about ``BLOCK_BYTES``, checked for what must not be in them."""
-        width = max(BLOCK_BYTES // self._bytes_per_word, 1)
         if not self.numpy:
-            width = self.n
+            yield self._foreign_block()
+            return
+        width = max(BLOCK_BYTES // self._bytes_per_word, 1)
         for start in range(0, self.n, width):
-            at = slice(start, min(start + width, self.n))
-            yield self._block(at) if self.numpy else self._foreign_block()
+            yield self._block(slice(start, min(start + width, self.n)))
+        for name, size in self._largest.items():
+            if 0.0 < size < SMALLEST[self.dtype.itemsize]:
+                raise ValueError(
+                    f"{name} has no entries above {size:.1g}, and their squares vanish: rescale it"
+                )
 
     def count(self) -> int:
         """Return how many target entries of NumPy or sparse data are observed, in one pass over them."""
@@ -124,13 +132,14 @@ class Observations:
 
     def _block(self, at: slice) -> Block:
         E = np.ascontiguousarray(self.E1[:, at], dtype=self.dtype)
-        _finite(E, np.True_, "E1", at.start)
+        self._look_at(E, np.True_, "E1", at.start)
         if self.sparse:
             part = self.Y[:, at].tocoo()
             Y = np.zeros(part.shape, dtype=self.dtype)
             observed = np.zeros(part.shape, dtype=bool)
             Y[part.row, part.col] = part.data
             observed[part.row, part.col] = True
+            self._look_at(Y, observed, "Y", at.start)
             return Block(E, Y, observed)
         Y = np.array(self.Y[:, at], dtype=self.dtype, order="C")
         if self.mask is None:
@@ -140,9 +149,13 @@ class Observations:
             observed = values.astype(bool)
             if values.dtype != bool and not (values == observed).all():
                 raise ValueError(WEIGHTS)
-        _finite(Y, observed, "Y", at.start)
+        self._look_at(Y, observed, "Y", at.start)
         Y[~observed] = 0.0
         return Block(E, Y, observed)
+
+    def _look_at(self, values: np.ndarray, where: Any, name: str, offset: int) -> None:
+        """Refuse what is not finite or too large, and remember the largest size."""
+        self._largest[name] = max(self._largest[name], _finite(values, where, name, offset))
 
     def _foreign_block(self) -> Block:
         """Return everything as one block of another array library."""
@@ -182,7 +195,8 @@ def _matrix(values: Any, name: str) -> Array:
     return values if is_numpy(values) else _validate.numeric(values, name)
 
 
-def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> None:
+def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> float:
+    """Return the largest size of an entry; refuse those that are not finite, or too large to be squared."""
     wrong = ~np.isfinite(values) & where
     if wrong.any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
@@ -191,3 +205,4 @@ def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> None:
     largest = float(np.max(np.abs(values), initial=0.0, where=where))
     if largest > LARGEST[values.dtype.itemsize]:
         raise ValueError(f"{name} has entries of size {largest:.1g}, whose squares may overflow: rescale it")
+    return largest
