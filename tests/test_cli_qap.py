@@ -168,7 +168,8 @@ def test_an_interrupted_search_prints_its_best_and_is_exit_code_130(problem, fil
 
     def interrupted(*arguments, **options):
         result = real(*arguments, **options)
-        result.status = Status.INTERRUPTED
+        if len(arguments[0]) == problem.n:  # and not while the loops are compiled
+            result.status = Status.INTERRUPTED
         return result
 
     monkeypatch.setattr(qap, "solve", interrupted)

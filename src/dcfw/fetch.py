@@ -236,11 +236,15 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        late = TimeoutError(f"the download took more than {10 * self.timeout:g} s")
         left = self.deadline - time.monotonic()
         if left <= 0.0:
-            raise TimeoutError(f"the download took more than {10 * self.timeout:g} s")
+            raise late
         self.sock.settimeout(min(self.timeout, left))
-        return self.raw.readinto(buffer)
+        try:
+            return self.raw.readinto(buffer)
+        except TimeoutError:
+            raise (late if left < self.timeout else TimeoutError("timed out")) from None
 
     def close(self) -> None:
         self.raw.close()

@@ -22,7 +22,6 @@ from typing import Any
 
 from dcfw.experiments.records import encode_result, software_versions, utc_now
 from dcfw.experiments.study import Row, Task, printable
-from dcfw.result import Status
 
 _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMBA_NUM", "NUMEXPR_NUM")
 
@@ -60,7 +59,7 @@ def compute(run: Row, task: Task) -> Outcome:
             clock = time.perf_counter()
             result = run(task.dataset, task.method, task.seed, **task.settings)
             seconds = time.perf_counter() - clock
-        if isinstance(result, dict) and result.get("status") == Status.INTERRUPTED.name:
+        if isinstance(result, dict) and result.get("status") == "INTERRUPTED":
             raise KeyboardInterrupt  # a solver has returned its best so far, which is no row
         text, versions = encode_result(task, result), software_versions()
         return Outcome(task.key, started, seconds, result=text, versions=versions)
