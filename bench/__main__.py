@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+from types import ModuleType
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 BENCHES = (
@@ -30,9 +31,21 @@ BENCHES = (
 MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 
 
+def _load(name: str) -> ModuleType:
+    """Return the module of a bench; say how to install a peer that it lacks."""
+    try:
+        return importlib.import_module(f"bench.{name}")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("bench", "dcfw"):
+            raise
+        extra = "torch" if package == "torch" else "bench"
+        sys.exit(f'bench {name} needs {package}: pip install ".[{extra}]"')
+
+
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["quality"]:
-        importlib.import_module("bench.quality").main(arguments[1:])
+        _load("quality").main(arguments[1:])
         return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("bench", choices=[*BENCHES, "quality", "all"])
@@ -42,7 +55,7 @@ def main(arguments: list[str]) -> None:
     if not options.json:
         print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
     for name in BENCHES if options.bench == "all" else [options.bench]:
-        for row in importlib.import_module(f"bench.{MODULES.get(name, name)}").run(options.full):
+        for row in _load(MODULES.get(name, name)).run(options.full):
             label, ours, peer, *unit = row
             ratio = peer / ours if ours else float("inf")
             if options.json:

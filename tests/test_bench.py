@@ -71,3 +71,14 @@ def test_thirty_instances_are_listed_and_any_number_of_them_spans_all_sizes():
     assert {INSTANCES[0], INSTANCES[-1]} <= set(spread(5))
     with pytest.raises(ValueError, match="between 1 and 30"):
         spread(31)
+
+
+def test_a_bench_whose_peer_is_missing_names_the_command_that_installs_it(monkeypatch):
+    from bench import __main__ as command
+
+    def absent(name):
+        raise ModuleNotFoundError("No module named 'copt'", name="copt.constraint")
+
+    monkeypatch.setattr(command.importlib, "import_module", absent)
+    with pytest.raises(SystemExit, match=r'bench core needs copt: pip install ".\[bench\]"'):
+        command.main(["core"])
