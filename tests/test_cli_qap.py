@@ -73,6 +73,12 @@ def test_the_same_seed_gives_the_same_permutation(file):
     assert first["permutation"] == second["permutation"]
 
 
+@pytest.mark.parametrize(("starts", "whose"), [(1, "The "), (2, "the best start: The ")])
+def test_the_text_says_which_start_has_stopped_so(file, starts, whose):
+    lines = dict(line.split(maxsplit=1) for line in call(file, "--restarts", starts).stdout.splitlines()[1:])
+    assert lines["stopped"].startswith(whose)
+
+
 def test_automatic_restarts_fill_the_time_limit(file):
     found = json.loads(call(file, "--restarts", "auto", "--time-limit", 0.3, "--json").stdout)
     assert found["starts"] > 1

@@ -219,7 +219,7 @@ def text(report: dict[str, Any]) -> str:
     lines += [
         f"relaxation   {report['relaxed_value']:.10g}, "
         + ("no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"),
-        f"stopped      {report['message']}",
+        f"stopped      {'' if report['starts'] == 1 else 'the best start: '}{report['message']}",
         f"permutation  {' '.join(map(str, report['permutation']))}",
     ]
     return "\n".join(lines)
