@@ -107,6 +107,21 @@ def test_the_swaps_of_a_sparse_problem_are_compiled_before_its_clock_starts(monk
     portfolio.load.__wrapped__(kinds, False, options)
 
 
+@pytest.mark.parametrize("split", ["auto", "paper"])
+def test_the_searches_of_auto_are_compiled_before_its_clock_starts(split, monkeypatch):
+    searched, improve = [], portfolio._improve
+
+    def watched(task, best, rng, seconds, search):
+        searched.append((task.n, search))
+        improve(task, best, rng, seconds, search)
+
+    portfolio.load.cache_clear()
+    monkeypatch.setattr(portfolio, "_improve", watched)
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 9, 9))
+    qap.solve(A, B, split=split, restarts="auto", polish="2opt", time_limit=0.2, rng=0)
+    assert searched[:2] == [(6, "kicks"), (6, "tabu")]
+
+
 def interrupted(function):
     """Return a function whose result is that of a solve which Ctrl-C has ended."""
 

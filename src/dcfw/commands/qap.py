@@ -146,12 +146,12 @@ def _check(method: str, split: str, polish: str, starts: int | str, time_limit: 
     """Refuse values that the solver would refuse, in the words of the command line."""
     from dcfw import _validate
     from dcfw.qap.quadratics import SPLITS
-    from dcfw.qap.solver import METHODS, POLISHES, _check_method
+    from dcfw.qap.solver import METHODS, POLISHES, check_method
 
     _validate.choice(method, "--method", METHODS)
     _validate.choice(split, "--split", ("auto", *SPLITS))
     _validate.choice(polish, "--polish", (*POLISHES, "none"))
-    _check_method(method, split, "auto")
+    check_method(method, split, "auto")
     _validate.scalar(time_limit, "--time-limit", low=0.0, allow_inf=True)
     if starts == "auto" and time_limit == float("inf"):
         raise ValueError("--restarts auto fills the time limit: give --time-limit in seconds")

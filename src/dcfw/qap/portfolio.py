@@ -181,12 +181,13 @@ def _worker(
 
 @functools.cache
 def load(
-    kinds: tuple[tuple[str, bool] | None, ...], automatic: bool, options: tuple[tuple[str, Any], ...]
+    kinds: tuple[tuple[str, bool] | None, ...], searching: bool, options: tuple[tuple[str, Any], ...]
 ) -> None:
     """Solve a tiny problem, so that the compiled functions are there before the clock starts.
 
-    ``kinds`` are the types of A, B and C, and whether they are sparse.  On a new machine the functions are
-    compiled, which takes some seconds; after that they are read from a file.
+    ``kinds`` are the types of A, B and C, and whether they are sparse; ``searching`` says that the time is to
+    be filled.  On a new machine the functions are compiled, which takes some seconds; after that they come
+    from a file.
     """
     rng = np.random.default_rng(0)
     A, B, C = (None if kind is None else _tiny(rng, *kind) for kind in kinds)
@@ -196,14 +197,15 @@ def load(
         **dict(options),
         init="barycenter", rtol=1e-3, maxiter=3, max_lmo=None, protocol=OWN, callback=None,
     )  # fmt: skip
-    starters = [quick(task), *(careful(task, split) for split in CAREFUL)] if automatic else [task]
+    starters = [task]
+    if searching and task.automatic:
+        starters = [quick(task), *(careful(task, split) for split in CAREFUL)]
     for starter in starters:
         best = starter.run(1, rng, None)
         if best.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # there is nothing yet to be returned
-    if automatic and task.polish is not None:
-        for search in SEARCHES[task.polish]:
-            _improve(task, best, rng, 1e-3, search)
+    for search in SEARCHES.get(task.polish, ()) if searching else ():
+        _improve(task, best, rng, 1e-3, search)
 
 
 def _tiny(rng: np.random.Generator, kind: str, sparse: bool) -> Any:

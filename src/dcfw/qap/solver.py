@@ -141,7 +141,7 @@ def solve(
     method = _validate.choice(method, "method", METHODS)
     split = _validate.choice(split, "split", ("auto", *SPLITS))
     inner = _validate.choice(inner, "inner", INNERS)
-    _check_method(method, split, inner)
+    check_method(method, split, inner)
     if polish is not None:
         polish = _validate.choice(polish, "polish", POLISHES)
     if protocol is not None:
@@ -198,7 +198,7 @@ def solve(
     return best
 
 
-def _check_method(method: str, split: str, inner: str) -> None:
+def check_method(method: str, split: str, inner: str) -> None:
     """Refuse options that the method has no use for; vanilla steps are what all of them can do."""
     for name, value, fine in (("split", split, ("auto",)), ("inner", inner, ("auto", "fw"))):
         if value not in fine and method not in SPLIT_METHODS:
@@ -308,8 +308,8 @@ def _load(task: Task, restarts: int | str) -> None:
     if task.n == 0:
         return
     kinds = tuple(None if M is None else (M.dtype.str, is_sparse(M)) for M in (task.A, task.B, task.C))
-    options = {name: getattr(task, name) for name in ("method", "split", "inner", "polish")}
-    load(kinds, restarts == "auto" and task.automatic, tuple(options.items()))
+    options = {name: getattr(task, name) for name in ("method", "split", "inner", "polish", "automatic")}
+    load(kinds, restarts == "auto", tuple(options.items()))
 
 
 def _run_all(
