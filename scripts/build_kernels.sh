@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Build the extension in place (src/dcfw/_kernels*.so), for work on the kernels without reinstalling.
+# Needs cmake, ninja and nanobind in the environment of $PYTHON (pip install cmake ninja nanobind).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+cmake -S . -B build -G Ninja -DPython_EXECUTABLE="$(command -v "$python")" -DCMAKE_BUILD_TYPE=Release "$@" > /dev/null
+cmake --build build
+cp build/_kernels*.so src/dcfw/
