@@ -314,11 +314,29 @@ CALLS: dict[str, Call] = {
         },
         oracles(G),
     ),
+    "dcfw.sets.CappedSimplex": Call(
+        {
+            "n": shape((N,), leave_out=("huge",)),
+            "upper": array(np.array([0.5, 1.0, 0.5])),
+            "radius": number(1.0),
+            "at_most": flag(False),
+        },
+        oracles(G),
+    ),
     "dcfw.sets.ConvexHull": Call(
         {"points": array(RECT, allow=("one more entry", "one more dimension"))},
         lambda hull: [hull.lmo(np.ones(hull.shape)), hull.start()],
     ),
     "dcfw.sets.Epigraph": Call({"ball": domain(sets.L1Ball(N))}, oracles(np.append(G, 1.0))),
+    "dcfw.sets.Hypersimplex": Call(
+        {
+            "n": shape((N,), leave_out=("huge",)),
+            "k": count(2),
+            "radius": number(1.0),
+            "at_most": flag(False),
+        },
+        oracles(G),
+    ),
     "dcfw.sets.KSparse": Call({**BALL, "k": count(2)}, oracles(G)),
     "dcfw.sets.L1Ball": Call(BALL, oracles(G)),
     "dcfw.sets.L2Ball": Call(BALL, oracles(G)),

@@ -89,7 +89,9 @@ def test_numpy_oracles_answer_with_the_compact_atom_of_their_set(case):
     domain = case.domain
     p = getattr(domain, "p", None)
     matrix = isinstance(domain, sets.SchattenBall)
-    if isinstance(domain, sets.Simplex) or (p == 1.0 and not matrix):
+    if case.atom is not None:
+        kind = case.atom
+    elif isinstance(domain, sets.Simplex) or (p == 1.0 and not matrix):
         kind = OneHot
     elif isinstance(domain, sets.Birkhoff):
         kind = Permutation

@@ -10,6 +10,8 @@ set                 points                                                 one o
 ``LpBall``          ||x||_p <= radius                                      powers
 ``Box``             lower <= x <= upper                                    signs
 ``KSparse``         ||x||_1 <= k radius, ||x||_inf <= radius               k largest entries
+``Hypersimplex``    0 <= x <= radius, sum x = (or <=) k radius             k smallest entries
+``CappedSimplex``   0 <= x <= upper, sum x = (or <=) radius                a sort
 ``Birkhoff``        doubly stochastic matrices                             an assignment
 ``SpectralBall``    largest singular value <= radius                       a polar factor
 ``NuclearBall``     sum of the singular values <= radius                   a singular pair
@@ -32,6 +34,9 @@ Your own set is any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``d
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from dcfw._lazy import attach
 from dcfw.sets.base import FeasibleSet, Oracle, Set
 from dcfw.sets.birkhoff import Birkhoff
 from dcfw.sets.epigraph import Epigraph
@@ -40,6 +45,16 @@ from dcfw.sets.polytope import ConvexHull, Polytope
 from dcfw.sets.product import Product
 from dcfw.sets.simplex import Simplex
 from dcfw.sets.spectral import NuclearBall, SchattenBall, SpectralBall, Spectraplex
+
+if TYPE_CHECKING:
+    from dcfw.sets.capped import CappedSimplex as CappedSimplex
+    from dcfw.sets.capped import Hypersimplex as Hypersimplex
+
+_MODULE_OF = {
+    "CappedSimplex": "capped",
+    "Hypersimplex": "capped",
+}
+"""Sets that are loaded when they are first used: public name -> the module that defines it."""
 
 __all__ = [
     "Birkhoff",
@@ -61,4 +76,15 @@ __all__ = [
     "Simplex",
     "SpectralBall",
     "Spectraplex",
+    *_MODULE_OF,
 ]
+
+_load = attach(__name__, _MODULE_OF)[0]
+
+
+def __getattr__(name: str) -> Any:
+    return _load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -29,7 +29,7 @@ import numpy as np
 
 from dcfw._arrays import Array, namespace, norm
 from dcfw.sets.base import first_hit, one_hot, select
-from dcfw.sets.simplex import project_simplex
+from dcfw.sets.simplex import project_capped, project_simplex
 
 
 def lp_vertex(G: Array, p: float, radius: float) -> Array:
@@ -187,24 +187,10 @@ def _lp_stationary(a: np.ndarray, mu: float, p: float) -> np.ndarray:
 def project_ksparse(x: np.ndarray, k: int, radius: float) -> np.ndarray:
     """Return the projection clip(|x| - theta, 0, radius), signs restored.
 
-    theta is 0 if that already has sum <= k radius; otherwise it solves sum = k radius, where the sum is
-    piecewise linear and decreasing in theta with kinks at |x_i| and |x_i| - radius: the right piece is
-    found by bisection over the sorted kinks, then theta is exact.
+    theta is 0 if that already has sum <= k radius; otherwise it makes the sum k radius.
     """
     size = np.abs(x)
-    budget = k * radius
-
-    def total(theta: float) -> float:
-        return float(np.clip(size - theta, 0.0, radius).sum())
-
-    if total(0.0) <= budget:
-        return np.asarray(np.copysign(np.clip(size, 0.0, radius), x))
-    kinks = np.concatenate(([0.0], np.sort(np.concatenate((size, size - radius), axis=None))))
-    kinks = kinks[kinks >= 0.0]
-    low, high = 0, len(kinks) - 1  # total(kinks[low]) > budget >= total(kinks[high]) = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if total(float(kinks[middle])) > budget else (low, middle)
-    above, below = total(float(kinks[low])), total(float(kinks[high]))
-    theta = kinks[low] + (kinks[high] - kinks[low]) * (above - budget) / (above - below)
-    return np.asarray(np.copysign(np.clip(size - theta, 0.0, radius), x))
+    inside = np.clip(size, 0.0, radius)
+    if float(inside.sum()) > k * radius:
+        inside = project_capped(size, radius, k * radius)
+    return np.asarray(np.copysign(inside, x))

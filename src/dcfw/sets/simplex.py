@@ -106,3 +106,25 @@ def project_simplex(x: np.ndarray, radius: float) -> np.ndarray:
     counts = np.arange(1, ordered.size + 1)
     last = int(np.flatnonzero(ordered * counts > sums)[-1])
     return np.asarray(np.maximum(x - sums[last] / counts[last], 0.0))
+
+
+def project_capped(x: np.ndarray, upper: np.ndarray | float, total: float) -> np.ndarray:
+    """Return clip(x - theta, 0, upper) with theta such that the sum is ``total`` (0 to that of upper).
+
+    The sum is piecewise linear and decreasing in theta with kinks at x_i and x_i - upper_i: the right piece
+    is found by bisection over the sorted kinks, then theta is exact.
+    """
+
+    def filled(theta: float) -> float:
+        return float(np.clip(x - theta, 0.0, upper).sum())
+
+    kinks = np.sort(np.concatenate((x, x - upper), axis=None))
+    low, high = 0, len(kinks) - 1  # filled(kinks[low]) >= total >= filled(kinks[high]) = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if filled(float(kinks[middle])) > total else (low, middle)
+    above, below = filled(float(kinks[low])), filled(float(kinks[high]))
+    share = (above - total) / (above - below) if above > below else 0.0
+    more = (kinks[high] - kinks[low]) * min(max(share, 0.0), 1.0)
+    # Subtracted one after the other: theta itself would round a small step from a large kink.
+    return np.asarray(np.clip((x - kinks[low]) - more, 0.0, upper))

@@ -58,11 +58,17 @@ class Rows:
         self.count = 0
 
     def append(self, row: Any) -> None:
+        """Add a row; a shorter one is filled up with zeros, a longer one widens all."""
+        if len(row) > self._data.shape[1]:
+            more = np.zeros((len(self._data), len(row)), dtype=self._data.dtype)
+            more[:, : self._data.shape[1]] = self._data
+            self._data = more
         if self.count == len(self._data):
             more = np.empty((2 * self.count, self._data.shape[1]), dtype=self._data.dtype)
             more[: self.count] = self._data
             self._data = more
-        self._data[self.count] = row
+        self._data[self.count, : len(row)] = row
+        self._data[self.count, len(row) :] = 0
         self.count += 1
 
     def keep(self, rows: np.ndarray) -> None:
@@ -75,7 +81,7 @@ class Rows:
 
 
 class EntryStack:
-    """Atoms with few nonzeros, all as many: flat indices and values."""
+    """Atoms with few nonzeros: flat indices and values (zeros at index 0 where an atom has fewer)."""
 
     def __init__(self, atom: Any) -> None:
         indices, values = atom.support()
@@ -121,7 +127,7 @@ class SignStack:
 
     def append(self, atom: Signs) -> None:
         self._signs.append(atom.signs.reshape(-1))
-        self._radii.append(atom.radius)
+        self._radii.append((atom.radius,))
 
     def keep(self, rows: np.ndarray) -> None:
         self._signs.keep(rows)
@@ -154,7 +160,7 @@ class RankOneStack:
     def append(self, atom: RankOne) -> None:
         self._u.append(atom.u)
         self._v.append(atom.v)
-        self._scales.append(atom.scale)
+        self._scales.append((atom.scale,))
 
     def keep(self, rows: np.ndarray) -> None:
         for part in (self._u, self._v, self._scales):
@@ -197,10 +203,8 @@ class DenseStack:
 
 
 def kind_of(atom: Atom) -> Hashable:
-    """Return what tells the stacks of an active set apart (the rows of one stack are of one length)."""
+    """Return what tells the stacks of an active set apart."""
     kind = type(atom)
-    if isinstance(atom, Entries):
-        return kind, len(atom.indices)
     return kind if kind in _STACKS else Dense
 
 

@@ -245,7 +245,7 @@ class ActiveSet:
         else:
             places = Rows(1, np.intp)
             self._stacks[kind] = (stack_for(atom), places)
-        places.append(place)
+        places.append((place,))
 
     def _append_image(self, image: Array) -> None:
         place = len(self._images.arrays)

@@ -1,0 +1,188 @@
+"""Simplices with an upper bound on each entry: the capped simplex and the hypersimplex.
+
+A linear function is minimised by filling the entries in increasing order of their costs, each up to its
+bound, until the sum is reached (a fractional knapsack).  At most one entry of a vertex is strictly between
+its bounds.
+
+The projection is clip(x - theta, 0, upper) with one number theta, found from the sorted kinks of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, to_numpy
+from dcfw.sets.atoms import Entries
+from dcfw.sets.base import apply, excess, first_hit
+from dcfw.sets.compact import CompactSet
+from dcfw.sets.simplex import project_capped
+
+
+class CappedSimplex(CompactSet):
+    """The set {0 <= x <= upper, sum of all entries = radius}: portfolios, weights with a largest share.
+
+    Parameters
+    ----------
+    n : int or tuple of int
+        The number of entries (or the shape, if x is not a vector).
+    upper : float or array_like
+        The largest value of each entry, not negative; they must sum to ``radius`` at least.
+    radius : float, default 1.0
+        The sum of the entries.
+    at_most : bool, default False
+        Whether smaller sums are allowed too: sum of the entries <= radius.
+
+    Attributes
+    ----------
+    diameter : float
+        An upper bound of the Euclidean diameter, exact if the bounds are all equal and divide ``radius``.
+
+    Examples
+    --------
+    >>> from dcfw.sets import CappedSimplex
+    >>> CappedSimplex(4, upper=0.4).lmo(np.array([3.0, -1.0, 2.0, 0.0]))
+    array([0. , 0.4, 0.2, 0.4])
+    """
+
+    polytope = True
+
+    def __init__(
+        self, n: int | tuple[int, ...], upper: Any, radius: float = 1.0, at_most: bool = False
+    ) -> None:
+        self.shape = _validate.shape(n, "n")
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.at_most = _validate.flag(at_most, "at_most")
+        bound = np.asarray(to_numpy(_validate.array(upper, "upper")), dtype=np.float64)
+        if bound.ndim and bound.shape != self.shape:
+            raise ValueError(f"upper must be a number or have shape {self.shape}, got {bound.shape}")
+        if bool((bound < 0.0).any()):
+            raise ValueError(f"upper must not be negative, got {float(bound.min()):g}")
+        self.upper = np.broadcast_to(bound, self.shape).copy()
+        room = float(self.upper.sum())
+        # A sum such as that of ten times 0.1 may miss the radius by rounding.
+        if room < self.radius * (1.0 - 1e-12) and not self.at_most:
+            raise ValueError(f"upper must sum to radius at least, got {room:g} < {self.radius:g}")
+        if room == 0.0:
+            raise ValueError("upper must have a positive entry")
+        self._fill(self.upper, self.radius)
+
+    def _fill(self, upper: np.ndarray, total: float) -> None:
+        """Set what follows from the bounds and the sum."""
+        room = float(upper.sum())
+        self._total = min(total, room)
+        self.scale = min(float(upper.max()), self._total)
+        self._single = not self.at_most and room <= total * (1.0 + 1e-12)
+        self.diameter = 0.0 if self._single else _longest(upper, self._changed(room))
+
+    def _changed(self, room: float) -> float:
+        """Return the largest sum of |x - y| for two points of the set."""
+        return min(2.0 * self._total, room) if self.at_most else 2.0 * min(self._total, room - self._total)
+
+    def _atom(self, G: np.ndarray) -> Entries:
+        flat, upper = G.reshape(-1), self.upper.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        if self.at_most:
+            order = order[: int(np.searchsorted(flat[order], 0.0))]
+        filled = np.cumsum(upper[order])
+        values = np.clip(self._total - (filled - upper[order]), 0.0, upper[order])
+        taken = np.flatnonzero(values)
+        indices = order[taken]
+        rank = np.argsort(indices)
+        return Entries(indices[rank], values[taken][rank], self.shape)
+
+    def violation(self, x: Array) -> float:
+        """Return the larger of the worst entry's distance to its bounds and the relative error of the sum."""
+        x = self._values(x)
+        error = float(x.sum()) - self._total
+        error = (error if self.at_most else abs(error)) * (self.scale / self._total)
+        return excess(max(error, -float(x.min()), float((x - self.upper).max())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        free = self.upper > 0.0
+        if self._single:
+            return np.zeros(self.shape)
+        return np.where(free, G if self.at_most else G - G[free].mean(), 0.0)
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        step = min(first_hit(self.upper - x, d), first_hit(x, -d))
+        rate = float(d.sum())
+        if self.at_most and rate > 8.0 * np.finfo(np.float64).eps * float(np.abs(d).sum()):
+            step = min(step, max(self._total - float(x.sum()), 0.0) / rate)
+        return step
+
+    def _centre(self) -> np.ndarray:
+        share = self._total / float(self.upper.sum())
+        return np.asarray(self.upper * (min(share, 0.5) if self.at_most else share))
+
+    def project(self, x: Array) -> Array:
+        """Return the point of the set nearest to ``x``, exactly, in O(n log n)."""
+        return apply(self._nearest, x, self.shape)
+
+    def _nearest(self, x: np.ndarray) -> np.ndarray:
+        inside = np.clip(x, 0.0, self.upper)
+        if self.at_most and float(inside.sum()) <= self._total:
+            return np.asarray(inside)
+        return self.upper.copy() if self._single else project_capped(x, self.upper, self._total)
+
+    def _parameters(self) -> str:
+        low, high = float(self.upper.min()), float(self.upper.max())
+        bound = f", upper={high:g}" if low == high else ", upper=..."
+        return bound + super()._parameters() + (", at_most=True" if self.at_most else "")
+
+
+class Hypersimplex(CappedSimplex):
+    """The hypersimplex {0 <= x <= radius, sum of all entries = k radius}: the hull of the k-subsets.
+
+    Its vertices have k entries of size ``radius`` and zeros elsewhere, so that ||x||^2 - radius <1, x> is
+    0 on all of them.
+
+    Parameters
+    ----------
+    n : int or tuple of int
+        The number of entries (or the shape, if x is not a vector).
+    k : int
+        The number of nonzeros of a vertex, from 1 (the simplex) to n (a single point).
+    radius : float, default 1.0
+        The size of a vertex's entries.
+    at_most : bool, default False
+        Whether subsets of fewer than k entries are allowed too: sum of the entries <= k radius.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Hypersimplex
+    >>> Hypersimplex(4, k=2).lmo(np.array([3.0, -1.0, 2.0, 0.0]))
+    array([0., 1., 0., 1.])
+    >>> Hypersimplex(4, k=3, at_most=True).lmo(np.array([3.0, -1.0, 2.0, 0.0]))
+    array([0., 1., 0., 0.])
+    """
+
+    def __init__(self, n: int | tuple[int, ...], k: int, radius: float = 1.0, at_most: bool = False) -> None:
+        self.shape = _validate.shape(n, "n")
+        self.k = _validate.integer(k, "k", low=1, high=math.prod(self.shape))
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.at_most = _validate.flag(at_most, "at_most")
+        self.upper = np.full(self.shape, self.radius)
+        self._fill(self.upper, self.k * self.radius)
+
+    def _atom(self, G: np.ndarray) -> Entries:
+        flat = G.reshape(-1)
+        chosen = np.argpartition(flat, self.k - 1)[: self.k] if self.k < flat.size else np.arange(self.k)
+        if self.at_most:
+            chosen = chosen[flat[chosen] < 0.0]
+        return Entries(np.sort(chosen), np.full(len(chosen), self.radius), self.shape)
+
+    def _parameters(self) -> str:
+        radius = "" if self.radius == 1.0 else f", radius={self.radius:g}"
+        return f", k={self.k}{radius}" + (", at_most=True" if self.at_most else "")
+
+
+def _longest(upper: np.ndarray, total: float) -> float:
+    """Return a bound on ||d|| for |d| <= upper, sum |d| <= total: sum d^2 <= sum |d| upper, a knapsack."""
+    largest = float(upper.max())  # in its unit no square overflows
+    ordered = np.sort(upper, axis=None)[::-1] / largest
+    filled = np.cumsum(ordered)
+    return largest * math.sqrt(float(ordered @ np.clip(total / largest - (filled - ordered), 0.0, ordered)))
