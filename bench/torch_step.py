@@ -12,9 +12,6 @@ the system after each step, and ask for it again in the next one, which doubles 
 from process to process.  Here it is told to keep what it has, the fast one of the two states, for both
 contenders: AdamW is at its best, always.  Other C libraries are left as they are.
 
-**Long runs.**  A step is timed as it is after thousands of others: :class:`dcfw.torch.DCFW` loads a compiled
-pass for exact steps once it has moved a billion weights (:mod:`dcfw.torch.exact`), which is done first.
-
 Muon multiplies in bfloat16, which processors without instructions for it do a hundred times slower.  Where
 the processor announces AMX but does not grant it such a product ends the process: that is found out in a
 process apart, and oneDNN is then told to do without AMX.
@@ -31,7 +28,7 @@ from time import process_time
 
 import torch
 
-from dcfw.torch import DCFW, exact
+from dcfw.torch import DCFW
 
 Row = tuple[str, float, float, str]
 SECONDS = 3.5
@@ -44,7 +41,6 @@ def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     torch.set_num_threads(1)
     keep_memory()
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool takes longer to start than to help
     without_amx = _avoid_amx()
     yield from adamw_rows(5000 if full else 2000)
     yield from muon_rows(12 if full else 5, without_amx)
@@ -64,13 +60,9 @@ def adamw_rows(rounds: int) -> Iterator[Row]:
         "exact, linf, momentum": (0.35, {"momentum": 0.9}),
         "fw, linf, K=5": (4.0, {**fw, "inner_steps": 5}),
         "fw, linf, K=20": (12.0, {**fw, "inner_steps": 20}),
-        "fw, linf, K=5, compiled": (1.6, {**fw, "inner_steps": 5, "compiled": True}),
     }
     for name, (limit, options) in contenders.items():
         ours, peer = DCFW(_parameters(), **options), torch.optim.AdamW(_parameters())
-        if "solver" not in options:
-            for _ in range(exact.PATIENCE // sum(p.numel() for p in _parameters()) + 10):
-                ours.step()
         best = _interleaved({"ours": ours.step, "AdamW": peer.step}, rounds)
         yield _row(f"step of 1.0M parameters, {name}", best["ours"], best["AdamW"], "AdamW", limit)
 

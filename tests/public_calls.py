@@ -697,7 +697,6 @@ def _with_torch() -> dict[str, Call]:
                 "gap": choice("fw"),
                 "foreach": flag(False),
                 "sync": count(1),
-                "compiled": flag(False),
                 "track_gap": flag(False),
             },
             _stepped,

@@ -329,65 +329,39 @@ def test_open_loop_inner_steps_are_refused_with_the_reason():
         DCFW([torch.nn.Parameter(torch.zeros(2))], inner_step="open-loop")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("n", [1, 5, 1024, 1500])
-@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.2, 0.5), (-10.0, 10.0)])
-def test_the_compiled_kernel_takes_the_steps_of_the_eager_loop(dtype, n, bounds):
-    from dcfw.torch.inner import sliding_step
-    from dcfw.torch.kernel import compiled_step
-    from dcfw.torch.regions import Interval
-
-    torch.manual_seed(n)
-    region = Interval(*bounds)
-    x = torch.empty(1, n, dtype=dtype).uniform_(*bounds)
-    g = torch.randn(1, n, dtype=dtype)
-    g[:, ::7] = 0.0
-    accuracy = 1e-5 if dtype == torch.float32 else 1e-12
-    for rule, eps in (("relative", None), ("paper", None), ("paper", torch.tensor([[0.5]], dtype=dtype))):
-        for steps in (1, 5, 6, 7, 14):
-            options = {"steps": steps, "tol": 0.05, "rule": rule, "eps": eps}
-            eager = sliding_step(x, g, 0.1, region, sync=1, **options)
-            found = compiled_step(x, g, 0.1, region, **options)
-            assert found.inner_steps == eager.inner_steps
-            assert torch.equal(found.x[g == 0.0], x[g == 0.0])
-            for name in ("x", "fw_gap", "dc_gap_low", "dc_gap_high"):
-                torch.testing.assert_close(
-                    getattr(found, name), getattr(eager, name), rtol=10 * accuracy, atol=10 * accuracy
-                )
-            if rule == "paper":
-                torch.testing.assert_close(found.eps, eager.eps, rtol=accuracy, atol=0.0)
-
-
-@pytest.mark.parametrize("size", [1.0, 1e2, 1e6, 1e30])
-def test_the_compiled_kernel_is_as_accurate_where_gradients_dwarf_the_set(size):
-    from dcfw.torch.inner import sliding_step
-    from dcfw.torch.kernel import compiled_step
-    from dcfw.torch.regions import Interval
-
-    torch.manual_seed(0)
-    x, g = torch.empty(1, 3000).uniform_(-0.01, 0.02), torch.randn(1, 3000)
-    g[:, ::3] *= size  # beside gradients of usual size
-    region = Interval(-0.01, 0.02)
-    # After a step of 1 the gap of the large ones is mere rounding in either, and grows with their size.
-    for steps in (1, 4, 11) if size <= 1e2 else (1,):
-        options = {"steps": steps, "tol": 0.0}
-        eager = sliding_step(x.double(), g.double(), 0.1, region, **options)
-        found = compiled_step(x.double(), g.double(), 0.1, region, **options)
-        torch.testing.assert_close(found.x, eager.x, rtol=0.0, atol=1e-15)
-        for name in ("fw_gap", "dc_gap_low", "dc_gap_high"):
-            torch.testing.assert_close(getattr(found, name), getattr(eager, name), rtol=1e-12, atol=0.0)
-        if steps == 1:  # later signs may differ in single precision
-            single = compiled_step(x, g, 0.1, region, **options)
-            torch.testing.assert_close(single.x.double(), eager.x, rtol=0.0, atol=1e-7)
-
-
-def test_a_gradient_that_is_not_a_number_shows_in_the_compiled_kernel_too():
-    x = torch.nn.Parameter(torch.zeros(10))
-    x.grad = torch.full((10,), float("nan"))
-    DCFW([x], solver="fw", compiled=True).step()
-    assert bool(torch.isnan(x).all())
-
-
 def test_a_module_in_place_of_its_parameters_is_answered_with_what_to_write():
     with pytest.raises(TypeError, match=r"params must be parameters, .* give module\.parameters\(\)"):
         DCFW(torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("rule", ["relative", "paper"])
+def test_a_learning_rate_of_zero_moves_nothing_and_the_next_one_does(rule):
+    p = torch.nn.Parameter(torch.rand(50))
+    before = p.detach().clone()
+    optimizer = DCFW([p], lr=0.0, solver="fw", inner_rule=rule)
+    p.grad = torch.randn(50)
+    optimizer.step()
+    assert torch.equal(p.detach(), before)
+    optimizer.param_groups[0]["lr"] = 0.1
+    optimizer.step()
+    assert bool(p.isfinite().all())
+    assert not torch.equal(p.detach(), before)
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.2, 0.5)])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_parts_and_numbers_take_the_steps_of_the_loop_on_tensors(bounds, zeros, monkeypatch):
+    from dcfw.torch import parts
+
+    monkeypatch.setattr(parts, "PART", 64)
+    x = torch.empty(1, 200, dtype=torch.float64).uniform_(*bounds)
+    g = torch.randn(1, 200, dtype=torch.float64)
+    if zeros:
+        g[:, 70:90] = 0.0  # in one of the parts
+    for rule, steps in (("relative", 1), ("relative", 30), ("paper", 30)):
+        options = {"steps": steps, "tol": 0.02, "rule": rule, "sync": 1}
+        found = sliding_step(x, g, 0.1, Interval(*bounds), **options)
+        tensors = sliding_step(x, g, 0.1, Interval(*bounds), metric=torch.ones_like(x), **options)
+        assert found.inner_steps == tensors.inner_steps
+        for name in ("x", "fw_gap", "dc_gap_low", "dc_gap_high"):
+            torch.testing.assert_close(getattr(found, name), getattr(tensors, name), rtol=1e-10, atol=1e-12)

@@ -132,11 +132,10 @@ def test_a_users_set_stays_out_of_the_checkpoint_and_is_found_again():
     q.grad = torch.ones(4)
     other.step()
     assert torch.equal(other.state[q]["momentum_buffer"], torch.full((4,), 1.5))
-    stranger = DCFW([torch.nn.Parameter(torch.zeros(4))])
-    stranger.load_state_dict(optimizer.state_dict())
-    stranger.param_groups[0]["params"][0].grad = torch.ones(4)
-    with pytest.raises(ValueError, match="was not made with"):
-        stranger.step()
+    stranger = DCFW([torch.nn.Parameter(torch.zeros(4))], momentum=0.5)
+    with pytest.warns(UserWarning, match="options constraint of the saved DCFW are not those of this one"):
+        stranger.load_state_dict(optimizer.state_dict())
+    assert stranger.param_groups[0]["constraint"] == "linf"
 
 
 def test_copies_and_pickles_keep_a_users_set():
@@ -355,23 +354,6 @@ def test_a_step_is_one_graph_for_the_compiler(name):
         compiled()
     for p, q in zip(params, copies, strict=True):
         torch.testing.assert_close(p.detach(), q.detach())
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler's own imports
-@pytest.mark.parametrize("constraint", ["linf", "l1"])
-def test_compiled_frank_wolfe_steps_are_those_of_the_eager_loop(constraint):
-    start = 0.1 * torch.randn(40, 30, dtype=torch.float64)
-    start[0], found = 0.0, []
-    for compiled in (False, True):
-        p = torch.nn.Parameter(start.clone())
-        optimizer = DCFW([p], constraint=constraint, solver="fw", inner_steps=4, compiled=compiled)
-        for t in range(3):
-            p.grad = torch.sin(50.0 * p.detach() + t)
-            p.grad[1] = 0.0
-            optimizer.step()
-        found.append(p.detach())
-    torch.testing.assert_close(*found)
 
 
 def test_a_learning_rate_may_be_a_tensor():

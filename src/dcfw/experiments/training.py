@@ -26,6 +26,7 @@ import json
 import math
 import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -344,6 +345,7 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
     if not file.exists():
         return
     try:
+        _refuse_bombs(file)
         state = torch.load(file, map_location="cpu", weights_only=True)
         fingerprint = state["fingerprint"]
     except (MemoryError, PermissionError):  # which say nothing about the file
@@ -354,6 +356,8 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
         raise ValueError(f"{file} is the checkpoint of a run with other settings; name another file")
     try:
         curves = {name: [float(value) for value in state["curves"][name]] for name in CURVES}
+        if len({len(curve) for curve in curves.values()}) != 1:
+            raise ValueError("its curves have different lengths")
         run.model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
@@ -362,3 +366,13 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
     except Exception as error:  # the same: what is in it is not what was put in
         raise ValueError(f"{file} is a damaged checkpoint of this run ({error}); remove it") from error
     run.curves = curves
+
+
+def _refuse_bombs(file: Path) -> None:
+    """Raise an error if a checkpoint would unpack to more than its own size."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("it has compressed members, which PyTorch does not write")
+    if sum(member.file_size for member in members) > file.stat().st_size:
+        raise ValueError("its members overlap")

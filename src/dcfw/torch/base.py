@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dcfw import _validate
-from dcfw.torch import matrices, radius, regions, shards
+from dcfw.torch import matrices, radius, regions, shards, state
 from dcfw.torch.regions import Region, Tensor
 
 CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "k-sparse", "spectral", "nuclear")
@@ -75,24 +75,18 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict()`` of such an optimizer has returned."""
-        wanted = self.defaults.keys() - {"differentiable"}  # which PyTorch adds when a state is loaded
-        for group in state_dict["param_groups"]:
-            missing = sorted(wanted - group.keys())
-            if missing:
-                raise ValueError(
-                    f"state_dict must be one of {type(self).__name__}, but its groups have no "
-                    f"{', '.join(missing[:3])}: load the weights of the model, and start the optimizer anew"
-                )
-        super().load_state_dict(state_dict)
-        # PyTorch has brought all of it to the precision of the weights, where a tolerance may be infinite.
-        saved = [number for group in state_dict["param_groups"] for number in group["params"]]
+        """Go on from what ``state_dict()`` of such an optimizer has returned.
+
+        Options stay those of this optimizer; see :mod:`dcfw.torch.state` for what is taken and checked.
+        """
+        groups, checked = state.check(self, state_dict)
+        super().load_state_dict({**state_dict, "param_groups": groups, "state": checked})
+        # PyTorch has cast everything to the precision of the weights, where a tolerance may be infinite.
+        numbers = (number for group in groups for number in group["params"])
         params = [p for group in self.param_groups for p in group["params"]]
-        for number, p in zip(saved, params, strict=True):
-            tolerance = state_dict["state"].get(number, {}).get("tolerance")
-            if tolerance is not None:
-                wide = torch.promote_types(p.dtype, torch.float32)
-                self.state[p]["tolerance"] = tolerance.to(dtype=wide, device=p.device)
+        for number, p in zip(numbers, params, strict=True):
+            if number in checked:
+                self.state[p] = checked[number]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; ``closure``, if given, evaluates the loss and its gradients first."""
@@ -113,7 +107,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                         f"{tuple(p.shape)}; make the embedding with sparse=False"
                     )
                 params.append(p)
-            if params and not self._move_at_once(group, params):
+            if params:
                 with torch.no_grad():
                     try:
                         self._move(group, params)
@@ -136,10 +130,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _begin(self, group: dict[str, Any]) -> None:
         """Prepare a group for a step, before any of its parameters is looked at."""
-
-    def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
-        """Move the parameters in a way that is not PyTorch's, if there is one, and tell so."""
-        return False
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError
@@ -236,8 +226,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_domains": self._domains}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        super().__setstate__(saved)
         self._left = {}  # what is loaded, weights included, is believed
 
     # -- the parts of a step --------------------------------------------------------------------------------
@@ -335,19 +325,19 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
         """Return the named state of each parameter, zero at first."""
-        states = [self.state[p] for p in params]
-        for p, state in zip(params, states, strict=True):
-            if name not in state:
-                state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        return [shards.local(state[name]) for state in states]
+        kept = [self.state[p] for p in params]
+        for p, entries in zip(params, kept, strict=True):
+            if name not in entries:
+                entries[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        return [shards.local(entries[name]) for entries in kept]
 
     def _count(self, p: Tensor) -> Tensor:
         """Return the number of the step that is being taken for a parameter, as a tensor on its device."""
-        state = self.state[p]
-        if "step" not in state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=shards.local(p).device)
-        state["step"] += 1
-        return state["step"]
+        entries = self.state[p]
+        if "step" not in entries:
+            entries["step"] = torch.zeros((), dtype=torch.float32, device=shards.local(p).device)
+        entries["step"] += 1
+        return entries["step"]
 
 
 def _blame_gradients(params: list[Tensor], error: Exception) -> None:

@@ -2,17 +2,10 @@
 
 On a product of intervals the projection of x - g/L is to clip each entry, so that a step reads the weights
 and their gradients and writes the weights: it is memory that takes the time, and what Python does around it.
-There are three ways, which give the same bits:
+There are two ways, which give the same bits:
 
 :func:`descend_together`     all tensors of a group in a few calls, on accelerators; in a metric, too
 :class:`OneByOne`            tensor by tensor, with as little around it as can be, on a CPU
-``dcfw.torch.kernel``        one compiled pass instead of two (four with momentum), for large tensors
-
-The last is for those who gave PyTorch one thread: its own operations use all that they are given, the pass
-uses one.  And it needs Numba, which takes a second to load (three where nothing is cached yet) and then saves
-a third of a step, half with momentum.  How many steps will be taken, nobody knows.  So it is loaded when
-those that have been taken took about as long as loading it does: short runs never pay for it, and long ones
-hardly notice.
 """
 
 from __future__ import annotations
@@ -24,11 +17,6 @@ import torch
 from dcfw.torch.base import ELEMENTWISE, ConstrainedOptimizer
 from dcfw.torch.regions import UNBOUNDED, Region, Tensor
 
-PATIENCE = 10**9
-"""How many weights (each as often as it is moved) an optimizer moves before Numba is loaded for it."""
-LARGE = 2**15
-"""From so many weights on a compiled pass saves more than it takes to call it."""
-
 ORDINARY = (torch.Tensor, torch.nn.Parameter)
 """What kernels may write to: no subclass that would have to be asked."""
 
@@ -38,8 +26,6 @@ class OneByOne:
 
     def __init__(self) -> None:
         self._last: Any = (None, UNBOUNDED)
-        self._moved = 0
-        self._kernel: Any = None
 
     @classmethod
     def takes(cls, group: dict[str, Any], params: list[Tensor]) -> bool:
@@ -70,34 +56,6 @@ class OneByOne:
             interval = self._interval(optimizer, group, p)
             if interval is not UNBOUNDED:
                 p.clamp_(interval.lower, interval.upper)
-
-    def step_compiled(
-        self, optimizer: ConstrainedOptimizer, group: dict[str, Any], params: list[Tensor]
-    ) -> bool:
-        """Move the parameters of a group in one pass, if it is time for that, and tell so."""
-        wanted = group["compiled"]
-        if torch.compiler.is_compiling() or (wanted is not None and not wanted):
-            return False
-        if group["radius_mode"] != "absolute" or not self._knows(group):
-            return False
-        if torch.get_num_threads() != 1 or not params[0].is_cpu:
-            return False
-        if not wanted and self._moved < PATIENCE:
-            self._moved += sum(p.numel() for p in params if p.numel() >= LARGE)
-            return False
-        if self._kernel is None:
-            from dcfw.torch import kernel
-
-            self._kernel = kernel
-        momentum = group["momentum"]
-        tensors = [params, [p.grad for p in params]]
-        if momentum:
-            tensors.append(optimizer._buffers(params, "momentum_buffer"))
-        interval = self._interval(optimizer, group, params[0])
-        done: bool = self._kernel.descend(
-            tensors, interval, -group["lr"], group["weight_decay"], momentum, group["nesterov"]
-        )
-        return done
 
     def _interval(self, optimizer: ConstrainedOptimizer, group: dict[str, Any], p: Tensor) -> Any:
         """Return the interval of a parameter, the same as the last one more often than not."""

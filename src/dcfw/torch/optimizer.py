@@ -7,14 +7,13 @@ chooses between the two, and writes the weights back.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import torch
 
 from dcfw import _validate
-from dcfw.torch import compiled, directions, shards
+from dcfw.torch import directions, shards
 from dcfw.torch.base import CONSTRAINT_DEFAULTS, ELEMENTWISE, ConstrainedOptimizer, Problem
 from dcfw.torch.exact import OneByOne, descend_together
 from dcfw.torch.inner import Step, frank_wolfe_steps
@@ -87,13 +86,6 @@ class DCFW(ConstrainedOptimizer):
     sync : int, optional
         Ask every so many inner steps whether all blocks have met their tolerance.  0 never does, and is the
         default on accelerators up to 100 inner steps; 1 is the default on a CPU, where it costs nothing.
-    compiled : bool, optional
-        Take the Frank-Wolfe steps in compiled code: on a CPU and intervals in a kernel of Numba's
-        (:mod:`dcfw.torch.kernel`), elsewhere through ``torch.compile``, once for tensors of all sizes, where
-        they are unrolled, and all taken.  The whole step can be compiled instead:
-        ``torch.compile(optimizer.step)``.  Exact steps of large tensors on intervals, on a CPU where PyTorch
-        has one thread, are compiled as well, by default (None) after the first billion of weights moved,
-        when the second that Numba takes to load is worth it; the bits are the same.  False keeps it away.
     track_gap : bool, default False
         Keep what :meth:`last_step` reports.
 
@@ -154,7 +146,6 @@ class DCFW(ConstrainedOptimizer):
         maximize: bool = False,
         foreach: bool | None = None,
         sync: int | None = None,
-        compiled: bool | None = None,
         track_gap: bool = False,
     ) -> None:
         if L is not None:
@@ -193,7 +184,6 @@ class DCFW(ConstrainedOptimizer):
             "maximize": maximize,
             "foreach": foreach,
             "sync": sync,
-            "compiled": compiled,
             "track_gap": track_gap,
         }
         super().__init__(params, defaults)
@@ -242,8 +232,7 @@ class DCFW(ConstrainedOptimizer):
             _validate.integer(group["sync"], "sync", low=0)
         for name in ("nesterov", "track_gap"):
             _validate.flag(group[name], name)
-        for name in ("foreach", "compiled"):
-            _validate.optional_flag(group[name], name)
+        _validate.optional_flag(group["foreach"], "foreach")
         if group["nesterov"] and not group["momentum"]:
             raise ValueError("nesterov=True needs momentum > 0")
         if solver == "fw" and group["constraint"] is None:
@@ -268,15 +257,9 @@ class DCFW(ConstrainedOptimizer):
                 if p in self.state:
                     self.state[p].pop("gaps", None)
 
-    def _move_at_once(self, group: dict[str, Any], params: list[Tensor]) -> bool:
-        return self._one_by_one.step_compiled(self, group, params)
-
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         if OneByOne.takes(group, params):
             self._one_by_one.step(self, group, params)
-            return
-        if compiled.takes(group, params):
-            compiled.walk(self, group, params, self._memory)
             return
         exact = group["solver"] != "fw" and self._has_closed_form(group)
         simple = exact and group["constraint"] in ELEMENTWISE and not group["track_gap"]
@@ -313,26 +296,13 @@ class DCFW(ConstrainedOptimizer):
         x, (_, g, metric) = self._enter(problem), problem.tensors
         region, state = problem.region, self.state[problem.parameter]
         total = self._total(group, problem.parameter)
-        lr, update, memory, sync = group["lr"], frank_wolfe_steps, None, 0
-        if group["compiled"] and total is None and not torch.compiler.is_compiling():
-            from dcfw.torch import kernel
-
-            if kernel.takes(x, region, metric, group["gap"]):
-                found = kernel.compiled_step(
-                    x, g, lr, region, steps=group["inner_steps"], tol=group["inner_tol"],
-                    rule=group["inner_rule"], eps=state.get("tolerance"), memory=self._memory(x),
-                )  # fmt: skip
-                self._settle(group, problem, found)
-                return
-        if group["compiled"] and total is None:
-            # As a number, each new learning rate of a scheduler would be compiled for.
-            lr, update = torch.as_tensor(lr, dtype=x.dtype, device=x.device), _compiled_step()
-        elif not torch.compiler.is_compiling():
+        memory, sync = None, 0
+        if not torch.compiler.is_compiling():
             memory, sync = self._memory(x), _asking(group, x)
-        found = update(
+        found = frank_wolfe_steps(
             x,
             g,
-            lr,
+            group["lr"],
             region,
             steps=group["inner_steps"],
             tol=group["inner_tol"],
@@ -395,11 +365,6 @@ class DCFW(ConstrainedOptimizer):
 
     def _total(self, group: dict[str, Any], parameter: Tensor) -> Any:
         return None if group["scope"] == "row" else shards.total_over(parameter)
-
-
-@functools.cache
-def _compiled_step() -> Any:
-    return torch.compile(frank_wolfe_steps, dynamic=True)
 
 
 def _asking(group: dict[str, Any], x: Tensor) -> int:

@@ -1,0 +1,149 @@
+"""Saved optimizer states as input: everything a file says is checked before anything is restored.
+
+Options come from the program that constructs the optimizer.  A state contributes only the numbers that
+schedulers change (``lr``, ``momentum``, ``weight_decay`` and the schedulers' own), checked like arguments,
+and buffers of known names whose kind and shape follow from the parameter.  Buffers are copied into fresh
+memory of the parameter's layout: an expanded, shared or transposed tensor from a file is never written to.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+
+from dcfw import _validate
+
+SCHEDULED = ("lr", "momentum", "weight_decay")
+SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
+PLAIN = (bool, int, float, str, type(None))
+GAPS = 6
+"""The length of what ``track_gap=True`` records."""
+
+
+def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, dict[str, Any]]]:
+    """Return the groups and the state to load, made of the program's options and checked values."""
+    kind = type(optimizer).__name__
+    ours = optimizer.param_groups
+    if not isinstance(saved, dict) or not all(key in saved for key in ("state", "param_groups")):
+        raise ValueError(f"state_dict must be one of {kind}, with 'state' and 'param_groups'")
+    theirs, states = saved["param_groups"], saved["state"]
+    if not isinstance(theirs, list) or not all(isinstance(group, dict) for group in theirs):
+        raise ValueError("param_groups of a state_dict must be a list of dictionaries")
+    if not isinstance(states, dict):
+        raise ValueError("state of a state_dict must be a dictionary")
+    if len(theirs) != len(ours):
+        raise ValueError(
+            f"state_dict has {len(theirs)} parameter groups, the optimizer {len(ours)}: construct it with "
+            "the same groups"
+        )
+    groups = [_group(optimizer, kind, own, group) for own, group in zip(ours, theirs, strict=True)]
+    numbers = [number for group in groups for number in group["params"]]
+    params = [(p, group) for group in ours for p in group["params"]]
+    if len(set(numbers)) != len(numbers) or not states.keys() <= set(numbers):
+        raise ValueError("state_dict has state for parameters that its groups do not list")
+    state = {}
+    for number, (p, group) in zip(numbers, params, strict=True):
+        if number in states:
+            state[number] = _entries(states[number], p, group, f"state of parameter {number}")
+    return groups, state
+
+
+def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    missing = sorted((optimizer.defaults.keys() | {"params"}) - {"differentiable"} - saved.keys())
+    if missing:
+        raise ValueError(
+            f"state_dict must be one of {kind}, but its groups have no {', '.join(missing[:3])}: load the "
+            "weights of the model, and start the optimizer anew"
+        )
+    numbers = saved["params"]
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        raise ValueError("params of a saved group must be a list of numbers")
+    if len(numbers) != len(own["params"]):
+        raise ValueError(
+            f"a saved group has {len(numbers)} parameters, that of the optimizer {len(own['params'])}: "
+            "construct it with the same groups"
+        )
+    changed = {key: _number(saved[key], own.get(key), key) for key in SCHEDULED if key in own}
+    changed |= {key: _number(saved[key], None, key) for key in SCHEDULERS_OWN if key in saved}
+    group = {**own, **changed}
+    optimizer._check(dict(group))
+    kept = [key for key in optimizer.defaults if key not in SCHEDULED and key in own]
+    other = [key for key in kept if not _same(own[key], saved[key])]
+    if other:
+        warnings.warn(
+            f"the options {', '.join(other)} of the saved {kind} are not those of this one, which are kept",
+            UserWarning,
+            stacklevel=4,
+        )
+    return {**group, "params": numbers}
+
+
+def _number(value: Any, like: Any, name: str) -> Any:
+    """Return a saved number, as a tensor where the program has one."""
+    if isinstance(value, torch.Tensor) and value.ndim == 0 and value.is_floating_point():
+        value = float(value)
+    value = _validate.scalar(value, name)
+    return torch.full_like(like, value) if isinstance(like, torch.Tensor) else value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    return isinstance(a, PLAIN) and isinstance(b, PLAIN) and a == b
+
+
+def _entries(saved: Any, p: Any, group: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the checked state of one parameter, in memory of its own."""
+    if not isinstance(saved, dict):
+        raise ValueError(f"the {where} must be a dictionary")
+    found: dict[str, Any] = {}
+    for name, value in saved.items():
+        if name == "inside":
+            found[name] = _validate.flag(value, f"'inside' in the {where}")
+        elif name in ("momentum_buffer", "squares"):
+            found[name] = _buffer(value, p, f"{name!r} in the {where}", low=name == "squares")
+        elif name == "step":
+            found[name] = _count(value, p, where)
+        elif name in ("tolerance", "gaps"):
+            rows = p.shape[0] if group["scope"] == "row" and p.ndim else 1
+            shape = (rows, 1) if name == "tolerance" else (GAPS,)
+            wide = torch.promote_types(p.dtype, torch.float32)
+            value = _shaped(value, shape, f"{name!r} in the {where}")
+            if name == "tolerance" and not bool((value >= 0.0).all()):
+                raise ValueError(f"'tolerance' in the {where} must not be negative or NaN")
+            found[name] = value.to(dtype=wide, device=p.device, copy=True)
+        else:
+            raise ValueError(f"the {where} has an entry {str(name)[:40]!r}, which no dcfw optimizer has")
+    return found
+
+
+def _shaped(value: Any, shape: tuple[int, ...], where: str) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.layout != torch.strided:
+        raise ValueError(f"{where} must be a dense tensor of floating-point numbers")
+    if tuple(value.shape) != shape:
+        raise ValueError(f"{where} must have shape {shape}, got {tuple(value.shape)[:8]}")
+    return value.detach()
+
+
+def _buffer(value: Any, p: Any, where: str, *, low: bool) -> Any:
+    value = _shaped(value, tuple(p.shape), where)
+    if hasattr(p, "to_local") != hasattr(value, "to_local"):
+        raise ValueError(f"{where} must be distributed if and only if its parameter is")
+    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
+    buffer.copy_(value)
+    seen = buffer.to_local() if hasattr(buffer, "to_local") else buffer
+    if not seen.is_meta and not bool((seen.isfinite() & (seen >= 0.0 if low else True)).all()):
+        raise ValueError(f"{where} must be finite" + (" and not negative" if low else ""))
+    return buffer
+
+
+def _count(value: Any, p: Any, where: str) -> Any:
+    if isinstance(value, torch.Tensor) and value.ndim == 0:
+        value = float(value)
+    value = _validate.scalar(value, f"'step' in the {where}", low=0.0, high=2.0**53)
+    if not math.isfinite(value) or value != int(value):
+        raise ValueError(f"'step' in the {where} must be a whole number")
+    return torch.tensor(value, dtype=torch.float32, device=p.device)
