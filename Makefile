@@ -12,7 +12,7 @@ STATE ?=
 .PHONY: coverage fuzz mutants
 
 fuzz:  ## random problems against extended precision: no wrong certificate (prints failing seeds)
-	$(PYTHON) tests/fuzz_certificates.py --seconds $(SECONDS) --cases $(CASES) --seed $(SEED) $(if $(STATE),--state $(STATE))
+	$(PYTHON) tests/cases/fuzz_certificates.py --seconds $(SECONDS) --cases $(CASES) --seed $(SEED) $(if $(STATE),--state $(STATE))
 
 mutants:  ## one change at a time in the core: does a test notice? (needs mutmut 3.8; survivors: tests/mutants.md)
 	$(PYTHON) scripts/mutants.py --seed $(SEED) --seconds $(SECONDS)

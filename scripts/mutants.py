@@ -359,7 +359,7 @@ def main() -> None:
     doctest.DocTestFinder.find = find_originals  # type: ignore[method-assign]
     import pytest
 
-    files = sorted({str(p) for name in TESTS for p in (ROOT / "tests").glob(f"test_{name}.py")})
+    files = sorted({str(p) for name in TESTS for p in (ROOT / "tests").rglob(f"test_{name}.py")})
     plugin = Plugin(in_sample_order(names, options.seed), options)
     pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *LEFT_OUT, *files], plugins=[plugin])
     report(names, show=False)

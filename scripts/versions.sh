@@ -34,7 +34,7 @@ wanted=lower_bounds
 case ${1:-} in
     "") ;;
     --newest) wanted=names ;;
-    --free-threaded) wanted=names python=${PYTHON:-python3.14t} threads=tests/test_threads.py ;;
+    --free-threaded) wanted=names python=${PYTHON:-python3.14t} threads=tests/core/test_threads.py ;;
     --list) lower_bounds; exit 0 ;;
     -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "versions: unknown option $1 (see --help)" >&2; exit 2 ;;
@@ -62,7 +62,7 @@ quick="test_imports.py test_bad_input.py test_bad_input_table.py test_steps.py t
     test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py test_minimize.py test_fuzz.py"
 # shellcheck disable=SC2046,SC2086
 PYTHONPATH="$root/src" "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider \
-    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $threads $(printf 'tests/%s ' $quick)
+    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $threads $(printf 'tests/*/%s ' $quick)
 echo "== commands"
 for command in --help info "qap --help"; do
     # shellcheck disable=SC2086

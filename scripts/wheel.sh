@@ -129,11 +129,13 @@ found=$(grep -c '^wrong.py:.* error:' "$folder/types")
 echo "4 of 4 mistakes found"
 
 echo "== tests"
-cp -r "$root/tests" "$root/bench" "$root/examples" "$root/pyproject.toml" "$folder/user"
+mkdir "$folder/user/studies"
+cp -r "$root/tests" "$root/bench" "$root/examples" "$root/conftest.py" "$root/pyproject.toml" "$folder/user"
+cp -r "$root/studies/tests" "$folder/user/studies"
 find "$folder/user" -name __pycache__ -prune -exec rm -rf {} +
 quick="test_imports.py test_minimize.py test_functions.py test_splits.py test_sets_membership.py test_qap_objective.py \
     test_qap_instances.py test_align_vectors.py test_fetch.py test_cli.py test_page_render.py test_bad_input.py"
-[ $all = yes ] && selection=tests || selection=$(printf 'tests/%s ' $quick)
+[ $all = yes ] && selection="tests studies/tests" || selection=$(printf '*/*/%s ' $quick)
 # shellcheck disable=SC2086
 "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider $selection
 "$folder/venv/bin/python" -c "import dcfw; assert dcfw.__file__.startswith('$folder/venv')"

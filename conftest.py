@@ -1,0 +1,16 @@
+"""Point DCFW_DATA at the shared real data when they lie beside the repository and it is not set.
+
+Hypothesis has no deadline here: a busy machine is not a defect.
+"""
+
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+settings.register_profile("dcfw", deadline=None)
+settings.load_profile("dcfw")
+
+_shared = Path(__file__).resolve().parents[1] / "shared" / "data"
+if "DCFW_DATA" not in os.environ and _shared.is_dir():
+    os.environ["DCFW_DATA"] = str(_shared)

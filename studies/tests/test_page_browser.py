@@ -1,0 +1,400 @@
+"""The pages in a real browser: they load in silence, react to readers, and can be read by all of them.
+
+Needs Chromium, its driver and Selenium; without them the tests skip and say what is missing.
+"""
+
+import json
+import shutil
+
+import pytest
+
+selenium = pytest.importorskip("selenium", reason='needs Selenium: pip install "dcfw[test]"')
+from page_cases import HOSTILE, fill  # noqa: E402
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+from dcfw.experiments import showcase  # noqa: E402
+from dcfw.experiments.page import Chart, Section, Series, document  # noqa: E402
+from dcfw.experiments.page.studies import collect, key_figures  # noqa: E402
+from dcfw.experiments.showcase_page import demo_page  # noqa: E402
+from dcfw.experiments.store import Store  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium"),
+    pytest.mark.skipif(DRIVER is None, reason="needs the program chromedriver"),
+    # Selenium leaves sockets to the collector when its driver ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    with Store(folder / "all.db") as store:
+        fill(store)
+        collected = collect([store])
+        html = document.page(
+            f"Report {HOSTILE}",
+            [section for _, _, made in collected for section in made],
+            lead="All studies in small.",
+            key_figures=key_figures(collected),
+        )
+    return document.write(folder / "report.html", html)
+
+
+@pytest.fixture(scope="module")
+def driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The page of a demonstration that is over after its quickest solves."""
+    wanted = {
+        ("regression", "FW, short steps"),
+        ("regression", "DC-FW, default"),
+        ("matching", "SciPy's FAQ, best of 10"),
+    }
+    outcomes = [showcase.outcome(s) for s in showcase.solves() if (s.problem.key, s.method) in wanted]
+    return document.write(tmp_path_factory.mktemp("demo") / "demo.html", demo_page(outcomes, 1.0))
+
+
+def look(driver, page, width=1280, height=900, theme="light"):
+    """Open a page afresh in a window of that size, for a reader whose system has that theme."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    for kind in ("browser", "performance"):
+        driver.get_log(kind)
+    driver.get(page.as_uri())
+    driver.execute_script("localStorage.clear(); delete document.documentElement.dataset.theme")
+    return driver
+
+
+@pytest.fixture
+def view(driver, report):
+    return look(driver, report)
+
+
+def figure(driver, kind, title):
+    """The table or chart whose caption begins so, in the middle of the window."""
+    found = next(
+        f for f in driver.find_elements(By.CSS_SELECTOR, f"figure.{kind}")
+        if f.find_element(By.CSS_SELECTOR, "figcaption strong").text.startswith(title)
+    )  # fmt: skip
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", found)
+    return found
+
+
+def texts(found, selector):
+    script = "return [...arguments[0].querySelectorAll(arguments[1])].filter(e => !e.closest('[hidden]'))"
+    return [
+        e.strip() for e in found.parent.execute_script(f"{script}.map(e => e.textContent)", found, selector)
+    ]
+
+
+def ticks(chart):
+    return texts(chart, ".axes text:not(.label)")
+
+
+# ------------------------------------------------------------------------------------------- loading
+
+
+def test_the_page_loads_without_errors_and_without_any_request(view, report):
+    assert view.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in view.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    drawn = view.execute_script(
+        "return [...document.querySelectorAll('figure.chart')].map(f => f.querySelectorAll('path').length)"
+    )
+    assert len(drawn) > 15
+    assert min(drawn) > 0
+
+
+def test_hostile_names_are_shown_and_never_run(view):
+    assert view.execute_script("return window.hacked") is None
+    assert view.execute_script("return document.querySelectorAll('main img, main b[title]').length") == 0
+    assert view.title == f"Report {HOSTILE}"
+    assert f"nug18{HOSTILE}" in texts(figure(view, "table", "Assignment errors"), "tbody th")
+    assert HOSTILE in texts(figure(view, "chart", "Assignment errors"), ".legend button")
+
+
+def test_the_policy_stops_scripts_and_requests_of_others(view):
+    blocked = view.execute_async_script(
+        """
+        const done = arguments[0];
+        const found = [];
+        document.addEventListener("securitypolicyviolation", (e) => {
+          found.push(e.effectiveDirective);
+          if (found.length === 3) done(found.sort());
+        });
+        const script = document.createElement("script");
+        script.textContent = "window.hacked = 1";
+        document.body.append(script);
+        const picture = new Image();
+        picture.src = "http://127.0.0.1:9/x.png";
+        fetch("http://127.0.0.1:9/").catch(() => {});
+        """
+    )
+    assert blocked == ["connect-src", "img-src", "script-src-elem"]
+    assert view.execute_script("return window.hacked") is None
+    view.get_log("browser")
+
+
+# -------------------------------------------------------------------------------------------- tables
+
+
+def test_a_table_is_sorted_by_number_both_ways_and_back(view):
+    table = figure(view, "table", "LAP solves")
+    head = table.find_elements(By.CSS_SELECTOR, "thead th")[1]
+    button = head.find_element(By.TAG_NAME, "button")
+    before = texts(table, "tbody td:nth-child(2)")
+
+    def numbers():
+        return [float(text.replace(",", "")) for text in texts(table, "tbody td:nth-child(2)")]
+
+    assert head.get_attribute("aria-sort") is None
+    button.click()
+    assert (head.get_attribute("aria-sort"), numbers()) == ("ascending", sorted(numbers()))
+    button.send_keys(Keys.ENTER)
+    assert head.get_attribute("aria-sort") == "descending"
+    assert numbers() == sorted(numbers(), reverse=True)
+    button.click()
+    assert (head.get_attribute("aria-sort"), texts(table, "tbody td:nth-child(2)")) == (None, before)
+
+
+def test_names_with_numbers_are_sorted_as_people_do(view):
+    table = figure(view, "table", "Assignment errors")
+    table.find_element(By.CSS_SELECTOR, "thead button").click()
+    table.find_element(By.CSS_SELECTOR, "thead button").click()
+    assert texts(table, "tbody th")[:3] == [f"nug18{HOSTILE}", "nug17", "nug16"]
+
+
+def test_the_filter_keeps_the_rows_with_all_words_and_counts_them(view):
+    table = figure(view, "table", "The pairs with their intervals")
+    box = table.find_element(By.CSS_SELECTOR, "input[type=search]")
+    assert texts(table, ".count") == ["20 rows"]
+    box.send_keys("cgs  < FW")
+    assert all("CGS" in name and "FW" in name for name in texts(table, "tbody th"))
+    assert texts(table, ".count") == [f"{len(texts(table, 'tbody tr'))} of 20 rows"]
+    box.clear()
+    box.send_keys("no such words")
+    assert texts(table, ".count") == ["0 of 20 rows"]
+    assert texts(table, "tbody tr") == []
+
+
+# -------------------------------------------------------------------------------------------- charts
+
+
+def test_a_line_that_drops_to_zero_leaves_a_chart_that_ends_at_a_floor(driver, tmp_path):
+    series = [Series("to rounding", [1, 2, 3], [1.0, 0.1, 1e-15]), Series("to 0", [1, 2, 4], [1.0, 0.2, 0.0])]
+    chart = Chart("Gaps", "calls", "gap", series, y_scale="log", y_floor=1e-6)
+    page = document.write(tmp_path / "page.html", document.page("Zero", [Section("One", [chart])]))
+    lines = look(driver, page).find_elements(By.CSS_SELECTOR, ".plot path.line")
+    assert [line.get_attribute("d").count("L") for line in lines] == [2, 2]
+
+
+def test_pointing_at_a_chart_reads_the_nearest_point(view):
+    chart = figure(view, "chart", "Assignment errors")
+    mark = chart.find_elements(By.CSS_SELECTOR, ".plot g.colour-1 path.dot")[5]
+    ActionChains(view).move_to_element(mark).perform()
+    tip = chart.find_element(By.CSS_SELECTOR, ".tip")
+    assert tip.is_displayed()
+    name, instance, x, y = texts(chart, ".tip > *")
+    assert name == "FW"
+    assert instance.startswith("nug")
+    assert x == "instances, ordered by FW's error: 6"
+    data = view.execute_script(
+        "return JSON.parse(arguments[0].querySelector('script').textContent).series[0]", chart
+    )
+    assert data["labels"][5] == instance
+    assert float(y.rpartition(" ")[2]) == data["y"][5]
+    ActionChains(view).move_to_element(chart.find_element(By.TAG_NAME, "figcaption")).perform()
+    assert not tip.is_displayed()
+
+
+def test_a_method_is_hidden_and_shown_by_its_entry_in_the_legend(view):
+    chart = figure(view, "chart", "Gap against time")
+    lines = ".plot path.line"
+    button = chart.find_elements(By.CSS_SELECTOR, ".legend button")[1]
+    assert (button.get_attribute("aria-pressed"), len(texts(chart, lines))) == ("true", 3)
+    button.click()
+    assert (button.get_attribute("aria-pressed"), len(texts(chart, lines))) == ("false", 2)
+    button.send_keys(Keys.SPACE)
+    assert (button.get_attribute("aria-pressed"), len(texts(chart, lines))) == ("true", 3)
+
+
+def test_dragging_zooms_and_a_double_click_or_the_button_resets(view):
+    chart = figure(view, "chart", "Assignment errors")
+    plot = chart.find_element(By.CSS_SELECTOR, ".plot svg")
+    whole = ticks(chart)
+    drag = ActionChains(view).move_to_element_with_offset(plot, -100, -60).click_and_hold()
+    drag.move_by_offset(120, 80).perform()
+    assert chart.find_element(By.CSS_SELECTOR, ".rubber").is_displayed()
+    ActionChains(view).release().perform()
+    assert ticks(chart) != whole
+    chart.find_elements(By.CSS_SELECTOR, ".tools button")[2].click()
+    assert ticks(chart) == whole
+    chart.find_elements(By.CSS_SELECTOR, ".tools button")[0].click()
+    assert ticks(chart) != whole
+    ActionChains(view).double_click(plot).perform()
+    assert ticks(chart) == whole
+
+
+def touch(driver, kind, *points):
+    driver.execute_cdp_cmd(
+        "Input.dispatchTouchEvent",
+        {"type": kind, "touchPoints": [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(points)]},
+    )
+
+
+def test_a_tap_reads_a_point_and_a_pinch_zooms(view):
+    chart = figure(view, "chart", "Assignment errors")
+    place = "const b = arguments[0].getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]"
+    x, y = view.execute_script(place, chart.find_elements(By.CSS_SELECTOR, ".plot path.dot")[3])
+    touch(view, "touchStart", (x, y))
+    touch(view, "touchEnd")
+    assert texts(chart, ".tip > b") == ["FW"]
+    whole = ticks(chart)
+    x, y = view.execute_script(place, chart.find_element(By.CSS_SELECTOR, ".plot svg"))
+    touch(view, "touchStart", (x - 40, y), (x + 40, y))
+    touch(view, "touchMove", (x - 120, y), (x + 120, y))
+    touch(view, "touchEnd")
+    assert ticks(chart) != whole
+
+
+def test_a_chart_can_be_read_with_the_keyboard(view):
+    chart = figure(view, "chart", "Gap against steps")
+    plot = chart.find_element(By.CSS_SELECTOR, ".plot")
+    plot.send_keys(Keys.ARROW_RIGHT)
+    plot.send_keys(Keys.ARROW_RIGHT)
+    spoken = texts(chart, "[aria-live]")[0]
+    assert spoken.startswith("DC-FW: steps 1.")
+    plot.send_keys(Keys.ARROW_DOWN)
+    assert texts(chart, "[aria-live]")[0].startswith("FW-K: steps 1.")
+    whole = ticks(chart)
+    plot.send_keys("+")
+    assert ticks(chart) != whole
+    plot.send_keys("0")
+    assert ticks(chart) == whole
+
+
+def test_the_numbers_of_a_chart_are_a_table_behind_a_disclosure(view):
+    chart = figure(view, "chart", "Gap against steps")
+    assert chart.find_elements(By.CSS_SELECTOR, "details table") == []
+    chart.find_element(By.TAG_NAME, "summary").click()
+    assert len(chart.find_elements(By.CSS_SELECTOR, "details tbody tr")) == 3 * 40
+
+
+def test_logarithmic_axes_have_powers_of_ten(view):
+    chart = figure(view, "chart", "Gap against steps")
+    assert {"1", "10", "100", "1,000", "10,000"} <= set(ticks(chart))
+    assert {"10⁻³", "10⁻⁴"} & set(ticks(chart))
+
+
+# --------------------------------------------------------------------------------- themes and screens
+
+
+def background(driver):
+    return driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_the_page_follows_the_system_until_the_reader_chooses_and_remembers_the_choice(driver, report):
+    view = look(driver, report)
+    light = background(view)
+    view.find_element(By.CSS_SELECTOR, "button.theme").click()
+    dark = background(view)
+    assert dark != light
+    view.refresh()
+    assert background(view) == dark
+    assert background(look(driver, report, theme="dark")) == dark
+
+
+def sideways(driver):
+    return driver.execute_script(
+        "const root = document.documentElement; return root.scrollWidth > root.clientWidth"
+    )
+
+
+def widest(driver):
+    """What reaches beyond the window, to say what is wrong."""
+    return driver.execute_script(
+        """
+        return [...document.querySelectorAll("main *, nav *")]
+          .filter((e) => !e.closest(".scroll, pre") || e.matches(".scroll, pre"))
+          .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth)
+          .map((e) => `${e.tagName}.${e.className}: ${e.textContent.slice(0, 60)}`).slice(0, 8)
+        """
+    )
+
+
+@pytest.mark.parametrize("width", [360, 700, 1280])
+def test_no_screen_scrolls_sideways(driver, report, width):
+    view = look(driver, report, width=width, height=780)
+    assert not sideways(view), widest(view)
+    wide = view.execute_script(
+        "return [...document.querySelectorAll('figure.chart svg')].map(s => s.getBoundingClientRect().right)"
+    )
+    assert max(wide) <= width
+
+
+def test_charts_follow_the_width_of_the_window(driver, report):
+    widths = []
+    for width in (1280, 500):
+        view = look(driver, report, width=width)
+        box = figure(view, "chart", "Assignment errors").find_element(By.CSS_SELECTOR, ".plot svg")
+        widths.append(box.get_dom_attribute("viewBox").split()[2])
+    assert float(widths[0]) > float(widths[1])
+
+
+def test_the_contents_are_folded_on_a_phone_and_open_beside_a_page(driver, report):
+    for width, is_open in ((1280, True), (360, False)):
+        view = look(driver, report, width=width)
+        assert view.execute_script("return document.querySelector('nav details').open") is is_open
+
+
+def test_printing_is_light_and_without_controls(driver, report):
+    view = look(driver, report, theme="dark")
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    view.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+    assert background(view) == "rgb(255, 255, 255)"
+    for selector in ("nav", ".tools", "button.theme", "details.numbers"):
+        assert not view.find_element(By.CSS_SELECTOR, selector).is_displayed(), selector
+    view.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def complaints(view):
+    """What axe finds wrong with the page that is shown."""
+    axe = pytest.importorskip("axe_core_python.selenium", reason='needs axe: pip install "dcfw[test]"')
+    found = axe.Axe().run(view)
+    assert len(found["passes"]) > 20
+    return [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found["violations"]]
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+def test_axe_finds_nothing_wrong_with_the_report(driver, report, theme, width):
+    view = look(driver, report, width=width, theme=theme)
+    figure(view, "chart", "Gap against steps").find_element(By.TAG_NAME, "summary").click()
+    assert complaints(view) == []
+
+
+@pytest.mark.parametrize(("theme", "width"), [("dark", 1280), ("light", 360)])
+def test_the_page_of_the_demo_loads_in_silence_fits_and_satisfies_axe(driver, demo, theme, width):
+    view = look(driver, demo, width=width, theme=theme)
+    assert view.get_log("browser") == []
+    assert not sideways(view), widest(view)
+    assert len(view.find_elements(By.CSS_SELECTOR, "figure.chart path.line")) >= 4
+    assert complaints(view) == []

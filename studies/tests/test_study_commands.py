@@ -1,0 +1,459 @@
+"""The command lines of the studies, what they are run with, and runners in trouble."""
+
+import json
+import os
+import runpy
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from page_cases import fill_qap
+from typer.testing import CliRunner
+
+from dcfw.cli import app
+from dcfw.experiments import alignment, alignment_report, cluster, networks, qap, run, sqlite_file, workers
+from dcfw.experiments.claims import Owner
+from dcfw.experiments.cluster import ClusterError
+from dcfw.experiments.store import Store, software_versions
+from dcfw.experiments.study import Study, Task
+
+# -- python -m dcfw.experiments.NAME ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["alignment", "gaps", "networks", "qap"])
+def test_a_study_run_as_a_program_explains_itself(name, monkeypatch, capsys):
+    file = Path(alignment.__file__).with_name(f"{name}.py")
+    monkeypatch.setattr(sys, "argv", [str(file), "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(file), run_name="__main__")
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert f"usage: python -m dcfw.experiments.{name}" in said
+    assert "report" in said
+
+
+def test_to_import_the_program_is_not_to_run_it(monkeypatch, capsys):
+    import dcfw.cli
+
+    monkeypatch.setattr(sys, "argv", ["dcfw", "--help"])
+    found = runpy.run_path(str(Path(dcfw.cli.__file__).with_name("__main__.py")), run_name="dcfw.__main__")
+    assert found["app"] is app
+    assert capsys.readouterr().out == ""
+
+
+def test_the_report_command_prints_the_files_of_the_report(monkeypatch, capsys):
+    asked = []
+
+    def write_report(store, output):
+        asked.append((store, output))
+        return [Path(output, "README.md"), Path(output, "rows.csv")]
+
+    monkeypatch.setattr(alignment_report, "write_report", write_report)
+    alignment.main(["report", "s.db", "-o", "out"])
+    assert asked == [("s.db", "out")]
+    assert capsys.readouterr().out.split() == [str(Path("out", name)) for name in ("README.md", "rows.csv")]
+
+
+def test_the_export_command_writes_the_rows_of_the_study(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        fill_qap(store, np.random.default_rng(0), 1)
+        store.finish(Task("a", "m", 0, study="other"), {"value": 1}, seconds=1.0)
+        count = len(store.rows("qap"))
+    qap.main(["export", str(tmp_path / "s.db"), "-o", str(tmp_path / "rows.csv")])
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + count
+    with Store(":memory:") as store:
+        assert qap.import_rows(store, str(tmp_path / "rows.csv")) == count
+
+
+def test_the_run_command_runs_what_the_options_say(monkeypatch):
+    ran = []
+    monkeypatch.setattr(qap.command, "execute", lambda study, options: ran.append((study, options.store)))
+    options = ["--methods", "fw", "--seeds", "2", "--max-n", "12", "--protocol", "text"]
+    qap.main(["run", "s.db", "--datasets", "nug12", "nug30", *options])
+    ((study, store),) = ran
+    assert store == "s.db"
+    assert {(t.method, t.settings["protocol"]) for t in study.tasks} == {("fw", "text")}
+    assert {t.seed for t in study.tasks} == {0, 1}
+    assert {t.dataset for t in study.tasks} == {"nug12"}
+
+
+def said_in_one_line(capsys, main, *arguments):
+    """Return the one line with which a command ends, with exit code 1."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    if isinstance(end.value.code, str):  # Python prints it, and ends with 1
+        return end.value.code
+    assert end.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_a_users_mistake_is_one_line_of_a_study_s_own_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "half.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,many,CONVERGED,1\n")
+    (tmp_path / "empty.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,\n")
+    (tmp_path / "wide.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,1,2,3\n")
+    (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff")
+    (tmp_path / "text.db").write_text("my notes " * 1000)
+    for arguments, words in (
+        (("run", "s.db", "--datasets", "nosuch"), "got 'nosuch'"),
+        (("run", "s.db", "--datasets", "nug31"), "did you mean nug30"),
+        (("run", "s.db", "--datasets", "nug12", "nug12"), "more than once"),
+        (("run", "text.db", "--datasets", "nug12"), "not a store"),
+        (("report", "nosuch.db", "-o", "out"), "there is no store at nosuch.db"),
+        (("export", "nosuch.db", "-o", "x.csv"), "there is no store at nosuch.db"),
+        (("import", "s.db", "nosuch.csv"), "nosuch.csv"),
+        (("import", "s.db", "bad.csv"), "bad.csv has no column 'dataset', 'method'"),
+        (("import", "s.db", "half.csv"), "half.csv, row 2: invalid literal for int() with base 10: 'many'"),
+        (("import", "s.db", "empty.csv"), "empty.csv, row 2: nothing in the column 'seconds'"),
+        (("import", "s.db", "wide.csv"), "wide.csv, row 2: more cells than the header"),
+        (("import", "s.db", "picture.csv"), "picture.csv is not a CSV file"),
+    ):
+        line = said_in_one_line(capsys, qap.main, *arguments)
+        assert line.startswith("error: "), line
+        assert words in line
+        assert len(line.splitlines()) == 1
+    assert not (tmp_path / "nosuch.db").exists()
+    assert not (tmp_path / "out").exists()
+    assert "no store at" in said_in_one_line(capsys, networks.main, "report", "nosuch.db", "-o", "out")
+    assert "curves.csv" in said_in_one_line(capsys, networks.main, "import", "s.db", "nosuch")
+
+
+@pytest.mark.parametrize(
+    ("main", "options"),
+    [
+        (qap.main, ["--n-jobs", "0"]),
+        (qap.main, ["--n-jobs", "-2"]),
+        (qap.main, ["--n-jobs", "many"]),
+        (qap.main, ["--seeds", "0"]),
+        (networks.main, ["--epochs", "0"]),
+        (networks.main, ["--seeds", "-1"]),
+        (alignment.main, ["--seeds", "0"]),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_a_wrong_command_line(main, options, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["run", str(tmp_path / "s.db"), *options])
+    assert end.value.code == 2
+    assert f"argument {options[0]}: " in capsys.readouterr().err
+    assert not (tmp_path / "s.db").exists()
+
+
+def row_that_fails(dataset, method, seed):
+    if method == "good":
+        return {"value": 1.0}
+    raise OSError(f"no file\nfor {'abcde'[seed] if method == 'various' else method}")
+
+
+def executed(tmp_path, methods, seeds):
+    study = Study("failing", row_that_fails, ["a"], methods, range(seeds))
+    options = SimpleNamespace(store=tmp_path / "s.db", n_jobs=1, dask=None, stop_after=None)
+    qap.command.execute(study, options)
+
+
+def test_a_study_whose_rows_fail_says_why_and_ends_with_an_exit_code(tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        executed(tmp_path, ["good", "bad"], 2)
+    assert end.value.code == 1
+    said = capsys.readouterr()
+    assert "2 done, 0 skipped, 2 failed" in said.out
+    assert "failed: a, bad, seed 0 and 1 more: OSError: no file for bad\n" in said.err
+    executed(tmp_path, ["good"], 3)  # what failed in another part is not its fault
+    assert "failed:" not in capsys.readouterr().err
+
+
+def test_of_many_reasons_the_first_few_are_printed(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        executed(tmp_path, ["various"], 5)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("failed: ")]
+    assert len(lines) == qap.command.SHOWN + 1
+    assert lines[-1] == "failed: 2 other errors; Store.failures() has them all"
+
+
+def test_an_interrupted_report_is_one_line_and_a_bug_is_not_hidden(monkeypatch, capsys):
+    def ends(error):
+        def write_report(store, output):
+            raise error
+
+        monkeypatch.setattr(alignment_report, "write_report", write_report)
+
+    ends(KeyboardInterrupt())
+    with pytest.raises(SystemExit) as end:
+        alignment.main(["report", "s.db", "-o", "out"])
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+    ends(AttributeError("a bug"))
+    with pytest.raises(AttributeError, match="a bug"):
+        alignment.main(["report", "s.db", "-o", "out"])
+
+
+def test_an_instance_without_a_number_in_its_name_has_no_size():
+    assert [qap._size(name) for name in ("nug12", "esc16a", "mine")] == [12, 16, 0]
+
+
+# -- what the studies are made of ------------------------------------------------------------------------
+
+
+def test_a_part_of_the_alignment_study_is_only_that_part():
+    assert {t.settings["part"] for t in alignment.study(["long"]).tasks} == {"long"}
+    assert {t.settings["part"] for t in alignment.study(["choices"]).tasks} == {"choices"}
+
+
+def test_networks_are_trained_on_fewer_images_only_where_fewer_are_asked_for():
+    few, all_of_them = (networks.study(["cnn"], images=images) for images in (1000, networks.CNN_IMAGES))
+    assert {t.settings["images"] for t in few.tasks} == {1000}
+    assert all("images" not in t.settings for t in all_of_them.tasks)
+    with pytest.raises(ValueError, match="parts must be among digits, head, cnn, got 'mlp'"):
+        networks.study(["mlp"])
+
+
+def test_planted_data_are_a_shrunken_orthogonal_map_with_noise():
+    data = alignment.load("shrunken", 0)
+    words, shrunken, _ = alignment.PLANTED["shrunken"]
+    assert data.E1.shape == data.E2.shape == (300, words)
+    assert data.test is None
+    fitted = np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0]
+    np.testing.assert_allclose(np.median(np.linalg.svd(fitted, compute_uv=False)), shrunken, rtol=0.1)
+
+
+def test_short_data_are_planted_data_with_vectors_of_length_one():
+    data = alignment.load("short", 0)
+    assert data.E1.shape == (300, 10_000)
+    np.testing.assert_allclose(np.linalg.norm(data.E1, axis=0).mean(), 1.0, rtol=0.01)
+    np.testing.assert_allclose(np.linalg.norm(data.E2, axis=0).mean(), 1.25**0.5, rtol=0.01)
+
+
+@pytest.fixture
+def embeddings(tmp_path, monkeypatch):
+    """Twenty pairs of vectors in a data folder; the first ten words have a second translation."""
+    folder = tmp_path / "embeddings"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    vectors = {language: rng.standard_normal((20, 4)).astype(np.float32) + 1.0 for language in ("en", "fr")}
+    for language, rows in vectors.items():
+        np.save(folder / f"{language}.npy", rows)
+    lines = ["en_row\tfr_row\tfirst_for_en", *(f"{k}\t{19 - k}\t1" for k in range(20))]
+    lines += [f"{k}\t{k}\t0" for k in range(10)]
+    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path))
+    return vectors
+
+
+@pytest.mark.parametrize("scaling", ["raw", "unit", "centred"])
+def test_real_pairs_are_scaled_as_asked_and_a_fifth_is_held_out(embeddings, scaling):
+    data = alignment.load("real", 0, scaling)
+    source = embeddings["en"].astype(float)
+    if scaling != "raw":
+        source /= np.linalg.norm(source, axis=1, keepdims=True)
+    if scaling == "centred":
+        source -= source.mean(axis=0)
+    np.testing.assert_allclose(data.test["source"], source, rtol=1e-12, atol=1e-14)
+    held = {int(row) for row in data.test["held"][:, 0]}
+    assert len(held) == round(alignment.HELD_OUT * 20)
+    fitted = [k for k in range(20) if k not in held]
+    np.testing.assert_allclose(data.E1, source[fitted].T, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(data.E2, data.test["target"][[19 - k for k in fitted]].T)
+    both = {(k, 19 - k) for k in held} | {(k, k) for k in held if k < 10}
+    assert {(int(a), int(b)) for a, b in data.test["correct"]} == both
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: Task("a", "m", 0, [1]), TypeError, "settings must be a dict, got list"),
+        (lambda: Study("", dict), ValueError, "name must be a string that is not empty"),
+        (lambda: Study(3, dict), ValueError, "name must be a string that is not empty, got 3"),
+        (lambda: Study("s", "row"), TypeError, "run must be callable, got str"),
+        (lambda: run("s", None), TypeError, "study must be a Study, got str"),
+    ],
+)
+def test_what_is_no_study_is_refused_by_name(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
+
+
+# -- runners ---------------------------------------------------------------------------------------------
+
+
+def test_claims_are_renewed_while_a_row_is_computed(monkeypatch):
+    renewed = threading.Event()
+
+    def row(dataset, method, seed):
+        assert renewed.wait(30.0)
+        return {"value": 1}
+
+    with Store(":memory:", lease=0.04) as store:
+        monkeypatch.setattr(store, "renew", lambda owner: renewed.set())
+        assert run(Study("s", row, ["a"], ["x"], [0]), store).done == 1
+
+
+def test_a_row_that_another_runner_has_stored_meanwhile_is_not_stored_twice():
+    with Store(":memory:") as store:
+
+        def row(dataset, method, seed):
+            store.finish(study.tasks[0], {"value": 1}, seconds=1.0)
+            return {"value": 2}
+
+        study = Study("s", row, ["a"], ["x"], [0])
+        summary = run(study, store)
+        assert (summary.done, summary.skipped) == (0, 1)
+        assert [r["value"] for r in store.rows()] == [1]
+
+
+def test_a_row_whose_runner_is_gone_is_not_counted_as_running():
+    task = Task("a", "m", 0, study="s")
+    with Store(":memory:") as store:
+        store.finish(Task("b", "m", 0, study="s"), {"value": 1}, seconds=1.0)
+        owner = Owner.enter()
+        assert store.claim(task, owner)
+        assert [entry["running"] for entry in store.status()] == [1]
+        owner.leave()
+        assert [entry["running"] for entry in store.status()] == [0]
+
+
+def test_a_worker_ends_when_its_runner_is_gone_and_a_runner_does_not_watch_itself(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(workers.os, "_exit", lambda code: ended.set())
+    before = threading.active_count()
+    workers._end_with(os.getpid())
+    assert threading.active_count() == before
+    workers._end_with(-1)  # nobody's parent
+    assert ended.wait(30.0)
+
+
+class Busy:
+    """A database that is locked by another process for some calls."""
+
+    def __init__(self, calls, code=sqlite3.SQLITE_BUSY):
+        self.left, self.code, self.done = calls, code, []
+
+    def execute(self, statement):
+        if self.left:
+            self.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = self.code
+            raise error
+        self.done.append(statement)
+
+
+def test_a_new_store_waits_for_the_one_that_makes_it_too_and_for_nothing_else(monkeypatch):
+    waits = []
+    monkeypatch.setattr(sqlite_file.time, "sleep", waits.append)
+    db = Busy(3)
+    sqlite_file._enter_wal(db)
+    assert db.done == ["PRAGMA journal_mode=WAL"]
+    assert len(waits) == 3
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite_file._enter_wal(Busy(1, sqlite3.SQLITE_READONLY))
+    assert len(waits) == 3
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite_file._enter_wal(Busy(10**6))
+    assert len(waits) == 3 + 199
+
+
+# -- a cluster that is not in order (stand-ins for its client) -------------------------------------------
+
+
+class Client:
+    """A client of a cluster whose scheduler and worker answer as they are told."""
+
+    def __init__(self, worker, workers=1):
+        self.worker, self.workers = worker, workers
+        self.scheduler = SimpleNamespace(address="tcp://there:1")
+        self.cancelled, self.closed = [], False
+
+    def wait_for_workers(self, count, timeout):
+        pass
+
+    def run_on_scheduler(self, function):
+        return function()
+
+    def run(self, function, on_error):
+        return {"tcp://worker:2": self.worker}
+
+    def nthreads(self):
+        return {f"tcp://worker:{k}": 1 for k in range(self.workers)}
+
+    def submit(self, *_, pure):
+        return SimpleNamespace(status="lost", client=self, add_done_callback=lambda put: None)
+
+    def cancel(self, futures):
+        self.cancelled += futures
+
+
+@pytest.mark.parametrize(
+    ("worker", "match"),
+    [
+        (ImportError("no numpy"), r"tcp://worker:2 cannot load dcfw, install it there \[no numpy\]"),
+        ({"dcfw": "0.0.1"}, r"tcp://worker:2 has dcfw 0\.0\.1 and this process .*: install the same version"),
+    ],
+)
+def test_a_worker_with_another_dcfw_or_none_is_named_before_a_row_is_sent(worker, match):
+    with Store(":memory:") as store, pytest.raises(ClusterError, match=match):
+        run(Study("s", dict, ["a"], ["x"], [0]), store, dask=Client(worker))
+
+
+def test_a_client_that_is_given_is_used_as_it_is():
+    client = Client(software_versions())
+    with cluster.connected(client) as found:
+        assert found is client
+
+
+def test_a_cluster_without_workers_is_left_after_a_while():
+    outcomes = cluster.on_cluster(dict, [Task("a", "m", 0)], Client({}, workers=0), patience=-1.0)
+    with pytest.raises(ClusterError, match=r"has had no worker for .*; every row .* is kept"):
+        list(outcomes)
+
+
+def test_a_row_that_the_scheduler_has_forgotten_means_that_it_is_gone():
+    future = Client({}).submit(dict, pure=False)
+    with pytest.raises(ClusterError, match="the scheduler at tcp://there:1 went away"):
+        cluster._outcome(future, Task("a", "m", 0), "now", 0.0)
+
+
+# -- dcfw study, dcfw fetch, and Ctrl-C ------------------------------------------------------------------
+
+
+def test_rows_of_several_software_versions_are_noted(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        for seed, version in enumerate(("1.0", "2.0")):
+            store.finish(Task("a", "m", seed, study="s"), {}, seconds=1.0, versions={"numpy": version})
+    answer = CliRunner().invoke(app, ["study", "status", str(tmp_path / "s.db")])
+    assert answer.exit_code == 0
+    assert "note: the rows of s come from 2 sets of software versions (see --json)" in answer.stdout
+    answer = CliRunner().invoke(app, ["study", "status", str(tmp_path / "s.db"), "--json"])
+    assert [entry["numpy"] for entry in json.loads(answer.stdout)["versions"]["s"]] == ["1.0", "2.0"]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_fetching_images_computes_features_of_all_of_them_if_asked(tmp_path, monkeypatch, wanted):
+    from dcfw import images
+
+    for part, count in (("train", 5), ("test", 2)):
+        np.save(tmp_path / f"{part}_images.npy", np.full((count, 3, 32, 32), count, np.uint8))
+        np.save(tmp_path / f"{part}_labels.npy", np.arange(count))
+    computed = []
+
+    def features(part, progress):
+        computed.append(np.asarray(part))
+        progress(len(part), len(part))
+
+    monkeypatch.setattr(images, "fetch_cifar10", lambda folder, package: tmp_path)
+    monkeypatch.setattr(images, "features", features)
+    answer = CliRunner().invoke(app, ["fetch", "cifar10", *(["--features"] if wanted else [])])
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.split() == [str(tmp_path)]
+    assert [part.shape for part in computed] == ([(2, 3, 32, 32), (5, 3, 32, 32)] if wanted else [])
+
+
+def test_with_debug_an_interrupt_is_shown_as_it_is(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt("in the middle")
+
+    monkeypatch.setattr("dcfw.commands.info.collect", interrupted)
+    answer = CliRunner().invoke(app, ["--debug", "info"])
+    assert "dcfw: interrupted" not in answer.output
+    assert answer.exit_code != 0

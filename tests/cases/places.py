@@ -1,0 +1,25 @@
+"""Where things are: the clone, the tests, and the sources that other processes must be able to import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import dcfw
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = (ROOT / "tests", ROOT / "studies" / "tests")
+SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
+
+
+def shell(command: list[str], **environment: str) -> Any:
+    """Run a command in which dcfw can be imported."""
+    environment = {**os.environ, "PYTHONPATH": SOURCE, **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def in_namespace(command: str, **environment: str) -> Any:
+    """Run a shell command with mounts of its own, which are gone at its end."""
+    return shell(["unshare", "-rm", "bash", "-c", command], **environment)

@@ -1,0 +1,118 @@
+"""Stochastic Frank-Wolfe takes the steps that its rules say."""
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
+
+import dcfw.torch  # noqa: E402
+from dcfw import sets  # noqa: E402
+from dcfw.torch import SFW  # noqa: E402
+from places import ROOT  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def stepped(x, grads, **options):
+    p = torch.nn.Parameter(x.clone())
+    optimizer = SFW([p], **options)
+    for g in grads:
+        p.grad = g.clone()
+        optimizer.step()
+    return p.detach()
+
+
+X, G = 0.1 * torch.ones(5), torch.tensor([1.0, -2.0, 0.5, 3.0, -1.0])
+S = -2.0 * G.sign()
+
+
+def test_without_rescaling_the_step_is_lr():
+    torch.testing.assert_close(stepped(X, [G], lr=0.25, radius=2.0, rescale=None), X + 0.25 * (S - X))
+
+
+def test_rescaled_by_the_gradient_the_step_is_as_long_as_that_of_sgd():
+    moved = stepped(X, [G], lr=0.05, radius=2.0, rescale="gradient")
+    assert float((moved - X).norm()) == pytest.approx(0.05 * float(G.norm()), rel=1e-5)
+    torch.testing.assert_close(stepped(X, [1e6 * G], lr=0.05, radius=2.0, rescale="gradient"), S)
+
+
+def test_rescaled_by_the_diameter_the_step_is_lr_over_it():
+    eta = 0.3 / sets.LInfBall(5, 2.0).diameter
+    moved = stepped(X, [G], lr=0.3, radius=2.0, rescale="diameter")
+    torch.testing.assert_close(moved, X + eta * (S - X))
+
+
+def test_the_open_loop_is_two_over_t_plus_one():
+    grads = [G, -G, G.flip(0)]
+    expected = X
+    for t, g in enumerate(grads, 1):
+        expected = expected + 2.0 / (t + 1.0) * (-2.0 * g.sign() - expected)
+    torch.testing.assert_close(stepped(X, grads, radius=2.0, rescale="open-loop"), expected)
+
+
+def test_rescaling_takes_the_radius_out_of_the_first_steps_and_the_open_loop_does_not():
+    def moved(c, rescale):
+        torch.manual_seed(0)
+        return (
+            stepped(torch.zeros(200), [torch.randn(200) for _ in range(3)], radius=c, rescale=rescale)
+        ).norm()
+
+    assert float(moved(100.0, "gradient")) == pytest.approx(float(moved(10.0, "gradient")), rel=0.05)
+    assert float(moved(100.0, "open-loop")) == pytest.approx(10.0 * float(moved(10.0, "open-loop")), rel=1e-4)
+
+
+def test_the_direction_comes_from_the_averaged_gradient():
+    grads = [torch.ones(5), -2.0 * torch.ones(5)]
+    m = 0.9 * (0.1 * grads[0]) + 0.1 * grads[1]  # negative: the vertex is +radius
+    after_one = X + 0.5 * (-1.0 - X)
+    expected = after_one + 0.5 * (-m.sign() - after_one)
+    torch.testing.assert_close(stepped(X, grads, lr=0.5, momentum=0.9, rescale=None), expected)
+
+
+def test_coordinates_without_gradient_keep_their_values():
+    g = G.clone()
+    g[2] = 0.0
+    assert stepped(X, [g] * 4, lr=0.5, rescale=None)[2] == X[2]
+
+
+def test_a_step_size_above_one_and_an_unbounded_set_are_refused():
+    p = [torch.nn.Parameter(torch.zeros(2))]
+    with pytest.raises(ValueError, match="at most 1"):
+        SFW(p, lr=2.0, rescale=None)
+    with pytest.raises(ValueError, match="bounded set"):
+        SFW(p, constraint=None)
+    with pytest.raises(ValueError, match="did you mean 'gradient'"):
+        SFW(p, rescale="gradients")
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon is of PyTorch 2.9")
+def test_the_two_sides_of_the_page_on_muon_take_steps_of_the_same_length():
+    page = (ROOT / "docs" / "migrate" / "muon.md").read_text()
+    sides = re.findall(r"^optimizer = .*?^\)$", page, flags=re.DOTALL | re.MULTILINE)
+    start, g = torch.zeros(8, 8), torch.randn(8, 8)  # square: Muon scales its steps for others
+    lengths = []
+    for side in sides:
+        p = torch.nn.Parameter(start.clone())
+        p.grad = g.clone()
+        names = {"torch": torch, "dcfw": dcfw, "matrices": [p]}
+        exec(side, names)
+        names["optimizer"].step()
+        lengths.append(float(p.detach().norm()))
+    assert len(lengths) == 2
+    assert lengths[1] == pytest.approx(0.02 * 8**0.5, rel=0.02)
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.2)  # five Newton-Schulz steps are rough
+
+
+@pytest.mark.parametrize("lr", [3.0, torch.tensor(3.0)], ids=["number", "tensor"])
+def test_a_scheduler_cannot_lead_out_of_the_set(lr):
+    p = torch.nn.Parameter(torch.tensor([0.5, -0.25]))
+    optimizer = SFW([p], lr=0.5, constraint="l1", rescale=None)
+    optimizer.param_groups[0]["lr"] = lr
+    p.grad = torch.tensor([1.0, -2.0])
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.tensor([0.0, 1.0]))  # the vertex, and no further
