@@ -23,10 +23,14 @@ def unreleased() -> str:
 
 
 def is_announced(name: str, text: str) -> bool:
-    """Return whether the changelog names this, or the class or module that it belongs to."""
+    """Return whether the changelog names this, or the class or module that it belongs to.
+
+    ``dcfw.torch.DCFW`` may be written as ``torch.DCFW`` and as ``DCFW``; a module is written in full.
+    """
     parts = name.split(".")
-    shorter = [".".join(parts[:end]) for end in range(len(parts), 1, -1)]
-    return any(re.search(rf"`{re.escape(each)}(?![\w.])[^`]*`", text) for each in shorter)
+    written = [".".join(parts[:end]) for end in range(len(parts), 1, -1)]
+    written += [".".join(parts[start:]) for start in range(1, len(parts))]
+    return any(re.search(rf"`{re.escape(each)}(?![\w.])[^`]*`", text) for each in written)
 
 
 def gone() -> list[str]:
