@@ -217,3 +217,114 @@ def test_a_gradient_that_is_constant_on_the_set_is_answered_with_a_vertex():
 def test_the_directions_of_a_polytope_leave_out_what_bounds_fix():
     domain = sets.Polytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], bounds=[(0.0, 1.0), (0.2, 0.2), (0.0, 1.0)])
     np.testing.assert_allclose(domain.tangent(np.array([3.0, 5.0, 1.0])), [1.0, 0.0, -1.0], atol=1e-15)
+
+
+def linear(c):
+    return functions.Quadratic(np.zeros((len(c), len(c))), np.asarray(c, dtype=float), convex=True)
+
+
+def cut_cube(seed):
+    """Return constraints of a small polytope in [0, 1]^n, with an equation now and then."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(2, 7)), int(rng.integers(1, 6))
+    A, inside = rng.standard_normal((m, n)), rng.random(n)
+    equation = rng.random((1, n)) if seed % 3 == 0 else np.zeros((0, n))
+    return rng, A, A @ inside + rng.random(m), equation, equation @ inside
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), exponents=st.integers(1, 12))
+def test_units_of_rows_and_columns_and_of_the_cost_do_not_matter(seed, exponents):
+    """The vertex of the polytope in other units is the same vertex, in other units."""
+    rng, A, b, E, e = cut_cube(seed)
+    n = A.shape[1]
+    c = rng.standard_normal(n)
+    expected = linprog(c, A, b, E, e, bounds=(0.0, 1.0), method="highs-ipm").fun
+    units = 10.0 ** rng.integers(-exponents, exponents + 1, n)
+    rows, equations = (10.0 ** rng.integers(-exponents, exponents + 1, len(M)) for M in (A, E))
+    domain = sets.Polytope(
+        A * rows[:, None] / units,
+        b * rows,
+        E * equations[:, None] / units,
+        e * equations,
+        bounds=np.column_stack((np.zeros(n), units)),
+    )
+    cost = 10.0 ** int(rng.integers(-exponents, exponents + 1))
+    res = dcfw.minimize(linear(cost * c / units), domain, tol=1e-9 * cost)
+    x = res.x / units
+    assert res.success
+    assert res.fun / cost == pytest.approx(expected, abs=1e-7)
+    assert (A @ x <= b + 1e-8).all()
+    assert np.abs(E @ x - e).max(initial=0.0) <= 1e-8
+    assert -1e-8 <= x.min() <= x.max() <= 1.0 + 1e-8
+    outside = x + 1e-3 * (x - 0.5) * (n + 1.0)
+    if (A @ outside > b + 1e-4).any() or abs(outside - 0.5).max() > 0.5 + 1e-4:
+        assert not domain.contains(outside * units)
+
+
+def test_small_coefficients_are_constraints_as_good_as_others():
+    domain = sets.Polytope(A_ub=1e-10 * np.ones((1, 4)), b_ub=[1e-10], bounds=(0.0, 1.0))
+    res = dcfw.minimize(linear([-1.0, -2.0, -3.0, -4.0]), domain)
+    np.testing.assert_array_equal(res.x, [0.0, 0.0, 0.0, 1.0])
+    assert not domain.contains(np.ones(4))
+
+
+def test_variables_in_very_different_units_share_a_constraint():
+    domain = sets.Polytope(A_ub=[[1.0, 1e-10]], b_ub=[1.0], bounds=[(0.0, 1.0), (0.0, 1e10)])
+    assert not domain.contains(np.array([1.0, 1e10]))
+    res = dcfw.minimize(linear([-1.0, -2e-10]), domain)
+    np.testing.assert_allclose(res.x, [0.0, 1e10])
+    assert res.fun == pytest.approx(-2.0)
+
+
+def test_a_large_cost_does_not_hide_small_ones():
+    domain = sets.Polytope(A_ub=[[0.0, 1.0, 1.0, 1.0]], b_ub=[1.0], bounds=(0.0, 1.0))
+    res = dcfw.minimize(linear([1e11, -1.0, -2.0, 0.0]), domain, x0=np.zeros(4), tol=1e-3)
+    assert res.fun == pytest.approx(-2.0)
+
+
+def test_what_an_answer_may_miss_is_the_oracles_error(monkeypatch):
+    """Without refinement HiGHS takes 1e-11 of the cost for zero, and the oracle says what it missed."""
+    monkeypatch.setattr("dcfw.sets.linear_programme.REFINEMENTS", 0)
+    domain = sets.Polytope(A_ub=[[0.0, 1.0, 1.0, 1.0]], b_ub=[1.0], bounds=(0.0, 1.0))
+    oracle, c = domain.oracle(), np.array([1e11, -1.0, -2.0, 0.0])
+    missed = oracle(c).inner(c) + 2.0
+    assert missed > 0.0
+    assert oracle.error >= missed
+    res = dcfw.minimize(linear(c), domain, x0=np.zeros(4), tol=1e-3)
+    assert not res.success
+    assert res.gap >= 2.0
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"A_ub": [[1e-10]], "b_ub": [-1e-10], "bounds": (0.0, 1.0)},
+        {"A_ub": [[1.0], [-1.0]], "b_ub": [1e-12, -2e-12]},
+        {"A_ub": 1e-10 * np.ones((1, 3)), "b_ub": [1e-10], "bounds": (0.5, 1.0)},
+    ],
+)
+def test_an_empty_polytope_is_refused_in_any_units(constraints):
+    with pytest.raises(ValueError, match="the polytope is empty"):
+        sets.Polytope(**constraints)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-10, 1e10, 1e25])
+@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e10])
+def test_a_box_is_bounded_in_any_units(size, unit):
+    domain = sets.Polytope(A_ub=unit * UNIT, b_ub=unit * size * np.ones(4))
+    np.testing.assert_allclose(domain.lmo(np.array([1.0, -1.0])), [-size, size])
+    np.testing.assert_allclose(sets.Polytope(bounds=(-size, size)).lmo(np.array([1.0])), [-size])
+    assert not domain.contains(np.array([0.0, 1.001 * size]))
+
+
+def test_many_free_variables_are_bounded_together():
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((80, 80)))
+    domain = sets.Polytope(np.vstack([Q, -Q]), np.ones(160))
+    c = rng.standard_normal(80)
+    oracle = domain.oracle()
+    assert oracle(c).inner(c) == pytest.approx(-np.abs(Q @ c).sum())
+    assert oracle.error <= 1e-9
+    with pytest.raises(ValueError, match="unbounded"):
+        sets.Polytope(np.vstack([Q, -Q])[1:80], np.ones(79))

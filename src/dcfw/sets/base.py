@@ -158,8 +158,8 @@ class Set:
         if tuple(x.shape) != self.shape:
             return False
         # The factor covers the rounding of a sum of as many terms as x has entries.
-        rounding = 8.0 * _rounding(x) * math.sqrt(math.prod(self.shape))
-        return self.violation(x) <= max(tol, rounding) * self.scale
+        allowed = max(tol, 8.0 * rounding(x) * math.sqrt(math.prod(self.shape)))
+        return self.violation(x) <= allowed * self.scale
 
     def tangent(self, G: Array) -> Array:
         """Return the orthogonal projection of ``G`` onto the directions in which the set extends.
@@ -322,7 +322,7 @@ def select(condition: Array, yes: float, no: float, template: Array) -> Array:
     )
 
 
-def _rounding(x: Array) -> float:
+def rounding(x: Array) -> float:
     """Return the machine epsilon of ``x``, that of double precision for integers."""
     try:
         return eps_of(x)

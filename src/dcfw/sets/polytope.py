@@ -16,7 +16,9 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, norm, to_numpy
-from dcfw.sets.base import Set, excess, first_hit
+from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
+from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -27,9 +29,10 @@ SMALLEST_ROW = 1e-200
 class Polytope(Set):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
-    It must be bounded and not empty; both are checked at construction, by one to three linear
-    programmes.  The oracle is exact to the tolerance of HiGHS, 1e-10 of the gradient's largest entry, where
-    what the equations make constant on the set does not count.
+    It must be bounded and not empty; both are checked at construction, by one linear programme and two more
+    for each variable that no constraint bounds by itself.  Units do not matter: variables and rows are
+    scaled, and answers are verified (:mod:`dcfw.sets.linear_programme`).  What an answer may be short of the
+    minimum is the oracle's error, which certificates include.
 
     Parameters
     ----------
@@ -66,6 +69,8 @@ class Polytope(Set):
         b_eq: Any = None,
         bounds: Any = None,
     ) -> None:
+        from scipy import sparse
+
         self.A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
         self.A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
         widths = {A.shape[1] for A in (self.A_ub, self.A_eq) if A is not None}
@@ -77,18 +82,51 @@ class Polytope(Set):
         self.shape = (len(self.lower),)
         self._ub_norms = _row_norms(self.A_ub, "A_ub")
         self._eq_norms = _row_norms(self.A_eq, "A_eq")
-        sides = (self.b_ub / self._ub_norms, self.b_eq / self._eq_norms)
-        sizes = np.concatenate([self.lower, self.upper, *sides])
-        self.scale = max(1.0, float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0)))
-        self._check_compact()
+        empty = sparse.csr_matrix((0, len(self.lower)))
+        rows = (empty if A is None else sparse.csr_matrix(A) for A in (self.A_ub, self.A_eq))
+        try:
+            self._programme = LinearProgramme(
+                next(rows), self.b_ub, next(rows), self.b_eq, self.lower, self.upper
+            )
+        except Empty:
+            raise ValueError(
+                "A_ub, b_ub, A_eq, b_eq and bounds are infeasible together: the polytope is empty; "
+                "relax or remove a constraint"
+            ) from None
+        except Unbounded:
+            raise ValueError(
+                "A_ub, b_ub, A_eq, b_eq and bounds describe an unbounded set, but a compact one is "
+                "needed; add bounds (there are none by default, not even x >= 0)"
+            ) from None
+        self.scale = float(self._programme.size.max())
 
     def _vertex(self, G: Array) -> Array:
-        c = self._varying(np.asarray(to_numpy(G), dtype=np.float64))
-        largest = float(np.abs(c).max())
-        # Scaled, because HiGHS takes reduced costs below its tolerance for zero; and never zero, because
-        # then any feasible point would do, not only a vertex.
-        c = c / largest if largest > 0.0 else _generic(len(c))
-        return like(self._solve(c), G)
+        return like(self._minimiser(to_numpy(G)).x, G)
+
+    def oracle(self) -> Oracle:
+        return _Programmes(self)
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Return whether ``x`` violates no constraint by more than ``tol`` of the size of its terms."""
+        x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
+        if tuple(x.shape) != self.shape:
+            return False
+        allowed = max(tol, 8.0 * rounding(x) * math.sqrt(len(self.lower)))
+        return self._programme.excess(self._values(x)) <= allowed
+
+    def _minimiser(self, G: np.ndarray) -> Vertex:
+        """Return a vertex that minimises <G, x>, and its error."""
+        c = np.asarray(G, dtype=np.float64)
+        if not c.any():  # any feasible point would do, not only a vertex
+            c = _generic(len(c)) / self._programme.size
+            return self._solve(c)._replace(error=0.0)
+        return self._solve(c)
+
+    def _solve(self, c: np.ndarray) -> Vertex:
+        try:
+            return self._programme.minimise(c)
+        except RuntimeError as error:
+            raise RuntimeError(f"HiGHS could not minimise a linear function over {self!r}: {error}") from None
 
     def violation(self, x: Array) -> float:
         """Return the largest violation of a constraint, its row scaled to norm 1."""
@@ -106,20 +144,6 @@ class Polytope(Set):
         G = np.where(self.lower < self.upper, G, 0.0)
         fixed = self._basis
         return G if fixed is None else np.asarray(G - fixed.T @ (fixed @ G))
-
-    def _varying(self, c: np.ndarray) -> np.ndarray:
-        """Return c up to a function that is constant on the set, the smallest or nearly so.
-
-        Scaled together with a large constant part, the rest would be below the tolerance of HiGHS.
-        """
-        A = self._equations
-        if not hasattr(A, "tocsr"):
-            return self._directions(c)
-        from scipy.sparse.linalg import lsqr
-
-        # Sparse equations may be too many for a basis, and any combination of them may go.
-        c = np.where(self.lower < self.upper, c, 0.0)
-        return np.asarray(c - A.T @ lsqr(A.T, c, atol=1e-12, btol=1e-12)[0])
 
     @functools.cached_property
     def _basis(self) -> np.ndarray | None:
@@ -142,31 +166,10 @@ class Polytope(Set):
         return min(steps)
 
     def _centre(self) -> np.ndarray:
-        """The Chebyshev centre: the point farthest from the nearest inequality, by one linear programme."""
-        from scipy import sparse
-        from scipy.optimize import linprog
-
-        n = self.shape[0]
-        eye = sparse.identity(n, format="csr")
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
-        A_ub = eye[:0] if self.A_ub is None else sparse.csr_matrix(self.A_ub)
-        A_eq = eye[:0] if self.A_eq is None else sparse.csr_matrix(self.A_eq)
-        inequalities = sparse.vstack([-eye[below], eye[above], A_ub])
-        # The last variable is the distance to keep from every inequality; no ball inside is larger than
-        # the farthest of them is from the origin.
-        margins = np.concatenate([np.ones(int(below.sum() + above.sum())), self._ub_norms])
-        answer = linprog(
-            np.append(np.zeros(n), -1.0),
-            A_ub=sparse.hstack([inequalities, margins[:, None]], format="csr"),
-            b_ub=np.concatenate([-self.lower[below], self.upper[above], self.b_ub]),
-            A_eq=sparse.hstack([A_eq, np.zeros((A_eq.shape[0], 1))], format="csr"),
-            b_eq=self.b_eq,
-            bounds=[(None, None)] * n + [(0.0, self.scale)],
-            method="highs",
-            options=_TOLERANCES,
-        )
+        """The Chebyshev centre in scaled variables: the point farthest from the nearest inequality."""
+        centre = self._programme.centre()
         # A polytope so thin that HiGHS sees no room in it still has vertices.
-        return np.asarray(answer.x[:n]) if answer.status == 0 else self._solve(_generic(n))
+        return self._minimiser(np.zeros(self.shape)).x if centre is None else centre
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
@@ -177,55 +180,25 @@ class Polytope(Set):
     @functools.cached_property
     def _box(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest box around the polytope."""
-        n = self.shape[0]
-        lower = np.array([self._solve(row) @ row for row in np.eye(n)])
-        upper = np.array([-(self._solve(-row) @ -row) for row in np.eye(n)])
+        lower, upper = np.empty(self.shape), np.empty(self.shape)
+        for j, row in enumerate(np.eye(self.shape[0])):
+            least, most = self._solve(row), self._solve(-row)
+            lower[j], upper[j] = least.x[j] - least.error, most.x[j] + most.error
         return lower, np.maximum(lower, upper)
-
-    def _solve(self, c: np.ndarray) -> np.ndarray:
-        answer = self._linprog(c)
-        if answer.status != 0:
-            raise RuntimeError(f"HiGHS could not minimise a linear function over {self!r}: {answer.message}")
-        return np.asarray(answer.x)
-
-    def _linprog(self, c: np.ndarray) -> Any:
-        from scipy.optimize import linprog
-
-        return linprog(
-            c,
-            A_ub=self.A_ub,
-            b_ub=self.b_ub if self.A_ub is not None else None,
-            A_eq=self.A_eq,
-            b_eq=self.b_eq if self.A_eq is not None else None,
-            bounds=np.column_stack((self.lower, self.upper)),
-            method="highs-ds",
-            options=_TOLERANCES,
-        )
-
-    def _check_compact(self) -> None:
-        """Refuse an empty or an unbounded set.
-
-        A linear function in general position is bounded on a set in both directions only if the set has
-        no direction to infinity, so two linear programmes decide.
-        """
-        n = self.shape[0]
-        if self._linprog(np.zeros(n)).status == 2:
-            raise ValueError(
-                "A_ub, b_ub, A_eq, b_eq and bounds are infeasible together: the polytope is empty; "
-                "relax or remove a constraint"
-            )
-        if np.isfinite(self.lower).all() and np.isfinite(self.upper).all():
-            return
-        for c in (_generic(n), -_generic(n)):
-            answer = self._linprog(c)
-            if answer.status != 0:  # feasible, hence unbounded (HiGHS need not tell the two apart)
-                raise ValueError(
-                    "A_ub, b_ub, A_eq, b_eq and bounds describe an unbounded set, but a compact one is "
-                    "needed; add bounds (there are none by default, not even x >= 0)"
-                )
 
     def _parameters(self) -> str:
         return f", inequalities={len(self.b_ub)}, equations={len(self.b_eq)}"
+
+
+class _Programmes(Oracle):
+    """The oracle of a polytope, which knows how far its answers may be from the minimum."""
+
+    domain: Polytope
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        x, self.error = self.domain._minimiser(to_numpy(G))
+        return Dense(like(x, G))
 
 
 class ConvexHull(Set):

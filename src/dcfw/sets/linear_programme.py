@@ -1,0 +1,328 @@
+"""Linear programmes over one polytope, accurate in the units in which the polytope was given.
+
+HiGHS works with absolute tolerances and drops small coefficients, so its answer depends on the units.  Here
+
+- variables are measured by their own size over the polytope, and rows by their largest term;
+- the answer is looked at: what it violates, and how far the dual solution shows it to be from the minimum;
+- an answer that is not accurate is refined: the same programme, shifted to the answer and magnified
+  (iterative refinement: Gleixner, Steffy and Wolter, INFORMS J. Comput. 28, 2016);
+- whatever distance from the minimum is left belongs to the answer, for certificates to include it.
+
+Scale factors are powers of two: scaling by them is free of rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw.sets.implied_bounds import Empty, propagate
+
+_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_EPS = float(np.finfo(np.float64).eps)
+FEASIBLE = 1e-9
+"""How much of its size a constraint may be violated by an answer."""
+REFINEMENTS = 6
+FEW = 64
+"""Up to this many variables without implied bounds are bounded by two linear programmes each."""
+
+
+class Unbounded(Exception):
+    """The constraints do not bound the set."""
+
+
+class Vertex(NamedTuple):
+    """A minimiser of <c, x>, and a bound on how far <c, x> is from the minimum."""
+
+    x: np.ndarray
+    error: float
+
+
+class _Answer(NamedTuple):
+    """A primal and a dual solution in scaled units."""
+
+    z: np.ndarray
+    y_ub: np.ndarray
+    y_eq: np.ndarray
+
+
+class LinearProgramme:
+    """The minimisation of linear functions over {A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
+
+    Matrices are sparse with as many columns as there are variables.  ``size`` is the size of each variable
+    over the set, ``low`` and ``high`` are valid bounds of them, all finite.
+    """
+
+    def __init__(
+        self, A_ub: Any, b_ub: np.ndarray, A_eq: Any, b_eq: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
+        from scipy import sparse
+
+        self.A_ub, self.b_ub, self.A_eq, self.b_eq = A_ub, b_ub, A_eq, b_eq
+        self.lower, self.upper = lower, upper
+        rows, sides = sparse.vstack([A_ub, A_eq, -A_eq]).tocsr(), np.concatenate([b_ub, b_eq, -b_eq])
+        self.low, self.high = propagate(rows, sides, lower, upper)
+        self._measure(abs(rows), np.abs(sides))
+        if self._linprog(np.zeros(len(lower))).status == 2:
+            raise Empty
+        if not (np.isfinite(self.low).all() and np.isfinite(self.high).all()):
+            self._bound()
+            self._measure(abs(rows), np.abs(sides))
+
+    # -- units -----------------------------------------------------------------------------------------
+
+    def _measure(self, rows: Any, sides: np.ndarray) -> None:
+        """Choose the units of variables and rows, and scale the programme."""
+        known = np.maximum(np.abs(self.low), np.abs(self.high))
+        finite = np.isfinite(known)
+        terms = rows @ np.where(finite, known, 0.0)
+        natural = _natural(rows, np.maximum(terms, sides), known)
+        # A variable that is next to nothing in all its rows is not measured by its own rounding errors.
+        self.size = power_of_two(np.where(finite, np.maximum(known, FEASIBLE * natural), natural))
+        self._lower, self._upper = self.lower / self.size, self.upper / self.size
+        self._low, self._high = self.low / self.size, self.high / self.size
+        self._ub, self._b_ub, self.ub_size = _scaled(self.A_ub, self.b_ub, self.size)
+        self._eq, self._b_eq, self.eq_size = _scaled(self.A_eq, self.b_eq, self.size)
+
+    def _bound(self) -> None:
+        """Bound the variables that have no implied bounds: by linear programmes, or by an ellipsoid."""
+        n = len(self.size)
+        free = np.flatnonzero(~(np.isfinite(self.low) & np.isfinite(self.high)))
+        if len(free) > FEW and self._bound_by_slacks(free):
+            return
+        for j in free:
+            for sign, ends in ((1.0, self.low), (-1.0, self.high)):
+                if np.isfinite(ends[j]):
+                    continue
+                answer = self._linprog(sign * np.eye(1, n, int(j))[0])
+                if answer.status != 0:  # feasible, hence unbounded (HiGHS need not tell the two apart)
+                    raise Unbounded
+                # Relaxed, because the minimum is known to the tolerance of HiGHS only.
+                ends[j] = (answer.x[j] - sign * (1e-6 * abs(answer.x[j]) + 1e-9)) * self.size[j]
+
+    def _bound_by_slacks(self, free: np.ndarray) -> bool:
+        """Bound all variables at once where that is tight enough, and return whether it was.
+
+        In a bounded set the sum S of all slacks has a maximum, so each row keeps within S of its side; and
+        a point whose products with all rows are bounded is bounded by their least singular value.
+        """
+        from scipy import sparse
+
+        eye = sparse.identity(len(self.size), format="csr")
+        below, above = np.isfinite(self._lower), np.isfinite(self._upper)
+        slacks = sparse.vstack([self._ub, -eye[below], eye[above]]).tocsr()
+        norms = _row_norms(slacks)
+        slacks = sparse.diags(1.0 / norms) @ slacks
+        cost = np.asarray(slacks.sum(axis=0), dtype=np.float64).ravel()
+        cost[np.abs(cost) <= 64.0 * _EPS * slacks.shape[0]] = 0.0  # HiGHS gives up at costs of mere rounding
+        answer = self._linprog(cost)
+        if answer.status != 0:
+            raise Unbounded
+        sides = np.concatenate([self._b_ub, -self._lower[below], self._upper[above]])
+        total = float((sides / norms - slacks @ answer.x).sum())
+        everything = sparse.vstack([slacks, self._eq]).toarray()
+        least = math.sqrt(max(float(np.linalg.eigvalsh(everything.T @ everything)[0]), 0.0))
+        if least < 1e-3:
+            return False
+        # ||x - answer|| <= ||rows (x - answer)|| / least, each entry at most the total: its norm is, too.
+        radius = 2.0 * total / least + 1e-6
+        self.low[free] = np.maximum(self.low, (answer.x - radius) * self.size)[free]
+        self.high[free] = np.minimum(self.high, (answer.x + radius) * self.size)[free]
+        return True
+
+    # -- solutions -------------------------------------------------------------------------------------
+
+    def minimise(self, c: np.ndarray) -> Vertex:
+        """Return a vertex that minimises <c, x>; c must not be zero."""
+        cost = c * self.size
+        largest = float(np.abs(cost).max())
+        if not (0.0 < largest < math.inf):
+            raise ValueError("c must be finite, with an entry that is not zero")
+        unit = float(power_of_two(np.array([largest]))[0])
+        cost = cost / unit
+        answer = self._solved(cost)
+        error = self._error(cost, answer)
+        for _ in range(REFINEMENTS):
+            if error == 0.0 and self._violation(answer.z) <= 64.0 * _EPS:
+                break
+            refined = self._refined(cost, answer)
+            if refined is None:
+                break
+            shorter = self._error(cost, refined)
+            violated = self._violation(answer.z), self._violation(refined.z)
+            if violated[1] >= max(violated[0], 64.0 * _EPS) and shorter >= error:
+                break
+            answer, error = refined, shorter
+        if not self._violation(answer.z) <= FEASIBLE:
+            raise RuntimeError(
+                f"HiGHS found no point that meets the constraints to {FEASIBLE:g} of their size"
+            )
+        return Vertex(self._in_users_units(answer.z), error * unit)
+
+    def centre(self) -> np.ndarray | None:
+        """Return the point farthest from the nearest inequality in scaled units, None if none is found."""
+        from scipy import sparse
+
+        n = len(self.size)
+        eye = sparse.identity(n, format="csr")
+        below, above = np.isfinite(self._lower), np.isfinite(self._upper)
+        inequalities = sparse.vstack([-eye[below], eye[above], self._ub])
+        margins = _row_norms(inequalities)
+        # The last variable is the distance to keep from every inequality; all others lie in [-1, 1].
+        answer = _linprog(
+            np.append(np.zeros(n), -1.0),
+            sparse.hstack([inequalities, margins[:, None]], format="csr"),
+            np.concatenate([-self._lower[below], self._upper[above], self._b_ub]),
+            sparse.hstack([self._eq, np.zeros((self._eq.shape[0], 1))], format="csr"),
+            self._b_eq,
+            np.array([(-math.inf, math.inf)] * n + [(0.0, 2.0)]),
+            "highs",
+        )
+        if answer.status != 0 or self._violation(answer.x[:n]) > FEASIBLE:
+            return None
+        return self._in_users_units(answer.x[:n])
+
+    def excess(self, x: np.ndarray) -> float:
+        """Return the largest violation of a constraint by x, relative to the size of its terms."""
+        return self._violation(x / self.size) if np.isfinite(x).all() else math.inf
+
+    def _solved(self, cost: np.ndarray) -> _Answer:
+        answer = self._linprog(cost)
+        if answer.status != 0:
+            raise RuntimeError(answer.message)
+        return _Answer(answer.x, answer.ineqlin.marginals, answer.eqlin.marginals)
+
+    def _refined(self, cost: np.ndarray, answer: _Answer) -> _Answer | None:
+        """Return a more accurate answer: what is left, magnified, is solved for; None if that fails."""
+        z, y_ub, y_eq = answer
+        reduced = cost - self._ub.T @ y_ub - self._eq.T @ y_eq
+        # Reduced costs of the wrong sign are what keeps z from being a minimiser.
+        wrong = np.where(reduced > 0.0, z - self._low, self._high - z) > FEASIBLE
+        wrong_costs = np.abs(reduced[wrong])
+        magnify = _magnifier(self._violation(z)), _magnifier(float(wrong_costs.max(initial=0.0)))
+        z_unit, y_unit = magnify
+        step = _linprog(
+            reduced * y_unit,
+            self._ub,
+            (self._b_ub - self._ub @ z) * z_unit,
+            self._eq,
+            (self._b_eq - self._eq @ z) * z_unit,
+            np.column_stack(((self._lower - z) * z_unit, (self._upper - z) * z_unit)),
+        )
+        if step.status != 0:
+            return None
+        return _Answer(
+            np.clip(z + step.x / z_unit, self._lower, self._upper),
+            y_ub + step.ineqlin.marginals / y_unit,
+            y_eq + step.eqlin.marginals / y_unit,
+        )
+
+    def _error(self, cost: np.ndarray, answer: _Answer) -> float:
+        """Return how far <cost, z> is above the bound that the dual solution proves, 0 up to rounding."""
+        y_ub, y_eq = np.minimum(answer.y_ub, 0.0), answer.y_eq
+        reduced = cost - self._ub.T @ y_ub - self._eq.T @ y_eq
+        terms = [
+            cost * answer.z,
+            -self._b_ub * y_ub,
+            -self._b_eq * y_eq,
+            -np.minimum(reduced * self._low, reduced * self._high),
+        ]
+        size = sum(float(np.abs(part).sum()) for part in terms)
+        excess = math.fsum(float(part.sum()) for part in terms)
+        # Each reduced cost is a sum as well; its rounding errors are multiplied by the size of its variable.
+        size += float((abs(self._ub).T @ np.abs(y_ub) + abs(self._eq).T @ np.abs(y_eq)).sum())
+        return excess if excess > 64.0 * _EPS * size else 0.0
+
+    def _violation(self, z: np.ndarray) -> float:
+        worst = [0.0, float((self._lower - z).max()), float((z - self._upper).max())]
+        if len(self._b_ub):
+            worst.append(float((self._ub @ z - self._b_ub).max()))
+        if len(self._b_eq):
+            worst.append(float(np.abs(self._eq @ z - self._b_eq).max()))
+        return math.inf if math.isnan(sum(worst)) else max(worst)
+
+    def _in_users_units(self, z: np.ndarray) -> np.ndarray:
+        return np.asarray(np.clip(z * self.size, self.lower, self.upper))
+
+    def _linprog(self, cost: np.ndarray) -> Any:
+        bounds = np.column_stack((self._lower, self._upper))
+        programme = (self._ub, self._b_ub, self._eq, self._b_eq, bounds)
+        answer = _linprog(cost, *programme)
+        # Presolve leaves some programmes undecided ("infeasible or unbounded").
+        return answer if answer.status in (0, 2, 3) else _linprog(cost, *programme, presolve=False)
+
+
+def _linprog(
+    cost: np.ndarray,
+    A_ub: Any,
+    b_ub: np.ndarray,
+    A_eq: Any,
+    b_eq: np.ndarray,
+    bounds: np.ndarray,
+    method: str = "highs-ds",
+    *,
+    presolve: bool = True,
+) -> Any:
+    import scipy.optimize
+
+    return scipy.optimize.linprog(
+        cost,
+        A_ub=A_ub if len(b_ub) else None,
+        b_ub=b_ub if len(b_ub) else None,
+        A_eq=A_eq if len(b_eq) else None,
+        b_eq=b_eq if len(b_eq) else None,
+        bounds=bounds,
+        method=method,
+        options={**_TOLERANCES, "presolve": presolve},
+    )
+
+
+def _scaled(A: Any, b: np.ndarray, size: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a matrix and its right-hand side in scaled units, and the size of each row's terms."""
+    from scipy import sparse
+
+    scaled = A @ sparse.diags(size)
+    largest = _row_maxima(scaled)
+    unit = power_of_two(np.where(largest > 0.0, largest, 1.0))
+    return (sparse.diags(1.0 / unit) @ scaled).tocsr(), b / unit, np.maximum(unit, np.abs(b))
+
+
+def _row_maxima(A: Any) -> np.ndarray:
+    if 0 in A.shape:
+        return np.zeros(A.shape[0])
+    return np.asarray(abs(A).max(axis=1).toarray(), dtype=np.float64).ravel()
+
+
+def _row_norms(A: Any) -> np.ndarray:
+    """Return the Euclidean norms of rows that are scaled to entries of size 1, and 1 for a row of zeros."""
+    norms = np.sqrt(np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).ravel())
+    norms[norms == 0.0] = 1.0
+    return norms
+
+
+def _natural(rows: Any, terms: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the size at which each variable would matter in its rows (geometric mean), or its own."""
+    entries = rows.tocoo()
+    counts = (entries.data > 0.0) & (terms[entries.row] > 0.0)
+    column = entries.col[counts]
+    logarithm = np.log2(terms[entries.row[counts]]) - np.log2(entries.data[counts])
+    number = np.bincount(column, minlength=len(known))
+    mean = np.bincount(column, logarithm, minlength=len(known)) / np.maximum(number, 1)
+    alone = np.where(np.isfinite(known) & (known > 0.0), known, 1.0)
+    return np.asarray(np.where(number > 0, np.exp2(np.clip(mean, -900.0, 900.0)), alone))
+
+
+def _magnifier(error: float) -> float:
+    """Return by how much an error is magnified to be of size 1, a power of two."""
+    return float(power_of_two(np.array([1.0 / min(max(error, 1e-13), 1.0)]))[0])
+
+
+def power_of_two(values: np.ndarray) -> np.ndarray:
+    """Return the least powers of two that are not below ``values``."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent)))
+
+
+__all__ = ["Empty", "LinearProgramme", "Unbounded", "Vertex"]
