@@ -246,7 +246,7 @@ def minimize(
             result.withdraw(OUTSIDE, Status.BAD_ORACLE)
         result.method = solver.name
         result.split = split
-        result.conditional = result.get("conditional", conditional)
+        result.conditional = run.extra.get("conditional", conditional)
         if isinstance(loop, ActiveLoop):
             result.active_set = loop.active_set(result.x)
         return result

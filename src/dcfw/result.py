@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -22,40 +24,50 @@ class Status(enum.IntEnum):
     'The iteration limit was reached before the tolerance.'
     """
 
-    CONVERGED = 0
-    MAXITER = 1
-    MAX_LMO = 2
-    TIME_LIMIT = 3
-    CALLBACK = 4
-    NO_PROGRESS = 5
-    INTERRUPTED = 6
-    BAD_ORACLE = 7
-    NOT_CONVEX = 8
-    LINE_SEARCH = 9
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        return _SENTENCES[self]
+    def __new__(cls, value: int, sentence: str) -> Self:
+        status = int.__new__(cls, value)
+        status._value_ = value
+        status.sentence = sentence
+        return status
 
+    RUNNING = -1, "The run has not ended."
+    CONVERGED = 0, "The Frank-Wolfe gap met the tolerance."
+    MAXITER = 1, "The iteration limit was reached before the tolerance."
+    MAX_LMO = 2, "The budget of linear minimisation calls was used up."
+    TIME_LIMIT = 3, "The time limit was reached."
+    CALLBACK = 4, "The callback asked to stop."
+    NO_PROGRESS = 5, "No further progress is possible."
+    INTERRUPTED = 6, "The run was interrupted from the keyboard."
+    BAD_ORACLE = 7, "An oracle returned something unusable."
+    NOT_CONVEX = 8, "f turned out not to be convex, so DC-FW and its certificates do not apply."
+    LINE_SEARCH = 9, "The line search found no acceptable step."
 
-_SENTENCES = {
-    Status.CONVERGED: "The Frank-Wolfe gap met the tolerance.",
-    Status.MAXITER: "The iteration limit was reached before the tolerance.",
-    Status.MAX_LMO: "The budget of linear minimisation calls was used up.",
-    Status.TIME_LIMIT: "The time limit was reached.",
-    Status.CALLBACK: "The callback asked to stop.",
-    Status.NO_PROGRESS: "No further progress is possible.",
-    Status.INTERRUPTED: "The run was interrupted from the keyboard.",
-    Status.BAD_ORACLE: "An oracle returned something unusable.",
-    Status.NOT_CONVEX: "f turned out not to be convex, so DC-FW and its certificates do not apply.",
-    Status.LINE_SEARCH: "The line search found no acceptable step.",
-}
-
-RUNNING = "running"
-"""The message of what callbacks are handed: a run that has not ended."""
 
 ENDING = (Status.INTERRUPTED, Status.CALLBACK)
-"""What ends not only a run but all that were to follow it."""
+"""Statuses that end a run together with all runs that were to follow it."""
+
+
+class Row(NamedTuple):
+    """One row of a history: an iterate, what is certified about it, and what it had cost."""
+
+    nit: int
+    fun: float
+    gap: float
+    dc_low: float
+    dc_high: float
+    eps: float
+    n_inner: int
+    n_lmo: int
+    n_grad_f: int
+    n_grad_g: int
+    n_fun: int
+    time: float
+
+
+ROW = np.dtype([(name, np.int64 if name[0] == "n" else np.float64) for name in Row._fields])
+"""The type of a row in NumPy: counters are integers, all else is in double precision."""
 
 
 class History:
@@ -76,77 +88,150 @@ class History:
     second, fourth, ... step is recorded.  First and last rows are kept.
     """
 
-    columns = (
-        "nit",
-        "fun",
-        "gap",
-        "dc_low",
-        "dc_high",
-        "eps",
-        "n_inner",
-        "n_lmo",
-        "n_grad_f",
-        "n_grad_g",
-        "n_fun",
-        "time",
-    )
+    columns: ClassVar[tuple[str, ...]] = Row._fields
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
-        self.rows: list[list[float]] = []
+        self._table = np.empty(16, dtype=ROW)
+        self._length = 0
         self._stride = 1
         self._seen = 0
 
-    def append(self, row: list[float]) -> None:
+    def append(self, row: Row | np.void) -> None:
+        """Add a row; once the history has been thinned, it may replace the last one instead."""
         # Between two kept rows the newest replaces the last one, so that the end is always there.
-        if self._stride > 1 and self._seen % self._stride and len(self.rows) > 1:
-            self.rows[-1] = row
-        else:
-            self.rows.append(row)
-            if len(self.rows) > self.limit:
-                last = self.rows[-1]
-                self.rows = self.rows[::2]
-                if self.rows[-1] is not last:
-                    self.rows.append(last)
-                self._stride *= 2
+        between = self._stride > 1 and self._seen % self._stride and self._length > 1
+        if not between:
+            self._make_room(1)
+            self._length += 1
+        self._table[self._length - 1] = row
+        if self._length > self.limit:
+            self._thin()
         self._seen += 1
 
+    def extend(self, rows: np.ndarray) -> None:
+        """Add several rows at once, as an array of dtype :data:`ROW`."""
+        if self._stride == 1 and self._length + len(rows) <= self.limit:
+            self._make_room(len(rows))
+            self._table[self._length : self._length + len(rows)] = rows
+            self._length += len(rows)
+            self._seen += len(rows)
+        else:
+            for row in rows:
+                self.append(row)
+
+    def amend(self, **values: float) -> None:
+        """Write values, by the names of their columns, into the last row."""
+        row = self._table[self._length - 1]
+        for name, value in values.items():
+            row[name] = value
+
+    def first(self) -> Row:
+        """Return the first row."""
+        return self._row(0)
+
+    def last(self) -> Row:
+        """Return the last row."""
+        return self._row(self._length - 1)
+
     def forget_certificates(self) -> None:
-        """Have no bounds on DC gaps but the trivial ones."""
-        low, high = self.columns.index("dc_low"), self.columns.index("dc_high")
-        for row in self.rows:
-            row[low], row[high] = 0.0, math.inf
+        """Reset the bounds on all DC gaps to the trivial ones."""
+        self._table["dc_low"], self._table["dc_high"] = 0.0, math.inf
+
+    def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
+        """Convert to another unit: phi becomes sign * scale * phi + offset, gaps are multiplied by scale."""
+        rows = self._table[: self._length]
+        rows["fun"] = sign * scale * rows["fun"] + offset
+        for name in ("gap", "dc_low", "dc_high", "eps"):
+            rows[name] *= scale
+
+    def table(self) -> np.ndarray:
+        """Return all rows as a structured array, a view: rows but the last never change once written."""
+        return self._table[: self._length]
 
     def get_state(self) -> list[int]:
         """Return what a checkpoint needs besides the rows."""
         return [self._stride, self._seen]
 
     def set_state(self, state: list[int], rows: np.ndarray) -> None:
+        """Restore from :meth:`get_state` and the rows as a matrix of floats."""
         self._stride, self._seen = state
         if rows.shape[1] != len(self.columns):
             raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
-        counts = [name.startswith("n") for name in self.columns]
-        self.rows = [
-            [int(v) if whole else v for v, whole in zip(row, counts, strict=True)] for row in rows.tolist()
-        ]
+        self._table = np.empty(max(len(rows), 16), dtype=ROW)
+        self._length = len(rows)
+        for name, column in zip(self.columns, rows.T, strict=True):
+            self._table[name][: self._length] = column
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self._length
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.columns:
             raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
-        index = self.columns.index(name)
-        return np.array([row[index] for row in self.rows], dtype=float)
+        return self._table[name][: self._length].copy()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
 
     def keys(self) -> tuple[str, ...]:
         return self.columns
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": self.table().copy()}
+
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
 
+    def _row(self, index: int) -> Row:
+        if not self._length:
+            raise IndexError("the history has no rows yet")
+        return Row(*self._table[index].item())
 
-class Result(OptimizeResult):  # type: ignore[misc]
+    def _make_room(self, count: int) -> None:
+        if self._length + count > len(self._table):
+            grown = np.empty(max(2 * len(self._table), self._length + count), dtype=ROW)
+            grown[: self._length] = self._table[: self._length]
+            self._table = grown
+
+    def _thin(self) -> None:
+        kept = np.arange(0, self._length, 2)
+        if kept[-1] != self._length - 1:
+            kept = np.append(kept, self._length - 1)
+        self._table, self._length = self._table[kept], len(kept)
+        self._stride *= 2
+
+
+class _Declared(OptimizeResult):  # type: ignore[misc]
+    """An ``OptimizeResult`` whose fields are declared by the class, as those of a dataclass are.
+
+    A value beside the annotation is the field's default.  It is taken off the class, where it would hide
+    the item of that name: items of the dictionary are the only storage.
+    """
+
+    _defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        declared = dict(cls._defaults)
+        for name in inspect.get_annotations(cls):
+            declared[name] = cls.__dict__.get(name, inspect.Parameter.empty)
+            if name in cls.__dict__:
+                delattr(cls, name)
+        cls._defaults = declared
+
+    def __init__(self, **fields: Any) -> None:
+        filled = self._defaults | fields
+        if len(filled) > len(self._defaults):
+            unknown = ", ".join(sorted(filled.keys() - self._defaults.keys()))
+            raise TypeError(f"{type(self).__name__} has no field {unknown}")
+        missing = [name for name, value in filled.items() if value is inspect.Parameter.empty]
+        if missing:
+            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
+        super().__init__(filled)
+
+
+class Result(_Declared):
     """A :class:`scipy.optimize.OptimizeResult` with the fields that every solve fills in.
 
     ``x``        the iterate of lowest phi; of a run that converged, the one that met the tolerance
@@ -158,13 +243,20 @@ class Result(OptimizeResult):  # type: ignore[misc]
     ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
                  or f, while g's value comes with its subgradient and is counted there
     ``method, split``     what was run
+    ``conditional``       the assumption under which the certificate holds, empty if it is unconditional
+    ``restart_values, total_time``  the values of all runs, and their seconds
+
+    The others are None unless the method or inner solver concerns them:
+
     ``active_set``        with an active set, the atoms and weights that make up x (None where a run was cut
                           off between the two, and with ``method="block"``), usable as the next x0
-    ``conditional``       the assumption under which the certificate holds, if it is not unconditional
     ``L_history``         with ``L="auto"``, the constant used in each outer step
     ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)
     ``n_samples, epochs`` with sampled gradients, how many components' gradients were taken, and that over
                           their number
+
+    Applications extend it: a subclass declares further fields as annotations, with defaults where it has
+    any, and adds lines to the text in :meth:`_details`; ``Extended(**result, field=value)`` makes one.
 
     Examples
     --------
@@ -177,6 +269,34 @@ class Result(OptimizeResult):  # type: ignore[misc]
     >>> float(res.history["gap"][0]), float(res.history["gap"][-1])
     (0.5, 0.0)
     """
+
+    x: Any
+    fun: float
+    success: bool
+    status: Status
+    message: str
+    gap: float
+    dc_gap: tuple[float, float]
+    dc_gap_nit: int = 0
+    nit: int = 0
+    n_inner: int = 0
+    n_lmo: int = 0
+    n_fun: int = 0
+    n_grad_f: int = 0
+    n_grad_g: int = 0
+    n_resync: int = 0
+    time: float
+    history: History
+    method: str = ""
+    split: str = ""
+    conditional: str = ""
+    restart_values: list[float] | None = None
+    total_time: float | None = None
+    active_set: Any = None
+    L_history: list[float] | None = None
+    n_lmo_blocks: list[int] | None = None
+    n_samples: int | None = None
+    epochs: float | None = None
 
     def plot(self, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **style: Any) -> Any:
         """Draw a column of the history against another and return the axes (:func:`dcfw.plots.plot`).
@@ -205,12 +325,22 @@ class Result(OptimizeResult):  # type: ignore[misc]
         return plots.plot(self, ax, y=y, x=x, **style)
 
     def withdraw(self, reason: str, status: Status | None = None) -> None:
-        """Take back the certificate, and the status where another is given; the message says why."""
-        self["dc_gap"] = (0.0, math.inf)
+        """Withdraw the certificate, and replace the status where another is given; the message says why."""
+        self.dc_gap = (0.0, math.inf)
         self.history.forget_certificates()
         if status is not None:
             self.status, self.success, self.gap, self.message = status, False, math.nan, status.sentence
         self.message = f"{self.message} {reason}"
+
+    def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
+        """Convert everything in phi's unit: phi becomes sign * scale * phi + offset (not the history)."""
+        self.fun = sign * scale * self.fun + offset
+        self.gap *= scale
+        self.dc_gap = (scale * self.dc_gap[0], scale * self.dc_gap[1])
+
+    def _details(self) -> list[str]:
+        """Return the lines that an application adds to the text, before the one of x."""
+        return []
 
     def __str__(self) -> str:
         low, high = self.dc_gap
@@ -219,39 +349,34 @@ class Result(OptimizeResult):  # type: ignore[misc]
             if high < math.inf
             else "nothing is certified"
         )
+        ended = self.status is not Status.RUNNING
         lines = [
             f" message: {self.message}",
-            # What a callback is handed has not ended, so its status says nothing.
-            *([] if self.message == RUNNING else [f" success: {self.success} ({self.status.name})"]),
+            *([f" success: {self.success} ({self.status.name})"] if ended else []),
             f"     fun: {self.fun!r}",
             f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x)",
             f"  dc_gap: [{low:.6g}, {high:.6g}]  ({known})",
         ]
-        if self.get("conditional"):
+        if self.conditional:
             lines.append(f"          provided that {self.conditional}")
-        if self.message != RUNNING:
+        if ended:
             lines.append(f"  method: {self.method}, split: {self.split}")
         lines += [
             f"     nit: {self.nit}  n_inner: {self.n_inner}  n_lmo: {self.n_lmo}  time: {self.time:.3g} s",
             f"   calls: n_fun: {self.n_fun}  n_grad_f: {self.n_grad_f}  n_grad_g: {self.n_grad_g}",
         ]
-        if self.get("restart_values") is not None and len(self.restart_values) > 1:
-            values = self.restart_values
+        values = self.restart_values
+        if values is not None and len(values) > 1:
             lines.append(f"restarts: {len(values)}, values from {min(values):.6g} to {max(values):.6g}")
-        if self.get("disagreement") is not None:
-            lines.append(f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}")
-        if self.get("permutation") is not None:
-            lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
-        if self.get("rotation") is not None:
-            lines.append(_summary("rotation", self.rotation))
-        lines.append(_summary("x", self.x))
+        lines += self._details()
+        lines.append(summary("x", self.x))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return str(self)
 
 
-def _summary(name: str, array: Any) -> str:
+def summary(name: str, array: Any) -> str:
     """Return a line with the type and shape of an array, and the entries of a vector."""
     shape = tuple(array.shape)
     body = np.array2string(to_numpy(array), threshold=8, precision=4) if len(shape) == 1 else ""

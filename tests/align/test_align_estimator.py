@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dcfw.align import MaskedProcrustes, align, mean_cosine, nearest_rotation
+from dcfw.result import History
 
 EXPECTED_FAILURES: dict[str, str] = {}
 """Check of scikit-learn -> why it does not apply; none so far."""
@@ -223,7 +224,8 @@ def test_a_fit_that_is_interrupted_warns_although_its_last_gap_is_not_known(monk
     def interrupted(*arguments, **keywords):
         res = align(*arguments, **keywords)
         res.success, res.gap, res.message = False, np.nan, "The run was interrupted from the keyboard."
-        del res.history.rows[measured:]
+        history, res.history = res.history.table()[:measured], History()
+        res.history.extend(history)
         return res
 
     monkeypatch.setattr("dcfw.align.solver.align", interrupted)

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 
 import dcfw
 from dcfw import Result, Status, align, functions, qap, sets
-from dcfw.result import History
+from dcfw.result import ROW, History, Row
 
 FIELDS = [
     "x",
@@ -104,7 +104,7 @@ def test_the_text_in_a_callback_does_not_say_how_the_run_ended():
     texts = []
     solve(callback=lambda intermediate_result: texts.append(str(intermediate_result)))
     assert texts
-    assert all("message: running" in text for text in texts)
+    assert all("message: The run has not ended." in text for text in texts)
     assert not any("success" in text or "MAXITER" in text or "method" in text for text in texts)
 
 
@@ -164,7 +164,7 @@ def test_unknown_columns_are_named():
 
 
 def row(k):
-    return [float(k)] * len(History.columns)
+    return Row(*[k] * len(History.columns))
 
 
 @given(st.integers(2, 40), st.integers(1, 600))
@@ -182,6 +182,35 @@ def test_a_long_history_is_thinned_evenly_and_keeps_its_ends(limit, count):
         gaps = np.diff(kept)[1:-1]
         assert gaps.max() <= 2 * gaps.min() + 1
         assert (np.diff(kept) > 0).all()
+
+
+@given(st.integers(2, 20), st.lists(st.integers(0, 30), max_size=8))
+def test_rows_that_come_in_batches_make_the_history_of_rows_that_come_one_by_one(limit, sizes):
+    batched, single = History(limit=limit), History(limit=limit)
+    count = 0
+    for size in sizes:
+        rows = [row(k) for k in range(count, count + size)]
+        batched.extend(np.array(rows, dtype=ROW))
+        for each in rows:
+            single.append(each)
+        count += size
+    np.testing.assert_array_equal(batched.table(), single.table())
+
+
+def test_a_result_has_the_fields_that_its_class_declares_and_no_others():
+    class Extended(Result):
+        note: str
+        weight: float = 2.0
+
+    res = solve()
+    assert list(res) == list(Result._defaults)
+    extended = Extended(**res, note="mine")
+    assert (extended.note, extended["weight"], extended.fun) == ("mine", 2.0, res.fun)
+    assert extended.x is res.x
+    with pytest.raises(TypeError, match="Extended needs note"):
+        Extended(**res)
+    with pytest.raises(TypeError, match="Result has no field nonsense"):
+        Result(**res, nonsense=1)
 
 
 def test_a_thinned_run_still_certifies_its_last_step(monkeypatch):

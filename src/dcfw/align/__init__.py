@@ -10,6 +10,7 @@ from dcfw._lazy import attach
 _MODULE_OF = {
     # the problem and its solver
     "align": "solver",
+    "AlignResult": "result",
     "nearest_rotation": "solver",
     "MaskedLeastSquares": "objective",
     # scikit-learn's manner

@@ -28,7 +28,7 @@ from dcfw.align.nuclear import PolarNuclearNorm
 from dcfw.align.objective import MaskedLeastSquares
 from dcfw.align.products import PASSES
 from dcfw.align.protocol import PROTOCOLS, rules
-from dcfw.result import Result
+from dcfw.align.result import AlignResult
 from dcfw.sets.polar import polar as polar_factor
 from dcfw.sets.spectral import SpectralBall
 from dcfw.solvers.active import ActiveLoop
@@ -75,7 +75,7 @@ def align(
     protocol: str | None = None,
     callback: Callable[..., Any] | None = None,
     dtype: Any = None,
-) -> Result:
+) -> AlignResult:
     """Find the X with ||X||_2 <= 1 that minimises 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_*.
 
     Parameters
@@ -124,7 +124,7 @@ def align(
 
     Returns
     -------
-    Result
+    AlignResult
         The fields of :class:`dcfw.Result`; ``rotation``, the orthogonal matrix nearest to ``x`` (with
         orthonormal rows or columns, whichever are fewer, where X is not square); ``product``, the one that
         was chosen.  Where several are nearest, ``rotation`` is the one of them that the gradient at ``x``
@@ -183,9 +183,7 @@ def align(
         time_limit=time_limit,
         callback=callback,
     )
-    result.rotation = _best_rotation(result.x, f, g)
-    result.product = f.product
-    return result
+    return AlignResult(**result, rotation=_best_rotation(result.x, f, g), product=f.product)
 
 
 def _solver(method: Any, f: MaskedLeastSquares, protocol: str | None) -> Any:

@@ -19,8 +19,8 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.align.dictionary import pairs as pair_up
+from dcfw.align.result import AlignResult
 from dcfw.align.retrieval import METHODS, mean_cosine, precision_at, unit_rows
-from dcfw.result import Result
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Trial:
     (1.0, (4, 4))
     """
 
-    result: Result
+    result: AlignResult
     scores: dict[str, dict[str, float] | None]
     source: Array
     target: Array

@@ -152,7 +152,7 @@ class Keeper:
 
     def _write(self, snapshot: _Snapshot, first: bool = False) -> None:
         header = {"fingerprint": self.fingerprint, "tree": snapshot.capture.text}
-        history = np.array(snapshot.rows(), dtype=np.float64).reshape(-1, len(History.columns))
+        history = snapshot.rows()
         snapshot.written = True
         try:
             file.write(self.path, header, snapshot.capture.arrays, history=history, x=to_numpy(snapshot.best))
@@ -202,13 +202,14 @@ class _Snapshot:
         self.capture = capture
         self.written = False
         self.best = run.x0 if run.best is None else run.best[1]
-        self._rows = run.history.rows
-        self._count = len(self._rows)
-        self._last = list(self._rows[-1]) if self._rows else []
+        self._rows = run.history.table()
+        self._last = self._rows[-1:].copy()
 
-    def rows(self) -> list[list[float]]:
+    def rows(self) -> np.ndarray:
+        """Return the history as a matrix of floats, a column for each of its columns."""
         # The last row may have been filled in or replaced since; those before it never change.
-        return [*self._rows[: self._count - 1], self._last] if self._count else []
+        rows = np.concatenate([self._rows[:-1], self._last])
+        return np.column_stack([rows[name].astype(np.float64) for name in History.columns])
 
 
 class _Draws:

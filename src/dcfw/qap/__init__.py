@@ -25,6 +25,7 @@ _MODULE_OF = {
     "robust_tabu": "tabu",
     # solvers
     "solve": "solver",
+    "QAPResult": "result",
     "match": "graphs",
     "quadratic_assignment": "compat",
     "decompose": "quadratics",

@@ -24,7 +24,7 @@ from dcfw._arrays import Array
 from dcfw._compiling import njit
 from dcfw.qap.gradients import Packed, pack, vertex_gradient
 from dcfw.qap.quadratics import MatrixQuadratic
-from dcfw.result import History, Status
+from dcfw.result import ROW, Status
 from dcfw.sets import lap
 from dcfw.sets.atoms import Permutation
 from dcfw.solvers.loop import State
@@ -339,11 +339,11 @@ class CompiledFW:
         if gaps[least] < run.dc_gap[1]:
             run.dc_gap, run.dc_gap_nit = (0.0, float(gaps[least])), run.nit + least + 1
         # All rows in one array: made one by one, they would cost as much as the steps.
-        rows = np.empty((taken - 1, len(History.columns)))
-        rows.T[:] = np.broadcast_arrays(
-            run.nit + k, first - gains, gaps, 0.0, gaps, math.nan,
-            run.n_inner + k, run.n_lmo + k, run.n_grad_f + k, run.n_grad_g, run.n_fun,
-            begun - run.started + k * pace,
-        )  # fmt: skip
-        for row in rows.tolist():
-            run.history.append(row)
+        rows = np.empty(taken - 1, dtype=ROW)
+        rows["nit"], rows["n_inner"] = run.nit + k, run.n_inner + k
+        rows["fun"], rows["gap"] = first - gains, gaps
+        rows["dc_low"], rows["dc_high"], rows["eps"] = 0.0, gaps, math.nan
+        rows["n_lmo"], rows["n_grad_f"] = run.n_lmo + k, run.n_grad_f + k
+        rows["n_grad_g"], rows["n_fun"] = run.n_grad_g, run.n_fun
+        rows["time"] = begun - run.started + k * pace
+        run.history.extend(rows)

@@ -16,15 +16,15 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw.qap.objective import INT64_MAX, evaluate, is_sparse, square
+from dcfw.qap.result import QAPResult
 from dcfw.qap.solver import BALANCED, _padded, solve
 from dcfw.qap.task import SPLIT_METHODS
-from dcfw.result import Result
 
 DENSE_NODES = 300
 """Up to this many nodes an adjacency matrix is kept densely: the compiled loop is for dense matrices."""
 
 
-def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None, **options: Any) -> Result:
+def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None, **options: Any) -> QAPResult:
     """Match the nodes of two graphs so that their edges agree as well as possible.
 
     Parameters
@@ -45,7 +45,7 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
 
     Returns
     -------
-    Result
+    QAPResult
         That of :func:`dcfw.qap.solve` and
 
         - ``mapping``: the partner of each node of G1, as a dict (None for an unmatched node), or for matrices

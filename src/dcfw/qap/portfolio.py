@@ -45,8 +45,9 @@ from typing import Any
 
 import numpy as np
 
+from dcfw.qap.result import QAPResult
 from dcfw.qap.task import OWN, Deadline, Task, better
-from dcfw.result import ENDING, Result, Status
+from dcfw.result import ENDING, Status
 
 SHARE_OF_STARTS = {"2opt": 0.3, "tabu": 0.25}
 """The share of the time for new starts, by what improves the best permutation in the rest of it."""
@@ -66,7 +67,7 @@ Kicks lose nothing by a pause, tabu search forgets its bans.
 """
 
 
-def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[Result]:
+def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[QAPResult]:
     """Yield the results of all starts made until the deadline; the best one is improved on the way.
 
     ``count`` is the number of the first start: number 0 is the one that is not random, and it alone is
@@ -81,7 +82,7 @@ def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[Re
     allowed = SHARE_OF_CAREFUL * (deadline - begun)
     spent, made = 0.0, 0
     searched = dict.fromkeys(SEARCHES.get(task.polish, ()), 0.0)
-    best: Result | None = None
+    best: QAPResult | None = None
     while best is None or time.perf_counter() < deadline:
         now = time.perf_counter()
         (stream,) = seeds.spawn(1)
@@ -124,7 +125,7 @@ def careful(task: Task, split: str) -> Task:
     return starter
 
 
-def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float, search: str) -> None:
+def _improve(task: Task, best: QAPResult, rng: np.random.Generator, seconds: float, search: str) -> None:
     """Try to improve the best permutation for a while."""
     if search == "tabu":
         from dcfw.qap.tabu import robust_tabu
@@ -142,14 +143,14 @@ def _improve(task: Task, best: Result, rng: np.random.Generator, seconds: float,
         best.permutation, best.fun = p, value
 
 
-def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> Iterator[Result]:
+def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> Iterator[QAPResult]:
     """Yield the results of several workers that fill the time, each with improvements of its own best."""
     from joblib import Parallel, delayed, effective_n_jobs
 
     if not task.automatic:  # else no start is made with the task's own split
         task.model(deadline)
     end = Deadline.at(deadline)
-    found: list[Result] = []  # filled by threads, so that Ctrl-C does not lose what is finished
+    found: list[QAPResult] = []  # filled by threads, so that Ctrl-C does not lose what is finished
     ended: list[bool] = []
     workers = effective_n_jobs(n_jobs)
     jobs = (
@@ -166,8 +167,8 @@ def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> I
 
 
 def _worker(
-    task: Task, seeds: Any, end: Deadline, k: int, found: list[Result], ended: list[bool]
-) -> list[Result]:
+    task: Task, seeds: Any, end: Deadline, k: int, found: list[QAPResult], ended: list[bool]
+) -> list[QAPResult]:
     """Return the results of one worker."""
     own, best = [], None
     for result in fill(task, seeds, end.here(), k * FAR):

@@ -25,8 +25,9 @@ from dcfw.qap.objective import (
     square,
 )
 from dcfw.qap.quadratics import SPLITS
+from dcfw.qap.result import QAPResult
 from dcfw.qap.task import OWN, PROTOCOLS, SPLIT_METHODS, Deadline, Task, better
-from dcfw.result import ENDING, Result, Status, mark_ended
+from dcfw.result import ENDING, Status, mark_ended
 
 METHODS = ("dcfw", "boosted", "fw", "cgs")
 INNERS = ("auto", "fw", "blended")
@@ -65,7 +66,7 @@ def solve(
     rng: Any = None,
     callback: Callable[..., Any] | None = None,
     protocol: str | None = None,
-) -> Result:
+) -> QAPResult:
     """Find a permutation p with a low value of sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)].
 
     Parameters
@@ -120,7 +121,7 @@ def solve(
 
     Returns
     -------
-    Result
+    QAPResult
         The fields of :class:`dcfw.Result` and ``permutation``; ``fun``, its value (an exact int for integer
         data); ``relaxed`` and ``relaxed_fun``, the doubly stochastic matrix it comes from and phi there;
         ``restart_values``, the value of each start's permutation; ``perturbed``; ``sizes``, those of A and B
@@ -314,7 +315,7 @@ def _load(task: Task, restarts: int | str) -> None:
 
 def _run_all(
     task: Task, restarts: int | str, n_jobs: int | None, seeds: Any, started: float, time_limit: float | None
-) -> tuple[list[Result], Status | None]:
+) -> tuple[list[QAPResult], Status | None]:
     """Return the results of the starts, and what ended them before their time, if anything did."""
     deadline = None if time_limit is None else started + time_limit
     if restarts == "auto":
@@ -329,8 +330,8 @@ def _run_all(
         starts = _one_by_one(task, _streams(seeds, restarts), deadline)
     else:
         starts = _side_by_side(task, _streams(seeds, restarts), deadline, n_jobs)
-    results: list[Result] = []
-    best: Result | None = None
+    results: list[QAPResult] = []
+    best: QAPResult | None = None
     try:
         for result in starts:
             results.append(result)
@@ -354,7 +355,7 @@ def _streams(seeds: np.random.SeedSequence, count: int | str) -> Iterator[np.ran
         yield from seeds.spawn(1)
 
 
-def _one_by_one(task: Task, streams: Iterator[Any], deadline: float | None) -> Iterator[Result]:
+def _one_by_one(task: Task, streams: Iterator[Any], deadline: float | None) -> Iterator[QAPResult]:
     for index, stream in enumerate(streams):
         if index > 0 and deadline is not None and time.perf_counter() >= deadline:
             return
@@ -363,14 +364,14 @@ def _one_by_one(task: Task, streams: Iterator[Any], deadline: float | None) -> I
 
 def _side_by_side(
     task: Task, streams: Iterator[Any], deadline: float | None, n_jobs: int | None
-) -> Iterator[Result]:
+) -> Iterator[QAPResult]:
     """Yield the results in the order of the starts, each with its own seed whatever the number of workers."""
     from joblib import Parallel, delayed
 
     # The kernels release the interpreter lock, so threads do; processes would first have to be started.
     task.model(deadline)
     end = None if deadline is None else Deadline.at(deadline)
-    found: dict[int, Result] = {}  # filled by threads, so that Ctrl-C does not lose what is finished
+    found: dict[int, QAPResult] = {}  # filled by threads, so that Ctrl-C does not lose what is finished
 
     def jobs() -> Iterator[Any]:
         """Yield what is to be done, one by one, until the time is over: to hand it out takes time too."""
@@ -388,8 +389,8 @@ def _side_by_side(
 
 
 def _run_one(
-    task: Task, index: int, stream: Any, end: Deadline | None, found: dict[int, Result]
-) -> Result | None:
+    task: Task, index: int, stream: Any, end: Deadline | None, found: dict[int, QAPResult]
+) -> QAPResult | None:
     """Run one start in a worker, unless the time is over."""
     deadline = None if end is None else end.here()
     if deadline is not None and index > 0 and time.perf_counter() >= deadline:

@@ -17,6 +17,7 @@ from dcfw._minimize import minimize
 from dcfw.functions.base import Function
 from dcfw.qap.objective import evaluate, is_sparse, round_to_permutation
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxation, spectral_norm
+from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, assignment
 from dcfw.solvers.cgs import CGS
@@ -242,7 +243,7 @@ class Task:
             deadline = now + 0.5 * (deadline - now)
         return Birkhoff(self.n).random(rng, scale=self.protocol.deviation(self.n), deadline=deadline)
 
-    def run(self, index: int, rng: np.random.Generator, deadline: float | None) -> Result:
+    def run(self, index: int, rng: np.random.Generator, deadline: float | None) -> QAPResult:
         """Return the result of one start: relax, round, polish.
 
         Its ``fun`` and ``permutation`` are those of the reduced minimisation problem.
@@ -276,7 +277,7 @@ class Task:
         result.fun = evaluate(self.A, self.B, p, self.C)
         return result
 
-    def rounded(self, result: Result) -> np.ndarray:
+    def rounded(self, result: QAPResult) -> np.ndarray:
         """Return the permutation nearest to the relaxed point.
 
         The start says little: if a limit left no time for a step, the vertex it points to may be better.
@@ -288,10 +289,9 @@ class Task:
         vertex = assignment(objective.grad(result.x))
         return min(p, vertex, key=lambda q: evaluate(self.A, self.B, q, self.C))
 
-    def settled(self) -> Result:
+    def settled(self) -> QAPResult:
         """Return the result where the partial match leaves nothing to choose."""
-        counts = ("nit", "n_inner", "n_fun", "n_grad_f", "n_grad_g", "n_lmo", "n_resync", "dc_gap_nit")
-        return Result(
+        return QAPResult(
             x=np.empty((0, 0)),
             permutation=np.empty(0, dtype=np.int64),
             fun=0,
@@ -305,12 +305,9 @@ class Task:
             history=History(),
             method=self.method,
             split="none",
-            conditional="",
-            perturbed=False,
-            **dict.fromkeys(counts, 0),
         )
 
-    def relax(self, X0: np.ndarray, deadline: float | None) -> tuple[Result, bool]:
+    def relax(self, X0: np.ndarray, deadline: float | None) -> tuple[QAPResult, bool]:
         """Return the relaxed result in the unit of the data, and whether phi looks constant from X0."""
         objective, scale, method, least = self.model()
         options: dict[str, Any] = {}
@@ -330,7 +327,7 @@ class Task:
         maxiter = self.maxiter
         if maxiter is None:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
-        result = minimize(
+        solved = minimize(
             objective,
             _Polytope(self.n),
             X0,
@@ -345,25 +342,15 @@ class Task:
             callback=None if self.callback is None else partial(self._call_back, scale),
             **options,
         )
-        constant = result.status is Status.CONVERGED and result.n_inner == 0 and result.gap <= least
-        self._rescale(result, scale)
-        columns = [result.history.columns.index(name) for name in ("gap", "dc_low", "dc_high", "eps")]
-        value = result.history.columns.index("fun")
-        for row in result.history.rows:
-            row[value] = self.sign * scale * row[value] + self.offset
-            for column in columns:
-                row[column] *= scale
+        constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
+        result = QAPResult(**solved)
+        result.rescale(scale, self.sign, self.offset)
+        result.history.rescale(scale, self.sign, self.offset)
         return result, constant
-
-    def _rescale(self, result: Result, scale: float) -> None:
-        """Bring everything that has phi's unit back to the unit of the data, and to the user's sign."""
-        result.fun = self.sign * scale * result.fun + self.offset
-        result.gap *= scale
-        result.dc_gap = tuple(scale * end for end in result.dc_gap)
 
     def _call_back(self, scale: float, intermediate_result: Result) -> None:
         assert self.callback is not None
-        self._rescale(intermediate_result, scale)
+        intermediate_result.rescale(scale, self.sign, self.offset)
         intermediate_result.x = self.complete_matrix(intermediate_result.x)
         self.callback(intermediate_result)
 
@@ -380,7 +367,7 @@ class Task:
         return p
 
 
-def better(best: Result | None, result: Result) -> Result:
+def better(best: QAPResult | None, result: QAPResult) -> QAPResult:
     """Return the better of two results, the first of equal ones; of the other one only the value is left.
 
     A search of some hours makes so many starts that their points would fill the memory.

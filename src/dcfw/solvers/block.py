@@ -217,7 +217,7 @@ class Blocks:
             run.best = None if tie else run.best
         run.visit(x_t.x, fun, gap)
         if math.isnan(gap):
-            run.history.rows[-1][5] = run.eps
+            run.history.amend(eps=run.eps)
 
     def _value(self) -> float:
         """Return f(x_t), which is computed at most once."""

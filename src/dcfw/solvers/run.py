@@ -18,7 +18,7 @@ import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm
 from dcfw.functions.base import Function, Linearisation
-from dcfw.result import RUNNING, History, Result, Status
+from dcfw.result import History, Result, Row, Status
 from dcfw.sets.atoms import Atom, Dense, copy_of
 from dcfw.sets.base import Oracle
 from dcfw.tolerances import NoProgress, Tolerance
@@ -266,20 +266,20 @@ class Run:
         self.current = None
         now = time.perf_counter()
         self.history.append(
-            [
-                self.nit,
-                fun,
-                gap,
-                0.0,
-                gap,
-                math.nan,
-                self.n_inner,
-                self.n_lmo,
-                self.n_grad_f,
-                self.n_grad_g,
-                self.n_fun,
-                now - self.started,
-            ]
+            Row(
+                nit=self.nit,
+                fun=fun,
+                gap=gap,
+                dc_low=0.0,
+                dc_high=gap,
+                eps=math.nan,
+                n_inner=self.n_inner,
+                n_lmo=self.n_lmo,
+                n_grad_f=self.n_grad_f,
+                n_grad_g=self.n_grad_g,
+                n_fun=self.n_fun,
+                time=now - self.started,
+            )
         )
         # gap_DC <= FW gap at every point, for every decomposition.
         if gap < self.dc_gap[1]:
@@ -301,7 +301,8 @@ class Run:
 
     def _look_for_ascent(self, x: Array, fun: float) -> None:
         """End the run, with the best point so far, where a stationary point lies above phi(x0)."""
-        first, gap = self.history.rows[0][1:3]
+        row = self.history.first()
+        first, gap = row.fun, row.gap
         if fun > first + 64.0 * eps_of(x) * (abs(fun) + abs(first) + gap):
             raise Stop(
                 Status.NO_PROGRESS,
@@ -318,14 +319,14 @@ class Run:
         if rule.enough(gap, eps, lambda: 0.0):  # a rule of the user's own that would stay where it is
             raise Stop(Status.NO_PROGRESS, f"The FW gap {gap:.3g} already meets the rule's tolerance.")
         self.rule, self.eps = rule, eps
-        self.history.rows[-1][5] = eps
+        self.history.amend(eps=eps)
         return eps
 
     def certify(self, low: float, high: float) -> None:
         """Record the interval for the DC gap of the iterate visited last (from which x_{t+1} came)."""
-        high = max(min(high, self.history.rows[-1][4]), 0.0)  # below zero is rounding
+        high = max(min(high, self.history.last().dc_high), 0.0)  # below zero is rounding
         low = min(max(low, 0.0), high)
-        self.history.rows[-1][3:5] = [low, high]
+        self.history.amend(dc_low=low, dc_high=high)
         if high <= self.dc_gap[1]:
             self.dc_gap, self.dc_gap_nit = (low, high), self.nit
 
@@ -368,11 +369,9 @@ class Run:
             n_grad_f=self.n_grad_f,
             n_grad_g=self.n_grad_g,
             time=time.perf_counter() - self.started,
-            status=Status.MAXITER,
+            status=Status.RUNNING,
             success=False,
-            message=RUNNING,
-            method="",
-            split="",
+            message=Status.RUNNING.sentence,
             history=self.history,
         )
 
@@ -434,7 +433,7 @@ class Run:
         self.current = None if state["current"] is None else SimpleNamespace(x=state["current"])
         self.history.set_state(state["history"], rows)
         if len(self.history):
-            self.threshold = max(self.tol, self.rtol * self.history.rows[0][2])
+            self.threshold = max(self.tol, self.rtol * self.history.first().gap)
 
     # -- the end ----------------------------------------------------------------------------------------
 

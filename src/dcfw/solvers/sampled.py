@@ -65,7 +65,7 @@ class Sampled:
         self.samples.n_samples = state["n_samples"]
         self.estimator.set_state(state["estimator"])
         if len(self.run.history):
-            self.threshold = max(self.run.tol, self.run.rtol * self.run.history.rows[0][2])
+            self.threshold = max(self.run.tol, self.run.rtol * self.run.history.first().gap)
 
     # -- the oracle -----------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Sampled:
         finally:
             if not self.exact:
                 run.dc_gap, run.dc_gap_nit = self.known
-                run.history.rows[-1][4] = math.inf
+                run.history.amend(dc_high=math.inf)
             self.known = run.dc_gap, run.dc_gap_nit
         if not self.exact and gap <= self.threshold and self._may_confirm():
             self._confirm(x)
@@ -160,11 +160,11 @@ class Sampled:
         met = gap <= (self.threshold or 0.0)
         if ending or met:
             run.best = (phi, x, gap)
-            run.history.rows[-1][1:3] = [phi, gap]
+            run.history.amend(fun=phi, gap=gap)
             if samples.m is not None:
                 self.certified = True
                 run.dc_gap, run.dc_gap_nit = (0.0, gap), run.nit
-                run.history.rows[-1][3:5] = [0.0, gap]
+                run.history.amend(dc_low=0.0, dc_high=gap)
         if met:
             raise Stop(Status.CONVERGED)
         if run.n_lmo >= run.max_lmo and not ending:
