@@ -31,7 +31,7 @@ from dcfw.progress import announce
 
 MODULES = (
     "align/kernels", "qap/blended", "qap/compiled", "qap/faq", "qap/gradients", "qap/kicks", "qap/swaps",
-    "qap/tabu", "sets/auction", "sets/lap", "sets/lap_short", "solvers/gram",
+    "qap/tabu", "sets/auction", "sets/lap_numba", "sets/lap_short", "solvers/gram",
     "solvers/weights",
 )  # fmt: skip
 """Where compiled functions are, and the constants of other modules that are compiled into them."""

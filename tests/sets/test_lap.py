@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numba import njit
 from scipy.optimize import linear_sum_assignment
 
-from dcfw.sets import lap_short
+from dcfw import kernels
+from dcfw.kernels.lap import OPTIMAL
 from dcfw.sets.auction import Auction
-from dcfw.sets.lap import INFEASIBLE, OPTIMAL, WRONG_SIZE, Assignment, assign, solve, workspace
+from dcfw.sets.lap import Assignment, assign
 
 EPS = np.finfo(np.float64).eps
 SIZES = (1, 2, 3, 7, 15, 16, 17, 31, 47, 48, 49, 65)  # around the limits of padding and of vector steps
@@ -129,15 +129,17 @@ def test_where_old_prices_mislead_the_solver_learns_to_start_cold():
     # Unrelated matrices whose columns are dear or cheap at random: warm starts scan twice as many rows.
     rng = np.random.default_rng(5)
     n = 40
-    adaptive, (real, index) = Assignment(n), workspace(n)
+    adaptive, eager = Assignment(n), Assignment(n)
     work = {"adaptive": 0, "warm": 0, "cold": 0}
     for _ in range(400):
         C = rng.integers(0, 3, (n, n)) + 3.0 * rng.integers(0, 2, n)
         check(C, adaptive(C), adaptive.u, adaptive.v)
         work["adaptive"] += adaptive.work
-        index[6, 3] = index[6, 4] = 0  # nothing spent, nothing known against warm starts
-        assert solve(C, real, index) == OPTIMAL
-        work["warm"] += index[6, 1]
+        prices, partners, counters = eager.get_state()
+        counters[2:4] = 0  # nothing spent, nothing known against warm starts
+        eager.set_state((prices, partners, counters))
+        eager(C)
+        work["warm"] += eager.work
         fresh = Assignment(n)
         fresh(C)
         work["cold"] += fresh.work
@@ -187,17 +189,56 @@ def test_forbidden_pairs_are_avoided_or_the_matrix_is_named_infeasible(C):
     check(finite, solver(finite), solver.u, solver.v)
 
 
-@settings(max_examples=100, deadline=None)
+native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
+
+
+@native
+@settings(max_examples=200, deadline=None)
 @given(real_matrices, st.data())
-def test_any_stored_prices_and_columns_give_an_optimal_answer(C, data):
+def test_any_stored_prices_partners_and_counters_give_an_optimal_answer(C, data):
     n = len(C)
-    real, index = workspace(n)
-    assert solve(C, real, index) == OPTIMAL
-    real[1, :n] = data.draw(arrays(np.float64, n, elements=st.floats(allow_nan=True, allow_infinity=True)))
-    index[0, :n] = data.draw(arrays(np.intp, n, elements=st.integers(-(2**40), 2**40)))
-    assert solve(C, real, index) == OPTIMAL
-    check(C, index[0, :n], real[0, :n], real[1, :n])
-    np.testing.assert_array_equal(index[1, index[0, :n]], np.arange(n))
+    solver, columns = kernels.native.Lap(n), np.empty(n, dtype=np.int64)
+    prices = data.draw(arrays(np.float64, n, elements=st.floats(allow_nan=True, allow_infinity=True)))
+    partners = data.draw(arrays(np.int64, n, elements=st.integers(-(2**63), 2**63 - 1)))
+    counters = data.draw(st.lists(st.integers(0, 2**53), min_size=5, max_size=5))
+    solver.restore(prices, partners, counters)
+    for _ in range(2):
+        assert solver.solve(C, columns) == OPTIMAL
+        check(C, columns, solver.u, solver.v)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        (0, np.nan), (0, np.inf), (0, np.zeros(4)), (0, np.zeros(5, dtype=int)), (1, 5), (1, -2), (1, 0),
+        (1, np.zeros(5)), (2, -1), (2, 2**53 + 1), (2, np.zeros(4, dtype=int)), (2, np.zeros(5)),
+    ],
+)  # fmt: skip
+def test_a_state_that_no_solver_returns_is_refused(part, value):
+    solver = Assignment(5)
+    solver(np.random.default_rng(0).random((5, 5)))
+    state = list(solver.get_state())
+    if isinstance(value, np.ndarray):
+        state[part] = value
+    else:
+        state[part][1:3] = value
+    with pytest.raises(ValueError, match="state must be that of an Assignment"):
+        solver.set_state(state)
+    with pytest.raises(ValueError, match="state must be that of an Assignment"):
+        solver.set_state(state[:2])
+
+
+@pytest.mark.parametrize("n", [1, 7, 13, 40, 70])
+def test_a_solver_goes_on_from_a_state_as_the_one_that_it_comes_from(n):
+    rng = np.random.default_rng(n)
+    C = rng.random((n, n))
+    first, second = Assignment(n), Assignment(n)
+    for _ in range(5):
+        second.set_state(first.get_state())
+        C = 0.9 * C + 0.1 * rng.random((n, n))
+        np.testing.assert_array_equal(first(C), second(C))
+        for one, other in zip(first.get_state(), second.get_state(), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_integers_are_solved_exactly():
@@ -301,25 +342,37 @@ def test_a_matrix_of_another_size_and_complex_costs_are_rejected():
         Assignment(0)
 
 
-@njit
-def _solve_all(costs, real, index, columns):
-    for k in range(costs.shape[0]):
-        status = solve(costs[k], real, index)
-        if status != OPTIMAL:
-            return status
-        columns[k] = index[0, : costs.shape[1]]
-    return OPTIMAL
+def test_without_the_extension_scipy_answers_with_the_same_values_proofs_and_errors(monkeypatch):
+    rng = np.random.default_rng(10)
+    solvers = {}
+    for n in (1, 2, 9, 40):
+        own = Assignment(n)
+        with monkeypatch.context() as without:
+            without.setattr(kernels, "native", None)
+            solvers[n] = Assignment(n)
+        for family in FAMILIES.values():
+            C = np.asarray(family(n, rng), dtype=float)
+            check(C, own(C), own.u, own.v)
+            check(C, solvers[n](C), solvers[n].u, solvers[n].v)
+            solvers[n].set_state(solvers[n].get_state())
+    C = np.ones((40, 40))
+    C[[3, 17, 30], 2:] = np.inf
+    for bad in (C, np.full((40, 40), np.nan), np.full((40, 40), 1e305), np.zeros((40, 39))):
+        with pytest.raises(ValueError) as known:
+            Assignment(40)(bad)
+        with pytest.raises(ValueError) as found:
+            solvers[40](bad)
+        assert str(found.value) == str(known.value)
 
 
-def test_a_compiled_loop_calls_the_kernel_directly():
-    costs = np.random.default_rng(10).random((20, 13, 13))
-    columns = np.zeros((20, 13), dtype=np.intp)
-    assert _solve_all(costs, *workspace(13), columns) == OPTIMAL
-    for C, answer in zip(costs, columns, strict=True):
+@native
+def test_threads_that_share_a_solver_get_answers_that_are_optimal():
+    costs = np.random.default_rng(15).random((200, 40, 40))
+    solver = Assignment(40)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(solver, costs))
+    for C, answer in zip(costs, answers, strict=True):
         check(C, answer)
-    assert _solve_all(costs, *workspace(12), columns) == WRONG_SIZE
-    costs[5, :, 2] = np.inf
-    assert _solve_all(costs, *workspace(13), columns) == INFEASIBLE
 
 
 def test_threads_with_their_own_state_do_not_disturb_each_other():
@@ -453,26 +506,3 @@ def test_an_auction_refuses_forbidden_pairs_with_a_remedy():
         ValueError, match=r"\(dcfw\.sets\.lap\.Assignment accepts \+Inf for forbidden pairs\)$"
     ):
         Auction(2)(C, 1e-3)
-
-
-@pytest.mark.parametrize(("width", "sizes"), [(16, (16, 11, 2)), (48, (48, 40, 33))])
-def test_instructions_for_short_rows_that_are_written_afresh_find_the_least_assignments(width, sizes):
-    # Compiled functions come from a cache: a mistake in what writes them would not show in the other tests.
-    short = njit(lap_short.solver(width).py_func)
-    rng = np.random.default_rng(5)
-    for n in sizes:
-        real, index = workspace(n)
-        for trial in range(12):
-            C = np.full((n, width), np.inf)
-            C[:, :n] = rng.integers(0, 9, (n, n)) if trial % 2 else rng.standard_normal((n, n))
-            if trial > 6:
-                C[:, :n][rng.random((n, n)) < 0.2] = np.inf
-                C[np.arange(n), rng.permutation(n)] = 1.0
-            assert short(C, real, index, n)[0] == OPTIMAL
-            p, v = index[0, :n], real[1, :n]
-            check(C[:, :n], p, C[np.arange(n), p] - v[p], v)
-        C[-1] = np.inf
-        assert short(C, real, index, n)[0] == INFEASIBLE
-    C[:] = np.inf
-    C[:, 0] = 1.0  # all rows want one column
-    assert short(C, *workspace(n), n)[0] == INFEASIBLE

@@ -7,10 +7,15 @@ where ties do not decide, but slower.
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
-native: ModuleType | None
-try:
-    from dcfw import _kernels as native  # type: ignore[attr-defined, unused-ignore]
-except ImportError:
-    native = None
+
+def _load() -> ModuleType | None:
+    try:
+        return importlib.import_module("dcfw._kernels")
+    except ImportError:
+        return None
+
+
+native: ModuleType | None = _load()

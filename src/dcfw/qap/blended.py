@@ -39,7 +39,7 @@ from dcfw.qap.compiled import (
 )
 from dcfw.qap.gradients import gradient, vertex_gradient
 from dcfw.qap.quadratics import MatrixQuadratic
-from dcfw.sets import lap
+from dcfw.sets import lap_numba as lap
 from dcfw.sets.atoms import Permutation
 from dcfw.solvers.active import nearly_done
 from dcfw.solvers.gram import pairwise_steps

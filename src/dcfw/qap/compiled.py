@@ -25,7 +25,7 @@ from dcfw._compiling import njit
 from dcfw.qap.gradients import Packed, pack, vertex_gradient
 from dcfw.qap.quadratics import MatrixQuadratic
 from dcfw.result import ROW, Status
-from dcfw.sets import lap
+from dcfw.sets import lap_numba as lap
 from dcfw.sets.atoms import Permutation
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem

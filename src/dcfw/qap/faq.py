@@ -15,7 +15,7 @@ from dcfw._compiling import njit
 from dcfw.qap.compiled import Kernel
 from dcfw.qap.gradients import vertex_gradient
 from dcfw.qap.quadratics import relaxation
-from dcfw.sets import lap
+from dcfw.sets import lap_numba as lap
 
 
 def faq(

@@ -29,7 +29,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw._compiling import njit
-from dcfw.sets.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, _least, _magnitude, as_costs
+from dcfw.sets.lap_numba import NOT_A_COST, OPTIMAL, TOO_LARGE, _least, _magnitude, as_costs
 
 _EPS = float(np.finfo(np.float64).eps)
 _SUBNORMAL = 5e-324

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double
+from dcfw.sets.lap import Assignment
 
 
 class Birkhoff(Set):
@@ -172,7 +172,7 @@ class BirkhoffOracle(Oracle):
         self._assign: Any = self._solver(domain.n)
 
     def _solver(self, n: int) -> Any:
-        return assignment_solver(n)
+        return Assignment(n)
 
     def _columns(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(self._assign(G))
@@ -185,11 +185,10 @@ class BirkhoffOracle(Oracle):
         return Dense(like(Permutation(columns, self._rows).dense(), G))
 
     def get_state(self) -> Any:
-        return self._assign.get_state() if hasattr(self._assign, "get_state") else None
+        return self._assign.get_state()
 
     def set_state(self, state: Any) -> None:
-        if hasattr(self._assign, "set_state"):
-            self._assign.set_state(state)
+        self._assign.set_state(state)
 
 
 class AuctionOracle(BirkhoffOracle):
@@ -223,20 +222,6 @@ class AuctionOracle(BirkhoffOracle):
         return np.asarray(columns)
 
 
-def assignment_solver(n: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function C -> columns that minimises sum_i C[i, columns[i]] over the permutations.
-
-    It is dcfw's own warm-started solver, or SciPy's where Numba does not run.
-    """
-    try:
-        from dcfw.sets.lap import Assignment
-    except ImportError:
-        from scipy.optimize import linear_sum_assignment
-
-        return lambda C: np.asarray(linear_sum_assignment(C)[1])
-    return Assignment(n)
-
-
 def assignment(C: np.ndarray) -> np.ndarray:
     """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start.
 
@@ -245,7 +230,7 @@ def assignment(C: np.ndarray) -> np.ndarray:
     >>> assignment(np.array([[4.0, 1.0], [2.0, 0.0]]))
     array([1, 0])
     """
-    return assignment_solver(len(C))(C)
+    return Assignment(len(C))(C)
 
 
 def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float | None = None) -> Array:

@@ -1,8 +1,15 @@
-// The Python module dcfw._kernels: each file of this folder registers its own functions.
+// The Python module dcfw._kernels: each file bind_*.cpp of this folder registers its own functions.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
 
+namespace dcfw {
+
+void bind_lap(nb::module_&);
+
+}  // namespace dcfw
+
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
+    dcfw::bind_lap(m);
 }

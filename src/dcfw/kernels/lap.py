@@ -1,0 +1,119 @@
+"""The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
+
+:func:`solver` returns an object with ``solve(cost, columns)``, which writes the columns of the least
+assignment and returns a status, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
+``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dcfw import kernels
+
+OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE = range(4)
+"""What ``solve`` returns."""
+
+LARGEST = 2.0**1000
+"""Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
+
+
+def solver(n: int) -> Any:
+    """Return a solver of n x n problems, the compiled one where there is one.
+
+    Examples
+    --------
+    >>> columns = np.empty(2, dtype=np.int64)
+    >>> solver(2).solve(np.array([[2.0, 1.0], [1.0, 3.0]]), columns)
+    0
+    >>> columns
+    array([1, 0])
+    """
+    return SciPyLap(n) if kernels.native is None else kernels.native.Lap(n)
+
+
+class SciPyLap:
+    """SciPy's solver, which starts cold every time, and the dual prices of its last answer."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last answer."""
+        self.columns = np.full(self.n, -1, dtype=np.int64)
+        self.counters = [0] * 5
+        self.blocked: tuple[list[int], list[int]] = ([], [])
+        self._cost: np.ndarray | None = None
+
+    def solve(self, cost: np.ndarray, columns: np.ndarray) -> int:
+        """Write the columns of the least assignment; return 0, or the reason why there is none."""
+        from scipy.optimize import linear_sum_assignment
+
+        if cost.shape != (self.n, self.n):
+            raise ValueError("the costs have a wrong shape")
+        self.reset()
+        finite = np.abs(cost[np.isfinite(cost)])
+        if np.isnan(cost).any() or np.isneginf(cost).any():
+            return NOT_A_COST
+        if finite.size and finite.max() > LARGEST:
+            return TOO_LARGE
+        try:
+            columns[:] = linear_sum_assignment(cost)[1]
+        except ValueError:
+            self.blocked = blocked(cost)
+            return INFEASIBLE
+        self.columns[:] = columns
+        self.counters[0] = 1
+        self._cost = cost.copy()
+        return OPTIMAL
+
+    @property
+    def u(self) -> np.ndarray:
+        """The row prices of the last answer."""
+        if self._cost is None:
+            return np.zeros(self.n)
+        v = self.v
+        return np.asarray(self._cost[np.arange(self.n), self.columns] - v[self.columns])
+
+    @property
+    def v(self) -> np.ndarray:
+        """The column prices of the last answer: distances in the graph of exchanges (Bellman and Ford)."""
+        v = np.zeros(self.n)
+        if self._cost is None:
+            return v
+        row_of = np.argsort(self.columns)
+        exchange = self._cost[row_of] - self._cost[row_of, np.arange(self.n)][:, None]
+        for _ in range(self.n):
+            shorter = np.minimum(v, (v[:, None] + exchange).min(axis=0))
+            if np.array_equal(shorter, v):
+                break
+            v = shorter
+        return v
+
+    def restore(self, prices: np.ndarray, columns: np.ndarray, counters: list[int]) -> None:
+        """Do nothing: there is no state that would change an answer."""
+
+
+def blocked(cost: np.ndarray) -> tuple[list[int], list[int]]:
+    """Return rows whose finite costs are in the columns returned, of which there is one less.
+
+    Examples
+    --------
+    >>> blocked(np.array([[0.0, np.inf], [0.0, np.inf]]))
+    ([1, 0], [0])
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    allowed = np.isfinite(cost)
+    row_of = maximum_bipartite_matching(csr_array(allowed), perm_type="row")
+    free = np.setdiff1d(np.arange(len(cost)), row_of)
+    rows, columns = [int(free[0])], []  # every row that alternating paths from a free row reach
+    for i in rows:
+        new = [int(j) for j in np.flatnonzero(allowed[i]) if j not in columns]
+        columns += new
+        rows += [int(row_of[j]) for j in new]
+    return rows, columns
