@@ -134,6 +134,7 @@ E1 = np.random.default_rng(0).standard_normal((8, 3))
 E2 = np.random.default_rng(1).standard_normal((8, 3))
 COLUMNS, OBSERVED = E1.T.copy(), E2.T.copy()  # words are columns there
 SIMPLEX = sets.Simplex(N)
+POSITIVE = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.5]])
 F = functions.SquaredNorm(1.0)
 QUADRATIC = functions.Quadratic(M)
 INDEFINITE = functions.Quadratic(np.diag([1.0, -1.0, 2.0]))
@@ -327,7 +328,20 @@ CALLS: dict[str, Call] = {
         {"points": array(RECT, allow=("one more entry", "one more dimension"))},
         lambda hull: [hull.lmo(np.ones(hull.shape)), hull.start()],
     ),
+    "dcfw.sets.Ellipsoid": Call(
+        {"A": array(POSITIVE), "center": array(X), "radius": number(1.0)},
+        oracles(G),
+    ),
     "dcfw.sets.Epigraph": Call({"ball": domain(sets.L1Ball(N))}, oracles(np.append(G, 1.0))),
+    "dcfw.sets.Fantope": Call({"n": count(N, leave_out=ENDLESS), "k": count(1)}, oracles(M)),
+    "dcfw.sets.GroupBall": Call(
+        {
+            "groups": array(np.array([0, 0, 1]), allow=("one more entry", "one more dimension", "fractions")),
+            "p": number(1.5),
+            "radius": number(1.0),
+        },
+        lambda ball: (ball.lmo(np.arange(ball.groups.size).reshape(ball.shape) - 1.5), ball.diameter),
+    ),
     "dcfw.sets.Hypersimplex": Call(
         {
             "n": shape((N,), leave_out=("huge",)),
@@ -337,6 +351,7 @@ CALLS: dict[str, Call] = {
         },
         oracles(G),
     ),
+    "dcfw.sets.KNormBall": Call({**BALL, "k": count(2)}, oracles(G)),
     "dcfw.sets.KSparse": Call({**BALL, "k": count(2)}, oracles(G)),
     "dcfw.sets.L1Ball": Call(BALL, oracles(G)),
     "dcfw.sets.L2Ball": Call(BALL, oracles(G)),
@@ -344,6 +359,13 @@ CALLS: dict[str, Call] = {
     "dcfw.sets.LpBall": Call({**BALL, "p": number(1.5)}, oracles(G)),
     "dcfw.sets.NuclearBall": Call(SQUARE, oracles(M)),
     "dcfw.sets.Oracle": Call({"domain": domain(SIMPLEX)}, lambda oracle: oracle(G).dense()),
+    "dcfw.sets.OrderedWeightedL1": Call(
+        {"weights": array(np.array([1.0, 0.5, 0.25])), **BALL},
+        oracles(G),
+    ),
+    "dcfw.sets.Permutahedron": Call(
+        {"w": array(G, allow=("one more entry",))}, lambda s: (s.lmo(np.arange(len(s.w)) * 1.0), s.diameter)
+    ),
     "dcfw.sets.Polytope": Call(
         {
             "A_ub": array(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])),
@@ -359,6 +381,9 @@ CALLS: dict[str, Call] = {
     "dcfw.sets.Simplex": Call({"n": shape((N,), leave_out=("huge",)), "radius": number(1.0)}, oracles(G)),
     "dcfw.sets.SpectralBall": Call({**SQUARE, "polar": choice("auto")}, oracles(M)),
     "dcfw.sets.Spectraplex": Call({"n": count(N, leave_out=ENDLESS), "radius": number(1.0)}, oracles(M)),
+    "dcfw.sets.TotalVariation1D": Call(
+        {"n": count(N, leave_out=ENDLESS), "radius": number(1.0), "mean": number(0.5)}, oracles(G)
+    ),
     # splits, steps, tolerances, gaps, callbacks, checkpoints
     "dcfw.splits.best": Call({"phi": function(INDEFINITE), "domain": domain(SIMPLEX)}, parts),
     "dcfw.splits.choose": Call({"phi": function(INDEFINITE), "domain": domain(SIMPLEX)}, parts),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,31 +16,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from dcfw import sets
-from dcfw.sets.atoms import Entries
-
-Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Case:
-    """A set, its constraints for cvxpy as a function of (cvxpy, variable), and a test of extremality."""
-
-    domain: Any
-    model: Callable[[Any, Any], list]
-    extreme: Callable[[Array, float], bool]
-    atom: type | None = None
-    """The class of the atoms with which the oracle answers NumPy gradients (None: the older sets' rule)."""
-    widest: Array | None = None
-    """A direction G with ||lmo(G) - lmo(-G)|| = diameter."""
-    diameter_is_a_bound: bool = False
-
-    @property
-    def name(self) -> str:
-        return repr(self.domain)
-
-
-def near(a: Any, b: Any, tol: float) -> bool:
-    return bool(np.allclose(a, b, rtol=0.0, atol=tol))
+from set_case import Array, Case, near
+from structured_cases import STRUCTURED
 
 
 def singular(s: Array) -> Array:
@@ -93,35 +68,6 @@ def ksparse(shape: Any, k: int, radius: float = 1.0) -> Case:
         lambda cp, x: [cp.norm(cp.vec(x, order="C"), 1) <= k * radius, cp.abs(x) <= radius],
         extreme,
     )
-
-
-def capped(shape: Any, upper: Any, radius: float = 1.0, at_most: bool = False) -> Case:
-    domain = sets.CappedSimplex(shape, upper, radius, at_most)
-    bound = np.broadcast_to(np.asarray(upper, dtype=float), domain.shape)
-
-    def model(cp: Any, x: Any) -> list:
-        return [x >= 0, x <= bound, cp.sum(x) <= radius if at_most else cp.sum(x) == radius]
-
-    def extreme(s: Array, tol: float) -> bool:
-        between = int(((s > tol) & (s < bound - tol)).sum())
-        return between == 0 or (between == 1 and near(s.sum(), radius, tol))
-
-    return Case(domain, model, extreme, Entries, diameter_is_a_bound=True)
-
-
-def hypersimplex(shape: Any, k: int, radius: float = 1.0, at_most: bool = False) -> Case:
-    domain = sets.Hypersimplex(shape, k, radius, at_most)
-
-    def model(cp: Any, x: Any) -> list:
-        return [x >= 0, x <= radius, cp.sum(x) <= k * radius if at_most else cp.sum(x) == k * radius]
-
-    def extreme(s: Array, tol: float) -> bool:
-        count = round(s.sum() / radius)
-        return near(np.minimum(s, radius - s), 0.0, tol) and (count <= k if at_most else count == k)
-
-    n = math.prod(domain.shape)
-    widest = (np.arange(n) - n // 2 + 0.5).reshape(domain.shape)
-    return Case(domain, model, extreme, Entries, widest)
 
 
 def birkhoff(n: int) -> Case:
@@ -248,6 +194,7 @@ def epigraph(ball: Case) -> Case:
 
 
 CASES: tuple[Case, ...] = (
+    *STRUCTURED,
     simplex(7),
     simplex((2, 3), radius=2.5),
     simplex(1),
@@ -266,16 +213,6 @@ CASES: tuple[Case, ...] = (
     ksparse(6, k=2),
     ksparse((2, 3), k=6, radius=0.5),
     ksparse(5, k=1, radius=2.0),
-    capped(6, 0.3),
-    capped((2, 3), [[0.5, 0.0, 2.0], [0.25, 1.0, 0.5]], radius=2.5),
-    capped(5, [0.1, 3.0, 0.5, 0.7, 0.0], radius=1.5, at_most=True),
-    capped(4, 0.25),
-    hypersimplex(6, k=2),
-    hypersimplex((2, 3), k=4, radius=0.5),
-    hypersimplex(5, k=1, radius=2.0),
-    hypersimplex(4, k=4),
-    hypersimplex(6, k=2, radius=3.0, at_most=True),
-    hypersimplex(5, k=4, at_most=True),
     birkhoff(4),
     birkhoff(1),
     schatten(sets.SpectralBall((3, 3)), math.inf, 1.0),

@@ -107,5 +107,5 @@ def test_numpy_oracles_answer_with_the_compact_atom_of_their_set(case):
         kind = Dense
     G = np.random.default_rng(4).standard_normal(domain.shape)
     atom = domain.oracle()(G)
-    assert type(atom) is kind
+    assert isinstance(atom, kind)
     np.testing.assert_allclose(atom.dense(), domain.lmo(G), atol=1e-8)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from dcfw import sets
 from set_cases import every_model, every_projection
 
+WITHOUT_PROJECTION = ("Polytope", "ConvexHull", "Epigraph", "GroupBall", "TotalVariation1D")
+
 
 def certificate(domain, x, p):
     """Return max <x - p, s - p> over the set, relative to the sizes involved (0 for the projection)."""
@@ -55,7 +57,7 @@ def test_a_projection_neither_writes_to_nor_shares_its_argument(case):
 @every_model
 def test_projection_agrees_with_cvxpy(case):
     if not hasattr(case.domain, "project"):
-        assert isinstance(case.domain, sets.Polytope | sets.ConvexHull | sets.Epigraph)
+        assert type(case.domain).__name__ in WITHOUT_PROJECTION
         return
     x0 = case.domain.start() + 1.5 * np.random.default_rng(2).standard_normal(case.domain.shape)
     x = cp.Variable(case.domain.shape)

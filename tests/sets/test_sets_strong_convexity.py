@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dcfw import sets
 from set_cases import every_set
+from structured_cases import SKEW
 
 
 def worst_point(domain, alpha, x, y, eta):
@@ -24,7 +25,9 @@ def worst_point(domain, alpha, x, y, eta):
 
 def outer_normal(domain, x):
     """Return the unit gradient of the set's norm at ``x``."""
-    if x.ndim == 2 and isinstance(domain, sets.SchattenBall):
+    if isinstance(domain, sets.Ellipsoid):
+        gradient = SKEW @ (x - domain.center)
+    elif x.ndim == 2 and isinstance(domain, sets.SchattenBall):
         U, sigma, Vt = np.linalg.svd(x, full_matrices=False)
         gradient = (U * sigma ** (domain.p - 1.0)) @ Vt
     else:
@@ -35,6 +38,8 @@ def outer_normal(domain, x):
 def boundary_point(domain, rng, spread):
     """Return a random boundary point; a large spread gives coordinates of very different sizes."""
     x = rng.standard_normal(domain.shape) * np.exp(spread * rng.standard_normal(domain.shape))
+    if isinstance(domain, sets.Ellipsoid):
+        return domain.center + x * (domain.radius / np.sqrt(x @ SKEW @ x))
     size = np.linalg.svd(x, compute_uv=False) if isinstance(domain, sets.SchattenBall) else x.ravel()
     return x * (domain.radius / np.linalg.norm(size, domain.p))
 
@@ -48,6 +53,7 @@ BALLS = [
     sets.SchattenBall((3, 3), p=1.3),
     sets.SchattenBall((5, 4), p=1.7, radius=2.0),
     sets.SchattenBall((3, 4), p=2),
+    sets.Ellipsoid(SKEW, center=[1.0, 0.0, -2.0], radius=1.5),
 ]
 
 
@@ -90,5 +96,8 @@ def test_the_dimension_cannot_be_left_out_of_the_constant():
 @every_set
 def test_the_constant_is_positive_exactly_for_the_strictly_round_sets(case):
     domain = case.domain
+    if case.round is not None:
+        assert (domain.strong_convexity > 0.0) == case.round
+        return
     only = domain.sets[0] if isinstance(domain, sets.Product) and len(domain.sets) == 1 else domain
     assert (domain.strong_convexity > 0.0) == (1.0 < getattr(only, "p", math.inf) <= 2.0)
