@@ -134,6 +134,7 @@ E1 = np.random.default_rng(0).standard_normal((8, 3))
 E2 = np.random.default_rng(1).standard_normal((8, 3))
 COLUMNS, OBSERVED = E1.T.copy(), E2.T.copy()  # words are columns there
 SIMPLEX = sets.Simplex(N)
+SQUARE_GRAPH = np.array([[0, 1], [1, 3], [0, 2], [2, 3]])
 POSITIVE = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 0.5]])
 F = functions.SquaredNorm(1.0)
 QUADRATIC = functions.Quadratic(M)
@@ -383,6 +384,64 @@ CALLS: dict[str, Call] = {
     "dcfw.sets.Spectraplex": Call({"n": count(N, leave_out=ENDLESS), "radius": number(1.0)}, oracles(M)),
     "dcfw.sets.TotalVariation1D": Call(
         {"n": count(N, leave_out=ENDLESS), "radius": number(1.0), "mean": number(0.5)}, oracles(G)
+    ),
+    "dcfw.sets.FlowPolytope": Call(
+        {
+            "graph": array(SQUARE_GRAPH, allow=("one more entry", "one more dimension")),
+            "demands": array(np.array([[0.0, 1.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])),
+            "through": count(0),
+        },
+        lambda s: (s.lmo(np.ones(s.shape)), s.diameter),
+    ),
+    "dcfw.sets.LinearImage": Call(
+        {"A": array(RECT[:, :3], allow=("one more entry",)), "domain": domain(SIMPLEX)},
+        lambda s: (s.start(), s.diameter),
+    ),
+    "dcfw.sets.Matching": Call(
+        {
+            "graph": array(SQUARE_GRAPH, allow=("one more entry", "one more dimension")),
+            "perfect": flag(False),
+        },
+        lambda s: (s.lmo(-np.ones(s.shape)).sum(), s.diameter),
+    ),
+    "dcfw.sets.PartialBirkhoff": Call(
+        {
+            "m": count(N, leave_out=ENDLESS),
+            "n": count(N, leave_out=ENDLESS),
+            "k": count(2),
+        },
+        oracles(M),
+    ),
+    "dcfw.sets.PartialTransport": Call(
+        {
+            "a": array(np.array([0.5, 0.25, 0.25]), allow=("one more entry",)),
+            "b": array(np.array([0.25, 0.5, 0.25]), allow=("one more entry",)),
+            "mass": number(0.5),
+            "solver": choice("highs"),
+        },
+        lambda s: (s.start().sum(), s.diameter),
+    ),
+    "dcfw.sets.Scale": Call({"domain": domain(SIMPLEX), "factor": number(2.0)}, oracles(G)),
+    "dcfw.sets.Shift": Call({"domain": domain(SIMPLEX), "by": array(G)}, oracles(G)),
+    "dcfw.sets.ShortestPath": Call(
+        {
+            "graph": array(SQUARE_GRAPH, allow=("one more entry", "one more dimension")),
+            "source": count(0),
+            "target": count(3),
+        },
+        lambda s: (s.lmo(np.ones(s.shape)), s.diameter),
+    ),
+    "dcfw.sets.SpanningTree": Call(
+        {"graph": array(SQUARE_GRAPH, allow=("one more entry", "one more dimension"))},
+        lambda s: (s.lmo(np.ones(s.shape)).sum(), s.diameter),
+    ),
+    "dcfw.sets.TransportPolytope": Call(
+        {
+            "a": array(np.array([0.5, 0.25, 0.25])),
+            "b": array(np.array([0.25, 0.5, 0.25])),
+            "solver": choice("highs"),
+        },
+        oracles(M),
     ),
     # splits, steps, tolerances, gaps, callbacks, checkpoints
     "dcfw.splits.best": Call({"phi": function(INDEFINITE), "domain": domain(SIMPLEX)}, parts),

@@ -15,7 +15,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from combinatorial_cases import COMBINATORIAL, MAP, image, scale, shift
 from dcfw import sets
+from dcfw.sets.atoms import Dense, Entries, OneHot, RankOne
 from set_case import Array, Case, near
 from structured_cases import STRUCTURED
 
@@ -195,6 +197,15 @@ def epigraph(ball: Case) -> Case:
 
 CASES: tuple[Case, ...] = (
     *STRUCTURED,
+    *COMBINATORIAL,
+    shift(simplex((2, 2), radius=2.0), np.array([[1.0, -3.0], [0.5, 0.0]])),
+    shift(lp(sets.L2Ball(3), 2, 1.0), np.array([1.0, 2.0, -1.0])),
+    scale(simplex(4), 2.5, OneHot),
+    scale(birkhoff(3), -0.5, Entries),
+    scale(lp(sets.L2Ball(4, radius=0.5), 2, 0.5), -3.0, Dense),
+    scale(schatten(sets.NuclearBall((2, 3)), 1, 1.0), 2.0, RankOne),
+    image(MAP, lp(sets.LInfBall(4), math.inf, 1.0)),
+    image(MAP[:2], simplex(4)),
     simplex(7),
     simplex((2, 3), radius=2.5),
     simplex(1),

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from dcfw import sets
 from set_cases import every_model, every_projection
 
-WITHOUT_PROJECTION = ("Polytope", "ConvexHull", "Epigraph", "GroupBall", "TotalVariation1D")
+WITHOUT_PROJECTION = (
+    *(
+        "Polytope",
+        "ConvexHull",
+        "Epigraph",
+        "GroupBall",
+        "TotalVariation1D",
+        "LinearImage",
+        "PartialBirkhoff",
+    ),
+    *("TransportPolytope", "PartialTransport", "FlowPolytope", "ShortestPath", "SpanningTree", "Matching"),
+)
 
 
 def certificate(domain, x, p):

@@ -19,14 +19,24 @@ set                    points                                              one o
 ``Permutahedron``      the hull of the rearrangements of a vector          a sort
 ``TotalVariation1D``   sum abs(x_{i+1} - x_i) <= radius, mean given        partial sums
 ``Birkhoff``           doubly stochastic matrices                          an assignment
+``PartialBirkhoff``    hull of m x n partial assignments, k pairs each     an assignment
+``TransportPolytope``  X >= 0, X 1 = a, X^T 1 = b                          optimal transport
+``PartialTransport``   X >= 0, X 1 <= a, X^T 1 <= b, sum X = mass          optimal transport
 ``SpectralBall``       largest singular value <= radius                    a polar factor
 ``NuclearBall``        sum of the singular values <= radius                a singular pair
 ``SchattenBall``       ||sigma(X)||_p <= radius                            an SVD
 ``Spectraplex``        X positive semidefinite, trace X = radius           an eigenvector
 ``Fantope``            0 <= X <= I, trace X = k                            k eigenvectors
+``ShortestPath``       hull of the paths between two nodes                 a shortest path
+``FlowPolytope``       flows on the edges that carry all demands           shortest path trees
+``SpanningTree``       hull of the spanning trees                          a spanning tree
+``Matching``           hull of the (perfect) matchings                     a matching
 ``Polytope``           A_ub x <= b_ub, A_eq x = b_eq, bounds               a linear programme
 ``ConvexHull``         convex combinations of given points                 a product
 ``Product``            one block from each of several sets                 the blocks' own
+``Shift``              x + by for x in a set                               the set's own
+``Scale``              factor x for x in a set                             the set's own
+``LinearImage``        A x for x in a set                                  the set's own
 ``Epigraph``           (x, t) with ||x|| <= t <= r, for a ball ||x|| <= r  the ball's own
 =====================  ==================================================  ===================
 
@@ -56,24 +66,44 @@ from dcfw.sets.spectral import NuclearBall, SchattenBall, SpectralBall, Spectrap
 if TYPE_CHECKING:
     from dcfw.sets.capped import CappedSimplex as CappedSimplex
     from dcfw.sets.capped import Hypersimplex as Hypersimplex
+    from dcfw.sets.composed import LinearImage as LinearImage
+    from dcfw.sets.composed import Scale as Scale
+    from dcfw.sets.composed import Shift as Shift
     from dcfw.sets.ellipsoid import Ellipsoid as Ellipsoid
     from dcfw.sets.fantope import Fantope as Fantope
+    from dcfw.sets.flows import FlowPolytope as FlowPolytope
+    from dcfw.sets.flows import ShortestPath as ShortestPath
     from dcfw.sets.groups import GroupBall as GroupBall
     from dcfw.sets.ordered import KNormBall as KNormBall
     from dcfw.sets.ordered import OrderedWeightedL1 as OrderedWeightedL1
+    from dcfw.sets.partial_birkhoff import PartialBirkhoff as PartialBirkhoff
     from dcfw.sets.permutahedron import Permutahedron as Permutahedron
+    from dcfw.sets.transport import PartialTransport as PartialTransport
+    from dcfw.sets.transport import TransportPolytope as TransportPolytope
+    from dcfw.sets.trees import Matching as Matching
+    from dcfw.sets.trees import SpanningTree as SpanningTree
     from dcfw.sets.variation import TotalVariation1D as TotalVariation1D
 
 _MODULE_OF = {
     "CappedSimplex": "capped",
     "Ellipsoid": "ellipsoid",
     "Fantope": "fantope",
+    "FlowPolytope": "flows",
     "GroupBall": "groups",
     "Hypersimplex": "capped",
     "KNormBall": "ordered",
+    "LinearImage": "composed",
+    "Matching": "trees",
     "OrderedWeightedL1": "ordered",
+    "PartialBirkhoff": "partial_birkhoff",
+    "PartialTransport": "transport",
     "Permutahedron": "permutahedron",
+    "Scale": "composed",
+    "Shift": "composed",
+    "ShortestPath": "flows",
+    "SpanningTree": "trees",
     "TotalVariation1D": "variation",
+    "TransportPolytope": "transport",
 }
 """Sets that are loaded when they are first used: public name -> the module that defines it."""
 

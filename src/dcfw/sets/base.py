@@ -292,6 +292,12 @@ def first_hit(slack: np.ndarray, rate: np.ndarray) -> float:
     return max(float((slack[moving] / rate[moving]).min(initial=math.inf)), 0.0)
 
 
+def sums_hit(slack: np.ndarray, d: np.ndarray, axis: int) -> float:
+    """Return :func:`first_hit` for bounds on the sums of d along an axis; sums of mere rounding are none."""
+    rate, size = d.sum(axis=axis), np.abs(d).sum(axis=axis)
+    return first_hit(slack, np.where(rate > 8.0 * np.finfo(np.float64).eps * size, rate, 0.0))
+
+
 def one_hot(index: int, value: float, template: Array) -> Array:
     """Return ``value`` at flat ``index`` and zero elsewhere, like ``template``, without in-place writes
     on backends that have none."""

@@ -76,7 +76,7 @@ class CappedSimplex(CompactSet):
         self._total = min(total, room)
         self.scale = min(float(upper.max()), self._total)
         self._single = not self.at_most and room <= total * (1.0 + 1e-12)
-        self.diameter = 0.0 if self._single else _longest(upper, self._changed(room))
+        self.diameter = 0.0 if self._single else longest(upper, self._changed(room))
 
     def _changed(self, room: float) -> float:
         """Return the largest sum of |x - y| for two points of the set."""
@@ -180,7 +180,7 @@ class Hypersimplex(CappedSimplex):
         return f", k={self.k}{radius}" + (", at_most=True" if self.at_most else "")
 
 
-def _longest(upper: np.ndarray, total: float) -> float:
+def longest(upper: np.ndarray, total: float) -> float:
     """Return a bound on ||d|| for |d| <= upper, sum |d| <= total: sum d^2 <= sum |d| upper, a knapsack."""
     largest = float(upper.max())  # in its unit no square overflows
     ordered = np.sort(upper, axis=None)[::-1] / largest

@@ -1,0 +1,289 @@
+"""Sets made from another one: shifted, scaled, mapped by a matrix.
+
+Their oracles are the other set's: min over A x + c of <G, .> is min over x of <A^T G, x>.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, like, namespace, to_numpy
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
+from dcfw.sets.base import Oracle, Set
+from dcfw.sets.membership import separation
+
+
+class _Made(Set):
+    """A set whose oracle asks that of another one."""
+
+    domain: Any
+
+    def _outer(self, atom: Atom, G: Array) -> Atom:
+        """Return the vertex of this set that a vertex of the other one makes."""
+        raise NotImplementedError
+
+    def _inner_direction(self, G: Array) -> Array:
+        """Return the direction to ask the other set for."""
+        return G
+
+    def _vertex(self, G: Array) -> Array:
+        return self._outer(Dense(self.domain.lmo(self._inner_direction(G))), G).dense()
+
+    def oracle(self) -> Oracle:
+        """Return an oracle around the other set's own, which keeps its state."""
+        return MadeOracle(self)
+
+
+class Shift(_Made):
+    """The set {x + by : x in domain}.
+
+    Parameters
+    ----------
+    domain : Set
+        The set to shift.
+    by : array_like
+        The shift, of the set's shape.
+
+    Examples
+    --------
+    >>> from dcfw.sets import L1Ball, Shift
+    >>> Shift(L1Ball(2), by=[3.0, 0.0]).lmo(np.array([1.0, 0.0]))
+    array([2., 0.])
+    """
+
+    def __init__(self, domain: Any, by: Any) -> None:
+        self.domain = _own(domain)
+        self.shape = tuple(domain.shape)
+        self.by = np.asarray(to_numpy(_validate.array(by, "by", shape=self.shape)), dtype=np.float64)
+        self.polytope, self.faces, self.scale = domain.polytope, domain.faces, domain.scale
+        self.strong_convexity = domain.strong_convexity
+        if hasattr(domain, "project"):
+            self.project = self._project
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """That of the other set."""
+        return float(self.domain.diameter)
+
+    def _outer(self, atom: Atom, G: Array) -> Atom:
+        return Dense(atom.dense() + like(self.by, G))
+
+    def violation(self, x: Array) -> float:
+        """Return the violation of the other set."""
+        return float(self.domain.violation(self._values(x) - self.by))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(self.domain.tangent(G))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return float(self.domain.reach(x - self.by, d))
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self.domain.start() + self.by)
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random point of the other set, shifted."""
+        return np.asarray(self.domain.random(rng) + self.by)
+
+    def _project(self, x: Array) -> Array:
+        """Return the nearest point."""
+        x = _validate.array(x, "x", shape=self.shape)
+        by = like(self.by, x)
+        return self.domain.project(x - by) + by
+
+    def __repr__(self) -> str:
+        return f"Shift({self.domain!r})"
+
+
+class Scale(_Made):
+    """The set {factor x : x in domain}.
+
+    Parameters
+    ----------
+    domain : Set
+        The set to scale.
+    factor : float
+        The factor, not zero; a negative one also reflects.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Scale, Simplex
+    >>> Scale(Simplex(2), factor=-3.0).lmo(np.array([1.0, 0.0]))
+    array([-3., -0.])
+    """
+
+    def __init__(self, domain: Any, factor: float) -> None:
+        self.domain = _own(domain)
+        self.factor = _validate.scalar(factor, "factor")
+        if self.factor == 0.0:
+            raise ValueError("factor must not be zero")
+        self.shape = tuple(domain.shape)
+        self.polytope, self.faces = domain.polytope, domain.faces
+        self.scale = abs(self.factor) * domain.scale
+        self.strong_convexity = domain.strong_convexity / abs(self.factor)
+        if hasattr(domain, "project"):
+            self.project = self._project
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """That of the other set, scaled."""
+        return abs(self.factor) * float(self.domain.diameter)
+
+    def _inner_direction(self, G: Array) -> Array:
+        return G if self.factor > 0.0 else -G
+
+    def _outer(self, atom: Atom, G: Array) -> Atom:
+        return scaled(atom, self.factor)
+
+    def violation(self, x: Array) -> float:
+        """Return the violation of the other set, scaled."""
+        return abs(self.factor) * float(self.domain.violation(self._values(x) / self.factor))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(self.domain.tangent(G))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return float(self.domain.reach(x / self.factor, d / self.factor))
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self.factor * self.domain.start())
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random point of the other set, scaled."""
+        return np.asarray(self.factor * self.domain.random(rng))
+
+    def _project(self, x: Array) -> Array:
+        """Return the nearest point."""
+        x = _validate.array(x, "x", shape=self.shape)
+        return self.factor * self.domain.project(x / self.factor)
+
+    def __repr__(self) -> str:
+        return f"Scale({self.domain!r}, factor={self.factor:g})"
+
+
+class LinearImage(_Made):
+    """The set {A x : x in domain}, x raveled.
+
+    Parameters
+    ----------
+    A : array_like or sparse matrix
+        A matrix with a column for each entry of the set's points.
+    domain : Set
+        The set to map.
+
+    Attributes
+    ----------
+    diameter : float
+        An upper bound: the largest singular value of A times the set's diameter.
+
+    Notes
+    -----
+    ``contains`` asks the oracle by Wolfe's method, which is exact for polytopes and approximate elsewhere.
+
+    Examples
+    --------
+    >>> from dcfw.sets import LInfBall, LinearImage
+    >>> LinearImage([[1.0, 1.0, 0.0]], LInfBall(3)).lmo(np.array([1.0]))
+    array([-2.])
+    """
+
+    def __init__(self, A: Any, domain: Any) -> None:
+        self.domain = _own(domain)
+        size = math.prod(domain.shape)
+        matrix = A.toarray() if hasattr(A, "toarray") else A
+        self.A = np.array(to_numpy(_validate.array(matrix, "A", ndim=2)), dtype=np.float64)
+        if self.A.shape[1] != size or not self.A.shape[0]:
+            raise ValueError(f"A must have {size} columns (the entries of domain), got shape {self.A.shape}")
+        self.shape = (self.A.shape[0],)
+        self.polytope, self.faces = domain.polytope, domain.faces
+        self.scale = (float(np.abs(self.A).max()) or 1.0) * domain.scale
+
+    @functools.cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        """An upper bound of the Euclidean diameter (see the class)."""
+        largest = float(np.abs(self.A).max()) or 1.0
+        return largest * float(np.linalg.norm(self.A / largest, 2)) * float(self.domain.diameter)
+
+    def _inner_direction(self, G: Array) -> Array:
+        xp = namespace(G)
+        return xp.reshape(like(self.A, G).T @ G, tuple(self.domain.shape))
+
+    def _outer(self, atom: Atom, G: Array) -> Atom:
+        s = atom.dense()
+        return Dense(like(self.A, G) @ namespace(s).reshape(s, (-1,)))
+
+    def violation(self, x: Array) -> float:
+        """Return the distance to the set, up to rounding."""
+        x = self._values(x)
+        return separation(lambda G: np.asarray(self._vertex(G)), x) if np.isfinite(x).all() else math.inf
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        """The column space of A, which contains them."""
+        return np.asarray(self._columns @ (self._columns.T @ G))
+
+    @functools.cached_property
+    def _columns(self) -> np.ndarray:
+        """An orthonormal basis of the column space of A."""
+        U, sigma, _ = np.linalg.svd(self.A, full_matrices=False)
+        return np.asarray(U[:, sigma > 1e-13 * max(float(sigma[0]), 1e-300) * max(self.A.shape)])
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self.A @ np.asarray(self.domain.start()).reshape(-1))
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return the image of a random point of the other set."""
+        return np.asarray(self.A @ np.asarray(self.domain.random(rng)).reshape(-1))
+
+    def __repr__(self) -> str:
+        return f"LinearImage({self.A.shape[0]} x {self.A.shape[1]}, {self.domain!r})"
+
+
+class MadeOracle(Oracle):
+    """The other set's oracle, its vertices mapped."""
+
+    domain: Any
+
+    def __init__(self, domain: _Made) -> None:
+        self.domain = domain
+        self._other = domain.domain.oracle()
+
+    def __call__(self, G: Array) -> Atom:
+        atom = self._other(self.domain._inner_direction(G))
+        stretch = abs(self.domain.factor) if isinstance(self.domain, Scale) else 1.0
+        self.error = stretch * self._other.error
+        made: Atom = self.domain._outer(atom, G)
+        return made
+
+    def get_state(self) -> Any:
+        return self._other.get_state()
+
+    def set_state(self, state: Any) -> None:
+        self._other.set_state(state)
+
+
+def scaled(atom: Atom, factor: float) -> Atom:
+    """Return factor times an atom, in compact form if it has one."""
+    if isinstance(atom, OneHot):
+        return OneHot(atom.index, factor * atom.value, atom.shape, atom.dtype)
+    if isinstance(atom, Entries):
+        return Entries(atom.indices, factor * atom.values, atom.shape)
+    if isinstance(atom, Permutation):
+        indices, values = atom.support()
+        return Entries(indices, factor * values, atom.shape)
+    if isinstance(atom, Signs):
+        return Signs(atom.signs, factor * atom.radius, atom.dtype)
+    if isinstance(atom, RankOne):
+        return RankOne(atom.u, atom.v, factor * atom.scale)
+    return Dense(factor * atom.dense())
+
+
+def _own(domain: Any) -> Set:
+    """Return the set to make another one from, which has to be one of the library's kind."""
+    if not isinstance(domain, Set):
+        raise TypeError(f"domain must be derived from dcfw.sets.Set, got {type(domain).__name__}")
+    return domain

@@ -1,0 +1,272 @@
+"""Transport plans between two distributions, of all mass or of a part.
+
+A linear function is minimised by an optimal transport problem; a vertex is a sparse plan with at most
+n + m - 1 nonzeros.  Three solvers find it: the assignment solver where both marginals are uniform and of one
+length, POT's network simplex (``pip install pot``), and HiGHS otherwise.
+
+Partial transport is a full one with a dummy source and a dummy sink that take what is not moved
+(Caffarelli and McCann, 2010).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, to_numpy
+from dcfw.sets.atoms import Atom, Dense, Entries, recast
+from dcfw.sets.base import Oracle, excess, first_hit, sums_hit
+from dcfw.sets.birkhoff import Birkhoff, assignment
+from dcfw.sets.capped import longest
+from dcfw.sets.compact import CompactOracle, CompactSet
+
+SOLVERS = ("auto", "lap", "pot", "highs")
+
+
+class TransportPolytope(CompactSet):
+    """The plans {X >= 0, X 1 = a, X^T 1 = b}.
+
+    Parameters
+    ----------
+    a, b : array_like
+        The marginals, not negative and of one positive sum.
+    solver : {"auto", "lap", "pot", "highs"}, default "auto"
+        The solver of the oracle.  "auto" takes the assignment solver for uniform marginals of one length,
+        else POT's network simplex if it is installed, else HiGHS.
+
+    Attributes
+    ----------
+    diameter : float
+        An upper bound of the Euclidean diameter, exact for uniform marginals of one length.
+
+    Examples
+    --------
+    >>> from dcfw.sets import TransportPolytope
+    >>> TransportPolytope([0.25, 0.75], [0.5, 0.5]).lmo(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    array([[0.25, 0.  ],
+           [0.25, 0.5 ]])
+    """
+
+    polytope = True
+
+    def __init__(self, a: Any, b: Any, solver: str = "auto") -> None:
+        self.a, self.b = _marginal(a, "a"), _marginal(b, "b")
+        total = float(self.a.sum())
+        if abs(total - float(self.b.sum())) > 1e-9 * total:
+            raise ValueError(f"a and b must have one sum, got {total:g} and {float(self.b.sum()):g}")
+        self.b *= total / float(self.b.sum())
+        self.shape = (len(self.a), len(self.b))
+        self.scale = min(float(self.a.max()), float(self.b.max()))
+        self.solver = _choice(solver, self._uniform())
+
+    def _uniform(self) -> bool:
+        value = self.a[0]
+        return len(self.a) == len(self.b) and bool((self.a == value).all() and (self.b == value).all())
+
+    def _atom(self, G: np.ndarray) -> Entries:
+        if self.solver == "lap":
+            columns = assignment(G)
+            flat = np.arange(len(columns)) * len(columns) + columns
+            return Entries(flat, np.full(len(columns), self.a[0]), self.shape)
+        return _entries(optimal_plan(self.a, self.b, G, self.solver))
+
+    def oracle(self) -> Oracle:
+        """Return an oracle whose atoms are sparse plans; the assignment solver keeps its prices."""
+        return UniformOracle(self) if self.solver == "lap" else CompactOracle(self)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest error of a marginal, or the most negative entry's size."""
+        x = self._values(x)
+        rows, columns = np.abs(x.sum(axis=1) - self.a).max(), np.abs(x.sum(axis=0) - self.b).max()
+        return excess(max(float(rows), float(columns), -float(x.min())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        # Where a row or a column has no mass, nothing moves.
+        d = np.zeros(self.shape)
+        block = np.ix_(self.a > 0.0, self.b > 0.0)
+        part = G[block]
+        d[block] = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
+        return d
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return first_hit(x, -d)
+
+    def _centre(self) -> np.ndarray:
+        return np.outer(self.a, self.b / float(self.b.sum()))
+
+    @functools.cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        """An upper bound of the Euclidean diameter (see the class)."""
+        if 1 in (int((self.a > 0.0).sum()), int((self.b > 0.0).sum())):
+            return 0.0
+        return longest(np.minimum(self.a[:, None], self.b), 2.0 * float(self.a.sum()))
+
+    def _parameters(self) -> str:
+        return f", solver={self.solver!r}"
+
+
+class PartialTransport(CompactSet):
+    """The plans {X >= 0, X 1 <= a, X^T 1 <= b, sum of all entries = mass}.
+
+    Parameters
+    ----------
+    a, b : array_like
+        The most mass that each source has and each sink takes, not negative.
+    mass : float
+        What is moved, at most the sum of a and that of b.
+    solver : {"auto", "lap", "pot", "highs"}, default "auto"
+        As for :class:`TransportPolytope`.
+
+    Examples
+    --------
+    >>> from dcfw.sets import PartialTransport
+    >>> PartialTransport([0.5, 0.5], [0.5, 0.5], mass=0.5).lmo(np.array([[3.0, 1.0], [2.0, 4.0]]))
+    array([[0. , 0.5],
+           [0. , 0. ]])
+    """
+
+    polytope = True
+
+    def __init__(self, a: Any, b: Any, mass: float, solver: str = "auto") -> None:
+        self.a, self.b = _marginal(a, "a"), _marginal(b, "b")
+        self.mass = _validate.scalar(mass, "mass", low=0.0, open_low=True)
+        most = min(float(self.a.sum()), float(self.b.sum()))
+        if self.mass > most * (1.0 + 1e-12):
+            raise ValueError(f"mass must be at most the sum of a and of b, got {self.mass:g} > {most:g}")
+        self.mass = min(self.mass, most)
+        self.shape = (len(self.a), len(self.b))
+        self.scale = min(float(self.a.max()), float(self.b.max()), self.mass)
+        left, right = float(self.b.sum()) - self.mass, float(self.a.sum()) - self.mass
+        self._all = TransportPolytope(np.append(self.a, left), np.append(self.b, right), solver)
+        self.solver = self._all.solver
+
+    def _atom(self, G: np.ndarray) -> Entries:
+        # On the set a constant changes nothing; with costs that are not negative, any positive cost of the
+        # corner keeps the dummies from serving each other.
+        unit = float(np.abs(G).max()) or 1.0
+        costs = np.zeros(self._all.shape)
+        costs[:-1, :-1] = G / unit - float(G.min()) / unit
+        costs[-1, -1] = 1.0 + float(costs.max())
+        plan = self._all._atom(costs).dense()[:-1, :-1]
+        return _entries(np.ascontiguousarray(plan))
+
+    def violation(self, x: Array) -> float:
+        """Return the worst excess over a marginal, error of the mass or negative entry."""
+        x = self._values(x)
+        over = max(float((x.sum(axis=1) - self.a).max()), float((x.sum(axis=0) - self.b).max()))
+        error = abs(float(x.sum()) - self.mass) * (self.scale / self.mass)
+        return excess(max(over, error, -float(x.min())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        moving = np.outer(self.a > 0.0, self.b > 0.0)
+        return np.where(moving, G - G[moving].mean(), 0.0)
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        rows, columns = sums_hit(self.a - x.sum(axis=1), d, 1), sums_hit(self.b - x.sum(axis=0), d, 0)
+        return min(first_hit(x, -d), rows, columns)
+
+    def _centre(self) -> np.ndarray:
+        return np.outer(self.a / float(self.a.sum()), self.b / float(self.b.sum())) * self.mass
+
+    @functools.cached_property
+    def diameter(self) -> float:  # type: ignore[override]
+        """An upper bound of the Euclidean diameter."""
+        return longest(np.minimum(np.minimum(self.a[:, None], self.b), self.mass), 2.0 * self.mass)
+
+    def _parameters(self) -> str:
+        return f", mass={self.mass:g}"
+
+
+class UniformOracle(Oracle):
+    """The Birkhoff polytope's own oracle, its permutations weighted."""
+
+    domain: TransportPolytope
+
+    def __init__(self, domain: TransportPolytope) -> None:
+        self.domain = domain
+        self._assign = Birkhoff(len(domain.a)).oracle()
+
+    def __call__(self, G: Array) -> Atom:
+        if not isinstance(G, np.ndarray):
+            return Dense(self.domain._vertex(G))
+        permutation = self._assign(G)
+        indices, _ = permutation.support()  # type: ignore[attr-defined]
+        return recast(Entries(indices, np.full(len(indices), self.domain.a[0]), self.domain.shape), G)
+
+    def get_state(self) -> Any:
+        return self._assign.get_state()
+
+    def set_state(self, state: Any) -> None:
+        self._assign.set_state(state)
+
+
+def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray, solver: str) -> np.ndarray:
+    """Return an optimal transport plan that is a vertex, by "pot" or "highs"."""
+    unit = float(np.abs(costs).max())
+    costs = costs / unit if unit > 0.0 else costs
+    # Potentials are constant on the set; without them costs are small where plans are, and not negative.
+    costs = costs - costs.min(axis=1)[:, None]
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    plan = np.zeros((len(a), len(b)))
+    solve = _pot if solver == "pot" else _highs
+    plan[np.ix_(rows, columns)] = solve(
+        a[rows], b[columns], np.ascontiguousarray(costs[np.ix_(rows, columns)])
+    )
+    return plan
+
+
+def _pot(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    import ot
+
+    total = float(a.sum())
+    plan, log = ot.emd(a / total, b / total, costs, numItermax=2_000_000_000, log=True, check_marginals=False)
+    if log["warning"] is not None:
+        raise RuntimeError(f"POT found no optimal plan: {log['warning']}")
+    return np.asarray(plan) * total
+
+
+def _highs(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    n, m = costs.shape
+    sums = sparse.vstack(
+        [sparse.kron(sparse.identity(n), np.ones(m)), sparse.kron(np.ones(n), sparse.identity(m))]
+    )
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    total = float(a.sum())
+    sides = np.concatenate([a, b]) / total
+    answer = linprog(costs.ravel(), A_eq=sums.tocsr(), b_eq=sides, method="highs-ds", options=options)
+    if answer.status != 0:
+        raise RuntimeError(f"HiGHS found no optimal plan: {answer.message}")
+    return np.asarray(np.maximum(answer.x.reshape(n, m), 0.0) * total)
+
+
+def _entries(plan: np.ndarray) -> Entries:
+    indices = np.flatnonzero(plan)
+    return Entries(indices, plan.reshape(-1)[indices], plan.shape)
+
+
+def _marginal(value: Any, name: str) -> np.ndarray:
+    values = np.array(to_numpy(_validate.array(value, name, ndim=1)), dtype=np.float64)
+    if not len(values) or bool((values < 0.0).any()) or not 0.0 < float(values.sum()) < math.inf:
+        raise ValueError(f"{name} must not be negative, and have a positive sum")
+    return values
+
+
+def _choice(solver: str, uniform: bool) -> str:
+    """Return the solver to use, and refuse one that cannot be used."""
+    solver = _validate.choice(solver, "solver", SOLVERS)
+    installed = importlib.util.find_spec("ot") is not None
+    if solver == "auto":
+        return "lap" if uniform else "pot" if installed else "highs"
+    if solver == "lap" and not uniform:
+        raise ValueError("solver 'lap' needs uniform marginals a and b of one length")
+    if solver == "pot" and not installed:
+        raise ImportError("solver 'pot' needs POT: pip install pot")
+    return solver
