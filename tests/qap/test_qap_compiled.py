@@ -274,7 +274,7 @@ def test_a_time_limit_returns_the_best_point_so_far(method):
             objective, Birkhoff(30), X0, method=chosen, tol=0.0, tolerance=Fixed(1e-12), max_inner=10**6,
             maxiter=10**7, time_limit=limit, **inner,
         )  # fmt: skip
-        assert result.status in (Status.TIME_LIMIT, Status.NO_PROGRESS)
+        assert result.status in (Status.TIME_LIMIT, Status.NO_PROGRESS) or result.gap == 0.0
         assert Birkhoff(30).contains(result.x, 1e-9)
         assert result.fun <= objective.value(X0) + 1e-12
         if method == "cgs":  # one gradient of phi per outer step, however the last inner loop ended

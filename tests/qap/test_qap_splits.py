@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcfw.qap import generators
-from dcfw.qap.compiled import Kernel
-from dcfw.qap.gradients import gradient, vertex_gradient
+from dcfw.qap.compiled import pack
 from dcfw.qap.quadratics import (
     SPLITS,
     MatrixQuadratic,
@@ -143,16 +142,16 @@ def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_
         A, B = B, A
     n, rng = m * m, np.random.default_rng(2)
     dc = decompose(A, B, rng.random((n, n)), "spectral")
-    kernel, X, p = Kernel(n), random_point(n, rng), rng.permutation(n).astype(np.int64)
+    X, p = random_point(n, rng), rng.permutation(n).astype(np.int64)
     found = np.empty((n, n))
     for part in (dc.f, dc.g):
         assert [V.shape for _, V, _ in part.thin] == [(rank, n)]
         assert not part.pairs
         full = MatrixQuadratic([(U @ V, Q) for U, V, Q in part.thin], n=n, C=part.C)
         size = np.abs(full.grad(X)).max()
-        gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        pack(part).gradient(X, found)
         np.testing.assert_allclose(found, full.grad(X), rtol=0, atol=1e-12 * size)
-        vertex_gradient(kernel.pack(part), p, kernel.gathered, kernel.product, found)
+        pack(part).at_vertex(p, found)
         np.testing.assert_allclose(found, full.grad(np.eye(n)[p]), rtol=0, atol=1e-11 * size)
         assert part.lipschitz == pytest.approx(full.lipschitz)
 
@@ -163,10 +162,10 @@ def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_
 def test_the_compiled_gradient_at_a_matrix_is_the_function_s_own(split, problem):
     A, B, C, rng = problem
     n = len(A)
-    kernel, X, found = Kernel(n), random_point(n, rng), np.empty((n, n))
+    X, found = random_point(n, rng), np.empty((n, n))
     for part in (decompose(A, B, C, split).f, relaxation(A, B, C)):
         grad = part.grad(X)
-        gradient(kernel.pack(part), X, kernel.gathered, kernel.product, found)
+        pack(part).gradient(X, found)
         tolerance = 1e-12 * np.abs(grad).max() + rounding(A, B, C)
         np.testing.assert_allclose(found, grad, rtol=0, atol=tolerance)
 

@@ -1,16 +1,18 @@
-"""Pairwise steps in NumPy and compiled are the same steps, and small solves do not wait for a compiler."""
-
-import subprocess
-import sys
+"""Pairwise steps in NumPy and compiled are the same steps, safe for any numbers."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from dcfw.solvers import gram
+from dcfw import kernels
 from dcfw.solvers.weights import in_numpy, pairwise_steps
 
+native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
 
+
+@native
 @settings(max_examples=150, deadline=None)
 @given(
     m=st.integers(1, 12),
@@ -30,7 +32,7 @@ def test_both_forms_give_the_same_numbers_to_the_last_bit(m, spare, seed, convex
     w = np.concatenate([w / w.sum() if w.sum() > 0 else np.eye(m)[0], np.zeros(spare)])
     scores = np.concatenate([M[:m, :m] @ w[:m] + scale * rng.integers(-2, 3, m), np.full(spare, np.nan)])
     answers = []
-    for steps in (in_numpy, gram.pairwise_steps):
+    for steps in (in_numpy, pairwise_steps):
         weights, slopes = w.copy(), scores.copy()
         answers.append((steps(M, weights, slopes, m, 1e-9, limit, 1e-9), weights, slopes))
     assert answers[0][0] == answers[1][0]
@@ -38,29 +40,35 @@ def test_both_forms_give_the_same_numbers_to_the_last_bit(m, spare, seed, convex
     assert np.array_equal(answers[0][2], answers[1][2], equal_nan=True)
 
 
-def test_steps_without_numba_are_given_everything(monkeypatch):
+def test_without_the_extension_the_steps_are_given_everything(monkeypatch):
     M, w, scores = np.diag([1.0, 2.0, -9.0]), np.array([0.5, 0.5, 0.0]), np.array([1.0, -1.0, 0.0])
     answers = []
     for limit in (0, 1, 7):
-        arguments = (M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9)
-        expected = gram.pairwise_steps(M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9)
+        expected = pairwise_steps(M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9)
         with monkeypatch.context() as patch:
-            patch.delitem(sys.modules, "numba")
-            answers.append(pairwise_steps(*arguments))
+            patch.setattr(kernels, "native", None)
+            answers.append(pairwise_steps(M, w.copy(), scores.copy(), 2, 1e-9, limit, 1e-9))
         assert answers[-1] == expected
     assert len(set(answers)) > 1
 
 
-def test_a_small_problem_is_solved_by_blended_steps_without_loading_numba():
-    code = """
-import sys
-import numpy as np
-import dcfw
-from dcfw import functions, sets
-M, N = np.random.default_rng(0).standard_normal((2, 20, 20))
-f, g = functions.Quadratic(M @ M.T), functions.Quadratic(N @ N.T)
-result = dcfw.minimize(f - g, sets.Simplex(20), tol=1e-6)
-assert result.success and result.active_set is not None, result
-assert "numba" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+@native
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 6), st.integers(0, 3), st.data())
+def test_steps_on_any_numbers_end_and_write_nothing_beyond_the_atoms(m, spare, data):
+    any_float = st.floats(allow_nan=True, allow_infinity=True)
+    size = m + spare
+    M = data.draw(arrays(np.float64, (size, size), elements=any_float))
+    w, scores = (data.draw(arrays(np.float64, size, elements=any_float)) for _ in range(2))
+    kept = w[m:].copy(), scores[m:].copy()
+    count, _, _ = pairwise_steps(M, w, scores, m, 0.0, 50, 0.0)
+    assert 0 <= count <= 50
+    np.testing.assert_array_equal(w[m:], kept[0])
+    np.testing.assert_array_equal(scores[m:], kept[1])
+
+
+@native
+@pytest.mark.parametrize("m", [-1, 3])
+def test_more_atoms_than_there_are_are_refused(m):
+    with pytest.raises(ValueError, match="at most the number of atoms"):
+        pairwise_steps(np.eye(2), np.ones(2), np.ones(2), m, 0.0, 1, 0.0)

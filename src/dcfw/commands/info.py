@@ -43,11 +43,15 @@ def info(
       dcfw info
       dcfw info --json
     """
+    from dcfw import kernels
+
     found = collect()
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo(f"dcfw {found['dcfw']}, Python {found['python']} on {found['platform']}")
+    state = "compiled" if found["kernels"] else f"missing, NumPy and SciPy instead: {kernels.REMEDY}"
+    typer.echo(f"kernels: {state}")
     typer.echo("\npackages")
     for name, version in found["packages"].items():
         typer.echo(f"  {name:<18}{version or 'not installed'}")
@@ -72,7 +76,7 @@ def collect() -> dict[str, Any]:
     import joblib
 
     import dcfw
-    from dcfw import data
+    from dcfw import data, kernels
 
     versions: dict[str, str | None] = {}
     for name in PACKAGES:
@@ -90,6 +94,7 @@ def collect() -> dict[str, Any]:
         "dcfw": dcfw.__version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
+        "kernels": kernels.native is not None,
         "packages": versions,
         "extras": {
             extra: [name for name in needed if versions[name] is None] for extra, needed in EXTRAS.items()

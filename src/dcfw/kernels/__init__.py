@@ -2,19 +2,28 @@
 
 The extension ``dcfw._kernels`` is built when the package is installed.  Where that was not possible
 (no C++ compiler), :data:`native` is None and every kernel runs in NumPy and SciPy instead: same results
-where ties do not decide, but slower.
+where ties do not decide, but slower.  One warning of the logger ``dcfw`` says so.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from types import ModuleType
+
+REMEDY = "install a C++ compiler and then `pip install --force-reinstall --no-binary dcfw dcfw`"
 
 
 def _load() -> ModuleType | None:
     try:
         return importlib.import_module("dcfw._kernels")
-    except ImportError:
+    except ImportError as error:
+        logging.getLogger("dcfw").warning(
+            "The compiled kernels are missing (%s): dcfw runs in NumPy and SciPy, many times slower.  To get "
+            "them, %s.",
+            error,
+            REMEDY,
+        )
         return None
 
 

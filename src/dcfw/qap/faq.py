@@ -9,13 +9,15 @@ the last one's prices makes it an order of magnitude faster, with the same itera
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from dcfw._compiling import njit
-from dcfw.qap.compiled import Kernel
-from dcfw.qap.gradients import vertex_gradient
-from dcfw.qap.quadratics import relaxation
-from dcfw.sets import lap_numba as lap
+from dcfw import kernels
+from dcfw.qap.compiled import BAD, STEPS_DONE, TINY, Kernel
+from dcfw.qap.quadratics import MatrixQuadratic, relaxation
+from dcfw.sets.atoms import Permutation
+from dcfw.sets.lap import Assignment
 
 
 def faq(
@@ -46,56 +48,43 @@ def faq(
     """
     n = len(A)
     phi = relaxation(A, B, C)
-    kernel = Kernel(n)
     X = np.array(P, dtype=np.float64, order="C")
     grad = phi.grad(X)
+    if not np.isfinite(grad).all():
+        raise ValueError("A and B are too large: the gradient overflows; scale them down")
+    shortest = tol * math.sqrt(n)
+    if kernels.native is None:
+        return X, in_numpy(phi, X, grad, maxiter, shortest)
+    kernel = Kernel(n)
     portion = max(1, 10**8 // n**3)  # some milliseconds, so that Ctrl-C is heard
     done = 0
     while done < maxiter:
-        steps, stopped = _steps(
-            kernel.pack(phi), X, grad, kernel.change, kernel.gathered, kernel.product, kernel.real,
-            kernel.index, float(tol), min(portion, maxiter - done),
+        batch = kernel(
+            phi, X, grad, None, steps=min(portion, maxiter - done), shortest=shortest, convex=False,
+            measured=False,
         )  # fmt: skip
-        done += steps
-        if stopped < 0:
+        done += batch.steps + (batch.reason == TINY)  # a step below rounding is made, and the last
+        if batch.reason == BAD:
             raise ValueError("A and B are too large: the gradient overflows; scale them down")
-        if stopped:
+        if batch.reason != STEPS_DONE:
             break
     return X, done
 
 
-@njit()
-def _steps(  # type: ignore[no-untyped-def]
-    f, X, grad, change, gathered, product, real, index, tol, steps
-):  # fmt: skip
-    """Return the number of steps made, and 1 if the last was short, 0 if not, -1 if the gradient is bad."""
-    n = X.shape[0]
-    p = index[0]
-    Xf, gradf, changef = X.reshape(n * n), grad.reshape(n * n), change.reshape(n * n)
-    for k in range(steps):
-        if lap.solve(grad, real, index) != 0:
-            return k, -1
-        gap = np.dot(gradf, Xf)
-        on_vertex = 0.0
-        for i in range(n):
-            gap -= grad[i, p[i]]
-            on_vertex += X[i, p[i]]
-        vertex_gradient(f, p[:n], gathered, product, change)
-        for i in range(n):
-            for j in range(n):
-                change[i, j] -= grad[i, j]
-        curvature = -np.dot(Xf, changef)
-        for i in range(n):
-            curvature += change[i, p[i]]
-        gap = max(gap, 0.0)
+def in_numpy(phi: MatrixQuadratic, X: np.ndarray, grad: np.ndarray, maxiter: int, shortest: float) -> int:
+    """Make FAQ's steps on X, whose gradient is ``grad``, without the extension; return their number."""
+    n = len(X)
+    solver, rows = Assignment(n), np.arange(n)
+    for k in range(maxiter):
+        p = solver(grad)
+        change = phi.grad_at(Permutation(p, rows)) - grad
+        gap = max(float(np.vdot(grad, X) - grad[rows, p].sum()), 0.0)
+        curvature = float(change[rows, p].sum() - np.vdot(X, change))
         eta = 1.0 if curvature <= gap else gap / curvature
-        length = eta * np.sqrt(max(np.dot(Xf, Xf) + n - 2.0 * on_vertex, 0.0))
-        for i in range(n):
-            for j in range(n):
-                X[i, j] *= 1.0 - eta
-                grad[i, j] += eta * change[i, j]
-        for i in range(n):
-            X[i, p[i]] += eta
-        if length < tol * np.sqrt(n):
-            return k + 1, 1
-    return steps, 0
+        length = eta * math.sqrt(max(float(np.vdot(X, X)) + n - 2.0 * float(X[rows, p].sum()), 0.0))
+        X *= 1.0 - eta
+        X[rows, p] += eta
+        grad += eta * change
+        if length < shortest:
+            return k + 1
+    return maxiter

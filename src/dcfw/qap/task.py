@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw import _validate
+from dcfw import _validate, kernels
 from dcfw._arrays import to_numpy
 from dcfw._minimize import minimize
 from dcfw.functions.base import Function
@@ -311,7 +311,8 @@ class Task:
         """Return the relaxed result in the unit of the data, and whether phi looks constant from X0."""
         objective, scale, method, least = self.model()
         options: dict[str, Any] = {}
-        if not is_sparse(self.A) and not is_sparse(self.B):
+        dense = not is_sparse(self.A) and not is_sparse(self.B)
+        if dense and kernels.native is not None:
             from dcfw.qap.blended import BlendedLoop
             from dcfw.qap.compiled import CompiledFW, Loop
 
@@ -322,6 +323,8 @@ class Task:
                 options["inner"] = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
         elif self.method in SPLIT_METHODS and self.protocol.half_constant:
             options["inner"] = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
+        elif dense and self.method in SPLIT_METHODS:
+            options["inner"] = self.inner
         else:
             options["inner"] = "fw"  # the gradients of an active set's atoms are dense
         maxiter = self.maxiter

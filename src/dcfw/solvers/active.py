@@ -79,7 +79,6 @@ class ActiveLoop:
         self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
-        self._moves = 0
         self._target = math.inf
         """The least promise for which a step without the oracle is taken."""
         self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
@@ -137,12 +136,12 @@ class ActiveLoop:
 
     def get_state(self) -> dict[str, Any]:
         active = None if self.active is None else self.active.get_state()
-        return {"active": active, "last": self._last, "moves": self._moves, "target": self._target}
+        return {"active": active, "last": self._last, "target": self._target}
 
     def set_state(self, state: dict[str, Any]) -> None:
         active = state["active"]
         self.active = None if active is None else ActiveSet.from_state(active)
-        self._last, self._moves, self._target = state["last"], state["moves"], state["target"]
+        self._last, self._target = state["last"], state["target"]
 
     def reattach(self, f: Function) -> None:
         """Take f for the function whose images there are: it is the same one, made again."""
@@ -261,10 +260,8 @@ class ActiveLoop:
         count, gained, convex = 0, 0.0, False
         while not convex:
             taken, more, convex = pairwise_steps(
-                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise,
-                taken=self._moves,
-            )  # fmt: skip
-            self._moves += taken
+                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise
+            )
             count, gained = count + taken, gained + more
             if not convex:
                 self._forgive(run, active, *extremes(scores, active.weights)[:2])

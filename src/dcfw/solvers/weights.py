@@ -1,16 +1,19 @@
-"""Pairwise steps in the space of weights, without waiting for a compiler.
+"""Pairwise steps in the space of weights.
 
-:mod:`dcfw.solvers.gram` has these steps compiled, a hundred times faster; but loading numba takes a second,
-in which most small problems are solved ten times over.  So a solve begins with the same steps in NumPy, which
-give the same numbers to the last bit, and turns to the compiled ones when there are many of them (or when
-numba is there already).
+With atoms a_1, ..., a_m, weights w on the simplex and an affine gradient (Hessian H), everything about steps
+that move weight between the atoms is in the matrix M_ij = <H a_i, a_j> and the slopes
+scores_j = <grad m(x), a_j>: moving t from atom a to atom s changes scores_j by t (M_sj - M_aj), and the
+curvature of that move is M_ss - 2 M_sa + M_aa.  One constant added to all of M changes nothing.
+
+The steps are compiled (``kernels/native/gram.hpp``); without the extension they are made in NumPy, with the
+same numbers to the last bit.
 """
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
+
+from dcfw import kernels
 
 TIE = 1e-9
 """Scores that differ by this fraction of their range count as equal, and then the first is taken.
@@ -19,23 +22,18 @@ An exact step between two atoms leaves both with one score: rounding must not de
 step takes, or the way would be another on every processor.
 """
 
-PATIENCE = 3000
-"""After so many steps in NumPy, which take some 30 ms, numba is loaded."""
-
 Outcome = tuple[int, float, bool]
 
 
 def pairwise_steps(
-    M: np.ndarray,
-    w: np.ndarray,
-    scores: np.ndarray,
-    m: int,
-    aim: float,
-    limit: int,
-    slack: float,
-    taken: int = 0,
+    M: np.ndarray, w: np.ndarray, scores: np.ndarray, m: int, aim: float, limit: int, slack: float
 ) -> Outcome:
-    """Do what :func:`dcfw.solvers.gram.pairwise_steps` does; ``taken`` steps have been made before.
+    """Move weight from the worst atom in use to the best atom until their scores differ by at most aim.
+
+    Each step is an exact line search; one that takes all the weight of an atom leaves it at exactly 0.
+    ``w`` and ``scores`` are written to.  Returns the number of steps, at most ``limit``, what they gained (a
+    sum of positive numbers), and whether every curvature was at least ``-slack``, as that of a convex
+    function is up to rounding; one that was not ends the loop.
 
     Examples
     --------
@@ -45,11 +43,9 @@ def pairwise_steps(
     >>> w
     array([0., 1.])
     """
-    if "numba" in sys.modules or taken >= PATIENCE:
-        from dcfw.solvers import gram
-
-        return gram.pairwise_steps(M, w, scores, m, aim, limit, slack)  # type: ignore[no-any-return]
-    return in_numpy(M, w, scores, m, aim, limit, slack)
+    if kernels.native is None:
+        return in_numpy(M, w, scores, m, aim, limit, slack)
+    return kernels.native.pairwise_steps(M, w, scores, m, aim, limit, slack)  # type: ignore[no-any-return]
 
 
 def in_numpy(

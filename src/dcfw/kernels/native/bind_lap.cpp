@@ -1,12 +1,11 @@
-// The Python class dcfw._kernels.Lap.  One lock an object: two threads may share it.
+// The Python class dcfw._kernels.Lap.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
-
 #include "arrays.hpp"
+#include "guarded.hpp"
 #include "lap.hpp"
 
 namespace nb = nanobind;
@@ -17,36 +16,16 @@ namespace {
 
 constexpr std::int64_t largest_counter = std::int64_t(1) << 53;
 
-struct PythonLap {
-    Lap lap;
-    std::vector<int> columns;
-    std::mutex mutex;
-
-    explicit PythonLap(int n) : lap(n), columns(n) {}
-};
-
-// A method that calls `read` with the solver while no other thread uses it.
-template <class Read>
-auto locked(Read read) {
-    return [read](PythonLap& self) {
-        std::lock_guard<std::mutex> lock(self.mutex);
-        return read(self.lap);
-    };
-}
-
-int checked(int n) {
-    if (n < 1) throw nb::value_error("n must be at least 1");
-    return n;
-}
+using PythonLap = Guarded<Lap>;
 
 int solve(PythonLap& self, const Matrix& cost, Indices out) {
-    const std::size_t n = self.columns.size();
+    const std::size_t n = self.it.size();
     if (cost.shape(0) != n || cost.shape(1) != n || out.shape(0) != n)
         throw nb::value_error("the costs or the columns have a wrong shape");
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> lock(self.mutex);
-    const Lap::Status status = self.lap.solve(cost.data(), self.columns.data());
-    if (status == Lap::optimal) std::copy(self.columns.begin(), self.columns.end(), out.data());
+    const Lap::Status status = self.it.solve(cost.data());
+    if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, out.data());
     return status;
 }
 
@@ -56,13 +35,13 @@ std::vector<std::int64_t> counters(const LapState& s) {
 
 void restore(PythonLap& self, const Vector& prices, const ConstIndices& columns,
              const std::vector<std::int64_t>& numbers) {
-    const std::size_t n = self.columns.size();
+    const std::size_t n = self.it.size();
     if (prices.shape(0) != n || columns.shape(0) != n || numbers.size() != 5)
         throw nb::value_error("the state has a wrong size");
     for (std::int64_t number : numbers)
         if (number < 0 || number > largest_counter) throw nb::value_error("a counter is out of range");
     std::lock_guard<std::mutex> lock(self.mutex);
-    LapState& s = self.lap.state;
+    LapState& s = self.it.state;
     std::copy_n(prices.data(), n, s.prices.begin());
     for (std::size_t i = 0; i < n; ++i)
         s.columns[i] = 0 <= columns(i) && columns(i) < std::int64_t(n) ? int(columns(i)) : -1;
@@ -77,20 +56,20 @@ void restore(PythonLap& self, const Vector& prices, const ConstIndices& columns,
 
 void bind_lap(nb::module_& m) {
     nb::class_<PythonLap>(m, "Lap", "Solver of n x n assignment problems that keeps its prices.")
-        .def("__init__", [](PythonLap* self, int n) { new (self) PythonLap(checked(n)); }, nb::arg("n"))
+        .def(nb::init<int>(), nb::arg("n"))
         .def("solve", &solve, nb::arg("cost").noconvert(), nb::arg("columns").noconvert(),
              "Write the columns of the least assignment; return 0, or the reason why there is none.")
-        .def("reset", locked([](Lap& lap) { lap.reset(); }), "Forget the past.")
-        .def_prop_ro("u", locked([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
+        .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Forget the past.")
+        .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
                      nb::rv_policy::move)
-        .def_prop_ro("v", locked([](Lap& lap) { return copied(lap.state.prices.data(), lap.size()); }),
+        .def_prop_ro("v", locked<Lap>([](Lap& lap) { return copied(lap.state.prices.data(), lap.size()); }),
                      nb::rv_policy::move)
-        .def_prop_ro("columns", locked([](Lap& lap) { return copied(lap.state.columns.data(), lap.size()); }),
+        .def_prop_ro("columns", locked<Lap>([](Lap& lap) { return copied(lap.state.columns.data(), lap.size()); }),
                      nb::rv_policy::move)
-        .def_prop_ro("counters", locked([](Lap& lap) { return counters(lap.state); }),
+        .def_prop_ro("counters", locked<Lap>([](Lap& lap) { return counters(lap.state); }),
                      "ready, work, spent, warm_mean and cold_mean.")
         .def_prop_ro("blocked",
-                     locked([](Lap& lap) { return std::make_pair(lap.blocked_rows, lap.blocked_columns); }),
+                     locked<Lap>([](Lap& lap) { return std::make_pair(lap.blocked_rows, lap.blocked_columns); }),
                      "Rows and columns that prove a problem infeasible.")
         .def("restore", &restore, nb::arg("prices"), nb::arg("columns"), nb::arg("counters"),
              "Go on from prices, columns and counters; any numbers in the arrays are safe.");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "clones.hpp"
 #include "rows.hpp"
@@ -17,6 +18,7 @@ constexpr double highest_price = 8.0;  // prices beyond this many times max|C| w
 const double largest_cost = std::ldexp(1.0, 1000);  // sums of a few thousand such numbers are finite
 
 int padded_width(int n) {
+    if (n < 1) throw std::invalid_argument("n must be at least 1");
     for (int width : {16, 32, 48, 64})
         if (n <= width) return width;
     return n;
@@ -196,10 +198,11 @@ DCFW_CLONES std::int64_t search(const LapSearch& of, int width, int n) {
 }  // namespace
 
 Lap::Lap(int n)
-    : row_prices(n), n_(n), width_(padded_width(n)),
+    : n_(n), width_(padded_width(n)),
       padded_(width_ > n ? std::size_t(n) * width_ : 0, infinity),
       slack_(width_), dist_(width_), order_(width_), tree_dist_(n + 1), tree_price_(n + 1), tree_shift_(n + 1),
       row_of_(width_), free_(n), tree_columns_(n + 1), tree_rows_(n + 1) {
+    row_prices.resize(n);
     reset();
 }
 
@@ -213,6 +216,12 @@ void Lap::reset() {
 }
 
 Lap::Status Lap::solve(const double* cost, int* columns) {
+    const Status status = solve(cost);
+    if (status == optimal) std::copy(state.columns.begin(), state.columns.end(), columns);
+    return status;
+}
+
+Lap::Status Lap::solve(const double* cost) {
     const bool ready = state.ready;
     state.ready = false;
     double largest = 0.0;
@@ -243,7 +252,7 @@ Lap::Status Lap::solve(const double* cost, int* columns) {
         return status == optimal ? infeasible : status;
     }
     for (int i = 0; i < n_; ++i) {
-        const int j = columns[i] = state.columns[i];
+        const int j = state.columns[i];
         row_prices[i] = cost[std::size_t(n_) * i + j] - state.prices[j];
     }
     std::int64_t& mean = warm ? state.warm_mean : state.cold_mean;

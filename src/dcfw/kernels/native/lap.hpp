@@ -32,10 +32,12 @@ class Lap {
   public:
     enum Status { optimal = 0, not_a_cost = 1, too_large = 2, infeasible = 3 };
 
-    explicit Lap(int n);
+    explicit Lap(int n);  // throws std::invalid_argument unless n >= 1
 
-    // Find the least assignment of the n x n row-major costs (+Inf forbids a pair) and write the column of
-    // each row.  After a failure the columns are not written and the next start is cold.
+    // Find the least assignment of the n x n row-major costs (+Inf forbids a pair): state.columns.  After a
+    // failure there are no columns (-1) and the next start is cold.
+    Status solve(const double* cost);
+    // The same, with the columns copied to where the caller wants them.
     Status solve(const double* cost, int* columns);
 
     void reset();

@@ -6,10 +6,14 @@ namespace nb = nanobind;
 namespace dcfw {
 
 void bind_lap(nb::module_&);
+void bind_qap(nb::module_&);
+void bind_sums(nb::module_&);
 
 }  // namespace dcfw
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
     dcfw::bind_lap(m);
+    dcfw::bind_qap(m);
+    dcfw::bind_sums(m);
 }

@@ -22,11 +22,11 @@ template <class Value>
     return low;
 }
 
-// The sum of value(0), ..., value(size - 1), always in eight lanes.
-template <class Value>
-[[gnu::always_inline]] inline double sum(std::size_t size, Value value) {
-    constexpr int lanes = 8;
-    double total[lanes] = {};
+// The sum of value(0), ..., value(size - 1), always in the same sixteen lanes.
+template <class Number = double, class Value>
+[[gnu::always_inline]] inline Number sum(std::size_t size, Value value) {
+    constexpr int lanes = 16;
+    Number total[lanes] = {};
     const std::size_t whole = size / lanes * lanes;
     for (std::size_t j = 0; j < whole; j += lanes)
 #pragma omp simd

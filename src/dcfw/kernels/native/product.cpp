@@ -1,0 +1,60 @@
+// Products of matrices in tiles of 4 x 8 sums that stay in registers.
+#include "product.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "clones.hpp"
+
+namespace dcfw {
+
+namespace {
+
+constexpr int tile_rows = 4, tile_columns = 8;
+constexpr int block = 256;  // terms of a sum before the next part of B is fetched: 16 kB stay in the cache
+
+// out (Rows x width) += A B for a panel of B: its columns, padded to tile_columns, one row after the other.
+template <int Rows>
+[[gnu::always_inline]] inline void tile(const double* A, int stride, const double* panel, int depth, double* out,
+                                        int m, int width) {
+    double total[Rows][tile_columns] = {};
+    for (int r = 0; r < Rows; ++r)
+        for (int c = 0; c < width; ++c) total[r][c] = out[std::size_t(m) * r + c];
+    for (int k = 0; k < depth; ++k)
+        for (int r = 0; r < Rows; ++r) {
+            const double a = A[std::size_t(stride) * r + k];
+#pragma omp simd
+            for (int c = 0; c < tile_columns; ++c) total[r][c] += a * panel[k * tile_columns + c];
+        }
+    for (int r = 0; r < Rows; ++r)
+        for (int c = 0; c < width; ++c) out[std::size_t(m) * r + c] = total[r][c];
+}
+
+DCFW_CLONES void add_panel(const double* A, int stride, const double* panel, int depth, double* out, int n, int m,
+                           int width) {
+    int i = 0;
+    for (; i + tile_rows <= n; i += tile_rows)
+        tile<tile_rows>(A + std::size_t(stride) * i, stride, panel, depth, out + std::size_t(m) * i, m, width);
+    for (; i < n; ++i)
+        tile<1>(A + std::size_t(stride) * i, stride, panel, depth, out + std::size_t(m) * i, m, width);
+}
+
+}  // namespace
+
+void multiply(const double* A, const double* B, const int* rows, double* out, int n, int depth, int m, bool add) {
+    double panel[block * tile_columns];
+    if (!add) std::fill_n(out, std::size_t(n) * m, 0.0);
+    for (int j = 0; j < m; j += tile_columns) {
+        const int width = std::min(tile_columns, m - j);
+        for (int start = 0; start < depth; start += block) {
+            const int length = std::min(block, depth - start);
+            for (int k = 0; k < length; ++k) {
+                const double* row = B + std::size_t(m) * (rows ? rows[start + k] : start + k) + j;
+                for (int c = 0; c < tile_columns; ++c) panel[k * tile_columns + c] = c < width ? row[c] : 0.0;
+            }
+            add_panel(A + start, depth, panel, length, out + j, n, m, width);
+        }
+    }
+}
+
+}  // namespace dcfw

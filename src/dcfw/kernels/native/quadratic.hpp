@@ -1,0 +1,37 @@
+// Quadratic functions of an n x n matrix X whose gradient is
+//     sum_k P_k X Q_k + sum_k U_k V_k X R_k + left X + X right + weight X + C,
+// with thin U_k and V_k: dcfw.qap.quadratics.MatrixQuadratic.  At a permutation matrix most of it is a gather.
+#pragma once
+
+#include <vector>
+
+namespace dcfw {
+
+class Quadratic {
+  public:
+    using Numbers = std::vector<double>;
+
+    Quadratic(int n, double weight) : n(n), weight(weight) {}
+
+    // Write the gradient at X.
+    void gradient(const double* X, double* out) const;
+    // Write the gradient at the permutation matrix with a 1 in row i and column p[i].
+    void at_vertex(const int* p, double* out) const;
+    // What the gradient at a matrix costs, in units of n^2 multiplications.
+    long cost() const;
+
+    struct Pair {
+        Numbers P, Q;
+    };
+    struct Thin {
+        int rank;
+        Numbers U, V, R;
+    };
+    int n;
+    double weight;
+    std::vector<Pair> pairs;
+    std::vector<Thin> thin;
+    Numbers left, right, C;  // empty: not there
+};
+
+}  // namespace dcfw
