@@ -58,6 +58,8 @@ def torch_run(kind: str, **options: Any) -> dict[str, Any]:
 
     i = torch.arange(24, dtype=torch.float64).reshape(6, 4)
     weights = [torch.nn.Parameter(torch.cos(i)), torch.nn.Parameter(0.3 * torch.sin(i[:, 0]))]
+    if options["constraint"] == "spectral":  # which is for matrices
+        weights = weights[:1]
     optimizer = getattr(dcfw.torch, kind)(weights, **options)
     for t in range(5):
         for p in weights:
@@ -96,11 +98,9 @@ def runs() -> dict[str, tuple[Any, dict[str, Any]]]:
     for scope in ("group", "row"):
         options = {"kind": "DCFW", "constraint": "l2", "solver": "fw", "scope": scope, "inner_steps": 4}
         found[f"torch, dcfw, blocks: {scope}"] = (torch_run, options)
-    options = {"kind": "DCFW", "constraint": "linf", "metric": "adam", "momentum": 0.9}
-    found["torch, dcfw, adam's metric"] = (torch_run, options)
     for rescale in (None, "gradient"):
         found[f"torch, sfw, rescale {rescale}"] = (
-            torch_run, {"kind": "SFW", "constraint": "l2", "rescale": rescale},
+            torch_run, {"kind": "SFW", "constraint": "l2", "rescale": rescale, "lr": 0.1},
         )  # fmt: skip
     return found
 

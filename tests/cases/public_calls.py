@@ -729,6 +729,12 @@ def _model() -> Any:
     return torch.nn.Linear(3, 2)
 
 
+def _adam(model: Any) -> Any:
+    import torch
+
+    return torch.optim.AdamW(model.parameters())
+
+
 def _row(value: float) -> Any:
     import torch
 
@@ -761,47 +767,59 @@ def _with_torch() -> dict[str, Call]:
         "scope": choice("tensor"),
         "momentum": number(0.0),
         "weight_decay": number(0.0),
-        "maximize": flag(False),
+        "nesterov": flag(False),
     }
     return {
-        "dcfw.torch.SFW": Call({**shared, "rescale": choice("gradient", allow=("None",))}, _stepped),
+        "dcfw.torch.SFW": Call(
+            {
+                **shared,
+                "rescale": choice("gradient", allow=("None",)),
+                "unconstrained": flag(False),
+                "foreach": flag(False),
+            },
+            _stepped,
+        ),
+        "dcfw.torch.Scion": Call(
+            {
+                "params": other(_model),
+                "lr": number(0.1),
+                "momentum": number(0.9),
+                "nesterov": flag(False),
+                "weight_decay": number(0.0),
+                "unconstrained": flag(False),
+                "radius": number(1.0),
+            },
+            _stepped,
+        ),
         "dcfw.torch.DCFW": Call(
             {
                 **shared,
-                "L": number(10.0),
-                "nesterov": flag(False),
                 "solver": choice("auto"),
                 "inner_steps": count(5, leave_out=ENDLESS),
                 "inner_tol": number(0.1),
-                "inner_rule": choice("relative"),
-                "inner_step": choice("exact"),
-                "metric": choice(None),
-                "metric_decay": number(0.999),
-                "eps": number(1e-8),
-                "gap": choice("fw"),
-                "foreach": flag(False),
-                "sync": count(1),
                 "track_gap": flag(False),
             },
             _stepped,
         ),
-        "dcfw.torch.paper_groups": Call(
+        "dcfw.torch.constrain": Call(
             {
-                "model": other(_model),
-                "c": number(1.0),
-                "L": number(10.0),
-                "inner_steps": count(10),
-                "published": flag(False),
+                "optimizer": other(lambda: _adam(_model())),
+                "groups": other(lambda: []),
+                "every": count(1),
+                "method": choice("project"),
             },
-            len,
+            lambda constraint: constraint.every,
+        ),
+        "dcfw.torch.norms": Call(
+            {"model": other(_model), "groups": other(None)}, lambda report: len(report.rows)
         ),
         "dcfw.torch.param_groups": Call(
             {
                 "model": other(_model),
                 "constraint": choice("linf", allow=("None",)),
                 "radius": number(1.0, allow=("a list",)),  # the bounds of a box
-                "vector_constraint": choice(None),
-                "vector_radius": number(1.0, allow=("a list",)),
+                "roles": other(None),
+                "overrides": other(None),
             },
             len,
             omitted={"options": "those of the optimizer"},
@@ -814,15 +832,8 @@ def _with_torch() -> dict[str, Call]:
                 "region": other(_region),
                 "steps": count(5, leave_out=ENDLESS),
                 "tol": number(0.1),
-                "rule": choice("relative"),
-                "eps": other(None),
-                "metric": other(None),
-                "gap": choice("fw"),
-                "matrix": other(None),
                 "total": callback(None),
                 "sync": count(0),
-                "certify": flag(True),
-                "memory": other(None),
             },
             lambda step: step.x.numpy(),
         ),

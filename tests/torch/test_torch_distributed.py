@@ -1,4 +1,4 @@
-"""Data-parallel replicas stay bit-identical, and element-wise sets work on the shards of FSDP2.
+"""Data-parallel replicas stay bit-identical; the shards of FSDP2 move as the whole model does.
 
 Two processes talk through gloo on the CPU.
 """
@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
-from dcfw.torch import DCFW, SFW  # noqa: E402
+from dcfw.torch import DCFW, SFW, Scion, constrain, param_groups  # noqa: E402
 
 RANKS = 2
 
@@ -27,7 +27,12 @@ def in_group(rank, port, folder):
     torch.distributed.init_process_group(
         "gloo", rank=rank, world_size=RANKS, timeout=datetime.timedelta(minutes=2)
     )
-    for work in (replicas_agree, shards_agree_with_the_whole):
+    for work in (
+        replicas_agree,
+        shards_agree_with_the_whole,
+        a_sharded_run_resumes,
+        what_cannot_work_is_refused,
+    ):
         try:
             work(rank)
             verdict = ""
@@ -55,12 +60,19 @@ def passed(folder, work):
 
 OPTIMIZERS = {
     "exact": lambda params: DCFW(params, lr=0.3, momentum=0.9, radius=0.2),
-    "fw": lambda params: DCFW(params, L=3.0, solver="fw", radius=0.3, inner_steps=8),
-    "paper": lambda params: DCFW(params, L=3.0, solver="fw", radius=0.3, inner_steps=30, inner_rule="paper"),
-    "spectral": lambda params: DCFW(params, constraint="spectral", solver="fw", inner_steps=3),
-    "sfw": lambda params: SFW(params, momentum=0.5, radius=0.3),
+    "fw": lambda params: DCFW(params, lr=0.3, solver="fw", radius=0.3, inner_steps=8),
+    "sfw": lambda params: SFW(params, momentum=0.5, radius=0.3, rescale="gradient"),
 }
-WHOLE = {"spectral"}
+GATHERED = {
+    "spectral": lambda model: DCFW(matrices(model), momentum=0.5),
+    "spectral fw": lambda model: DCFW(matrices(model, solver="fw", inner_steps=3)),
+    "scion": lambda model: Scion(param_groups(model, gather=True), lr=0.1),
+    "rows": lambda model: SFW(param_groups(model, constraint="l2", scope="row", gather=True), lr=0.1),
+}
+
+
+def matrices(model, **options):
+    return param_groups(model, roles={"hidden": {"radius": 0.5, **options}}, gather=True)
 
 
 def network():
@@ -80,9 +92,10 @@ def train(model, optimizer, inputs):
 
 
 def replicas_agree(rank):
-    for name, make in OPTIMIZERS.items():
+    makers = {name: lambda model, make=make: make(model.parameters()) for name, make in OPTIMIZERS.items()}
+    for name, make in {**makers, **GATHERED}.items():
         model = torch.nn.parallel.DistributedDataParallel(network())
-        train(model, make(model.parameters()), [batch(rank, t) for t in range(5)])
+        train(model, make(model), [batch(rank, t) for t in range(5)])
         flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
         everyone = [torch.empty_like(flat) for _ in range(RANKS)]
         torch.distributed.all_gather(everyone, flat)
@@ -90,34 +103,62 @@ def replicas_agree(rank):
         assert bool(flat.isfinite().all()), name
 
 
-def shards_agree_with_the_whole(rank):
+def sharded():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh("cpu", (RANKS,))
-    for name, make in OPTIMIZERS.items():
-        model, reference = network(), network()
-        fully_shard(model, mesh=mesh)
-        if name in WHOLE:
-            with pytest.raises(ValueError, match=r"needs whole tensors, but params\[0\] is sharded"):
-                make(model.parameters())
-            continue
+    model = network()
+    fully_shard(model, mesh=init_device_mesh("cpu", (RANKS,)))
+    return model
+
+
+def shards_agree_with_the_whole(rank):
+    makers = {name: lambda model, make=make: make(model.parameters()) for name, make in OPTIMIZERS.items()}
+    constrained = {"constrain": lambda model: adam_in_a_ball(model)}
+    for name, make in {**makers, **GATHERED, **constrained}.items():
+        model, reference = sharded(), network()
         inputs = [batch(0, t) for t in range(5)]  # the same on both ranks, so that the mean is the gradient
-        train(model, make(model.parameters()), inputs)
-        train(reference, make(reference.parameters()), inputs)
+        train(model, make(model), inputs)
+        train(reference, make(reference), inputs)
         for p, q in zip(model.parameters(), reference.parameters(), strict=True):
             torch.testing.assert_close(p.detach().full_tensor(), q.detach(), atol=1e-5, rtol=1e-4, msg=name)
-    fully_shard(model := network(), mesh=mesh)
+
+
+def adam_in_a_ball(model):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    constrain(optimizer, matrices(model))
+    return optimizer
+
+
+def a_sharded_run_resumes(rank):
+    model = sharded()
+    optimizer = GATHERED["scion"](model)
+    train(model, optimizer, [batch(0, t) for t in range(3)])
+    saved = optimizer.state_dict()
+    other = GATHERED["scion"](model)
+    other.load_state_dict(saved)
+    for p in model.parameters():
+        if "momentum_buffer" in optimizer.state[p]:
+            assert torch.equal(
+                other.state[p]["momentum_buffer"].to_local(), optimizer.state[p]["momentum_buffer"].to_local()
+            )
+
+
+def what_cannot_work_is_refused(rank):
+    model = sharded()
+    with pytest.raises(ValueError, match=r"needs whole tensors, but .* set the group option gather=True"):
+        DCFW(param_groups(model))
     with pytest.raises(ValueError, match="lie on different ranks"):
         DCFW(model.parameters(), scope="group", solver="fw")
-    with pytest.raises(ValueError, match="norm-product"):
-        DCFW(model.parameters(), gap="norm-product", solver="fw")
 
 
 def test_data_parallel_replicas_are_bit_identical(verdicts):
     passed(verdicts, replicas_agree)
 
 
-def test_element_wise_sets_work_on_shards_and_others_are_refused(verdicts):
+@pytest.mark.parametrize(
+    "work", [shards_agree_with_the_whole, a_sharded_run_resumes, what_cannot_work_is_refused]
+)
+def test_shards_of_fsdp2(verdicts, work):
     pytest.importorskip("torch.distributed.fsdp", reason="this PyTorch has no FSDP2")
-    passed(verdicts, shards_agree_with_the_whole)
+    passed(verdicts, work)

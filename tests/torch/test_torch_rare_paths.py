@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from dcfw import functions  # noqa: E402
 from dcfw.experiments import training  # noqa: E402
 from dcfw.images.labelled import Images  # noqa: E402
-from dcfw.torch import DCFW, param_groups, sliding_step  # noqa: E402
+from dcfw.torch import DCFW, sliding_step  # noqa: E402
 from dcfw.torch.regions import Interval  # noqa: E402
 
 BOX = Interval(-1.0, 1.0)
@@ -28,21 +28,6 @@ def test_a_learning_rate_may_be_a_tensor():
         sliding_step(x[0], g, 0.1, BOX, steps=5)
 
 
-def test_a_constant_and_a_learning_rate_as_a_tensor_must_agree():
-    p = parameter([0.5, -0.5])
-    assert DCFW([p], lr=torch.tensor(0.25), L=4.0).param_groups[0]["lr"] == 0.25
-    with pytest.raises(ValueError, match="lr is 1/L and L=4 was given"):
-        DCFW([p], lr=torch.tensor(0.5), L=4.0)
-
-
-def test_the_norm_product_of_a_matrix_is_that_of_its_induced_norms():
-    x, g = torch.zeros(1, 6), torch.tensor([[3.0, -1.0, 0.5, 1.0, 2.0, -2.0]])
-    found = sliding_step(x, g, 0.1, BOX, steps=1, gap="norm-product", matrix=(2, 3), certify=True)
-    R, E = 0.1 * g.reshape(2, 3), torch.sign(g).reshape(2, 3)  # the way to the vertex is x - S = sign(g)
-    one, infinity = (np.linalg.norm(M.numpy(), order) for M, order in ((R, 1), (E, np.inf)))
-    assert float(found.fw_gap) == pytest.approx(one * infinity / 0.1, rel=1e-6)
-
-
 def test_a_group_without_gradients_stays_where_it_is():
     moved, still = parameter([0.5, -0.5], [1.0, 1.0]), parameter([0.25, 0.75])
     DCFW([{"params": [moved]}, {"params": [still]}], lr=0.1, constraint="linf").step()
@@ -53,13 +38,6 @@ def test_a_group_without_gradients_stays_where_it_is():
 def test_a_single_tensor_in_place_of_a_list_is_refused_as_by_pytorch():
     with pytest.raises(TypeError, match="params argument given to the optimizer should be an iterable"):
         DCFW(parameter([0.5]), lr=0.1)
-
-
-def test_vectors_may_have_a_set_of_their_own():
-    model = torch.nn.Linear(3, 2)
-    weights, vectors = param_groups(model, constraint="spectral", vector_constraint="linf", vector_radius=0.5)
-    assert (weights["constraint"], vectors["constraint"], vectors["radius"]) == ("spectral", "linf", 0.5)
-    assert [tuple(p.shape) for p in vectors["params"]] == [(2,)]
 
 
 def test_all_of_space_has_an_infinite_fw_gap_and_a_known_projected_one():

@@ -249,7 +249,7 @@ def test_nothing_is_read_from_the_device_in_a_step(name, kind):
     if kind == "sfw":
         optimizer = SFW([p], **options)
     else:
-        optimizer = DCFW([p], solver="fw", inner_rule="paper", metric="adam", track_gap=True, **options)
+        optimizer = DCFW([p], solver="fw", track_gap=True, **options)
     for _ in range(2):
         p.grad = torch.empty_like(p)
         optimizer.step()

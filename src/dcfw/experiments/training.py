@@ -232,13 +232,13 @@ def make_optimizer(settings: Settings, model: Any) -> Any:
     """Return the optimizer of a method, with all tensors in the l_inf ball where there is a constraint."""
     import torch
 
-    from dcfw.torch import DCFW, SFW, paper_groups
+    from dcfw.experiments.authors import AuthorsDCFW
+    from dcfw.torch import DCFW, SFW
 
     c, lr = settings.c, 1.0 / settings.L
     weights = list(model.parameters())
     if settings.method == "dcfw-paper":
-        groups = paper_groups(model, c, L=settings.L, inner_steps=CAPS[settings.model])
-        return DCFW(groups, track_gap=True)
+        return AuthorsDCFW(weights, c, L=settings.L, inner_steps=CAPS[settings.model])
     makers: dict[str, Callable[[], Any]] = {
         "dcfw": lambda: DCFW(weights, lr, radius=c, solver="fw", track_gap=True),
         "dcfw-exact": lambda: DCFW(weights, lr, radius=c, solver="exact"),

@@ -9,26 +9,24 @@
 >>> bool(model.weight.abs().max() <= 1.0)
 True
 
-:class:`DCFW` is the paper's stochastic method: phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi), with the minibatch
-gradient g at x_t kept through the inner loop.  With z = x_t - g/L the surrogate is L/2 ||X - z||^2 and a
-constant, so a step is the projection of z, by a formula or by Frank-Wolfe steps.  What that means, plainly:
+Which optimizer?  For transformers and other networks of matrices begin with :class:`Scion`, whose steps have the
+geometry of the layers.  :class:`DCFW` is the paper's stochastic method: phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi),
+with the minibatch gradient g at x_t kept through the inner loop.  With z = x_t - g/L the surrogate is
+L/2 ||X - z||^2 and a constant, so a step is the projection of z, by a formula or by Frank-Wolfe steps:
 
 * On the l_inf ball the exact step is clip(z, -c, c).  While no weight touches the boundary that is SGD with
   learning rate 1/L, whatever c is: "insensitive to c" is close to automatic and says little about the method.
 * With few inner steps K is a dial, once c is large: K = 1 moves by (||g||_1 / (n L)) sign(g), a sign step,
   and K -> infinity is projected SGD.  On the spectral ball K = 1 is a Muon step scaled by the nuclear norm.
-  To come within 10 % (1 %) of the projection takes about 3 (11) steps for Gaussian gradients, and 76 (2000)
-  for heavy-tailed ones.
-* The published Frank-Wolfe baseline is the open loop 2/(t+1) without momentum or rescaling.  Against
-  stochastic Frank-Wolfe with gradient rescaling (Pokutta, Spiegel, Zimmer 2020), ``SFW(rescale="gradient")``,
-  the slow-down of FW for large c disappears.  Both are here; compare with both.
 
 ==================  =========================================================================================
-``DCFW``            the optimizer
-``SFW``             stochastic Frank-Wolfe with the usual step sizes
-``param_groups``    weights apart from biases and normalisation
-``paper_groups``    the settings of the paper's appendix
-``sliding_step``    the update as a pure function of tensors
+``Scion``           oracle steps with a norm ball for each layer role
+``SFW``             oracle steps (stochastic Frank-Wolfe) with any set and the usual step sizes
+``DCFW``            proximal steps: SGD and a projection, or Frank-Wolfe steps towards it
+``constrain``       norm balls for any other optimizer
+``param_groups``    which weights get which set, as a table
+``norms``           what the norms of a model are
+``sliding_step``    the update of DCFW as a pure function of tensors
 ==================  =========================================================================================
 
 Needs PyTorch: ``pip install "dcfw[torch]"``.
@@ -45,9 +43,11 @@ except ModuleNotFoundError as missing:
         ) from None
     raise
 
-from dcfw.torch.groups import paper_groups, param_groups
+from dcfw.torch.constrain import constrain
+from dcfw.torch.groups import param_groups
 from dcfw.torch.inner import sliding_step
+from dcfw.torch.norms import norms
 from dcfw.torch.optimizer import DCFW
-from dcfw.torch.sfw import SFW
+from dcfw.torch.sfw import SFW, Scion
 
-__all__ = ["DCFW", "SFW", "paper_groups", "param_groups", "sliding_step"]
+__all__ = ["DCFW", "SFW", "Scion", "constrain", "norms", "param_groups", "sliding_step"]

@@ -1,12 +1,17 @@
-"""What the optimizers have in common: parameter groups of plain data, constraints, blocks, directions.
+"""What the optimizers have in common: parameter groups of plain data, constraints, blocks, checked gradients.
 
 Everything in ``param_groups`` is a number, a string, a tuple or None, so that a checkpoint loads with
 ``weights_only=True``.  A user's own set is kept by the optimizer, and the group says ``"object:0"``.
+
+A gradient with NaN or Inf raises an error before anything moves, whatever the method.  Only where a value
+cannot be read (while a step is compiled or captured in a CUDA graph) does it pass, and show in the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -23,13 +28,38 @@ LARGEST = 3e38
 """What sizes may be at most: numbers that single precision has."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
-CONSTRAINT_DEFAULTS: dict[str, Any] = {
-    "constraint": "linf",
+GROUP_DEFAULTS: dict[str, Any] = {
     "radius": 1.0,
     "radius_mode": "absolute",
     "k": None,
     "scope": "tensor",
+    "stack": 1,
+    "gather": False,
 }
+"""Options of every group; ``stack`` and ``gather`` are set in groups (:func:`dcfw.torch.param_groups`)."""
+
+
+def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
+    """Return the set that a group gives to a parameter of this (whole) shape."""
+    group = {**GROUP_DEFAULTS, **group}
+    name = group["constraint"]
+    if name is None:
+        return regions.UNBOUNDED
+    if not isinstance(name, str):
+        return regions.Given(name, shape)
+    k, stack = group["k"], group["stack"]
+    scale = radius.factor(group["radius_mode"], name, shape, group["scope"], k, stack)
+    if name == "box":
+        return regions.Interval(scale * group["radius"][0], scale * group["radius"][1])
+    size = scale * group["radius"]
+    if name == "linf":
+        return regions.Interval(-size, size)
+    if name == "k-sparse":
+        return regions.KSparse(k, size)
+    if name in MATRICES:
+        kind = matrices.Spectral if name == "spectral" else matrices.Nuclear
+        return kind(size, matrices.matrix_shape(shape, stack), stack)
+    return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
 
 
 class Problem(NamedTuple):
@@ -41,9 +71,20 @@ class Problem(NamedTuple):
     """All parameters that the blocks are made of."""
     region: Region
     tensors: list[Tensor]
-    matrix: tuple[int, int] | None
-    write: Callable[[Tensor], None]
-    """Writes new weights back."""
+    number: int
+    """The position of the parameter among those that move, which decides who computes it."""
+    gathered: bool
+
+    def write(self, X: Tensor | None) -> None:
+        """Write new weights back (X is None on a rank that did not compute them)."""
+        if self.gathered:
+            shape = self.parameter.shape
+            shards.scatter(self.parameter, self.number, None if X is None else X.view(shape))
+            return
+        assert X is not None
+        weights = [shards.local(p) for p in self.members]
+        for p, part in zip(weights, X.reshape(-1).split([p.numel() for p in weights]), strict=True):
+            p.copy_(part.view(p.shape))
 
 
 class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -57,16 +98,13 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise TypeError("params must be parameters, not a module: give module.parameters()")
         if not isinstance(params, torch.Tensor):  # for which torch has a message of its own
             params = _validate.listed(params, "params")
-        super().__init__(params, defaults)
+        super().__init__(params, {**GROUP_DEFAULTS, **defaults})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters with options of its own (``L`` may be given in place of ``lr``)."""
+        """Add a group of parameters with options of its own."""
         group = dict(param_group)
         if "constraint" in group:
             group["constraint"] = self._register(group["constraint"])
-        if group.get("L") is not None:
-            group["lr"] = 1.0 / _validate.scalar(group["L"], "L", low=0.0, open_low=True)
-        group.pop("L", None)
         super().add_param_group(group)
         try:
             self._check(self.param_groups[-1])
@@ -81,7 +119,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         """
         groups, checked = state.check(self, state_dict)
         super().load_state_dict({**state_dict, "param_groups": groups, "state": checked})
-        # PyTorch has cast everything to the precision of the weights, where a tolerance may be infinite.
+        # PyTorch has cast everything to the precision of the weights, where a count may be inexact.
         numbers = (number for group in groups for number in group["params"])
         params = [p for group in self.param_groups for p in group["params"]]
         for number, p in zip(numbers, params, strict=True):
@@ -94,26 +132,15 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            self._begin(group)
-            params = []
-            for p in group["params"]:
-                g = p.grad
-                if g is None or not p.numel():
-                    continue
-                if g.is_sparse:
-                    raise TypeError(
-                        f"{type(self).__name__} needs dense gradients, got a sparse one of shape "
-                        f"{tuple(p.shape)}; make the embedding with sparse=False"
-                    )
-                params.append(p)
-            if params:
-                with torch.no_grad():
-                    try:
-                        self._move(group, params)
-                    except torch.linalg.LinAlgError as error:
-                        _blame_gradients(params, error)
-                        raise
+        moving = [
+            [p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups
+        ]
+        with torch.no_grad():
+            _check_gradients([p for params in moving for p in params], type(self).__name__)
+            for group, params in zip(self.param_groups, moving, strict=True):
+                self._begin(group)
+                if params:
+                    self._move(group, params)
         return loss
 
     def project_(self) -> None:
@@ -124,9 +151,20 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         """
         with torch.no_grad():
             for group in self.param_groups:
-                params = [p for p in group["params"] if p.numel()]
-                for problem in self._problems(group, params, [shards.local(p) for p in params]):
-                    self._leave(problem, problem.region.enter(problem.tensors[0]))
+                self._project(group, [p for p in group["params"] if p.numel()])
+
+    def _project(self, group: dict[str, Any], params: list[Tensor], how: str = "enter") -> None:
+        if group["constraint"] in ELEMENTWISE:
+            weights = [shards.local(p) for p in params]
+            sets = [self._region(group, tuple(p.shape)) for p in params]
+            if weights and group["constraint"] is not None:
+                torch._foreach_clamp_min_(weights, [interval.lower for interval in sets])  # type: ignore[attr-defined]
+                torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])  # type: ignore[attr-defined]
+            return
+        self._each(
+            self._problems(group, params),
+            lambda problem: getattr(problem.region, how)(problem.tensors[0]),
+        )
 
     def _begin(self, group: dict[str, Any]) -> None:
         """Prepare a group for a step, before any of its parameters is looked at."""
@@ -153,21 +191,25 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         name = group["constraint"]
         if name is None or not name.startswith("object:"):
             return None
-        number = int(name[len("object:") :])
-        if number >= len(self._domains):
+        number = name[len("object:") :]
+        if not number.isdecimal() or int(number) >= len(self._domains):
             raise ValueError(
                 f"constraint {name!r} is an object that this optimizer was not made with; construct it with "
                 "the same constraints as the one that was saved"
             )
-        return self._domains[number]
+        return self._domains[int(number)]
 
     def _check(self, group: dict[str, Any]) -> None:
         """Validate the options that every constrained optimizer has."""
         if not isinstance(group["lr"], torch.Tensor):
-            group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0)
+            group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0, high=LARGEST)
         _validate.scalar(group["momentum"], "momentum", low=0.0, high=1.0, open_high=True)
         _validate.scalar(group["weight_decay"], "weight_decay", low=0.0, high=LARGEST)
-        _validate.flag(group["maximize"], "maximize")
+        for name in ("nesterov", "gather"):
+            _validate.flag(group[name], name)
+        if group["nesterov"] and not group["momentum"]:
+            raise ValueError("nesterov=True needs momentum > 0")
+        _validate.integer(group["stack"], "stack", low=1)
         if group["k"] is not None:
             _validate.integer(group["k"], "k", low=1)
         _validate.choice(group["scope"], "scope", SCOPES)
@@ -210,8 +252,16 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise ValueError("scope='group' has one radius for all its tensors: use radius_mode='absolute'")
 
     def _check_shape(self, group: dict[str, Any], name: str, shape: tuple[int, ...]) -> None:
-        if group["constraint"] == "k-sparse":
-            rows, columns = matrices.matrix_shape(shape)
+        constraint, stack = group["constraint"], group["stack"]
+        if constraint in MATRICES and len(shape) < 2:
+            raise ValueError(
+                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give "
+                "dcfw.torch.param_groups(model), or put vectors in a group of their own (constraint=None)"
+            )
+        rows, columns = matrices.matrix_shape(shape)
+        if stack > 1 and (len(shape) < 2 or (rows * columns) % (stack * shape[-1] or 1)):
+            raise ValueError(f"{name} of shape {shape} cannot be cut into stack={stack} equal matrices")
+        if constraint == "k-sparse":
             entries = columns if group["scope"] == "row" else rows * columns
             if group["scope"] != "group" and group["k"] > entries > 0:
                 raise ValueError(
@@ -234,94 +284,73 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _region(self, group: dict[str, Any], shape: tuple[int, ...]) -> Region:
         """Return the set of a parameter of this (whole) shape."""
-        name = group["constraint"]
-        if name is None:
-            return regions.UNBOUNDED
-        domain = self._domain(group)
-        if domain is not None:
-            return regions.Given(domain, shape)
-        scale = radius.factor(group["radius_mode"], name, shape, group["scope"], group["k"])
-        if name == "box":
-            return regions.Interval(scale * group["radius"][0], scale * group["radius"][1])
-        size = scale * group["radius"]
-        if name == "linf":
-            return regions.Interval(-size, size)
-        if name == "k-sparse":
-            return regions.KSparse(group["k"], size)
-        if name in MATRICES:
-            kind = matrices.Spectral if name == "spectral" else matrices.Nuclear
-            return kind(size, matrices.matrix_shape(shape))
-        return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
+        return region_of({**group, "constraint": self._domain(group) or group["constraint"]}, shape)
 
     def _problems(
-        self, group: dict[str, Any], params: list[Tensor], *lists: list[Tensor] | None
+        self, group: dict[str, Any], params: list[Tensor], *lists: list[Tensor]
     ) -> Iterator[Problem]:
-        """Yield the blocks of a group, with the given tensors (one list for each, aligned with ``params``).
+        """Yield the blocks of a group, with their weights and the given lists of (local) tensors.
 
-        Half precision is computed with in single; a list that is None gives None.
+        Half precision is computed with in single.
         """
+        lists = ([shards.local(p) for p in params], *lists)
         if group["scope"] == "group":
-            if not params:
-                return
-            first = group["params"][0]
-            tensors = [
-                None if many is None else torch.cat([_wide(t).reshape(-1) for t in many]).unsqueeze(0)
-                for many in lists
-            ]
-            region = self._region(group, tuple(first.shape))
-
-            def spread(X: Tensor) -> None:
-                for p, part in zip(params, X[0].split([p.numel() for p in params]), strict=True):
-                    p.copy_(part.view(p.shape))
-
-            yield Problem(first, params, region, tensors, None, spread)
+            if params:
+                first = group["params"][0]
+                tensors = [torch.cat([_wide(t).reshape(-1) for t in many]).unsqueeze(0) for many in lists]
+                yield Problem(first, params, self._region(group, tuple(first.shape)), tensors, 0, False)
             return
         for i, p in enumerate(params):
-            shape = shards.local(p).shape
+            gathered = group["gather"] and group["constraint"] not in ELEMENTWISE and shards.ranks(p) > 1
+            shape = (p if gathered else shards.local(p)).shape
             rows = shape[0] if group["scope"] == "row" and len(shape) else 1
             size = (rows, shape.numel() // rows if rows else 0)
-            tensors = [None if many is None else _wide(many[i]).reshape(size) for many in lists]
+            parts = [shards.whole(many[i], p) if gathered else many[i] for many in lists]
+            tensors = [_wide(part).reshape(size) for part in parts]
+            yield Problem(p, [p], self._region(group, tuple(p.shape)), tensors, i, gathered)
 
-            def put(X: Tensor, p: Tensor = p) -> None:
-                weight = shards.local(p)
-                weight.copy_(X.view(weight.shape))
-
-            matrix = tuple(p.shape) if p.ndim == 2 and group["scope"] == "tensor" else None
-            yield Problem(p, [p], self._region(group, tuple(p.shape)), tensors, matrix, put)
+    def _each(self, problems: Iterable[Problem], compute: Callable[[Problem], Tensor]) -> None:
+        """Write the new weights of all blocks; gathered ones are computed by the ranks in turn."""
+        problems = iter(problems)
+        for first in problems:
+            window = [first]
+            if first.gathered:
+                window += itertools.islice(problems, shards.ranks(first.parameter) - 1)
+            mine = [not q.gathered or shards.is_mine(q.parameter, q.number) for q in window]
+            found = [compute(q) if own else None for q, own in zip(window, mine, strict=True)]
+            for problem, X in zip(window, found, strict=True):
+                problem.write(X)
+                for p in problem.members:
+                    self.state[p]["inside"] = True
+                    if not torch.compiler.is_compiling():
+                        self._left[p] = (p._version, problem.region)
 
     def _enter(self, problem: Problem) -> Tensor:
         """Return the weights of the blocks, moved into their sets if they may be outside."""
         if not all(self._is_inside(p, problem.region) for p in problem.members):
             problem.tensors[0] = problem.region.enter(problem.tensors[0])
-            for p in problem.members:
-                self.state[p]["inside"] = True
         return problem.tensors[0]
 
     def _is_inside(self, p: Tensor, region: Region) -> bool:
-        """Tell whether a step has left a parameter in this set, and nobody has written to it since."""
+        """Return whether a step has left a parameter in this set, and nobody has written to it since."""
         inside = bool(self.state[p].get("inside"))
         if inside and not torch.compiler.is_compiling():
             now = (p._version, region)
             inside = self._left.get(p, now) == now
         return inside
 
-    def _leave(self, problem: Problem, X: Tensor) -> None:
-        """Write new weights, which are in their sets."""
-        problem.write(X)
-        for p in problem.members:
-            self._mark(p, problem.region)
+    def _block(
+        self, group: dict[str, Any], params: list[Tensor], slopes: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the parameters of a block and their slopes, zero for those without a gradient.
 
-    def _mark(self, p: Tensor, region: Region) -> None:
-        if not torch.compiler.is_compiling():
-            self._left[p] = (p._version, region)
-
-    def _gradients(self, group: dict[str, Any], weights: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
-        """Return the gradients, negated to maximise and with the weight decay of SGD added."""
-        if group["maximize"]:
-            grads = list(torch._foreach_neg(grads))
-        if group["weight_decay"]:
-            grads = list(torch._foreach_add(grads, weights, alpha=group["weight_decay"]))
-        return grads
+        Where a set couples the entries of a group, the others alone do not say how far they may go.
+        """
+        if group["scope"] != "group" or group["constraint"] in ELEMENTWISE:
+            return params, slopes
+        block = [p for p in group["params"] if p.numel() and (p.requires_grad or p.grad is not None)]
+        given = dict(zip(params, slopes, strict=True))
+        return block, [given[p] if p in given else torch.zeros_like(shards.local(p)) for p in block]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
         """Return the named state of each parameter, zero at first."""
@@ -331,23 +360,31 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 entries[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
         return [shards.local(entries[name]) for entries in kept]
 
-    def _count(self, p: Tensor) -> Tensor:
-        """Return the number of the step that is being taken for a parameter, as a tensor on its device."""
-        entries = self.state[p]
-        if "step" not in entries:
-            entries["step"] = torch.zeros((), dtype=torch.float32, device=shards.local(p).device)
-        entries["step"] += 1
-        return entries["step"]
 
-
-def _blame_gradients(params: list[Tensor], error: Exception) -> None:
-    """Raise an error that says so if a gradient with NaN or Inf is why a decomposition has failed."""
+def _check_gradients(params: list[Tensor], who: str) -> None:
+    """Raise an error for a gradient that is sparse, or has NaN or Inf where that can be read."""
     for p in params:
-        if not bool(torch.isfinite(shards.local(p.grad)).all()):
+        if p.grad.is_sparse:
+            raise TypeError(
+                f"{who} needs dense gradients, got a sparse one of shape {tuple(p.shape)}; make the "
+                "embedding with sparse=False"
+            )
+    if not params or torch.compiler.is_compiling() or _captured(params[0]) or params[0].is_meta:
+        return
+    # A sum is the fastest pass that sees all entries; it may overflow, and is then no proof.
+    sums = [shards.local(p.grad).sum() for p in params]
+    if params[0].device.type != "cpu":  # one synchronisation for all
+        sums = torch.stack([value.to(sums[0].device) for value in sums]).tolist()
+    for p, value in zip(params, sums, strict=True):
+        if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
             raise ValueError(
-                f"the gradient of a parameter of shape {tuple(p.shape)} has NaN or Inf entries; look at the "
-                "loss, lower lr, or clip the gradients"
-            ) from error
+                f"the gradient of a parameter of shape {tuple(p.shape)} has NaN or Inf entries; no weight "
+                "was moved; look at the loss, lower lr, or clip the gradients"
+            )
+
+
+def _captured(p: Tensor) -> bool:
+    return bool(p.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 
 
 def _wide(tensor: Tensor) -> Tensor:

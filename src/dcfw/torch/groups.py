@@ -1,119 +1,182 @@
-"""Parameter groups: which weights get which constraint.
+"""Parameter groups by role: which weights get which set, and of which radius.
 
-Biases and the scales of normalisation layers are few, and their sizes mean something else than a weight's;
-most practice leaves them alone.  The paper constrains everything alike.
+=============  =========================================================  ==================================
+role           what it is                                                 set
+=============  =========================================================  ==================================
+``hidden``     matrices between features, heads and gates and experts     spectral, radius sqrt(d_out/d_in)
+               as stacks of matrices
+``conv``       kernels: output channels against the rest                  spectral, radius sqrt(d_out/d_in)
+``depthwise``  kernels of grouped convolutions with one input channel     an l2 ball for each filter
+``embedding``  tables and learned positions: inputs are one-hot           linf, not divided by the vocabulary
+``head``       the output layer                                           linf, radius / d_in
+``tied``       a table that is the output layer, too                      linf, radius / d_in
+``vector``     biases and gains of normalisation layers                   none: never shrunk
+=============  =========================================================  ==================================
+
+The norms are Scion's (Pethick et al. 2025); :data:`ROLES` has the radii.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import math
 from typing import Any
 
+import torch
+
 from dcfw import _validate
-from dcfw.torch.base import CONSTRAINTS
+from dcfw.torch.base import CONSTRAINTS, region_of
+
+ROLES: dict[str, dict[str, Any]] = {
+    "hidden": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
+    "conv": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
+    "depthwise": {"constraint": "l2", "radius": 3.0, "scope": "row"},
+    "embedding": {"constraint": "linf", "radius": 1.0},
+    "head": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
+    "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
+    "vector": {"constraint": None},
+}
+HEADS = ("head", "heads", "lm_head", "output", "out", "fc", "classifier", "logits", "generator", "score")
+PACKED = ("qkv", "wqkv", "c_attn", "in_proj", "to_qkv", "query_key_value", "attn_qkv")
+GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
+
+
+class Groups(list[dict[str, Any]]):
+    """A list of parameter groups for any optimizer here, printed as a table of what got which set."""
+
+    def __str__(self) -> str:
+        rows = [("weight", "shape", "role", "set", "radius", "matrices")]
+        for group in self:
+            for name, p in zip(group["param_names"], group["params"], strict=True):
+                bound, stack = region_of(group, tuple(p.shape)).bound, group.get("stack", 1)
+                kind = group["constraint"] or "free"
+                kind = kind if isinstance(kind, str) else type(kind).__name__
+                shape = "x".join(map(str, p.shape)) or "scalar"
+                limit = f"{bound:.3g}" if math.isfinite(bound) else ""
+                rows.append((name, shape, group["role"], kind, limit, str(stack) if stack > 1 else ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
 
 
 def param_groups(
     model: Any,
     *,
-    constraint: Any = "linf",
+    constraint: Any = "roles",
     radius: Any = 1.0,
-    vector_constraint: Any = None,
-    vector_radius: Any = 1.0,
+    roles: dict[str, dict[str, Any]] | None = None,
+    overrides: dict[str, dict[str, Any]] | None = None,
     **options: Any,
-) -> list[dict[str, Any]]:
-    """Return two groups: weights with a constraint, and biases and normalisation apart.
+) -> Groups:
+    """Return groups for ``SFW``, ``Scion``, ``DCFW`` or ``constrain``, with a set for each role.
 
-    Weights are the parameters of two dimensions or more; matrix constraints see a convolution's kernel as the
-    matrix of its output channels against the rest.  Frozen parameters are listed too: without a gradient they
-    are passed over, and they may be unfrozen later.
+    ``print(param_groups(model))`` shows what each weight got.  Frozen parameters are listed too: without a
+    gradient they are passed over, and they may be unfrozen later.
 
     Parameters
     ----------
     model : torch.nn.Module
     constraint, radius
-        For the weights.
-    vector_constraint, vector_radius
-        For the parameters of one dimension, by default none.
+        One set for all weights of two dimensions or more, in place of those by role; vectors stay free.
+    roles : dict, optional
+        Options by role that replace those of :data:`ROLES`: ``{"vector": {"constraint": "box", "radius":
+        (0.0, 2.0)}}``.
+    overrides : dict, optional
+        Options by pattern of the name (as in file names), the last match counts most:
+        ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.
     **options
-        Anything else the optimizer takes, for both groups.
+        Anything else the optimizer takes, for all groups (``gather=True`` for FSDP2).
 
     Examples
     --------
     >>> import torch
-    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
-    >>> groups = param_groups(model, constraint="spectral", radius=2.0)
-    >>> [(group["constraint"], len(group["params"])) for group in groups]
-    [('spectral', 1), (None, 3)]
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten())
+    >>> print(param_groups(model))
+    weight    shape    role    set       radius  matrices
+    --------  -------  ------  --------  ------  --------
+    0.weight  8x3x3x3  conv    spectral  1.63
+    0.bias    8        vector  free
+    1.weight  8        vector  free
+    1.bias    8        vector  free
     """
-    parameters = _parameters(model)
-    if constraint is not None and not callable(getattr(constraint, "lmo", None)):
-        constraint = _validate.choice(constraint, "constraint", CONSTRAINTS)
-    if vector_constraint is not None and not callable(getattr(vector_constraint, "lmo", None)):
-        vector_constraint = _validate.choice(vector_constraint, "vector_constraint", CONSTRAINTS)
-    for name, size in (("radius", radius), ("vector_radius", vector_radius)):
-        if not isinstance(size, tuple | list):  # the bounds of a box
-            _validate.scalar(size, name, low=0.0, open_low=True)
-    weights = [p for p in parameters if p.ndim >= 2]
-    vectors = [p for p in parameters if p.ndim < 2]
-    groups = [
-        {"params": weights, "constraint": constraint, "radius": radius, **options},
-        {"params": vectors, "constraint": vector_constraint, "radius": vector_radius, **options},
-    ]
-    if vector_constraint is None:
-        # All of space has no inner loop and no radius of its own.
-        groups[1].update({key: value for key, value in _UNCONSTRAINED.items() if key in options})
-    return [group for group in groups if group["params"]]
-
-
-def _parameters(model: Any) -> list[Any]:
-    if isinstance(model, type) or not callable(getattr(model, "parameters", None)):
+    if isinstance(model, type) or not callable(getattr(model, "named_modules", None)):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    return list(model.parameters())
+    if not (constraint is None or callable(getattr(constraint, "lmo", None))):
+        _validate.choice(constraint, "constraint", (*CONSTRAINTS, "roles"))
+    if not isinstance(radius, tuple | list):  # the bounds of a box
+        _validate.scalar(radius, "radius", low=0.0, open_low=True)
+    for role in roles or {}:
+        _validate.choice(role, "each role", tuple(ROLES))
+    found: dict[Any, dict[str, Any]] = {}
+    matched: set[str] = set()
+    for name, p, role, stack in named_roles(model):
+        extra: dict[str, Any] = {}
+        for pattern, more in (overrides or {}).items():
+            if fnmatch.fnmatchcase(name, pattern):
+                matched.add(pattern)
+                extra |= more
+        role = extra.pop("role", role)
+        chosen = dict(ROLES[_validate.choice(role, "role", tuple(ROLES))])
+        if constraint != "roles" and role != "vector":
+            chosen = {"constraint": constraint, "radius": radius}
+        if stack > 1 and chosen["constraint"] in ("spectral", "nuclear"):
+            chosen["stack"] = stack
+        chosen = {**options, **chosen, **(roles or {}).get(role, {}), **extra}
+        key = (role, *((option, repr(value)) for option, value in sorted(chosen.items())))
+        group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
+        group["params"].append(p)
+        group["param_names"].append(name)
+    unused = sorted(set(overrides or {}) - matched)
+    if unused:
+        raise ValueError(f"no parameter has a name that matches {unused[0]!r}")
+    return Groups(found.values())
 
 
-_UNCONSTRAINED = {"solver": "auto", "radius_mode": "absolute", "scope": "tensor"}
+def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
+    """Return (name, parameter, role, number of stacked matrices) of each parameter, tied ones once."""
+    seen: dict[Any, tuple[str, Any, str, int]] = {}
+    last = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)][-1:]
+    for path, module in model.named_modules():
+        is_head = _is_head(path, path in last and isinstance(model, torch.nn.Sequential))
+        for own, p in module.named_parameters(recurse=False):
+            name = f"{path}.{own}" if path else own
+            role, stack = _role(module, path, own, p, is_head)
+            if p in seen:
+                first, _, before, _ = seen[p]
+                role = "tied" if {role, before} & {"head"} and {role, before} & {"embedding"} else before
+                name = first
+            seen[p] = (name, p, role, stack)
+    return list(seen.values())
 
 
-def paper_groups(
-    model: Any, c: float, *, L: float = 10.0, inner_steps: int = 10_000, published: bool = False
-) -> list[dict[str, Any]]:
-    """Return the settings of the paper's study: every tensor on the l_inf ball of radius ``c``.
+def _is_head(path: str, is_last: bool) -> bool:
+    """Return whether a layer is the output layer: by its name outside of numbered blocks, or its place."""
+    parts = path.split(".")
+    return is_last or (parts[-1] in HEADS and not any(part.isdecimal() for part in parts))
 
-    Algorithm 1 with the sliding split, L = 10, one only-decreasing tolerance for each tensor, at most 10,000
-    inner steps (2,000 in the transfer study); biases and normalisation are constrained like all else.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-    c : float
-        The radius; the paper has 1, 10 and 100.
-    L : float, default 10.0
-        The constant of the split; ``lr`` is 1/L.
-    inner_steps : int, default 10_000
-        The cap of the inner loop.
-    published : bool, default False
-        Take ||G||_1 ||D||_inf in place of the FW gap, as the authors' code does.
+def _role(module: Any, path: str, own: str, p: Any, is_head: bool) -> tuple[str, int]:
+    kind, nn = type(module).__name__, torch.nn
+    if p.ndim < 2 or p.numel() == max(p.shape):
+        inputs = isinstance(module, nn.Embedding) or (p.ndim > 2 and _is_table(own))
+        return ("embedding" if inputs else "vector"), 1
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) or (own != "weight" and _is_table(own)):
+        return "embedding", 1
+    if isinstance(module, nn.modules.conv._ConvNd):
+        return (
+            "depthwise" if math.prod(p.shape[1:]) == math.prod(module.kernel_size) < p.shape[0] else "conv"
+        ), 1
+    if isinstance(module, nn.Linear) and is_head:
+        return "head", 1
+    if kind in GATES and own.startswith("weight_") and not own.startswith("weight_hr"):
+        return "hidden", GATES[kind]
+    packed = own == "in_proj_weight" or path.split(".")[-1].lower() in PACKED
+    if p.ndim == 2 and packed and p.shape[0] == 3 * p.shape[1]:
+        return "hidden", 3
+    return "hidden", (math.prod(p.shape[:-2]) if p.ndim > 2 else 1)
 
-    Examples
-    --------
-    >>> import torch
-    >>> from dcfw.torch import DCFW
-    >>> optimizer = DCFW(paper_groups(torch.nn.Linear(3, 2), c=10.0))
-    >>> group = optimizer.param_groups[0]
-    >>> group["solver"], group["lr"], group["radius"], group["inner_rule"]
-    ('fw', 0.1, 10.0, 'paper')
-    """
-    return [
-        {
-            "params": _parameters(model),
-            "lr": 1.0 / _validate.scalar(L, "L", low=0.0, open_low=True),
-            "constraint": "linf",
-            "radius": _validate.scalar(c, "c", low=0.0, open_low=True),
-            "radius_mode": "absolute",
-            "scope": "tensor",
-            "solver": "fw",
-            "inner_steps": _validate.integer(inner_steps, "inner_steps", low=1),
-            "inner_rule": "paper",
-            "gap": "norm-product" if _validate.flag(published, "published") else "fw",
-        }
-    ]
+
+def _is_table(own: str) -> bool:
+    return any(word in own.lower() for word in ("pos", "embed", "token", "query"))

@@ -1,11 +1,16 @@
-"""The spectral and the nuclear ball: sets that need a matrix, seen through matrix products.
+"""The spectral and the nuclear ball: sets that need matrices, seen through matrix products.
 
 A weight of more than two dimensions is the matrix of its first dimension against the rest (a convolution's
-kernel: one row per output channel), a vector is a matrix of one column.
+kernel: one row per output channel).  With ``stack=s`` it is s matrices instead: all dimensions but the last
+are rows, cut into s equal parts (the packed projections of attention, the gates of an LSTM, a stack of
+experts), each with a ball of its own.
 
-**The vertex of the spectral ball** is a polar factor, by the odd polynomials of :mod:`dcfw.sets.polar`: they
-keep [0, 1] in [0, 1], so the answer is a point of the ball however few of them are applied.  (Muon's five
-steps go for speed and leave singular values of up to 1.2.)
+**The vertex of the spectral ball** is a polar factor, by odd polynomials that keep [0, 1] in [0, 1]
+(:mod:`dcfw.sets.polar`), so the answer is in the ball however few of them are applied.  (Muon's five steps
+leave singular values of up to 1.2.)  The five used here lift singular values from 0.003 of the largest on;
+on a spectrum that is log-uniform over four decades the mean singular value of the answer is 0.77, that of
+Muon's 0.72.  The first step shares its products with the bound of the norm, so the cost is that of five plain
+Newton-Schulz steps.
 
 **The projection onto the spectral ball** clips singular values.  Only those above the radius matter, and
 those are what the Gram matrix knows accurately: with Z^T Z = V Lambda V^T,
@@ -18,79 +23,124 @@ is above the radius the correction is exactly zero, and Z is returned bit for bi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from dcfw import sets
-from dcfw.sets.polar import FEW, schedule
+from dcfw.sets.polar import schedule
 from dcfw.torch.regions import Region, Tensor, _length, _lowered, asking_is_free
 
+LIFTED, STEPS = 0.003, 5
+"""The relative singular value that the polynomials are made for, and how many of them are applied."""
 POWER_STEPS = 16
 """Steps of the power method for the leading singular pair; whatever it finds lies in the nuclear ball."""
+CAP_MARGIN = 1e-3
+"""By how much :func:`cap_singular_values` stays below the radius, for its own inexactness."""
 
 
-def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the shape of the matrix that a weight is seen as.
+def matrix_shape(shape: tuple[int, ...], stack: int = 1) -> tuple[int, int]:
+    """Return the shape of the matrices that a weight is seen as.
 
-    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((10,))
-    ((64, 75), (10, 1))
+    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((10,)), matrix_shape((12, 4), 3), matrix_shape((8, 5, 4), 8)
+    ((64, 75), (10, 1), (4, 4), (5, 4))
     """
-    rows = shape[0] if shape else 1
-    columns = 1
-    for size in shape[1:]:
-        columns *= size
-    return rows, columns
+    if stack == 1:
+        return (shape[0] if shape else 1), math.prod(shape[1:])
+    return math.prod(shape[:-1]) // stack, shape[-1]
 
 
 @dataclass(frozen=True)
-class Spectral(Region):
+class MatrixBall(Region):
     radius: float
     shape: tuple[int, int]
+    stack: int = 1
 
+    def matrices(self, R: Tensor) -> Tensor:
+        """Return the matrices of a block as a tensor of shape (stack, rows, columns)."""
+        return R.reshape(self.stack, *self.shape)
+
+
+class Spectral(MatrixBall):
     def vertex(self, R: Tensor) -> Tensor:
-        return (polar_inside(R.reshape(self.shape)) * -self.radius).reshape(R.shape)
+        return (polar_inside(self.matrices(R)) * -self.radius).reshape(R.shape)
 
     def project(self, Z: Tensor) -> Tensor:
-        return clip_singular_values(Z.reshape(self.shape), self.radius).reshape(Z.shape)
+        clipped = [clip_singular_values(M, self.radius) for M in self.matrices(Z)]
+        return (clipped[0] if self.stack == 1 else torch.stack(clipped)).reshape(Z.shape)
+
+    def cap(self, Z: Tensor) -> Tensor:
+        return cap_singular_values(self.matrices(Z), self.radius).reshape(Z.shape)
+
+    def size(self, X: Tensor) -> Tensor:
+        return torch.linalg.matrix_norm(self.matrices(X), 2).max()
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.SpectralBall(self.shape, self.radius)
 
 
-@dataclass(frozen=True)
-class Nuclear(Region):
-    radius: float
-    shape: tuple[int, int]
-
+class Nuclear(MatrixBall):
     def vertex(self, R: Tensor) -> Tensor:
-        u, v = leading_pair(R.reshape(self.shape))
-        return torch.outer(u * -self.radius, v).reshape(R.shape)
+        pairs = [leading_pair(M) for M in self.matrices(R)]
+        return torch.stack([torch.outer(u * -self.radius, v) for u, v in pairs]).reshape(R.shape)
 
     def project(self, Z: Tensor) -> Tensor:
-        U, sigma, Vt = torch.linalg.svd(Z.reshape(self.shape), full_matrices=False)
-        nearest = (U * _lowered(sigma[None], self.radius)) @ Vt
-        return torch.where(sigma.sum() <= self.radius, Z, nearest.reshape(Z.shape))
+        U, sigma, Vt = torch.linalg.svd(self.matrices(Z), full_matrices=False)
+        nearest = (U * _lowered(sigma, self.radius).unsqueeze(-2)) @ Vt
+        inside = (sigma.sum(dim=-1) <= self.radius)[:, None, None]
+        return torch.where(inside, self.matrices(Z), nearest).reshape(Z.shape)
+
+    def size(self, X: Tensor) -> Tensor:
+        return torch.linalg.matrix_norm(self.matrices(X), "nuc").max()
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.NuclearBall(self.shape, self.radius)
 
 
-def polar_inside(G: Tensor) -> Tensor:
-    """Return nearly the polar factor of ``G``, with all singular values at most 1, by products alone."""
-    if G.shape[0] < G.shape[1]:
-        return polar_inside(G.mT).mT
-    X = G / _length(G.reshape(1, -1))
-    polynomials = schedule(FEW[0])[: FEW[1]]
+def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
+    """Return nearly the polar factor of each matrix in ``G``, with all singular values at most 1.
+
+    ``G`` has shape (..., rows, columns).  ``half`` computes in bfloat16, by default on CUDA devices, and ends
+    with a guard in single precision: a Newton-Schulz step x (3 - x^2) / 2, which takes [0, sqrt(3)] to
+    [0, 1], behind a certified bound that brings the singular values below sqrt(3) wherever rounding has
+    carried them above it.
+    """
+    if G.shape[-2] < G.shape[-1]:
+        return polar_inside(G.mT, half).mT
+    X = G.reshape(-1, *G.shape[-2:])
+    tiny, eps = torch.finfo(G.dtype).tiny, torch.finfo(G.dtype).eps
+    X = X / X.abs().amax(dim=(-2, -1), keepdim=True).clamp_(min=tiny)  # squares of small gradients vanish
     A = X.mT @ X
-    # The Schatten-8 norm bounds the largest singular value, and much more tightly than Frobenius's.
-    bound = torch.linalg.matrix_norm(A @ A).clamp_(min=torch.finfo(X.dtype).tiny) ** 0.25
-    X = X / (bound * (1.0 + 8.0 * torch.finfo(X.dtype).eps))
-    for a, b, c in polynomials:
+    A2 = A @ A
+    # The Schatten-8 norm bounds the largest singular value, and much more tightly than Frobenius's.  With a
+    # largest entry of 1 it is at least 1, unless the matrix is zero.
+    scale = torch.linalg.matrix_norm(A2, keepdim=True).clamp_(min=0.5) ** -0.25 / (1.0 + 8.0 * eps)
+    polynomials = schedule(LIFTED)[:STEPS]
+    a, b, c = polynomials[0]
+    X = _combine(X * scale, A * (b * scale**2) + A2 * (c * scale**4), a)
+    wide = X.dtype
+    if G.device.type == "cuda" if half is None else half:
+        X = X.bfloat16()
+    for a, b, c in polynomials[1:]:
         A = X.mT @ X
-        X = torch.addmm(X, X, torch.addmm(A, A, A, beta=b, alpha=c), beta=a)
-    return X * (1.0 - 2.0 * G.shape[1] ** 0.5 * torch.finfo(X.dtype).eps)
+        X = _combine(X, torch.baddbmm(A, A, A, beta=b, alpha=c), a)
+    if X.dtype != wide:
+        X = _guarded(X.to(wide))
+    return (X * (1.0 - 2.0 * G.shape[-1] ** 0.5 * eps)).reshape(G.shape)
+
+
+def _combine(X: Tensor, B: Tensor, a: float) -> Tensor:
+    return torch.baddbmm(X, X, B, beta=a)
+
+
+def _guarded(X: Tensor) -> Tensor:
+    A = X.mT @ X
+    A4 = torch.linalg.matrix_power(A, 4)
+    bound = torch.linalg.matrix_norm(A4, keepdim=True) ** 0.25  # of the largest eigenvalue of A
+    scale = (3.0 / bound.clamp(min=1e-30)).clamp_(max=1.0)
+    return _combine(X * (1.5 * scale.sqrt()), A * (-scale / 3.0), 1.0)
 
 
 def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
@@ -105,6 +155,27 @@ def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
     W = wide @ V
     sigma = torch.linalg.vector_norm(W, dim=0).clamp_(min=torch.finfo(W.dtype).tiny)
     return (wide - (W * (1.0 - (radius / sigma).clamp_(max=1.0))) @ V.mT).to(Z.dtype)
+
+
+def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
+    """Return ``Z`` with singular values above ``radius`` lowered to it, nearly, by matrix products alone.
+
+    With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2.
+    Singular values within some 0.1 % of the radius may keep their place; a margin of the same size is left
+    for that.  Matrices whose Frobenius norm is below the radius are returned as they are.
+    """
+    if Z.shape[-2] < Z.shape[-1]:
+        return cap_singular_values(Z.mT, radius).mT
+    inside = torch.linalg.matrix_norm(Z, keepdim=True) <= radius
+    X = Z * (1.0 / (radius * (1.0 - CAP_MARGIN)))
+    W = torch.diag_embed(torch.ones_like(X[..., 0, :])) - X.mT @ X
+    S = W / torch.linalg.matrix_norm(W @ W, keepdim=True).clamp_(min=torch.finfo(Z.dtype).tiny) ** 0.5
+    for a, b, c in schedule(CAP_MARGIN):
+        S2 = S @ S
+        S = _combine(S, torch.baddbmm(S2, S2, S2, beta=b, alpha=c), a)
+    P = polar_inside(X)
+    capped = 0.5 * (X + P + (X - P) @ S) * (radius * (1.0 - CAP_MARGIN))
+    return torch.where(inside, Z, capped)
 
 
 def leading_pair(G: Tensor) -> tuple[Tensor, Tensor]:

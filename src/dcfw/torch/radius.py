@@ -23,11 +23,18 @@ from dcfw.torch.matrices import matrix_shape
 MODES = ("absolute", "init", "scion")
 
 
-def factor(mode: str, constraint: str, shape: tuple[int, ...], scope: str, k: int | None = None) -> float:
+def factor(
+    mode: str,
+    constraint: str,
+    shape: tuple[int, ...],
+    scope: str,
+    k: int | None = None,
+    stack: int = 1,
+) -> float:
     """Return what ``radius`` is multiplied by for a weight of this shape."""
     if mode == "absolute":
         return 1.0
-    d_out, d_in = matrix_shape(shape)
+    d_out, d_in = matrix_shape(shape, stack)
     if mode == "scion":
         return 1.0 / d_in if constraint in ("linf", "box") else math.sqrt(d_out / d_in)
     rows = 1 if scope == "row" else d_out

@@ -1,13 +1,12 @@
-"""Feasible sets for blocks of weights, without a word to the host.
+"""Feasible sets for blocks of weights, without host-device synchronisation.
 
 The sets are those of :mod:`dcfw.sets`, in the form that a training step needs: many blocks at once (the rows
 of a two-dimensional tensor), nothing but tensor operations (no ``int``, no ``float``: on an accelerator each
 would wait for the device), and a vertex that depends on where one stands.  ``core(shape)`` is the set's
 counterpart there, from which diameters come and against which the tests compare every answer.
 
-``away(R, X)`` returns X - S for a vertex S that minimises <R, S>.  Where a residual R_i is zero any S_i does,
-and on an interval S_i is :meth:`Interval.rest` for R_i = +0: whoever puts X_i there, too, holds the
-coordinate.
+``away(R, X)`` returns X - S for a vertex S that minimises <R, S>.  Where a residual R_i is zero any S_i does;
+on an interval that is its midpoint, and whoever puts X_i there, too, holds the coordinate.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Region:
         """Return points of the set that minimise <R, S>, block by block."""
         raise NotImplementedError
 
-    def away(self, R: Tensor, X: Tensor, out: Tensor = None) -> Tensor:
-        """Return X - S for a vertex S, in the memory of ``out`` where that saves a pass."""
+    def away(self, R: Tensor, X: Tensor) -> Tensor:
+        """Return X - S for a vertex S."""
         return X - self.vertex(R)
 
     def project(self, Z: Tensor) -> Tensor:
@@ -44,12 +43,20 @@ class Region:
         raise NotImplementedError
 
     def enter(self, Z: Tensor) -> Tensor:
-        """Return points of the set that a run from Z can begin with: the nearest ones, if they can be had."""
+        """Return points of the set near Z: the projection, where there is one."""
         return self.project(Z)
+
+    def cap(self, Z: Tensor) -> Tensor:
+        """Return points of the set near Z by matrix products alone; elementary sets project."""
+        return self.enter(Z)
 
     def settle(self, X: Tensor) -> Tensor:
         """Return X without the rounding errors that may have carried it out, where that is cheap."""
         return X
+
+    def size(self, X: Tensor) -> Tensor:
+        """Return the norm that the radius bounds, of the largest block."""
+        raise NotImplementedError
 
     def core(self, shape: tuple[int, ...]) -> Any:
         """Return the same set from :mod:`dcfw.sets`."""
@@ -57,6 +64,11 @@ class Region:
 
     def diameter(self, shape: tuple[int, ...]) -> float:
         return float(self.core(shape).diameter)
+
+    @property
+    def bound(self) -> float:
+        """What :meth:`size` is at most."""
+        return float(getattr(self, "radius", "nan"))
 
 
 @dataclass(frozen=True)
@@ -67,21 +79,19 @@ class Interval(Region):
     upper: float
     elementwise = True
 
+    @property
+    def bound(self) -> float:
+        return max(-self.lower, self.upper)
+
+    @property
+    def middle(self) -> float:
+        return 0.5 * (self.lower + self.upper)
+
     def vertex(self, R: Tensor) -> Tensor:
-        return torch.where(torch.signbit(R), self.upper, self.lower).to(R.dtype)
+        return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(self.middle)
 
-    def away(self, R: Tensor, X: Tensor, out: Tensor = None) -> Tensor:
-        half, middle = 0.5 * (self.upper - self.lower), 0.5 * (self.lower + self.upper)
-        if out is None:  # fewer instructions, if it is compiled
-            E = X + torch.copysign(torch.full((), half, dtype=R.dtype, device=R.device), R)
-        else:  # fewer seconds, if it is not
-            torch.sign(R, out=out)
-            E = torch.add(X, out, alpha=half, out=out)
-        return E if middle == 0.0 else E.sub_(middle)
-
-    def rest(self, out: Tensor = None) -> float:
-        """Return S_i for a residual of +0, if ``away`` is called with this ``out``."""
-        return self.lower if out is None else 0.5 * (self.lower + self.upper)
+    def size(self, X: Tensor) -> Tensor:
+        return X.abs().max()
 
     def project(self, Z: Tensor) -> Tensor:
         return Z.clamp(self.lower, self.upper)
@@ -104,13 +114,16 @@ class L2(Region):
     radius: float
 
     def vertex(self, R: Tensor) -> Tensor:
-        return R * (-self.radius / _length(R))
+        return R / _length(R) * -self.radius  # in this order: zero stays zero
 
     def project(self, Z: Tensor) -> Tensor:
         return Z * (self.radius / _length(Z)).clamp(max=1.0)
 
     def settle(self, X: Tensor) -> Tensor:
         return self.project(X)
+
+    def size(self, X: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(X, dim=-1).max()
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.L2Ball(shape, self.radius)
@@ -129,6 +142,9 @@ class L1(Region):
         inside = size.sum(dim=-1, keepdim=True) <= self.radius
         return torch.where(inside, Z, torch.copysign(_lowered(size, self.radius), Z))
 
+    def size(self, X: Tensor) -> Tensor:
+        return X.abs().sum(dim=-1).max()
+
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.L1Ball(shape, self.radius)
 
@@ -142,6 +158,9 @@ class Simplex(Region):
 
     def project(self, Z: Tensor) -> Tensor:
         return _lowered(Z, self.radius)
+
+    def size(self, X: Tensor) -> Tensor:
+        return X.sum(dim=-1).max()
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.Simplex(shape, self.radius)
@@ -164,6 +183,9 @@ class KSparse(Region):
         size = (size - theta).clamp_(0.0, self.radius)
         excess = size.sum(dim=-1, keepdim=True) / budget  # by rounding, where Z is large
         return torch.copysign(size / excess.clamp_(min=1.0), Z)
+
+    def size(self, X: Tensor) -> Tensor:
+        return torch.maximum(X.abs().max(), X.abs().sum(dim=-1).max() / self.k)
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return sets.KSparse(shape, self.k, self.radius)
@@ -190,6 +212,9 @@ class Given(Region):
             return Z
         X, outside = _approach(self, Z)
         return Z if contains is None and not outside else X
+
+    def size(self, X: Tensor) -> Tensor:
+        return torch.full((), float("nan"))
 
     def core(self, shape: tuple[int, ...]) -> Any:
         return self.domain
@@ -246,5 +271,5 @@ def _level(a: Tensor, budget: float, cap: float) -> Tensor:
 
 
 def asking_is_free(Z: Tensor) -> bool:
-    """Tell whether a number can be read without waiting for a device or breaking a graph."""
+    """Return whether a number can be read without waiting for a device or breaking a graph."""
     return Z.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -1,26 +1,34 @@
-"""SFW: stochastic Frank-Wolfe, the rival that needs no surrogate.
+"""SFW: steps towards the vertex that a linear oracle returns; Scion: its preset for networks.
 
-The direction is s = lmo(m) with m the (averaged) gradient, and x <- x + eta (s - x).  What eta is decides
-everything, because ||s - x|| grows with the set:
+With m the averaged gradient and s = lmo(m), x <- x + eta (s - x).  What eta is decides everything, because
+||s - x|| grows with the set:
 
+``None``         lr, the step of Scion, Lion and Muon with weight decay: the default
 ``"gradient"``   lr ||m|| / ||s - x||, at most 1: the length of an SGD step (Pokutta, Spiegel, Zimmer 2020)
 ``"diameter"``   lr / diameter
-``None``         lr
 ``"open-loop"``  2/(t+1): the baseline of the DC-FW paper, which slows down as the set grows
+
+``unconstrained=True`` leaves the shrinking out, x <- x + lr s: the set then gives the geometry of the step,
+and bounds nothing.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from dcfw import _validate
-from dcfw.torch import directions, shards
-from dcfw.torch.base import CONSTRAINT_DEFAULTS, ConstrainedOptimizer, Problem
+from dcfw.torch import groups, shards
+from dcfw.torch.base import ConstrainedOptimizer, Problem
+from dcfw.torch.matrices import Spectral, polar_inside
 from dcfw.torch.regions import Interval, Tensor
 
 RESCALES = ("gradient", "diameter", "open-loop")
+SMALL = 2**17
+"""On a CPU, matrices with fewer entries than this are multiplied in batches."""
 
 
 class SFW(ConstrainedOptimizer):
@@ -29,29 +37,36 @@ class SFW(ConstrainedOptimizer):
     Parameters
     ----------
     params : iterable
-        Parameters, named parameters, or groups.
-    lr : float, default 0.1
-        The learning rate; ``"open-loop"`` does not use it.
+        Parameters, named parameters, or groups (:func:`dcfw.torch.param_groups`).
+    lr : float, default 0.01
+        The learning rate; with ``rescale=None`` the fraction of the way to the vertex.
     constraint, radius, radius_mode, k, scope
-        As in :class:`~dcfw.torch.DCFW`; there must be a constraint.
+        As in :class:`~dcfw.torch.DCFW`.  Parameters without constraint (None) take steps of root mean square
+        lr radius along their averaged gradient, as biases and gains do in Scion.
     momentum : float, default 0.0
         m <- momentum m + (1 - momentum) g.
-    rescale : {"gradient", "diameter", None, "open-loop"}
+    nesterov : bool, default False
+        Ask the oracle for momentum m + (1 - momentum) g instead of m.
+    rescale : {None, "gradient", "diameter", "open-loop"}
         How the step size comes from ``lr``, see the text of the module.
-    weight_decay, maximize
-        As in ``torch.optim.SGD``.
+    weight_decay : float, default 0.0
+        Decoupled: x <- (1 - lr weight_decay) x before the step.  Needs a set that contains zero.
+    unconstrained : bool, default False
+        Take steps lr s without shrinking the weights.
+    foreach : bool, optional
+        Multiply matrices of equal shapes in batches; by default on accelerators, and small ones on a CPU.
 
     Notes
     -----
     A start outside the set is moved into it in the first step, and parameters without a gradient are treated,
     as in :class:`~dcfw.torch.DCFW`.  On sets that treat entries one by one, those whose gradient is zero keep
-    their values.
+    their values.  Nothing is read from the device while a step is captured in a CUDA graph or compiled.
 
     Examples
     --------
     >>> import torch
     >>> x = torch.nn.Parameter(torch.tensor([0.5, -0.5]))
-    >>> optimizer = SFW([x], lr=0.5, radius=1.0, rescale=None)
+    >>> optimizer = SFW([x], lr=0.5, radius=1.0)
     >>> (x * torch.tensor([3.0, 1.0])).sum().backward()
     >>> optimizer.step()
     >>> x.detach()
@@ -61,17 +76,19 @@ class SFW(ConstrainedOptimizer):
     def __init__(
         self,
         params: Any,
-        lr: Any = 0.1,
+        lr: Any = 0.01,
         *,
-        constraint: Any = CONSTRAINT_DEFAULTS["constraint"],
+        constraint: Any = "linf",
         radius: float | tuple[float, float] = 1.0,
         radius_mode: str = "absolute",
         k: int | None = None,
         scope: str = "tensor",
         momentum: float = 0.0,
-        rescale: str | None = "gradient",
+        nesterov: bool = False,
+        rescale: str | None = None,
         weight_decay: float = 0.0,
-        maximize: bool = False,
+        unconstrained: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -81,9 +98,11 @@ class SFW(ConstrainedOptimizer):
             "k": k,
             "scope": scope,
             "momentum": momentum,
+            "nesterov": nesterov,
             "rescale": rescale,
             "weight_decay": weight_decay,
-            "maximize": maximize,
+            "unconstrained": unconstrained,
+            "foreach": foreach,
         }
         super().__init__(params, defaults)
 
@@ -91,42 +110,145 @@ class SFW(ConstrainedOptimizer):
         super()._check(group)
         if group["rescale"] is not None:
             _validate.choice(group["rescale"], "rescale", RESCALES)
-        if group["constraint"] is None:
-            raise ValueError("SFW needs a bounded set: constraint must not be None")
-        if group["rescale"] is None and not isinstance(group["lr"], torch.Tensor) and group["lr"] > 1.0:
-            raise ValueError(
-                f"lr is the step size with rescale=None and must be at most 1, got {group['lr']:g}"
-            )
+        _validate.flag(group["unconstrained"], "unconstrained")
+        _validate.optional_flag(group["foreach"], "foreach")
+        if group["unconstrained"] and group["rescale"] is not None:
+            raise ValueError("unconstrained=True takes steps lr s: use rescale=None")
+        lr, name = group["lr"], group["constraint"]
+        shrinks = group["rescale"] is None and not group["unconstrained"] and name is not None
+        if shrinks and not isinstance(lr, torch.Tensor) and lr > 1.0:
+            raise ValueError(f"lr is the step size with rescale=None and must be at most 1, got {lr:g}")
+        holds_zero = name != "simplex" and (name != "box" or group["radius"][0] <= 0.0 <= group["radius"][1])
+        if group["weight_decay"] and not holds_zero:
+            raise ValueError(f"weight_decay leads to zero, which is no point of constraint={name!r}")
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        weights = [shards.local(p) for p in params]
-        slopes = self._gradients(group, weights, [shards.local(p.grad) for p in params])
+        slopes = [shards.local(p.grad) for p in params]
         if group["momentum"]:
             buffers = self._buffers(params, "momentum_buffer")
             torch._foreach_lerp_(buffers, slopes, 1.0 - group["momentum"])
-            slopes = buffers
-        params, weights, slopes, _ = directions.complete(self, group, params, weights, slopes, None)
-        for problem in self._problems(group, params, weights, slopes):
-            self._towards_vertex(group, problem)
+            slopes = (
+                list(torch._foreach_lerp(slopes, buffers, group["momentum"]))
+                if group["nesterov"]
+                else buffers
+            )
+        if group["constraint"] is None:
+            # Scion's norm for biases and gains: the l2 ball whose radius is that of a root mean square.
+            group = {**group, "constraint": "l2", "radius_mode": "scion", "scope": "tensor"}
+            group |= {"unconstrained": True, "rescale": None}
+        params, slopes = self._block(group, params, slopes)
+        problems = self._problems(group, params, slopes)
+        if group["gather"]:
+            self._each(problems, functools.partial(self._towards_vertex, group, vertices=None))
+            return
+        for batch in self._batches(group, problems):
+            vertices = None
+            if len(batch) > 1:
+                region = batch[0].region
+                stacked = torch.cat([region.matrices(problem.tensors[1]) for problem in batch])  # type: ignore[attr-defined]
+                vertices = iter((polar_inside(stacked) * -region.radius).split(region.stack))  # type: ignore[attr-defined]
+            step = functools.partial(self._towards_vertex, group, vertices=vertices)
+            self._each(batch, step)
 
-    def _towards_vertex(self, group: dict[str, Any], problem: Problem) -> None:
-        x, m = self._enter(problem), problem.tensors[1]
-        region = problem.region
-        t = self._count(problem.parameter)
-        E = region.away(m, x)
+    def _batches(self, group: dict[str, Any], problems: Iterator[Problem]) -> Iterator[list[Problem]]:
+        """Yield problems one by one, and in lists those whose polar factors are computed together."""
+        waiting: dict[Any, list[Problem]] = {}
+        for problem in problems:
+            x, foreach = problem.tensors[0], group["foreach"]
+            if foreach is None:
+                foreach = not x.is_cpu or x.numel() <= SMALL
+            if foreach and isinstance(problem.region, Spectral):
+                waiting.setdefault((problem.region, x.dtype, x.device), []).append(problem)
+            else:
+                yield [problem]
+        yield from waiting.values()
+
+    def _towards_vertex(self, group: dict[str, Any], problem: Problem, *, vertices: Any) -> Tensor:
+        x, m, region = problem.tensors[0], problem.tensors[1], problem.region
+        if not group["unconstrained"]:
+            x = self._enter(problem)
+        S = region.vertex(m) if vertices is None else next(vertices).reshape(m.shape)
+        lr = group["lr"]
+        if group["weight_decay"]:
+            x = x * (1.0 - lr * group["weight_decay"])
+        if group["unconstrained"]:
+            return x + S * lr
+        E = x - S
         if isinstance(region, Interval):
             E = E.masked_fill_(m == 0.0, 0.0)  # any S_i does where the gradient is zero: take X_i
-        rescale, lr = group["rescale"], group["lr"]
+        return region.settle(x - E * self._size(group, problem, E))
+
+    def _size(self, group: dict[str, Any], problem: Problem, E: Tensor) -> Any:
+        """Return the step size eta, at most 1."""
+        rescale, lr, m = group["rescale"], group["lr"], problem.tensors[1]
         if rescale == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
-            total = shards.total_over(problem.parameter) if group["scope"] != "row" else None
+            shared = group["scope"] != "row" and not problem.gathered
+            total = shards.total_over(problem.parameter) if shared else None
             slope, length = (squares if total is None else total(squares)).sqrt().unbind()
-            eta = torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
-        elif rescale == "open-loop":
-            eta = 2.0 / (t + 1.0)
-        elif rescale == "diameter":
-            shape = tuple(problem.parameter.shape) if group["scope"] == "tensor" else (x.shape[-1],)
-            eta = torch.as_tensor(lr / region.diameter(shape), device=x.device).clamp(max=1.0)
-        else:  # a scheduler may have made it larger than 1
-            eta = lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)
-        self._leave(problem, region.settle(x - E * eta))
+            return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
+        if rescale == "open-loop":
+            return 2.0 / (self._count(problem.parameter) + 1.0)
+        if rescale == "diameter":
+            shape = tuple(problem.parameter.shape) if group["scope"] == "tensor" else (m.shape[-1],)
+            return torch.as_tensor(lr / problem.region.diameter(shape), device=m.device).clamp(max=1.0)
+        return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
+
+    def _count(self, p: Tensor) -> Tensor:
+        """Return the number of the step that is being taken for a parameter, as a tensor on its device."""
+        entries = self.state[p]
+        if "step" not in entries:
+            entries["step"] = torch.zeros((), dtype=torch.float32, device=shards.local(p).device)
+        entries["step"] += 1
+        return entries["step"]
+
+
+class Scion(SFW):
+    """Scion (Pethick et al. 2025) with the sets of :func:`dcfw.torch.param_groups`: SFW ready for a network.
+
+    Each layer role has its own norm ball, x <- (1 - lr) x + lr lmo(m) with m an average of the gradients.
+    The recursion is the published one; polar factors are inside the ball, which no iterate leaves.
+
+    Parameters
+    ----------
+    params : torch.nn.Module or iterable
+        A model, whose parameters are grouped by :func:`~dcfw.torch.param_groups`, or groups.
+    lr : float, default 0.01
+        The fraction of the way to the vertex.  It transfers across widths; anneal it to zero.
+    momentum : float, default 0.9
+        The published code calls 1 - momentum its momentum.
+    nesterov, weight_decay, unconstrained
+        As in :class:`SFW`.
+    radius : float, default 1.0
+        Multiplies the radii of all constrained groups.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    >>> optimizer = Scion(model, lr=0.01)
+    >>> [(group["role"], group["constraint"]) for group in optimizer.param_groups]
+    [('hidden', 'spectral'), ('head', 'linf'), ('vector', None)]
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 0.01,
+        *,
+        momentum: float = 0.9,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+        unconstrained: bool = False,
+        radius: float = 1.0,
+    ) -> None:
+        radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        if isinstance(params, torch.nn.Module):
+            params = groups.param_groups(params)
+            for group in params:
+                if group["constraint"] is not None:
+                    group["radius"] *= radius
+        elif radius != 1.0:
+            raise ValueError("radius scales the groups of a model; groups that are given have their own")
+        options: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
+        super().__init__(params, lr, unconstrained=unconstrained, constraint=None, **options)

@@ -1,8 +1,10 @@
-"""Parameters that FSDP2 has sharded: work on the local part, add up what belongs to the whole.
+"""Parameters that FSDP2 has sharded: work on the local part, or gather, compute once and scatter.
 
-A set that treats entries one by one is at home on shards: each rank moves its own entries, and only the two
-sums of a Frank-Wolfe step (the gap and the curvature) are added up over the ranks.  All other sets need the
-whole tensor; :func:`refuse` says so when the optimizer is made, not in the middle of training.
+A set that treats entries one by one works on shards: each rank moves its own entries, and only the two sums
+of a Frank-Wolfe step (the gap and the curvature) are added up over the ranks.  All other sets need the whole
+tensor.  With the group option ``gather=True`` it is gathered; the ranks take turns, each computes the new
+weights of its own tensors, and everybody keeps its part of them.  Without it :func:`refuse` raises an error
+when the optimizer is made, not in the middle of training.
 """
 
 from __future__ import annotations
@@ -20,17 +22,29 @@ def local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
+def whole(part: Tensor, parameter: Tensor) -> Tensor:
+    """Return all of a tensor that is sharded like a parameter, of which this rank has a part."""
+    from torch.distributed.tensor import DTensor
+
+    layout = {"shape": parameter.shape, "stride": parameter.stride(), "run_check": False}
+    return DTensor.from_local(part, parameter.device_mesh, parameter.placements, **layout).full_tensor()
+
+
 def sharded_dimensions(parameter: Tensor) -> list[int]:
     """Return the dimensions of a parameter that are sharded."""
     return [placement.dim for placement in getattr(parameter, "placements", ()) if placement.is_shard()]
+
+
+def _groups(parameter: Tensor) -> list[Any]:
+    mesh = parameter.device_mesh
+    return [mesh.get_group(i) for i, placement in enumerate(parameter.placements) if placement.is_shard()]
 
 
 def total_over(parameter: Tensor) -> Callable[[Tensor], Tensor] | None:
     """Return what adds up a tensor over the shards of a parameter, None if it is whole."""
     if not sharded_dimensions(parameter):
         return None
-    mesh = parameter.device_mesh
-    groups = [mesh.get_group(i) for i, placement in enumerate(parameter.placements) if placement.is_shard()]
+    groups = _groups(parameter)
 
     def total(sums: Tensor) -> Tensor:
         for group in groups:
@@ -40,23 +54,44 @@ def total_over(parameter: Tensor) -> Callable[[Tensor], Tensor] | None:
     return total
 
 
+def ranks(parameter: Tensor) -> int:
+    """Return over how many ranks a parameter is sharded."""
+    return _groups(parameter)[0].size() if sharded_dimensions(parameter) else 1
+
+
+def is_mine(parameter: Tensor, number: int) -> bool:
+    """Return whether this rank computes the new weights of the parameter with this number."""
+    return ranks(parameter) == 1 or _groups(parameter)[0].rank() == number % ranks(parameter)
+
+
+def scatter(parameter: Tensor, number: int, X: Tensor | None) -> None:
+    """Write the weights that the owner of a gathered parameter has computed to all of its shards."""
+    from torch.distributed.tensor import distribute_tensor
+
+    group = _groups(parameter)[0]
+    if X is None:
+        X = torch.empty(parameter.shape, dtype=parameter.dtype, device=local(parameter).device)
+    X = X.to(parameter.dtype).contiguous()
+    torch.distributed.broadcast(X, group_src=number % group.size(), group=group)
+    part = distribute_tensor(X, parameter.device_mesh, parameter.placements, src_data_rank=None)
+    local(parameter).copy_(part.to_local())
+
+
 def refuse(parameter: Tensor, name: str, group: dict[str, Any], elementwise: bool) -> None:
     """Raise an error if the constraint or its scope needs more of a sharded parameter than a rank has."""
     dimensions = sharded_dimensions(parameter)
     if not dimensions:
         return
-    if not elementwise:
+    if len(_groups(parameter)) > 1 and group["gather"]:
+        raise ValueError(f"gather=True needs one sharded mesh dimension, but {name} has several")
+    if not elementwise and not group["gather"]:
         raise ValueError(
             f"constraint={group['constraint']!r} needs whole tensors, but {name} is sharded (FSDP2) along "
-            f"dimension {dimensions[0]}; use 'linf', 'box' or None for it, or leave it out of fully_shard "
-            "(ignored_params)"
+            f"dimension {dimensions[0]}; set the group option gather=True (param_groups(..., gather=True)), "
+            "use 'linf', 'box' or None for it, or leave it out of fully_shard (ignored_params)"
         )
-    if group["scope"] == "group" or (group["scope"] == "row" and any(dimensions)):
+    if group["scope"] == "group" or (group["scope"] == "row" and any(dimensions) and not group["gather"]):
         raise ValueError(
             f"scope={group['scope']!r} joins entries of {name} that lie on different ranks (FSDP2); "
             "use scope='tensor' (or 'row' with shards along dimension 0)"
-        )
-    if group.get("gap", "fw") != "fw":
-        raise ValueError(
-            f"gap={group['gap']!r} needs whole tensors, but {name} is sharded (FSDP2); use gap='fw'"
         )

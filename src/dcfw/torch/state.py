@@ -41,13 +41,13 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
         )
     groups = [_group(optimizer, kind, own, group) for own, group in zip(ours, theirs, strict=True)]
     numbers = [number for group in groups for number in group["params"]]
-    params = [(p, group) for group in ours for p in group["params"]]
+    params = [p for group in ours for p in group["params"]]
     if len(set(numbers)) != len(numbers) or not states.keys() <= set(numbers):
         raise ValueError("state_dict has state for parameters that its groups do not list")
     state = {}
-    for number, (p, group) in zip(numbers, params, strict=True):
+    for number, p in zip(numbers, params, strict=True):
         if number in states:
-            state[number] = _entries(states[number], p, group, f"state of parameter {number}")
+            state[number] = _entries(states[number], p, f"state of parameter {number}")
     return groups, state
 
 
@@ -95,7 +95,7 @@ def _same(a: Any, b: Any) -> bool:
     return isinstance(a, PLAIN) and isinstance(b, PLAIN) and a == b
 
 
-def _entries(saved: Any, p: Any, group: dict[str, Any], where: str) -> dict[str, Any]:
+def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
     """Return the checked state of one parameter, in memory of its own."""
     if not isinstance(saved, dict):
         raise ValueError(f"the {where} must be a dictionary")
@@ -103,18 +103,12 @@ def _entries(saved: Any, p: Any, group: dict[str, Any], where: str) -> dict[str,
     for name, value in saved.items():
         if name == "inside":
             found[name] = _validate.flag(value, f"'inside' in the {where}")
-        elif name in ("momentum_buffer", "squares"):
-            found[name] = _buffer(value, p, f"{name!r} in the {where}", low=name == "squares")
+        elif name == "momentum_buffer":
+            found[name] = _buffer(value, p, f"{name!r} in the {where}")
         elif name == "step":
             found[name] = _count(value, p, where)
-        elif name in ("tolerance", "gaps"):
-            rows = p.shape[0] if group["scope"] == "row" and p.ndim else 1
-            shape = (rows, 1) if name == "tolerance" else (GAPS,)
-            wide = torch.promote_types(p.dtype, torch.float32)
-            value = _shaped(value, shape, f"{name!r} in the {where}")
-            if name == "tolerance" and not bool((value >= 0.0).all()):
-                raise ValueError(f"'tolerance' in the {where} must not be negative or NaN")
-            found[name] = value.to(dtype=wide, device=p.device, copy=True)
+        elif name == "gaps":
+            found[name] = _shaped(value, (GAPS,), f"{name!r} in the {where}").to(device=p.device, copy=True)
         else:
             raise ValueError(f"the {where} has an entry {str(name)[:40]!r}, which no dcfw optimizer has")
     return found
@@ -128,15 +122,15 @@ def _shaped(value: Any, shape: tuple[int, ...], where: str) -> Any:
     return value.detach()
 
 
-def _buffer(value: Any, p: Any, where: str, *, low: bool) -> Any:
+def _buffer(value: Any, p: Any, where: str) -> Any:
     value = _shaped(value, tuple(p.shape), where)
     if hasattr(p, "to_local") != hasattr(value, "to_local"):
         raise ValueError(f"{where} must be distributed if and only if its parameter is")
     buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
     buffer.copy_(value)
     seen = buffer.to_local() if hasattr(buffer, "to_local") else buffer
-    if not seen.is_meta and not bool((seen.isfinite() & (seen >= 0.0 if low else True)).all()):
-        raise ValueError(f"{where} must be finite" + (" and not negative" if low else ""))
+    if not seen.is_meta and not bool(seen.isfinite().all()):
+        raise ValueError(f"{where} must be finite")
     return buffer
 
 

@@ -1,0 +1,104 @@
+"""Norm constraints for any optimizer: a hook that takes weights back into their sets after each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dcfw import _validate
+from dcfw.torch.base import ConstrainedOptimizer
+from dcfw.torch.groups import param_groups
+from dcfw.torch.regions import Tensor
+
+METHODS = ("project", "cap", "normalize")
+
+
+class Constraint(ConstrainedOptimizer):
+    """What :func:`constrain` returns: the groups, a hook on the optimizer, and no state of its own."""
+
+    def __init__(self, optimizer: Any, groups: Any, every: int, method: str) -> None:
+        ignored = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+        super().__init__(groups, {"constraint": None, "method": method, **ignored})
+        known = {p for group in optimizer.param_groups for p in group["params"]}
+        if not all(p in known for group in self.param_groups for p in group["params"]):
+            raise ValueError("groups must hold parameters of the optimizer only")
+        self.every, self.steps = every, 0
+        self._handle = optimizer.register_step_post_hook(self._after)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        method = _validate.choice(group["method"], "method", METHODS)
+        if method == "normalize" and group["constraint"] not in (
+            None,
+            "linf",
+            "l2",
+            "l1",
+            "spectral",
+            "nuclear",
+        ):
+            raise ValueError(f"constraint={group['constraint']!r} has no norm to normalise")
+
+    def _after(self, *_: Any) -> None:
+        self.steps += 1
+        if self.steps % self.every == 0:
+            self.project_()
+
+    def project_(self) -> None:
+        """Take all weights into their sets now."""
+        with torch.no_grad():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.numel() and p.requires_grad]
+                if group["method"] == "normalize" and group["constraint"] is not None:
+                    self._each(self._problems(group, params), lambda problem: _normalized(problem))
+                else:
+                    self._project(group, params, "cap" if group["method"] == "cap" else "enter")
+
+    def remove(self) -> None:
+        """Take the hook off the optimizer."""
+        self._handle.remove()
+
+
+def _normalized(problem: Any) -> Tensor:
+    x, region = problem.tensors[0], problem.region
+    size = torch.stack([region.size(row) for row in x.unsqueeze(1)]).unsqueeze(-1)
+    return torch.where(size > 0.0, x * (region.bound / size.clamp(min=torch.finfo(x.dtype).tiny)), x)
+
+
+def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
+    """Keep the weights of any PyTorch optimizer in norm balls.
+
+    After each ``every``-th step of the optimizer, its weights are taken back into their sets.  The optimizer,
+    its ``state_dict``, schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation are
+    untouched.  The weights are not moved by the call itself; ``project_()`` of what is returned does that.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+    groups : torch.nn.Module or list of dict
+        A model, grouped by :func:`~dcfw.torch.param_groups`, or groups with ``params``, ``constraint``,
+        ``radius`` and further options of sets; a group may have a ``method`` of its own.
+    every : int, default 1
+        How many steps there are between two projections.
+    method : {"project", "cap", "normalize"}
+        The projection (for ``"spectral"`` by eigenvectors); singular values capped by matrix products alone,
+        within 1 % of the projection and inside the ball, which GPUs like; or the weight scaled so that its
+        norm is the radius, from above and below (as in Hyperball).
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 2)
+    >>> optimizer = torch.optim.AdamW(model.parameters(), lr=0.5)
+    >>> constraint = constrain(optimizer, [{"params": [model.weight], "constraint": "linf", "radius": 0.1}])
+    >>> model(torch.ones(3, 4)).square().mean().backward()
+    >>> optimizer.step()
+    >>> bool(model.weight.abs().max() <= 0.1)
+    True
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    if isinstance(groups, torch.nn.Module):
+        groups = param_groups(groups)
+    every = _validate.integer(every, "every", low=1)
+    return Constraint(optimizer, groups, every, _validate.choice(method, "method", METHODS))

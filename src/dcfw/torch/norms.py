@@ -1,0 +1,138 @@
+"""Norm reports of a model: one row for each weight, cheap enough to log each epoch, and a plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dcfw.torch import shards
+from dcfw.torch.base import region_of
+from dcfw.torch.groups import Groups, param_groups
+from dcfw.torch.matrices import matrix_shape
+from dcfw.torch.regions import Interval
+
+POWER_STEPS = 20
+"""Steps of the power method for an operator norm, a lower estimate: a few percent of the cost of an SVD."""
+AT_BOUND = 0.999
+"""A norm or an entry is at its bound from this fraction of the radius on."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The norms of one weight; of a stack of matrices the largest ones."""
+
+    name: str
+    shape: tuple[int, ...]
+    constraint: str
+    operator: float
+    """The largest singular value, by the power method; for vectors the largest entry."""
+    linf: float
+    l1: float
+    size: float
+    """The norm that the set bounds."""
+    radius: float
+    at_bound: float
+    """The share of entries at the bound on intervals, and of matrices or tensors (0 or 1) on other sets."""
+
+
+@dataclass(frozen=True)
+class Norms:
+    """A norm report; ``print`` shows it as a table."""
+
+    rows: list[Row]
+
+    @property
+    def log_product(self) -> float:
+        """The logarithm of the product of the matrices' operator norms, a proxy of a Lipschitz constant."""
+        return sum(math.log(max(row.operator, 1e-300)) for row in self.rows if len(row.shape) > 1)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'weight':32} {'set':8} {'operator':>9} {'linf':>9} {'l1':>9} {'radius':>9} {'at bound':>8}"
+        ]
+        for r in self.rows:
+            numbers = f"{r.operator:9.3g} {r.linf:9.3g} {r.l1:9.3g} {r.radius:9.3g} {r.at_bound:8.1%}"
+            lines.append(f"{r.name[-32:]:32} {r.constraint:8} {numbers}")
+        return "\n".join([*lines, f"log of the product of operator norms: {self.log_product:.3g}"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw each weight's norm as a share of its radius, and return the axes (needs matplotlib)."""
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(layout="constrained")[1]
+        bounded = [row for row in self.rows if math.isfinite(row.radius)]
+        ax.barh([row.name for row in bounded], [row.size / row.radius for row in bounded])
+        ax.axvline(1.0, color="black", linewidth=1)
+        ax.invert_yaxis()
+        ax.set_xlabel("norm / radius")
+        return ax
+
+
+def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
+    """Return the norms of all weights of a model, beside the radii of their sets.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    groups : list of dict, optional
+        Groups with sets, those of an optimizer (``optimizer.param_groups``) or of
+        :func:`~dcfw.torch.param_groups`, which is the default.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 4, bias=False)
+    >>> _ = torch.nn.init.eye_(model.weight)
+    >>> report = norms(model, [{"params": [model.weight], "constraint": "linf", "radius": 1.0}])
+    >>> row = report.rows[0]
+    >>> row.operator, row.l1, row.at_bound, report.log_product
+    (1.0, 4.0, 0.25, 0.0)
+    """
+    if isinstance(model, type) or not callable(getattr(model, "named_parameters", None)):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    found = param_groups(model) if groups is None else Groups(groups)
+    given = {p: group for group in found for p in group["params"]}
+    with torch.no_grad():
+        return Norms(
+            [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]
+        )
+
+
+def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
+    constraint = group["constraint"]
+    own = constraint is not None and (not isinstance(constraint, str) or constraint.startswith("object:"))
+    region = region_of({**group, "constraint": None} if own else group, tuple(p.shape))
+    w = p.detach()
+    w = (w.full_tensor() if shards.sharded_dimensions(p) else w).float()
+    size = w.abs().max() if p.numel() else w.sum()
+    operator, bounded, at_bound = size, torch.full((), math.nan), 0.0
+    if p.ndim > 1 and p.numel():
+        stack = group.get("stack", 1)
+        operator = operator_norm(w.reshape(stack, *matrix_shape(tuple(p.shape), stack))).max()
+    if math.isfinite(region.bound) and p.numel():
+        rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
+        spectral = constraint == "spectral"
+        bounded = operator if spectral else region.size(w.reshape(rows, -1))
+        at = (
+            w.abs() >= AT_BOUND * region.bound
+            if isinstance(region, Interval)
+            else bounded >= AT_BOUND * region.bound
+        )
+        at_bound = float(at.float().mean())
+    label = "own" if own else constraint or "free"
+    sizes = (float(operator), float(size), float(w.abs().sum()), float(bounded))
+    return Row(name, tuple(p.shape), label, *sizes, region.bound, at_bound)
+
+
+def operator_norm(M: Any) -> Any:
+    """Return a lower estimate of the largest singular value of each matrix in a batch."""
+    v = torch.linalg.vector_norm(M, dim=-2, keepdim=True).mT + torch.finfo(M.dtype).tiny
+    for _ in range(POWER_STEPS):
+        v = M.mT @ (M @ (v / torch.linalg.vector_norm(v, dim=-2, keepdim=True).clamp_(min=1e-30)))
+    v = v / torch.linalg.vector_norm(v, dim=-2, keepdim=True).clamp_(min=1e-30)
+    return torch.linalg.vector_norm(M @ v, dim=-2)
