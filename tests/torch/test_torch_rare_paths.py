@@ -6,8 +6,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dcfw import functions  # noqa: E402
-from dcfw.experiments import training  # noqa: E402
-from dcfw.images.labelled import Images  # noqa: E402
 from dcfw.torch import DCFW, sliding_step  # noqa: E402
 from dcfw.torch.regions import Interval  # noqa: E402
 
@@ -77,47 +75,3 @@ def test_observed_entries_of_a_tensor_have_the_loss_of_the_array():
     x = np.arange(6.0).reshape(2, 3)
     assert float(same.value(torch.from_numpy(x))) == pytest.approx(loss.value(x), rel=1e-14)
     np.testing.assert_allclose(same.grad(torch.from_numpy(x)).numpy(), loss.grad(x), rtol=1e-14)
-
-
-# -- training --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def images(monkeypatch):
-    rng = np.random.default_rng(0)
-    x, labels = rng.integers(0, 256, (9, 3, 32, 32), dtype=np.uint8), np.arange(9)
-    monkeypatch.setattr(training, "load", lambda name: Images(x, labels, x[:2], labels[:2], 10))
-    return x
-
-
-def test_colours_are_centred_as_the_data_set_says(images):
-    x, labels, test, _, classes = training.tensors(training.Settings(dataset="cifar10", model="cnn"))
-    mean, deviation = (np.array(v["cifar10"])[:, None, None] for v in (training.MEANS, training.DEVIATIONS))
-    np.testing.assert_allclose(x.numpy(), (images / 255.0 - mean) / deviation, rtol=1e-4, atol=1e-5)
-    assert (len(test), classes, labels.tolist()) == (2, 10, list(range(9)))
-
-
-def test_a_head_is_trained_on_the_features_of_the_network(images, monkeypatch):
-    asked = []
-
-    def features(part, network):
-        asked.append((len(part), network))
-        return np.full((len(part), 4), 2.0, dtype=np.float32)
-
-    monkeypatch.setattr(training, "features", features)
-    settings = training.Settings(dataset="cifar10", model="head", images=5)
-    x, labels, test, *_ = training.tensors(settings)
-    assert asked == [(5, settings.network), (2, settings.network)]
-    assert (tuple(x.shape), tuple(test.shape), len(labels)) == ((5, 4), (2, 4), 5)
-
-
-def test_a_last_batch_of_one_is_dropped():
-    assert [len(rows) for rows in training._batches(9, 4)] == [4, 4]
-    assert sorted(torch.cat(list(training._batches(10, 4))).tolist()) == list(range(10))
-
-
-def test_half_precision_is_used_where_it_is_asked_for():
-    x = torch.ones(2, 2)
-    for precision in ("float32", "bfloat16"):
-        with training._computing(training.Settings(precision=precision)):
-            assert (x @ x).dtype == getattr(torch, precision)

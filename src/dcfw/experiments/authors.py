@@ -78,7 +78,7 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
         for number, entries in state_dict["state"].items():
             tolerance = entries["tolerance"]
             if not isinstance(tolerance, float) or not tolerance >= 0.0:
-                raise ValueError(f"the tolerance of a tensor must not be negative, got {tolerance!r}")
+                raise ValueError(f"the tolerance of parameter {number} must not be negative")
             found[params[number]] = {"tolerance": tolerance}
         self.state.clear()
         self.state.update(found)

@@ -2,7 +2,7 @@
 
 The text is the documentation of NumPy and SciPy (the docstrings of the installed packages, module by module
 in alphabetical order; every row records its SHA-256), the last tenth of it for validation.  The network has
-three blocks of width 96 with four heads, a context of 64 bytes and 356k parameters; a run has 400 steps of 16
+three blocks of width 96 with four heads, a context of 64 bytes and 364k parameters; a run has 400 steps of 8
 sequences, with a warm-up over 40 steps and a linear decay to zero.  Every method gets three learning rates, a
 factor of three apart around its usual value; the best of them with seed 0 is run with two more seeds.  Radii
 are those of :func:`dcfw.torch.param_groups` for every method that has any; they were chosen among five on
@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch import nn
 
-CONTEXT, BATCH, STEPS, WARMUP = 64, 16, 400, 40
+CONTEXT, BATCH, STEPS, WARMUP = 64, 8, 400, 40
 LAYERS, HEADS, VOCABULARY = 3, 4, 128
 LENGTH = 2_000_000
 """How many characters of text there are at most."""

@@ -9,9 +9,9 @@
 >>> bool(model.weight.abs().max() <= 1.0)
 True
 
-Which optimizer?  For transformers and other networks of matrices begin with :class:`Scion`, whose steps have the
-geometry of the layers.  :class:`DCFW` is the paper's stochastic method: phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi),
-with the minibatch gradient g at x_t kept through the inner loop.  With z = x_t - g/L the surrogate is
+Which optimizer?  For transformers and other networks of matrices begin with :class:`Scion`, whose steps have
+the geometry of the layers.  :class:`DCFW` is the paper's stochastic method: phi = L/2 ||x||^2 - (L/2 ||x||^2
+- phi), with the minibatch gradient g at x_t kept through the inner loop.  With z = x_t - g/L the surrogate is
 L/2 ||X - z||^2 and a constant, so a step is the projection of z, by a formula or by Frank-Wolfe steps:
 
 * On the l_inf ball the exact step is clip(z, -c, c).  While no weight touches the boundary that is SGD with
