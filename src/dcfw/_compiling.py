@@ -30,9 +30,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from dcfw.progress import announce
 
 MODULES = (
-    "align/kernels", "qap/blended", "qap/compiled", "qap/faq", "qap/gradients", "qap/kicks", "qap/swaps",
-    "qap/tabu", "sets/auction", "sets/lap_numba", "sets/lap_short", "solvers/gram",
-    "solvers/weights",
+    "qap/kicks", "qap/swaps", "qap/tabu",
 )  # fmt: skip
 """Where compiled functions are, and the constants of other modules that are compiled into them."""
 

@@ -1,4 +1,4 @@
-"""The assignment solvers give optimal (or certified) answers on every kind of cost matrix."""
+"""The assignment solver gives optimal answers on every kind of cost matrix."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,6 @@ from scipy.optimize import linear_sum_assignment
 
 from dcfw import kernels
 from dcfw.kernels.lap import OPTIMAL
-from dcfw.sets.auction import Auction
 from dcfw.sets.lap import Assignment, assign
 
 EPS = np.finfo(np.float64).eps
@@ -422,87 +421,6 @@ def test_one_state_is_optimal_along_a_frank_wolfe_run(name):
         check(C, solver(C), solver.u, solver.v)
 
 
-FINITE = [family for family in FAMILIES if family != "forbidden pairs"]
-
-
-@pytest.mark.parametrize("family", FINITE)
-def test_the_error_of_an_auction_is_below_its_bound_and_the_bound_below_the_tolerance(family):
-    rng = np.random.default_rng(12)
-    for n in (1, 2, 9, 40):
-        solver = Auction(n)
-        for part in (0.3, 0.1, 1e-2, 1e-4):
-            C = np.asarray(FAMILIES[family](n, rng), dtype=float)
-            scale = np.abs(C).max()
-            tol = max(part * scale, 1e-323)
-            columns, bound = solver(C, tol)
-            assert sorted(columns.tolist()) == list(range(n))
-            rounding = 4 * n * EPS * scale  # of the two sums below; the bound itself accounts for its own
-            error = C[np.arange(n), columns].sum() - C[linear_sum_assignment(C)].sum()
-            assert error <= bound + rounding
-            assert bound <= tol + rounding + n * 5e-324  # a bid raises a price by a subnormal at least
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(1, 8).flatmap(lambda n: arrays(np.int64, (n, n), elements=st.integers(-(10**6), 10**6))))
-def test_an_auction_below_one_is_exact_on_integers(C):
-    n = len(C)
-    columns, bound = Auction(n)(C, 0.5)
-    assert bound < 1
-    assert C[np.arange(n), columns].sum() == C[linear_sum_assignment(C)].sum()
-
-
-@settings(max_examples=100, deadline=None)
-@given(real_matrices, st.data())
-def test_the_bound_of_an_auction_holds_for_any_stored_prices(C, data):
-    n = len(C)
-    solver = Auction(n)
-    solver.prices[:] = data.draw(arrays(np.float64, n, elements=st.floats(allow_nan=True)))
-    scale = np.abs(C).max()
-    columns, bound = solver(C, max(1e-3 * scale, 1e-300))
-    error = C[np.arange(n), columns].sum() - C[linear_sum_assignment(C)].sum()
-    assert error <= bound + 4 * n * EPS * scale
-
-
-def test_an_auction_repeats_its_answer_while_the_prices_still_prove_it():
-    C = np.random.default_rng(13).random((50, 50))
-    solver = Auction(50)
-    columns, _ = solver(C, 0.1)
-    prices = solver.prices - solver.prices.min()
-    again, bound = solver(C, 0.1)
-    np.testing.assert_array_equal(again, columns)
-    np.testing.assert_allclose(solver.prices, prices)
-    assert bound <= 0.1
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_auction_rejects_costs_that_are_not_finite(bad):
-    C = np.ones((3, 3))
-    C[1, 2] = bad
-    with pytest.raises(ValueError, match="C has"):
-        Auction(3)(C, 0.1)
-
-
-def test_an_auction_needs_a_size():
-    with pytest.raises(ValueError, match=r"^n must be at least 1"):
-        Auction(0)
-
-
-def test_an_auction_rejects_a_tolerance_that_is_not_positive():
-    with pytest.raises(ValueError, match="tol"):
-        Auction(3)(np.eye(3), 0.0)
-
-
 def test_costs_of_a_wrong_shape_are_refused_by_name():
     with pytest.raises(ValueError, match=r"^C must have shape"):
         Assignment(3)(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"^C must have shape"):
-        Auction(3)(np.zeros((2, 3)), 1e-3)
-
-
-def test_an_auction_refuses_forbidden_pairs_with_a_remedy():
-    C = np.ones((2, 2))
-    C[0, 1] = np.inf
-    with pytest.raises(
-        ValueError, match=r"\(dcfw\.sets\.lap\.Assignment accepts \+Inf for forbidden pairs\)$"
-    ):
-        Auction(2)(C, 1e-3)

@@ -75,3 +75,13 @@ def test_an_oracle_that_is_given_a_state_goes_on_with_its_prices():
     second.set_state(first.get_state())
     for saved, restored in zip(first.get_state(), second.get_state(), strict=True):
         np.testing.assert_array_equal(saved, restored)
+
+
+def test_the_lmo_of_the_birkhoff_polytope_takes_infinite_costs_for_forbidden_pairs():
+    C = np.array([[1.0, np.inf, 5.0], [0.0, 4.0, np.inf], [0.0, 2.0, 9.0]])
+    assert sets.Birkhoff(3).lmo(C).tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    for bad, words in ((-np.inf, r"^G has -Inf entries \(the first at \(0, 1\)\)"), (np.nan, "^G has NaN")):
+        C[0, 1] = bad
+        assert C[1, 2] == np.inf
+        with pytest.raises(ValueError, match=words):
+            sets.Birkhoff(3).lmo(C)

@@ -36,12 +36,6 @@ class Birkhoff(Set):
     ----------
     n : int
         The order of the matrices.
-    accuracy : float, optional
-        How far <G, s> of an oracle's answer s may be above the least, in the unit of the objective.  The
-        assignment problems are then solved by auction (:mod:`dcfw.sets.auction`), and certificates include
-        what was proved of each answer.  Take a quarter of the ``tol`` of a solve or less: a run cannot get
-        below it.  The default is exact answers, with which whole runs on QAPLIB are faster
-        (:mod:`dcfw.sets.auction` has the figures, and says where an auction wins).
 
     Examples
     --------
@@ -51,7 +45,7 @@ class Birkhoff(Set):
            [1., 0., 0.],
            [0., 0., 1.]])
 
-    A cost of +Inf forbids a pair (the exact oracle only; a solve needs finite gradients anyway).
+    A cost of +Inf forbids a pair (in ``lmo`` only: a solve needs finite gradients).
 
     >>> Birkhoff(2).lmo(np.array([[0.0, 3.0], [np.inf, 0.0]]))
     array([[1., 0.],
@@ -60,20 +54,14 @@ class Birkhoff(Set):
 
     polytope = True
 
-    def __init__(self, n: int, accuracy: float | None = None) -> None:
+    def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
-        self.accuracy = accuracy
-        if accuracy is not None:
-            self.accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, open_low=True)
         self.shape = (self.n, self.n)
         # Two permutations without a common entry differ in 2n places; for n = 1 there is but one.
         self.diameter = math.sqrt(2.0 * self.n) if self.n > 1 else 0.0
 
     def lmo(self, G: Array) -> Array:
-        """Return a permutation matrix that minimises <G, s>, as an array like ``G``; +Inf forbids a pair.
-
-        It is exact whatever the ``accuracy``, which is for the oracle of a solve.
-        """
+        """Return a permutation matrix that minimises <G, s>, as an array like ``G``; +Inf forbids a pair."""
         if not (to_numpy(_validate.numeric(G, "G")) == np.inf).any():
             return super().lmo(G)
         G = _validate.array(G, "G", shape=self.shape, allow_inf=True)
@@ -93,11 +81,8 @@ class Birkhoff(Set):
         return like(Permutation(columns).dense(), G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.Permutation`.
-
-        With an ``accuracy`` its answers are those of an auction, with the bound of their error.
-        """
-        return BirkhoffOracle(self) if self.accuracy is None else AuctionOracle(self, self.accuracy)
+        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.Permutation`."""
+        return BirkhoffOracle(self)
 
     def violation(self, x: Array) -> float:
         """Return the largest error of a row or column sum, or the most negative entry's size."""
@@ -160,7 +145,7 @@ class Birkhoff(Set):
         return apply(lambda values: _pull(_project_newton(values, tol)), x, self.shape)
 
     def __repr__(self) -> str:
-        return f"Birkhoff({self.n}{'' if self.accuracy is None else f', accuracy={self.accuracy!r}'})"
+        return f"Birkhoff({self.n})"
 
 
 class BirkhoffOracle(Oracle):
@@ -169,17 +154,11 @@ class BirkhoffOracle(Oracle):
     def __init__(self, domain: Birkhoff) -> None:
         super().__init__(domain)
         self._rows = np.arange(domain.n)
-        self._assign: Any = self._solver(domain.n)
-
-    def _solver(self, n: int) -> Any:
-        return Assignment(n)
-
-    def _columns(self, G: np.ndarray) -> np.ndarray:
-        return np.asarray(self._assign(G))
+        self._assign = Assignment(domain.n)
 
     @in_double
     def __call__(self, G: Array) -> Atom:
-        columns = self._columns(to_numpy(G))
+        columns = self._assign(to_numpy(G))
         if isinstance(G, np.ndarray):
             return Permutation(columns, self._rows, G.dtype)
         return Dense(like(Permutation(columns, self._rows).dense(), G))
@@ -189,37 +168,6 @@ class BirkhoffOracle(Oracle):
 
     def set_state(self, state: Any) -> None:
         self._assign.set_state(state)
-
-
-class AuctionOracle(BirkhoffOracle):
-    """An auction that starts from the prices of the last one and tells how far it may be from the least.
-
-    Examples
-    --------
-    >>> from dcfw.sets import Birkhoff
-    >>> oracle = Birkhoff(3, accuracy=0.5).oracle()
-    >>> oracle(np.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])).columns
-    array([1, 0, 2])
-    >>> oracle.error <= 0.5
-    True
-    """
-
-    def __init__(self, domain: Birkhoff, accuracy: float) -> None:
-        super().__init__(domain)
-        self._accuracy = accuracy
-
-    def _solver(self, n: int) -> Any:
-        try:
-            from dcfw.sets.auction import Auction
-        except ImportError as error:
-            raise ImportError(
-                f"accuracy needs Numba, which does not run here ({error}); leave it out for exact answers"
-            ) from None
-        return Auction(n)
-
-    def _columns(self, G: np.ndarray) -> np.ndarray:
-        columns, self.error = self._assign(G, self._accuracy)
-        return np.asarray(columns)
 
 
 def assignment(C: np.ndarray) -> np.ndarray:
