@@ -26,6 +26,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, copy_of, recast
+from dcfw.sets.spheres import Spheres
 
 
 @runtime_checkable
@@ -193,6 +194,14 @@ class Set:
             return math.inf
         # To rounding, which is tighter than for a user's x0: the point may be what the solver returns.
         return bisected_reach(lambda y: self.contains(y, 0.0), x, d, self.diameter / length)
+
+    def spheres(self) -> Spheres | None:
+        """Return a centre from which all vertices have one distance, by blocks; None where none is known.
+
+        ``minimize(..., method="graduated")`` needs it, or a function of the user's own that is constant on
+        the vertices.
+        """
+        return None
 
     def start(self, xp: Any = None) -> Array:
         """Return the canonical feasible point (the centre, where there is one).

@@ -27,6 +27,7 @@ from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double
 from dcfw.sets.lap import Assignment
+from dcfw.sets.spheres import Spheres, one_sphere
 
 
 class Birkhoff(Set):
@@ -97,6 +98,9 @@ class Birkhoff(Set):
 
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, 1.0 / self.n)
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def random(self, rng: Any = None, scale: float = 1.0, *, deadline: float | None = None) -> np.ndarray:
         """Return a random doubly stochastic matrix.

@@ -20,6 +20,7 @@ from dcfw.sets.atoms import Entries
 from dcfw.sets.base import apply, excess, first_hit
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.simplex import project_capped
+from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
 class CappedSimplex(CompactSet):
@@ -174,6 +175,10 @@ class Hypersimplex(CappedSimplex):
         if self.at_most:
             chosen = chosen[flat[chosen] < 0.0]
         return Entries(np.sort(chosen), np.full(len(chosen), self.radius), self.shape)
+
+    def spheres(self) -> Spheres:
+        # Any 0/1 vertices do for single coordinates; the plane of equal sums ties them together.
+        return coordinate_spheres(0.5 * self.upper) if self.at_most else one_sphere(self.shape)
 
     def _parameters(self) -> str:
         radius = "" if self.radius == 1.0 else f", radius={self.radius:g}"

@@ -26,6 +26,7 @@ from dcfw.sets.lp import (
     reach_l1,
     reach_l2,
 )
+from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
 class LpBall(Set):
@@ -84,6 +85,11 @@ class LpBall(Set):
 
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
+
+    def spheres(self) -> Spheres | None:
+        if self.p == math.inf:
+            return coordinate_spheres(np.zeros(self.shape))
+        return one_sphere(self.shape) if self.p in (1.0, 2.0) else None
 
     def project(self, x: Array) -> Array:
         """Return the point of the ball nearest to ``x`` (for general p by Newton's method, to rounding)."""
@@ -234,6 +240,9 @@ class Box(Set):
         weight = _validate.generator(rng).random(self.shape)
         return np.clip((1.0 - weight) * self.lower + weight * self.upper, self.lower, self.upper)
 
+    def spheres(self) -> Spheres:
+        return coordinate_spheres(self._centre())
+
     def project(self, x: Array) -> Array:
         """Return ``x`` with each entry moved to its nearest bound where it is outside."""
         return apply(lambda values: np.clip(values, self.lower, self.upper), x, self.shape)
@@ -306,6 +315,9 @@ class KSparse(Set):
 
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def project(self, x: Array) -> Array:
         """Return the point of the polytope nearest to ``x``, exactly, in O(n log n)."""

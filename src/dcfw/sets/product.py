@@ -16,6 +16,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set, bisected_reach
+from dcfw.sets.spheres import Spheres, joined_spheres
 
 
 class Product(Set):
@@ -121,6 +122,9 @@ class Product(Set):
 
     def _centre(self) -> np.ndarray:
         return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
+
+    def spheres(self) -> Spheres | None:
+        return joined_spheres(self.sets)
 
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a random point of each block."""

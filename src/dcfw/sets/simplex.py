@@ -15,6 +15,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense, OneHot
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot
+from dcfw.sets.spheres import Spheres, one_sphere
 
 
 class Simplex(Set):
@@ -73,6 +74,9 @@ class Simplex(Set):
         rng = _validate.generator(rng)
         weights = rng.dirichlet(np.ones(math.prod(self.shape)))
         return np.asarray(self.radius * weights.reshape(self.shape))
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def project(self, x: Array) -> Array:
         """Return the point of the simplex nearest to ``x``."""

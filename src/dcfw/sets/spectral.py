@@ -25,6 +25,7 @@ from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, p
 from dcfw.sets.polar import METHODS, polar
 from dcfw.sets.polar_inexact import certified
 from dcfw.sets.simplex import project_simplex
+from dcfw.sets.spheres import Spheres, one_sphere
 
 DENSE = 16
 """Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
@@ -93,6 +94,9 @@ class SchattenBall(Set):
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
 
+    def spheres(self) -> Spheres | None:
+        return one_sphere(self.shape) if self.p in (1.0, 2.0, math.inf) else None
+
     def project(self, x: Array) -> Array:
         """Return the matrix of the ball nearest to ``x``: the singular values projected."""
 
@@ -147,6 +151,9 @@ class SpectralBall(SchattenBall):
     def oracle(self) -> Oracle:
         """Return an oracle (an inexact one, if that was asked for, with the bound of its error)."""
         return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
+
+    def spheres(self) -> Spheres | None:
+        return None if self.polar == INEXACT else super().spheres()
 
     def _parameters(self) -> str:
         method = "" if self.polar == "auto" else f", polar={self.polar!r}"
@@ -234,6 +241,9 @@ class Spectraplex(Set):
     def _directions(self, G: np.ndarray) -> np.ndarray:
         n = self.shape[0]
         return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         n = self.shape[0]
