@@ -28,6 +28,7 @@ from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw import FW
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.graduated import Graduated, Restarted
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
@@ -41,6 +42,7 @@ METHODS: dict[str, type] = {
     "fw-k": FWK,
     "fw-m": FWM,
     "cgs": CGS,
+    "graduated": Graduated,
     "stochastic": Stochastic,
     "sfw": SFW,
 }
@@ -89,10 +91,12 @@ def minimize(
         earlier result stands for its point, and inner solvers with an active set go on with its atoms
         (but for ``method="block"``).
         Default: ``domain.start()``.
-    method : {"dcfw", "boosted", "block", "fw", "fw-k", "fw-m", "cgs", "stochastic", "sfw"} or a solver object
+    method : {"dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or a solver object
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
-        :class:`~dcfw.sets.Product`), or one of the methods it is compared with; for finite sums and
-        streams, DC-FW and Frank-Wolfe with sampled gradients (:mod:`dcfw.solvers.stochastic`).
+        :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
+        (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
+        compared with; for finite sums and streams, ``"stochastic"`` and ``"sfw"``, DC-FW and Frank-Wolfe
+        with sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
     inner : {"auto", "fw", "away", "pairwise", "blended"}
@@ -114,7 +118,8 @@ def minimize(
     time_limit : float, optional
         Seconds of wall clock (for all of them together).
     restarts : int
-        How many runs: the first from x0 (or ``domain.start()``), the others from random points.  The best is
+        How many runs: the first from x0 (or ``domain.start()``), the others from random points (graduated
+        runs all start from x0, and are perturbed at random after their convex stage).  The best is
         returned, with all values in ``restart_values``.
     callback : callable, optional
         ``callback(intermediate_result)`` at x0 and after each outer step; raise ``StopIteration`` to end
@@ -193,6 +198,8 @@ def minimize(
             raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
         x0 = known.point()
     x0 = copy_of(starting_point(x0, domain, phi))
+    if isinstance(solver, Graduated):
+        solver = Restarted(solver)
     if inner == "auto":
         inner = _best_inner(solver, f, domain, rule)
     if checkpoint is not None:
@@ -245,7 +252,7 @@ def minimize(
         if not _left_in(domain, result.x, start):
             result.withdraw(OUTSIDE, Status.BAD_ORACLE)
         result.method = solver.name
-        result.split = split
+        result.split = run.extra.get("split", split)
         result.conditional = run.extra.get("conditional", conditional)
         if isinstance(loop, ActiveLoop):
             result.active_set = loop.active_set(result.x)
@@ -260,7 +267,9 @@ def minimize(
             mark_ended(best, Status.TIME_LIMIT)  # of the runs that were asked for, some are missing
             break
         try:
-            result = one(_random_start(domain, generator, x0), clock.perf_counter())
+            # A path perturbs its start by itself; other methods start from random points.
+            start = x0 if isinstance(solver, Restarted) else _random_start(domain, generator, x0)
+            result = one(start, clock.perf_counter())
         except KeyboardInterrupt:  # before the run has begun
             mark_ended(best, Status.INTERRUPTED)
             break
@@ -323,7 +332,7 @@ def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
 
     if restarts > 1:
         raise ValueError("checkpoint needs restarts=1: give each start, as x0, a file of its own")
-    if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW)):
+    if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW, Restarted)):
         raise ValueError(
             f"checkpoint is not known to work with method {solver.name!r}, which is not dcfw's own"
         )

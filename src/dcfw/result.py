@@ -252,6 +252,9 @@ class Result(_Declared):
                           off between the two, and with ``method="block"``), usable as the next x0
     ``L_history``         with ``L="auto"``, the constant used in each outer step
     ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)
+    ``gap_of, lower_bound, theta_history``  with ``method="graduated"``, the function that ``gap`` and
+                          ``dc_gap`` belong to (x is the best vertex found), a lower bound of phi over all
+                          vertices, and the theta of each stage
     ``n_samples, epochs`` with sampled gradients, how many components' gradients were taken, and that over
                           their number
 
@@ -295,6 +298,9 @@ class Result(_Declared):
     active_set: Any = None
     L_history: list[float] | None = None
     n_lmo_blocks: list[int] | None = None
+    gap_of: str | None = None
+    lower_bound: float | None = None
+    theta_history: list[float] | None = None
     n_samples: int | None = None
     epochs: float | None = None
 
@@ -350,13 +356,16 @@ class Result(_Declared):
             else "nothing is certified"
         )
         ended = self.status is not Status.RUNNING
+        of = "" if self.gap_of is None else f" of {self.gap_of}"
         lines = [
             f" message: {self.message}",
             *([f" success: {self.success} ({self.status.name})"] if ended else []),
             f"     fun: {self.fun!r}",
-            f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x)",
+            f"     gap: {self.gap:.6g}  (Frank-Wolfe gap at x{of})",
             f"  dc_gap: [{low:.6g}, {high:.6g}]  ({known})",
         ]
+        if self.lower_bound is not None:
+            lines.append(f"   bound: {self.lower_bound:.6g}  (phi is at least that on all vertices)")
         if self.conditional:
             lines.append(f"          provided that {self.conditional}")
         if ended:

@@ -19,6 +19,7 @@ from dcfw import functions, sets, splits
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.block import Block
 from dcfw.solvers.cgs import CGS
+from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.stochastic import SFW, Stochastic
 
 Case = tuple[Any, Any, dict[str, Any]]
@@ -41,6 +42,15 @@ def smooth(n: int = 12) -> Any:
         lambda x: A.T @ np.cos(A @ x) + 0.2 * x,
         lipschitz=float(np.linalg.norm(A, 2) ** 2 + 0.2),
     )
+
+
+def split_of_a_square(n: int = 12) -> Any:
+    """1/4 ||x + Qx||^2 - 1/4 ||x - Qx||^2 with a permutation Q: the parts' sum is constant on signs."""
+    Q = np.roll(np.eye(n), 3, axis=0)
+    parts = [
+        functions.LeastSquares((np.eye(n) + sign * Q) / np.sqrt(2.0), np.zeros(n)) for sign in (1.0, -1.0)
+    ]
+    return parts[0] - parts[1]
 
 
 def qap(n: int = 7) -> Any:
@@ -172,6 +182,22 @@ CASES: dict[str, Callable[[], Case]] = {
     "block fw": lambda: (quadratic(), blocks(), {"method": "block", "inner": "fw", "tol": 1e-4}),
     "block random": lambda: (smooth(), blocks(), {"method": Block("random"), "rng": 3, "tol": 1e-5}),
     "block gap": lambda: (quadratic(), blocks(), {"method": Block("gap", steps=2), "tol": 1e-4}),
+    "graduated": lambda: (quadratic(), sets.LInfBall(12), {"method": "graduated", "maxiter": 500}),
+    "graduated blended": lambda: (
+        quadratic(),
+        sets.Simplex(12),
+        {"method": "graduated", "inner": "blended", "maxiter": 500},
+    ),
+    "graduated both": lambda: (
+        split_of_a_square(),
+        sets.LInfBall(12),
+        {"method": Graduated("both", stages=20), "maxiter": 500},
+    ),
+    "graduated smooth": lambda: (
+        smooth(),
+        sets.Box(0.0, 1.0, shape=12),
+        {"method": Graduated(stages=20), "step": "backtracking", "maxiter": 500},
+    ),
     "stochastic": lambda: (
         finite_sum(),
         sets.L1Ball(8, 2.0),

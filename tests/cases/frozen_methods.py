@@ -20,6 +20,7 @@ from dcfw import functions, sets, splits
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.block import Block
 from dcfw.solvers.estimators import ESTIMATORS
+from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.stochastic import SFW, Stochastic
 
 FILE = Path(__file__).with_suffix(".json")
@@ -101,6 +102,13 @@ def runs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
                 "maxiter": 30,
             },
         )
+    for name, domain in POLYTOPES.items():
+        found[f"graduated, {name}"] = (quadratics, domain, {"method": "graduated", "maxiter": 1000})
+    found["graduated, blended, simplex"] = (
+        quadratics,
+        POLYTOPES["simplex"],
+        {"method": Graduated(stages=30), "inner": "blended", "maxiter": 1000},
+    )
     return found
 
 

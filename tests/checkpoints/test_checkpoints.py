@@ -32,6 +32,7 @@ KILLED = [
     "fw-m",
     "cgs birkhoff",
     "block random",
+    "graduated",
     "stochastic",
     "sfw",
 ]

@@ -22,7 +22,7 @@ def dc_problem(seed=0, n=30):
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        *((method, {}) for method in ("fw", "fw-k", "fw-m", "cgs")),
+        *((method, {}) for method in ("fw", "fw-k", "fw-m", "cgs", "graduated")),
         *((method, {"inner": inner}) for method in ("dcfw", "boosted") for inner in ("fw", "blended")),
     ],
 )

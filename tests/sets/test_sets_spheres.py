@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from set_cases import CASES, every_set
 
 from dcfw import sets
+from set_cases import CASES, every_set
 
 
 @every_set
@@ -24,5 +24,13 @@ def test_declared_spheres_contain_every_vertex_and_block_weights_do_not_matter(c
 
 def test_sets_whose_vertices_lie_on_a_sphere_declare_it():
     silent = {type(case.domain).__name__ for case in CASES if case.domain.spheres() is None}
-    assert silent <= {"LpBall", "SchattenBall", "CappedSimplex", "Polytope", "ConvexHull", "Product", "Epigraph"}
+    assert silent <= {
+        "LpBall",
+        "SchattenBall",
+        "CappedSimplex",
+        "Polytope",
+        "ConvexHull",
+        "Product",
+        "Epigraph",
+    }
     assert sets.SpectralBall((3, 3), polar="inexact").spheres() is None  # its answers are not quite vertices

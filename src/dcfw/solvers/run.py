@@ -83,6 +83,8 @@ class Run:
         self._gradient = "f.grad" if split else "phi.grad"
         self._linearised: Linearisation | None = None
         self._interrupted = False
+        self.vertices_only = False
+        """Whether the answer has to be a vertex, so that no other iterate may take its place."""
 
         self.nit = self.n_inner = self.n_lmo = self.n_fun = 0
         self.n_grad_f = self.n_grad_g = self.n_resync = 0
@@ -255,14 +257,18 @@ class Run:
 
     # -- milestones -----------------------------------------------------------------------------------
 
-    def visit(self, x: Array, fun: float, gap: float) -> None:
-        """Record an iterate whose FW gap is known; end the run where that is due."""
+    def visit(self, x: Array, fun: float, gap: float, *, stage: bool = False) -> None:
+        """Record an iterate whose FW gap is known; end the run where that is due.
+
+        The gap of a ``stage`` is that of another function, on the way to phi: it is recorded, but neither
+        certifies x nor ends the run.
+        """
         if not math.isfinite(fun):
             raise Stop(Status.BAD_ORACLE, f"phi is {fun} {self._where()}.")
         if self.threshold is None:
             self.threshold = max(self.tol, self.rtol * gap)
         if self.best is None or fun < self.best[0]:
-            self.best = (fun, x, gap)
+            self.best = (fun, x, math.nan if stage else gap)
         self.current = None
         now = time.perf_counter()
         self.history.append(
@@ -271,7 +277,7 @@ class Run:
                 fun=fun,
                 gap=gap,
                 dc_low=0.0,
-                dc_high=gap,
+                dc_high=math.inf if stage else gap,
                 eps=math.nan,
                 n_inner=self.n_inner,
                 n_lmo=self.n_lmo,
@@ -282,11 +288,11 @@ class Run:
             )
         )
         # gap_DC <= FW gap at every point, for every decomposition.
-        if gap < self.dc_gap[1]:
+        if gap < self.dc_gap[1] and not stage:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
         if self.callback is not None:
             self._call_back(x, fun, gap)
-        if gap <= self.threshold:
+        if gap <= self.threshold and not stage:
             # Of the points that meet the tolerance this one is returned, unless one of lower phi did too.
             if not self.best[2] <= self.threshold:  # the gap there may be unknown
                 self._look_for_ascent(x, fun)
@@ -298,6 +304,12 @@ class Run:
             raise Stop(Status.MAX_LMO)
         if now >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
+
+    def accept(self, x: Array, fun: float, gap: float) -> None:
+        """Make x the best point; its FW gap certifies it, where that is known."""
+        self.best = (fun, x, gap)
+        if gap < self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
 
     def _look_for_ascent(self, x: Array, fun: float) -> None:
         """End the run, with the best point so far, where a stationary point lies above phi(x0)."""
@@ -441,7 +453,7 @@ class Run:
         """Return the result of the run as it stands."""
         fun, x, gap = (math.nan, self.x0, math.nan) if self.best is None else self.best
         final = math.nan
-        if self.current is not None and self.current.x is not x:
+        if self.current is not None and self.current.x is not x and not self.vertices_only:
             # The run ended inside an inner loop: its last point is at least as good where steps descend.
             value = self._last_value(self.current.x)
             if value < fun or (math.isnan(fun) and math.isfinite(value)):

@@ -1,0 +1,355 @@
+"""Graduated DC-FW: follow phi_theta = phi + theta r from a convex function to a concave one.
+
+r is convex and constant on the vertices of the set, so phi_theta agrees with phi on them (up to that
+constant), and the best vertex of one is the best vertex of all.  theta falls from 1 (one convex problem) to
+-1 (a concave one, which has its minimum at a vertex); each stage begins where the one before has ended.  What
+r can be is in :mod:`dcfw.solvers.paths`.
+
+Three facts carry the schedule.
+
+* **A point that is stationary twice is stationary between.**  At a fixed x the FW gap of phi_theta is a
+  maximum of affine functions of theta, so it is convex in theta.  Points inside that stay stationary are
+  saddle points of symmetric problems: x is perturbed.
+* **A stationary vertex stays one.**  r has its maximum over the set at every vertex v, so its slopes at v
+  towards other points are not positive, and the FW gap at v does not grow as theta falls: the path is over.
+* **Full steps end it.**  phi_{-1} is concave, so a step of length 1 towards the oracle's vertex lowers it by
+  at least the FW gap; they end when a vertex repeats.
+
+The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
+
+References: Zaslavskiy, Bach and Vert 2009 (PATH); Liu and Qiao 2014 (GNCCP); Maron and Lipman 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, eps_of, like, norm
+from dcfw.functions.base import Function
+from dcfw.functions.dc import joined
+from dcfw.result import Status
+from dcfw.sets.atoms import Atom
+from dcfw.solvers.loop import State, frank_wolfe
+from dcfw.solvers.paths import Path, Stage, find
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run, Stop
+
+KINDS = ("auto", "spheres", "split", "both")
+
+TIGHT = 0.05
+"""The convex stage ends when its FW gap is this part of the distance from its value to the best vertex's."""
+
+QUIET = 1e-6
+"""A stage whose FW gap is this part of the largest one met has nothing to do."""
+
+CHANGE = 5.0
+"""In a stage x should move by CHANGE / stages of the distance to a vertex: steps of theta follow that."""
+
+SLOWEST = 8.0
+"""Steps of theta are not shorter than the longest one over this."""
+
+VERTICES = 3
+"""How many random vertices a perturbation moves towards."""
+
+GAP_OF = "phi_theta at theta = -1, which agrees with phi on the vertices"
+
+
+@dataclass(frozen=True)
+class Graduated:
+    """Follow a path of functions that agree on the vertices, and end at one of them.
+
+    Parameters
+    ----------
+    r : {"auto", "spheres", "split", "both"} or function
+        What the path adds to phi.  ``"spheres"``: the quadratic that the set declares
+        (:meth:`dcfw.sets.Set.spheres`); ``"split"``: f + g, for an objective f - g with f + g constant on the
+        vertices; ``"both"``: one path after the other; ``"auto"``: ``"split"`` where f + g is found to be
+        constant on random vertices, else ``"spheres"``; a function: one that is constant on the vertices,
+        with phi + r convex and phi - r concave.
+    stages : int
+        The resolution: theta falls by at most 2/stages, and by less where x changes quickly.
+    steps : int
+        Frank-Wolfe steps per stage, at most.
+    perturbation : float
+        After the convex stage x is moved this part of the way to a random vertex: a minimiser that shares the
+        symmetries of phi would otherwise never leave them.  Restarts differ in it.
+
+    Examples
+    --------
+    The largest cut of a cycle of five nodes, by signs of the nodes:
+
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> W = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+    >>> res = dcfw.minimize(functions.Quadratic(W / 2), sets.LInfBall(5), method="graduated")
+    >>> cut = 0.5 * (5 - res.fun)
+    >>> cut, np.unique(res.x), res.lower_bound <= res.fun
+    (4.0, array([-1.,  1.]), True)
+    """
+
+    r: Any = "auto"
+    stages: int = 100
+    steps: int = 6
+    perturbation: float = 0.1
+    name = "graduated"
+    needs_split = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.r, str):
+            _validate.choice(self.r, "r", KINDS)
+        elif not callable(getattr(self.r, "value", None)):
+            raise TypeError(f"r must be one of {', '.join(KINDS)} or a function, got {type(self.r).__name__}")
+        _validate.integer(self.stages, "stages", low=1)
+        _validate.integer(self.steps, "steps", low=1)
+        _validate.scalar(self.perturbation, "perturbation", low=0.0, high=1.0)
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        Restarted(self).solve(problem, run)
+
+
+class Place(NamedTuple):
+    """Where a run stands: x with the gradient of F there, and the schedule."""
+
+    x: Array
+    grad: Array
+    theta: float = 1.0
+    step: float = 0.0
+    """What theta has just fallen by."""
+    scale: float = 0.0
+    """The largest FW gap of a stage so far."""
+    radius: float = 0.0
+    """The distance from the convex stage's x to a vertex, the unit of changes of x."""
+    which: int = 0
+    """The number of the path."""
+
+
+class Restarted:
+    """Graduated DC-FW, with what its runs share: the paths, and the convex stages."""
+
+    name = "graduated"
+    needs_split = False
+
+    def __init__(self, method: Graduated) -> None:
+        self.method = method
+        self._paths: list[Path] = []
+        self._convex: dict[int, tuple[Place, float]] = {}
+        """Where the convex stages have ended, with their bounds: later runs begin there."""
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        run.vertices_only = True
+        run.extra.update(gap_of=GAP_OF, lower_bound=-math.inf, theta_history=[])
+        # The first run is not left to chance.
+        rng = problem.rng if self._convex else np.random.default_rng(0)
+        run.keep(perturbations=rng)
+        if not self._paths:
+            self._prepare(problem, run)
+        run.extra["split"] = "graduated, r = " + " and ".join(path.name for path in self._paths)
+        run.extra["conditional"] = joined(*(path.conditional for path in self._paths))
+        followers = [Follower(self.method, path, problem, run, rng) for path in self._paths]
+        run.know(**{f"phi_1 of path {i}": follower.phi_1 for i, follower in enumerate(followers)})
+        place = self._start(followers, problem, run, 0)
+        while True:
+            place = Place(*run.outer_step(tuple(place)))
+            which = place.which
+            follower = followers[which]
+            if place.theta == 1.0:
+                place = follower.convex_stage(place)
+                self._convex[which] = place, run.extra["lower_bound"]
+                place = follower.leave(place)
+            elif place.theta >= -1.0:
+                place = follower.stage(place)
+            else:
+                follower.descend(place)
+                if which + 1 == len(followers):
+                    raise Stop(Status.CONVERGED, f"The gap is that of {GAP_OF}.")
+                place = self._start(followers, problem, run, which + 1)
+
+    def _prepare(self, problem: Problem, run: Run) -> None:
+        """Find a first vertex, so that there is one whatever happens, and then the paths."""
+        phi, x = problem.phi, problem.x0
+        S, gap = run.lmo(run.grad_f(phi, x), x)
+        vertex = S.dense()
+        run.visit(vertex, run.value(phi, vertex), gap, stage=True)
+        self._paths = find(phi, problem.domain, x, self.method.r, run)
+
+    def _start(self, followers: list[Follower], problem: Problem, run: Run, which: int) -> Place:
+        """Return where a path begins; where an earlier run has been through the convex stage, after that."""
+        if which in self._convex:
+            place, bound = self._convex[which]
+            run.extra["lower_bound"] = max(run.extra["lower_bound"], bound)
+            return followers[which].leave(place)
+        return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
+
+
+OVER = -2.0
+"""The theta of a place from which only full steps are left."""
+
+
+class Follower:
+    """What one run does on one path.
+
+    Plain Frank-Wolfe steps go along F = phi_theta.  An active set needs one function for all stages: there
+    F = phi_1, and a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).
+    """
+
+    def __init__(
+        self, method: Graduated, path: Path, problem: Problem, run: Run, rng: np.random.Generator
+    ) -> None:
+        self.method, self.path, self.problem, self.run, self.rng = method, path, problem, run, rng
+        self.plain = problem.inner is frank_wolfe
+        self.phi_1 = path.stage(1.0, self._found, run)
+        self.longest = 2.0 / method.stages
+        # No phi_theta has more curvature than phi_1, so a step rule that suits it suits all.
+        self.step = problem.rule.bind(self.phi_1, problem.domain)
+        run.keep(step=self.step)
+
+    def convex_stage(self, place: Place) -> Place:
+        """Minimise phi_1 roughly, and bound phi on all vertices from below."""
+        run, phi_1 = self.run, self.phi_1
+        value = run.value(phi_1, place.x)
+        limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)
+        for X in self._loop(phi_1, place, 0.0 * place.x, limit):
+            here = value - X.decrease()
+            self._bound(here, X.gap)
+            if X.k == 1:
+                self._visit(X)
+            assert run.best is not None
+            if X.gap <= max(TIGHT * (run.best[0] - (here - self.path.offset)), QUIET * place.scale):
+                break
+            place = place._replace(scale=max(place.scale, X.gap))
+        assert X.S is not None
+        return place._replace(x=X.x, grad=X.grad, radius=norm(X.S.dense() - X.x))
+
+    def leave(self, place: Place) -> Place:
+        """Perturb the convex stage's x and lower theta by one step."""
+        return self._lower(self._perturbed(place, self.phi_1), self.longest)
+
+    def stage(self, place: Place) -> Place:
+        """Take a few steps on phi_theta and return the next place."""
+        F, u = self._surrogate(place)
+        for X in self._loop(F, place, u, self.method.steps):
+            if X.k == 1:
+                self._visit(X)
+            quiet = X.gap <= QUIET * place.scale
+            if quiet:
+                break
+            place = place._replace(scale=max(place.scale, X.gap))
+        self.run.nit += 1
+        self.run.extra["theta_history"].append(place.theta)
+        after = place._replace(x=X.x, grad=X.grad)
+        if place.theta <= -1.0 or (quiet and _same(X)):
+            return after._replace(theta=OVER, step=place.theta - OVER)
+        if quiet and X.k == 1:
+            return self._lower(self._perturbed(after, F), self.longest)
+        moved = norm(X.x - place.x) / (place.radius or 1.0)
+        factor = CHANGE / self.method.stages / max(moved, 1e-12)
+        step = place.step * min(max(factor, 0.5), 2.0)
+        return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
+
+    def _perturbed(self, place: Place, F: Function) -> Place:
+        """Return the place with x moved towards a random mean of random vertices; F is what grad is of."""
+        run, share, x = self.run, self.method.perturbation, place.x
+        if not share:
+            return place
+        shares = share * self.rng.dirichlet(np.ones(VERTICES))
+        y = (1.0 - share) * x
+        for weight in shares:
+            S, _ = run.lmo(like(self.rng.standard_normal(tuple(x.shape)), x), x)
+            y = S.plus(y, float(weight))
+        return place._replace(x=y, grad=run.grad_f(F, y))
+
+    def descend(self, place: Place) -> None:
+        """Take full steps on phi_{-1} from x, and from the best vertex, until a vertex repeats."""
+        run = self.run
+        concave = self.path.stage(-1.0, self._found, run)
+        theta = place.theta + place.step if self.plain else 1.0
+        grad = place.grad + self.path.change(theta, -1.0, place.x, run)
+        x, fun, gap = self._full_steps(concave, place.x, grad, math.inf)
+        assert run.best is not None
+        if run.best[0] < fun:
+            fun, x, _ = run.best
+            x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
+        run.accept(x, fun, gap)
+        assert run.threshold is not None
+        if gap > run.threshold:
+            raise Stop(
+                Status.NO_PROGRESS,
+                f"A full step does not lower phi at an FW gap of {gap:.3g}, so phi_theta is not concave at "
+                "theta = -1: x is the best vertex found.",
+            )
+
+    def _full_steps(self, concave: Stage, x: Array, grad: Array, fun: float) -> tuple[Array, float, float]:
+        """Return the vertex at which they end, phi and the FW gap of phi_{-1} there."""
+        run = self.run
+        while True:
+            S, gap = run.lmo(grad, x)
+            s = S.dense()
+            if fun < math.inf and norm(s - x) == 0.0:
+                gap = 0.0
+            self._visit_best(gap)
+            assert run.threshold is not None
+            if fun < math.inf and gap <= run.threshold:
+                return x, fun, gap
+            slope = run.grad_f_at(concave, S)
+            value = concave.latest if concave.latest is not None else self._value(S)
+            if not value < fun:
+                return x, fun, gap
+            x, grad, fun = s, slope, value
+            run.n_inner += 1
+            run.nit += 1
+
+    def _loop(self, F: Function, place: Place, u: Array, steps: int) -> Any:
+        return self.problem.inner(
+            self.run, F, place.x, place.grad, self.step, linear=u, convex=not self.plain, max_steps=steps
+        )
+
+    def _surrogate(self, place: Place) -> tuple[Function, Array]:
+        """Return F and the linear term that is taken off it."""
+        if self.plain:
+            return self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
+        return self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
+
+    def _lower(self, place: Place, step: float) -> Place:
+        """Return the place with theta lowered by ``step``."""
+        theta, grad = max(place.theta - step, -1.0), place.grad
+        if self.plain:
+            grad = grad + self.path.change(place.theta, theta, place.x, self.run)
+        return place._replace(grad=grad, theta=theta, step=place.theta - theta)
+
+    def _bound(self, value: float, gap: float) -> None:
+        path, extra = self.path, self.run.extra
+        rounding = path.spread + 64.0 * eps_of(self.problem.x0) * (abs(value) + abs(path.offset))
+        extra["lower_bound"] = max(extra["lower_bound"], value - gap - path.offset - rounding)
+
+    def _visit(self, X: State) -> None:
+        """Record the beginning of a stage; phi at its vertex is computed where gradients do not tell it."""
+        assert X.S is not None
+        if self.run.best is None or not self.phi_1.affine_grad:
+            self._value(X.S)
+        self._visit_best(X.gap)
+
+    def _visit_best(self, gap: float) -> None:
+        assert self.run.best is not None
+        fun, x, _ = self.run.best
+        self.run.visit(x, fun, gap, stage=True)
+
+    def _value(self, S: Atom) -> float:
+        value = self.run.value(self.problem.phi, S.dense())
+        self._found(value, S)
+        return value
+
+    def _found(self, value: float, S: Atom) -> None:
+        """Keep a vertex if it is the best so far."""
+        if self.run.best is None or value < self.run.best[0]:
+            self.run.accept(S.dense(), value, math.nan)
+
+
+def _same(X: State) -> bool:
+    """Return whether x is the oracle's vertex."""
+    assert X.S is not None
+    return norm(X.S.dense() - X.x) <= 8.0 * eps_of(X.x) * norm(X.x)
