@@ -16,6 +16,7 @@ from dcfw._arrays import Array, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
 from dcfw.sets.base import Oracle, Set
 from dcfw.sets.membership import separation
+from dcfw.sets.spheres import Spheres
 
 
 class _Made(Set):
@@ -83,6 +84,10 @@ class Shift(_Made):
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return float(self.domain.reach(x - self.by, d))
 
+    def spheres(self) -> Spheres | None:
+        own: Spheres | None = self.domain.spheres()
+        return None if own is None else own._replace(centre=own.centre + self.by)
+
     def _centre(self) -> np.ndarray:
         return np.asarray(self.domain.start() + self.by)
 
@@ -149,6 +154,10 @@ class Scale(_Made):
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return float(self.domain.reach(x / self.factor, d / self.factor))
+
+    def spheres(self) -> Spheres | None:
+        own: Spheres | None = self.domain.spheres()
+        return None if own is None else own._replace(centre=self.factor * own.centre)
 
     def _centre(self) -> np.ndarray:
         return np.asarray(self.factor * self.domain.start())

@@ -16,6 +16,7 @@ from dcfw.sets.atoms import Dense
 from dcfw.sets.base import apply, excess
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.simplex import project_capped
+from dcfw.sets.spheres import Spheres, one_sphere
 
 
 class Fantope(CompactSet):
@@ -73,6 +74,9 @@ class Fantope(CompactSet):
         if self.k == n:
             return np.zeros(self.shape)
         return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         return np.asarray(np.eye(self.shape[0]) * (self.k / self.shape[0]))

@@ -20,6 +20,7 @@ from dcfw.sets.base import excess, first_hit
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.graphs import Edges, Paths
 from dcfw.sets.membership import LARGEST, separation
+from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 DENSE_NODES = 2000
 """Up to so many nodes the directions of a flow are told from others, by a dense basis."""
@@ -171,6 +172,9 @@ class ShortestPath(FlowPolytope):
         path = np.array(nodes[::-1])
         chosen = np.sort(edge[self._paths.position(path[:-1], path[1:])])
         return Entries(chosen, np.ones(len(chosen)), self.shape)
+
+    def spheres(self) -> Spheres:
+        return zero_one_sphere(self.shape)
 
     def _parameters(self) -> str:
         return f", source={self.source}, target={self.target}"

@@ -16,6 +16,7 @@ from dcfw.sets.atoms import Entries
 from dcfw.sets.base import excess, first_hit, sums_hit
 from dcfw.sets.birkhoff import assignment
 from dcfw.sets.compact import CompactSet
+from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
 class PartialBirkhoff(CompactSet):
@@ -73,6 +74,9 @@ class PartialBirkhoff(CompactSet):
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return min(first_hit(x, -d), *(sums_hit(1.0 - x.sum(axis=i), d, i) for i in (0, 1)))
+
+    def spheres(self) -> Spheres:
+        return zero_one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, self.k / math.prod(self.shape))

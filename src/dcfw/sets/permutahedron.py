@@ -15,6 +15,7 @@ from dcfw._arrays import Array, norm, to_numpy
 from dcfw.sets.atoms import Dense
 from dcfw.sets.base import apply, excess
 from dcfw.sets.compact import CompactSet
+from dcfw.sets.spheres import Spheres, one_sphere
 
 
 class Permutahedron(CompactSet):
@@ -57,6 +58,9 @@ class Permutahedron(CompactSet):
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean()) if self.w[0] > self.w[-1] else np.zeros(self.shape)
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, self._tops[-1] / len(self.w))

@@ -45,6 +45,11 @@ def one_sphere(shape: tuple[int, ...]) -> Spheres:
     return Spheres(np.zeros(shape), np.zeros(shape, dtype=np.intp))
 
 
+def zero_one_sphere(shape: tuple[int, ...]) -> Spheres:
+    """Return the sphere around (1/2, ..., 1/2) of vertices with entries 0 and 1."""
+    return Spheres(np.full(shape, 0.5), np.zeros(shape, dtype=np.intp))
+
+
 def coordinate_spheres(centre: np.ndarray) -> Spheres:
     """Return the spheres of vertices with |v_i - centre_i| fixed for each coordinate i."""
     return Spheres(centre, np.arange(centre.size).reshape(centre.shape))

@@ -19,6 +19,7 @@ from dcfw.sets.base import excess
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.graphs import Edges
 from dcfw.sets.membership import LARGEST, separation
+from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
 class SpanningTree(CompactSet):
@@ -82,6 +83,9 @@ class SpanningTree(CompactSet):
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean())
+
+    def spheres(self) -> Spheres:
+        return zero_one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         """The mean of random trees: the centre of mass is not worth a determinant."""
@@ -189,6 +193,9 @@ class Matching(CompactSet):
         if self._sides is not None or rough > 0.1 or len(x) > LARGEST:
             return rough
         return max(rough, separation(lambda G: self._atom(G).dense(), x))
+
+    def spheres(self) -> Spheres:
+        return zero_one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         return self.random(0) if self.perfect else np.zeros(self.shape)
