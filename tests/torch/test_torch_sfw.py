@@ -8,7 +8,8 @@ torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
 import dcfw.torch  # noqa: E402
 from dcfw import sets  # noqa: E402
-from dcfw.torch import SFW  # noqa: E402
+from dcfw.torch import SFW, Scion, matrices  # noqa: E402
+from dcfw.torch.matrices import polar_inside  # noqa: E402
 from places import ROOT  # noqa: E402
 
 
@@ -114,3 +115,104 @@ def test_a_scheduler_cannot_lead_out_of_the_set(lr):
     p.grad = torch.tensor([1.0, -2.0])
     optimizer.step()
     assert torch.equal(p.detach(), torch.tensor([0.0, 1.0]))  # the vertex, and no further
+
+
+# -- Scion -----------------------------------------------------------------------------------------------
+
+
+def published_step(p, m, g, lr, momentum, lmo, scale, unconstrained):
+    """Take the step of Scion's published code, where momentum is 1 minus ours; lmo points uphill."""
+    m.mul_(1 - momentum).add_(g, alpha=momentum)
+    if not unconstrained:
+        p.mul_(1 - lr)
+    p.add_(scale * lmo(m), alpha=-lr)
+
+
+def exact_polar(M):
+    U, _, Vt = torch.linalg.svd(M, full_matrices=False)
+    return U @ Vt
+
+
+LMOS = {
+    "hidden": lambda M: (M.shape[0] / M.shape[1]) ** 0.5 * exact_polar(M),
+    "embedding": torch.sign,
+    "head": lambda M: torch.sign(M) / M.shape[1],
+    "vector": lambda v: v / v.square().mean().sqrt(),
+}
+
+
+@pytest.mark.parametrize("unconstrained", [False, True])
+def test_scion_takes_the_published_recursion(unconstrained):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(7, 6)
+            self.hidden, self.head = torch.nn.Linear(6, 10), torch.nn.Linear(10, 7, bias=False)
+
+    model = Net().double()
+    optimizer = Scion(model, lr=0.05, momentum=0.9, unconstrained=unconstrained)
+    optimizer.project_()
+    theirs = {p: (p.detach().clone(), torch.zeros_like(p)) for p in model.parameters()}
+    for _ in range(6):
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = torch.randn_like(p)
+                lmo, scale = LMOS[group["role"]], group["radius"]
+                free = unconstrained or group["role"] == "vector"  # which are never shrunk here
+                published_step(*theirs[p], p.grad, 0.05, 0.1, lmo, scale, free)
+        optimizer.step()
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            rough = (
+                0.02 * group["radius"] if group["role"] == "hidden" else 1e-12
+            )  # a polar factor of products
+            torch.testing.assert_close(p.detach(), theirs[p][0], atol=rough, rtol=0.0)
+
+
+def test_nesterov_asks_the_oracle_for_the_gradient_ahead():
+    grads = [torch.tensor([1.0, 1.0]), torch.tensor([-2.0, -0.5])]
+    m = 0.9 * (0.1 * grads[0]) + 0.1 * grads[1]
+    ahead = 0.9 * m + 0.1 * grads[1]
+    assert m.sign().tolist() != ahead.sign().tolist()
+    x = torch.zeros(2)
+    first = x + 0.5 * -grads[0].sign()
+    expected = first + 0.5 * (-ahead.sign() - first)
+    torch.testing.assert_close(stepped(x, grads, lr=0.5, momentum=0.9, nesterov=True), expected)
+
+
+def test_decay_is_decoupled_and_leaves_no_set():
+    torch.testing.assert_close(
+        stepped(X, [G], lr=0.25, radius=2.0, weight_decay=0.4), 0.9 * X + 0.25 * (S - 0.9 * X)
+    )
+    p = [torch.nn.Parameter(torch.zeros(2))]
+    for options in ({"constraint": "simplex"}, {"constraint": "box", "radius": (1.0, 2.0)}):
+        with pytest.raises(ValueError, match="leads to zero, which is no point"):
+            SFW(p, weight_decay=0.1, **options)
+
+
+@pytest.mark.parametrize("stack", [1, 2])
+def test_polar_factors_of_long_tailed_spectra_are_larger_than_muons_and_inside(stack):
+    U, V = (torch.linalg.qr(torch.randn(stack, 200, 200))[0] for _ in range(2))
+    G = (U * torch.logspace(-4, 0, 200)) @ V
+    sigma = torch.linalg.svdvals(polar_inside(G).double())
+    assert float(sigma.max()) <= 1.0
+    assert float(sigma.mean()) >= 0.75
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-30, 0.0])
+def test_the_guard_keeps_bfloat16_inside_the_ball(size):
+    G = size * torch.randn(2, 40, 30)
+    sigma = torch.linalg.svdvals(polar_inside(G, half=True).double())
+    assert float(sigma.max()) <= 1.0
+    if size:
+        assert float(sigma.min()) >= 0.9
+    # Whatever comes in: certified, not probable.
+    assert float(torch.linalg.matrix_norm(matrices._guarded(50.0 * torch.randn(1, 30, 30)), 2)) <= 1.0 + 1e-5
+
+
+def test_scion_takes_a_model_or_groups_and_scales_radii_of_a_model_only():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    single, double = Scion(model), Scion(model, radius=2.0)
+    assert double.param_groups[0]["radius"] == 2.0 * single.param_groups[0]["radius"]
+    with pytest.raises(ValueError, match="groups that are given have their own"):
+        Scion(dcfw.torch.param_groups(model), radius=2.0)

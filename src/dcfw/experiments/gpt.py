@@ -4,9 +4,10 @@ The text is the documentation of NumPy and SciPy (the docstrings of the installe
 in alphabetical order; every row records its SHA-256), the last tenth of it for validation.  The network has
 three blocks of width 96 with four heads, a context of 64 bytes and 364k parameters; a run has 400 steps of 8
 sequences, with a warm-up over 40 steps and a linear decay to zero.  Every method gets three learning rates, a
-factor of three apart around its usual value; the best of them with seed 0 is run with two more seeds.  Radii
-are those of :func:`dcfw.torch.param_groups` for every method that has any; they were chosen among five on
-this text, with a quarter of the steps.  Other widths have every learning rate with seed 0.
+factor of three apart around its usual value, and further ones until the best is not the last at either end;
+the best of them with seed 0 is run with two more seeds.  Radii are those of
+:func:`dcfw.torch.param_groups` for every method that has any; they were chosen among five on this text, with
+a quarter of the steps.  Other widths have the first three learning rates, with seed 0.
 
 ``scion20``     Scion as published, in twenty lines: sign and spectral norms, five Newton-Schulz steps
 ``scion``       :class:`dcfw.torch.Scion` with the sets of :func:`dcfw.torch.param_groups`
@@ -267,16 +268,30 @@ def quantised(model: nn.Module, bits: int = 3) -> nn.Module:
 def plan(rows: list[dict[str, str]]) -> Iterator[tuple[str, int, float, int]]:
     """Yield what is to be run: (method, width, learning rate, seed); seeds follow the best learning rate."""
     for methods in (MAIN, tuple(method for method in RATES if method not in MAIN)):
+        best = {}
         for method in methods:
             yield from ((method, 96, lr, 0) for lr in RATES[method])
-        for method in methods:
-            tuned = [row for row in rows if row["method"] == method and row["width"] == "96" and row["loss"]]
-            best = min((r for r in tuned if r["seed"] == "0"), key=lambda r: float(r["loss"]), default=None)
-            if best is not None:
-                yield from ((method, 96, float(best["lr"]), seed) for seed in range(1, SEEDS))
+            best[method] = lr = tuned(rows, method)
+            if lr is not None and lr not in (rates := sorted(rates_of(rows, method)))[1:-1]:
+                yield (method, 96, float(f"{lr * 3 if lr == rates[-1] else lr / 3:.1g}"), 0)
+        for method, lr in best.items():
+            if lr is not None:
+                yield from ((method, 96, lr, seed) for seed in range(1, SEEDS))
         if methods is MAIN:
             for width, method in itertools.product(WIDTHS, ("scion", "adamw")):
                 yield from ((method, width, lr, 0) for lr in RATES[method])
+
+
+def rates_of(rows: list[dict[str, str]], method: str) -> dict[float, float]:
+    """Return the validation loss of each learning rate that a method was run with (width 96, seed 0)."""
+    own = [row for row in rows if (row["method"], row["width"], row["seed"]) == (method, "96", "0")]
+    return {float(row["lr"]): float(row["loss"] or "inf") for row in own}
+
+
+def tuned(rows: list[dict[str, str]], method: str) -> float | None:
+    """Return the best learning rate of a method so far."""
+    losses = rates_of(rows, method)
+    return min(losses, key=losses.__getitem__, default=None)
 
 
 def run(file: Path, seconds: float = math.inf) -> None:

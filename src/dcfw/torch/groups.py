@@ -165,9 +165,7 @@ def _role(module: Any, path: str, own: str, p: Any, is_head: bool) -> tuple[str,
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) or (own != "weight" and _is_table(own)):
         return "embedding", 1
     if isinstance(module, nn.modules.conv._ConvNd):
-        return (
-            "depthwise" if math.prod(p.shape[1:]) == math.prod(module.kernel_size) < p.shape[0] else "conv"
-        ), 1
+        return ("depthwise" if module.groups > 1 and p.shape[1] == 1 else "conv"), 1
     if isinstance(module, nn.Linear) and is_head:
         return "head", 1
     if kind in GATES and own.startswith("weight_") and not own.startswith("weight_hr"):

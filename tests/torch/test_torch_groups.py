@@ -1,0 +1,233 @@
+"""Roles: every weight of the usual networks gets the set that belongs to it, and a table says which."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
+
+from torch import nn  # noqa: E402
+
+from dcfw.torch import DCFW, SFW, Scion, norms, param_groups  # noqa: E402
+from dcfw.torch.base import region_of  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+class Block(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm = nn.LayerNorm(d)
+        self.qkv, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.fc, self.out = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)  # names that heads have elsewhere
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return x + self.out(self.fc(self.proj(nn.functional.scaled_dot_product_attention(q, k, v))).relu())
+
+
+class GPT(nn.Module):
+    def __init__(self, tied=False, d=8):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(11, d), nn.Embedding(6, d)
+        self.blocks = nn.ModuleList(Block(d) for _ in range(2))
+        self.lm_head = nn.Linear(d, 11, bias=False)
+        if tied:
+            self.lm_head.weight = self.wte.weight
+
+    def forward(self):
+        h = self.wte(torch.arange(6)) + self.wpe.weight
+        for block in self.blocks:
+            h = block(h)
+        return self.lm_head(h)
+
+
+class ViT(nn.Module):
+    def __init__(self, d=8):
+        super().__init__()
+        self.patch = nn.Conv2d(3, d, 4, stride=4)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, d))
+        self.pos_embed = nn.Parameter(0.1 * torch.randn(1, 5, d))
+        self.attention = nn.MultiheadAttention(d, 2, batch_first=True)
+        self.experts = nn.Parameter(0.1 * torch.randn(3, 2 * d, d))
+        self.head = nn.Linear(2 * d, 4)
+
+    def forward(self):
+        x = self.patch(torch.ones(1, 3, 8, 8)).flatten(2).mT
+        x = torch.cat((self.cls_token, x), 1) + self.pos_embed
+        x = x + self.attention(x, x, x)[0]
+        return self.head((x @ self.experts.mT).mean((0, 1)))
+
+
+class ResNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, groups=8, bias=False)
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self):
+        return self.fc(self.depthwise(self.bn1(self.conv1(torch.randn(2, 3, 8, 8)))).mean((2, 3)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.lstm, self.gru = nn.Embedding(9, 5), nn.LSTM(5, 6), nn.GRU(6, 4)
+        self.classifier = nn.Linear(4, 3)
+
+    def forward(self):
+        return self.classifier(self.gru(self.lstm(self.table(torch.arange(7)))[0])[0])
+
+
+class Translator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self):
+        return self.net(torch.randn(1, 4, 8), torch.randn(1, 3, 8))
+
+
+MODELS = {
+    "transformer": (Translator, {"in_proj_weight": ("hidden", 3), "linear1.weight": ("hidden", 1)}),
+    "gpt": (
+        GPT,
+        {
+            "wte.weight": ("embedding", 1), "wpe.weight": ("embedding", 1), "qkv.weight": ("hidden", 3),
+            "fc.weight": ("hidden", 1), "out.weight": ("hidden", 1), "lm_head.weight": ("head", 1),
+        },
+    ),
+    "tied gpt": (lambda: GPT(tied=True), {"wte.weight": ("tied", 1)}),
+    "vit": (
+        ViT,
+        {
+            "patch.weight": ("conv", 1), "cls_token": ("embedding", 1), "pos_embed": ("embedding", 1),
+            "in_proj_weight": ("hidden", 3), "experts": ("hidden", 3), "head.weight": ("head", 1),
+        },
+    ),
+    "resnet": (
+        ResNet,
+        {"conv1.weight": ("conv", 1), "depthwise.weight": ("depthwise", 1), "fc.weight": ("head", 1)},
+    ),
+    "lstm": (
+        Recurrent,
+        {"weight_ih_l0": ("hidden", 4), "weight_hh_l0": ("hidden", 4), "classifier.weight": ("head", 1)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_parameter_has_one_role_and_the_expected_one(name):
+    make, expected = MODELS[name]
+    model = make()
+    groups = param_groups(model)
+    found = {n: (g["role"], g.get("stack", 1)) for g in groups for n in g["param_names"]}
+    assert {p for g in groups for p in g["params"]} == set(model.parameters())
+    assert len(found) == len(list(model.parameters()))
+    for ending, wanted in expected.items():
+        seen = [role for n, role in found.items() if n.endswith(ending) and "gru" not in n]
+        assert seen, ending
+        assert set(seen) == {wanted}, ending
+    assert all(found[n] == ("vector", 1) for n, p in model.named_parameters() if p.ndim == 1)
+    if name == "lstm":
+        assert found["gru.weight_ih_l0"] == ("hidden", 3)
+
+
+@pytest.mark.parametrize("kind", [SFW, Scion, DCFW])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_groups_of_every_model_train_and_all_weights_stay_in_their_sets(name, kind):
+    model = MODELS[name][0]()
+    optimizer = kind(param_groups(model), lr=0.05, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model().square().mean().backward()
+        optimizer.step()
+    for row in norms(model, optimizer.param_groups).rows:
+        assert not row.size > row.radius * (1.0 + 1e-5), row
+    assert all(bool(p.isfinite().all()) for p in model.parameters())
+
+
+def test_stacked_matrices_have_a_ball_each():
+    model = nn.MultiheadAttention(8, 2)
+    (hidden, *_) = param_groups(model, roles={"hidden": {"radius": 0.5}})
+    optimizer = Scion([hidden], lr=1.0, momentum=0.0)  # a step to the vertex
+    model.in_proj_weight.grad = torch.randn(24, 8)
+    optimizer.step()
+    for part in model.in_proj_weight.detach().chunk(3):
+        sigma = torch.linalg.svdvals(part)
+        assert sigma[:6].tolist() == pytest.approx([0.5] * 6, rel=0.02)  # the least may take more steps
+        assert float(sigma[0]) <= 0.5
+
+
+def test_radii_follow_the_role():
+    groups = {group["role"]: group for group in param_groups(GPT())}
+    wide = param_groups(GPT(d=32), roles={"embedding": {"radius": 1.0}})
+    bound = {role: region_of(g, tuple(g["params"][0].shape)).bound for role, g in groups.items()}
+    assert bound["embedding"] == groups["embedding"]["radius"]  # whatever the vocabulary
+    assert bound["head"] == groups["head"]["radius"] / 8
+    assert bound["vector"] == float("inf")
+    assert [region_of(g, (33, 32)).bound for g in wide if g["role"] == "head"] == [
+        groups["head"]["radius"] / 32
+    ]
+
+
+def test_the_table_shows_every_weight_its_set_and_its_radius():
+    text = str(param_groups(GPT()))
+    lines = {line.split()[0]: line.split()[1:] for line in text.splitlines()[2:]}
+    assert lines["blocks.0.qkv.weight"] == ["24x8", "hidden", "spectral", "3", "3"]
+    assert lines["lm_head.weight"] == ["11x8", "head", "linf", "12.5"]
+    assert lines["blocks.1.norm.bias"] == ["8", "vector", "free"]
+    assert len(lines) == len(list(GPT().parameters()))
+
+
+def test_overrides_by_pattern_win_and_a_pattern_without_a_match_is_named():
+    groups = param_groups(
+        GPT(),
+        overrides={"blocks.*.weight": {"radius": 7.0}, "blocks.1.proj.*": {"role": "head"}},
+        roles={"vector": {"constraint": "box", "radius": (0.0, 2.0)}},
+        momentum=0.5,
+    )
+    by_name = {n: g for g in groups for n in g["param_names"]}
+    assert by_name["blocks.0.fc.weight"]["radius"] == 7.0
+    assert by_name["blocks.1.proj.weight"]["role"] == "head"
+    assert by_name["wte.weight"]["radius"] != 7.0
+    assert by_name["blocks.0.norm.weight"]["radius"] == 7.0
+    assert by_name["blocks.0.norm.bias"]["constraint"] == "box"
+    assert {g["momentum"] for g in groups} == {0.5}
+    with pytest.raises(ValueError, match=r"no parameter has a name that matches 'blocks\.9\.\*'"):
+        param_groups(GPT(), overrides={"blocks.9.*": {"radius": 1.0}})
+    with pytest.raises(ValueError, match="each role must be one of"):
+        param_groups(GPT(), roles={"heads": {}})
+
+
+def test_one_set_for_all_weights_leaves_vectors_free():
+    groups = param_groups(GPT(), constraint="linf", radius=0.5)
+    assert {(g["constraint"], g["role"] == "vector") for g in groups} == {("linf", False), (None, True)}
+
+
+def test_a_report_has_the_norms_of_every_weight():
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4))
+    groups = param_groups(model, constraint="spectral", radius=2.0)
+    report = norms(model, groups)
+    row = report.rows[0]
+    weight = model[0].weight.detach()
+    assert row.operator == pytest.approx(float(torch.linalg.matrix_norm(weight, 2)), rel=0.05)
+    assert row.linf == float(weight.abs().max())
+    assert row.l1 == pytest.approx(float(weight.abs().sum()))
+    assert (row.radius, report.rows[1].radius, report.rows[1].constraint) == (2.0, float("inf"), "free")
+    product = sum(float(torch.linalg.matrix_norm(m.weight.detach(), 2).log()) for m in model)
+    assert report.log_product == pytest.approx(product, abs=0.1)
+    assert len(str(report).splitlines()) == 6
+
+
+def test_a_report_is_drawn():
+    pytest.importorskip("matplotlib")
+    import matplotlib
+
+    matplotlib.use("agg")
+    ax = norms(nn.Linear(3, 2)).plot()
+    assert ax.get_xlabel() == "norm / radius"
+    assert len(ax.patches) == 1
