@@ -103,3 +103,12 @@ def eps_of(x: Array) -> float:
     if key not in _EPS:
         _EPS[key] = float(namespace(x).finfo(x.dtype).eps)
     return _EPS[key]
+
+
+def copy_of(array: Array) -> Array:
+    """Return a copy of an array of any backend; what is no array is left as it is."""
+    if isinstance(array, np.ndarray):
+        return array.copy(order="K")
+    if hasattr(array, "__array_namespace__") or hasattr(array, "detach"):
+        return namespace(array).asarray(array, copy=True)
+    return array

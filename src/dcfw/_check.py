@@ -10,11 +10,12 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, is_numpy, like, norm
-from dcfw._minimize import check_domain, starting_point
+from dcfw._minimize import starting_point
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.dc import DC
 from dcfw.functions.penalties import Composite
 from dcfw.sets.base import Oracle
+from dcfw.sets.given import as_set
 
 
 class Report:
@@ -85,7 +86,7 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     samples = _validate.integer(samples, "samples", low=2)
     generator = _validate.generator(rng)
     report = Report()
-    check_domain(domain)
+    domain = as_set(domain)
     x0 = _start(domain, phi) if x0 is None else starting_point(x0, domain, phi)
     points = _check_set(report, domain, x0, samples, generator)
     parts: list[tuple[str, Function, bool]] = []
@@ -127,19 +128,19 @@ def _check_difference(report: Report, dc: DC, whole: Function, points: list[Arra
 
 def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -> list[Array]:
     """Check the set's oracles and return random feasible points."""
-    name = type(domain).__name__
+    name = domain.name
     shape = tuple(x0.shape)
     tol = max(1e-9, 1e3 * eps_of(x0))
 
     def inside(x: Array) -> bool:
         if domain.contains(x):
             return True
-        return hasattr(domain, "violation") and float(domain.violation(x)) <= tol * max(1.0, norm(x))
+        return not domain.decides and float(domain.violation(x)) <= tol * max(1.0, norm(x))
 
     report.note(inside(x0), f"{name}.start() lies in the set", f"{name}.start() does not lie in the set")
     directions = [like(rng.standard_normal(shape), x0) for _ in range(samples)]
     vertices = []
-    lmo = Oracle(domain)  # as a solver asks: what lmo writes to, or returns again and again, is copied
+    lmo = Oracle(domain)
     for G in directions:
         s = lmo(G).dense()
         if tuple(getattr(s, "shape", ())) != shape:

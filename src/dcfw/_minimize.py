@@ -9,15 +9,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
-from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
+from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.functions.sums import Zero
 from dcfw.result import ENDING, Result, Status, mark_ended
-from dcfw.sets.atoms import copy_of
-from dcfw.sets.base import Oracle, Set
-from dcfw.sets.product import Product
+from dcfw.sets.base import Set
+from dcfw.sets.given import as_set
 from dcfw.solvers.active import RULES, ActiveLoop
 from dcfw.solvers.active_set import MEMORY, ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
@@ -155,7 +154,7 @@ def minimize(
             f"objective has the norm {composite.norm!r} in its convex part, which must be smooth for "
             "Frank-Wolfe: lift it first, objective, domain = functions.lift(objective, domain)"
         )
-    check_domain(domain)
+    domain = as_set(domain)
     tol = _validate.scalar(tol, "tol", low=0.0)
     rtol = _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
     budgets = {
@@ -206,7 +205,7 @@ def minimize(
         checkpoint = _checkpoint(checkpoint, solver, restarts)
 
     def one(start: Array, began: float) -> Result:
-        oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
+        oracle = domain.oracle()
         run = Run(
             phi,
             oracle,
@@ -268,7 +267,7 @@ def minimize(
             break
         try:
             # A path perturbs its start by itself; other methods start from random points.
-            start = x0 if isinstance(solver, Restarted) else _random_start(domain, generator, x0)
+            start = x0 if isinstance(solver, Restarted) else like(domain.random(generator), x0)
             result = one(start, clock.perf_counter())
         except KeyboardInterrupt:  # before the run has begun
             mark_ended(best, Status.INTERRUPTED)
@@ -302,9 +301,8 @@ def _best_inner(solver: Method, f: Function, domain: Any, rule: Any) -> str:
     Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
     f is a gradient.
     """
-    faces = getattr(domain, "faces", False) and f.affine_grad
-    flat = faces and math.prod(getattr(domain, "shape", ())) <= LARGE
-    if not ((flat or getattr(domain, "polytope", False)) and isinstance(rule, steps.Exact)):
+    flat = domain.faces and f.affine_grad and math.prod(domain.shape) <= LARGE
+    if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):
         return "fw"
     if isinstance(solver, AdaptiveDCFW):
         return "blended" if f.affine_grad else "fw"
@@ -320,9 +318,9 @@ def _inner_loop(inner: Any, lazy: bool, domain: Any) -> Callable[..., Any]:
         return inner  # type: ignore[no-any-return]
     if inner == "fw":
         return frank_wolfe
-    if not getattr(domain, "faces", False):
+    if not domain.faces:
         return ActiveLoop(inner, lazy)
-    pair = 2 * 8 * math.prod(getattr(domain, "shape", ()))  # bytes of an atom and its gradient
+    pair = 2 * 8 * math.prod(domain.shape)  # bytes of an atom and its gradient
     return ActiveLoop(inner, lazy, cap=max(min(ATOMS, MEMORY // pair), 32))
 
 
@@ -389,31 +387,16 @@ def _rank(result: Result) -> tuple[bool, float]:
     return OUTSIDE in result.message, math.inf if math.isnan(result.fun) else result.fun
 
 
-def _left_in(domain: Any, x: Array, start: Array) -> bool:
-    """Tell whether a run over a user's own set has ended in it, up to a millionth of its way."""
-    if _ready_made(domain) or domain.contains(x):
-        return True
-    return bool(domain.contains(x + 1e-6 * (start - x)))
+def _left_in(domain: Set, x: Array, start: Array) -> bool:
+    """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
+    return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
 
 
-def _ready_made(domain: Any) -> bool:
-    """Tell whether a set is one of ours; a product is, if all its blocks are."""
-    if isinstance(domain, Product):
-        return all(map(_ready_made, domain.sets))
-    return type(domain).__module__.startswith("dcfw.")
-
-
-def check_domain(domain: Any) -> None:
-    _validate.domain(domain)
-
-
-def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
+def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
     """Return x0, or the set's own start, as a feasible array that fits the objective's data."""
     data = phi.template()
     if x0 is None:
-        start = _validate.array(domain.start(), "domain.start()")
-        if not _ready_made(domain):
-            start = _validate.point(start, "domain.start()", domain)
+        start = _validate.point(domain.start(), "domain.start()", domain)
         x0 = start if data is None or not is_numpy(start) else like(start, data)
     else:
         x0 = _validate.point(x0, "x0", domain)
@@ -427,7 +410,7 @@ def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
         if data is not None and data.dtype != x0.dtype:
             x0 = like(to_numpy(x0), data)
             # What was rounding in the one precision is an error in the other.
-            if isinstance(domain, Set) and hasattr(domain, "project") and not domain.contains(x0, 0.0):
+            if domain.projects and not domain.contains(x0, 0.0):
                 x0 = domain.project(x0)
     if phi.size is not None and phi.size != math.prod(x0.shape):
         raise ValueError(
@@ -435,10 +418,3 @@ def starting_point(x0: Any, domain: Any, phi: Function) -> Array:
             f"{tuple(x0.shape)}"
         )
     return x0
-
-
-def _random_start(domain: Any, rng: Any, template: Array) -> Array:
-    if hasattr(domain, "random"):
-        return like(domain.random(rng), template)
-    shape = tuple(template.shape)
-    return sum(domain.lmo(like(rng.standard_normal(shape), template)) for _ in range(4)) / 4.0

@@ -49,7 +49,7 @@ ACCURACY = 2.5e-6
 are not looked for but covered by a shift: near zero there may be a crowd of them."""
 
 
-class LowRank(Function):
+class LowRank(Function, trusted=True):
     """1/2 x'V diag(weights) V'x + shift/2 ||x||^2 with orthonormal columns V and nonnegative weights."""
 
     convex = True
@@ -267,7 +267,7 @@ def _density(hessian: Any, start: np.ndarray, steps: int = 30) -> tuple[np.ndarr
 
 def _shape(phi: Function, domain: Any) -> tuple[int, ...]:
     if domain is not None:
-        shape = tuple(domain.shape if hasattr(domain, "shape") else domain.start().shape)
+        shape = tuple(domain.shape)
         if phi.size is not None and phi.size != math.prod(shape):
             raise ValueError(
                 f"phi is a function of {phi.size} variables, but domain has points of shape {shape}"
@@ -280,7 +280,7 @@ def _shape(phi: Function, domain: Any) -> tuple[int, ...]:
 
 def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
     """Return the set's projection onto its directions for flat vectors, None if it has an interior."""
-    if not hasattr(domain, "tangent"):
+    if domain is None or not domain.flat:
         return None
 
     def directions(v: np.ndarray) -> np.ndarray:
@@ -298,7 +298,7 @@ def lies_flat(domain: Any, other: Any) -> bool:
         return False
     rng = np.random.default_rng(0)
     probes = [rng.standard_normal(origin.shape) for _ in range(8)]
-    if hasattr(domain, "tangent"):
+    if domain.flat:
         points = [to_numpy(start) + domain.tangent(probes[0])]
     else:  # a set of the user's own has vertices
         points = [to_numpy(domain.lmo(like(probe, start))) for probe in probes]

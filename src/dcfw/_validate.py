@@ -216,20 +216,17 @@ def sparse(value: Any, name: str, form: str = "csr", *, double: bool = False) ->
 
 def point(x: Any, name: str, domain: Any) -> Array:
     """Return ``x`` as an array that is a point of the set ``domain``."""
-    size = getattr(domain, "shape", None)
-    x = array(x, name, shape=None if size is None else tuple(size))
+    x = array(x, name, shape=tuple(domain.shape))
     if domain.contains(x):
         return x
-    how = ""
-    if hasattr(domain, "violation"):
-        violation = float(domain.violation(x))
-        # What single precision cannot represent better is no error of the user's.
-        if violation <= 64.0 * eps_of(x) * max(float(getattr(domain, "scale", 0.0)), norm(x)):
-            return x
-        how = f" (it breaks the constraints by {violation:.3g})"
-    hint = f"; domain.project({name}) is feasible" if hasattr(domain, "project") else ""
+    violation = float(domain.violation(x))
+    # What single precision cannot represent better is no error of the user's.
+    if violation <= 64.0 * eps_of(x) * max(domain.scale, norm(x)) and not domain.decides:
+        return x
+    how = f" (it breaks the constraints by {violation:.3g})" if math.isfinite(violation) else ""
+    hint = f"; domain.project({name}) is feasible" if domain.projects else ""
     text = repr(domain)
-    text = type(domain).__name__ if text == object.__repr__(domain) else text  # no address of an object
+    text = domain.name if " object at 0x" in text else text  # no address of an object
     raise ValueError(f"{name} must lie in the set {text}{how}{hint}")
 
 

@@ -31,7 +31,7 @@ from dcfw._arrays import Array, inner, norm, norm2
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import Status
-from dcfw.sets.base import Oracle
+from dcfw.sets.given import as_set
 from dcfw.solvers.dcfw import certificate
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.run import Run, Stop
@@ -72,7 +72,8 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     0.25
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", _validate.domain(domain))
+    domain = as_set(domain)
+    x = _validate.point(x, "x", domain)
     gap = math.nan
     with _until_rounding():
         _, gap = _run(phi, domain, x).lmo(_finite_gradient(phi, x), x)
@@ -110,7 +111,8 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
         raise ValueError("objective must have a known L: gap_DC depends on it, and L='auto' is the solver's")
     if dc.refuted:
         raise ValueError(f"objective must be a difference of convex functions, but {dc.refuted}")
-    x = _validate.point(x, "x", _validate.domain(domain))
+    domain = as_set(domain)
+    x = _validate.point(x, "x", domain)
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))
     u = dc.g.linearise(x)
@@ -139,13 +141,14 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     0.125
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", _validate.domain(domain))
+    domain = as_set(domain)
+    x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
     with np.errstate(over="ignore"):
         target = x - _finite_gradient(phi, x) / L
     if not math.isfinite(norm2(target)):
         raise ValueError(f"L must be large enough for the point x - grad phi(x)/L to be finite, got {L:g}")
-    if hasattr(domain, "project"):
+    if domain.projects:
         nearest = domain.project(target)
     else:
         nearest = _nearest(domain, target, x)
@@ -168,7 +171,8 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     0.125
     """
     phi = as_function(objective, "objective")
-    x = _validate.point(x, "x", _validate.domain(domain))
+    domain = as_set(domain)
+    x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
     if not phi.differentiable:
         raise ValueError(
@@ -178,7 +182,7 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, high=1.0)
     _finite_gradient(phi, x)
     smooth = phi.lipschitz
-    if hasattr(domain, "project") and smooth is not None:
+    if domain.projects and smooth is not None:
         y = _proximal_point(phi, domain, x, L, smooth + L, accuracy)
     else:
         f = splits.proximal(phi, L).f
@@ -246,10 +250,9 @@ def _until_rounding() -> Iterator[None]:
 
 
 def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None) -> Run:
-    oracle = domain.oracle() if callable(getattr(domain, "oracle", None)) else Oracle(domain)
-    shape = getattr(domain, "shape", tuple(x.shape))
-    if tuple(shape) != tuple(x.shape):
-        raise ValueError(f"x must have the set's shape {tuple(shape)}, got {tuple(x.shape)}")
+    oracle = domain.oracle()
+    if domain.shape != tuple(x.shape):
+        raise ValueError(f"x must have the set's shape {domain.shape}, got {tuple(x.shape)}")
     # The LMO budget is watched by the loops here, which want the gap of the very last point.
     limit = None if max_lmo is None else max_lmo + 2
     return Run(

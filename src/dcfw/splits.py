@@ -38,9 +38,10 @@ from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom
+from dcfw.sets.given import as_set, wrapped
 
 
-class Remainder(Function):
+class Remainder(Function, trusted=True):
     """L/2 ||x||^2 - phi(x), the concave side of a sliding split (convex when L is large enough)."""
 
     def __init__(self, phi: Function, L: float, convex: bool | None = True) -> None:
@@ -90,7 +91,7 @@ class Remainder(Function):
         return f"SquaredNorm({self.L:g}) - {self.phi!r}"
 
 
-class Auto(DC):
+class Auto(DC, trusted=True):
     """A split whose constant the solver finds: f = p + L/2 ||x||^2, g = h + L/2 ||x||^2, p - h = phi.
 
     Made by ``L="auto"``; methods of DC-FW's kind take it (:mod:`dcfw.solvers.adaptive`).
@@ -255,8 +256,7 @@ def spectral(phi: Any, domain: Any = None) -> DC:
     """
     from dcfw import _spectral
 
-    if domain is not None:
-        _validate.domain(domain)
+    domain = None if domain is None else as_set(domain)
     return _spectral.split(_quadratic(phi, "spectral"), domain)
 
 
@@ -294,8 +294,7 @@ def best(phi: Any, domain: Any = None) -> DC:
     'spectral'
     """
     phi = as_function(phi, "phi")
-    if domain is not None:
-        _validate.domain(domain)
+    domain = None if domain is None else as_set(domain)
     if phi.convex:
         return DC(phi, Zero(), name="convex (g = 0)")
     if isinstance(phi, WeaklyConcave):
@@ -319,8 +318,7 @@ def choose(phi: Function, domain: Any = None) -> DC:
 
     If f or g is a quadratic of up to 500 variables that is not convex on the set, ``refuted`` says so.
     """
-    if domain is not None:
-        _validate.domain(domain)
+    domain = None if domain is None else as_set(domain)
     phi = as_function(phi, "phi")
     return _marked(phi, domain) if isinstance(phi, DC) else best(phi, domain)
 
@@ -330,7 +328,7 @@ def _marked(dc: DC, domain: Any) -> DC:
     from dcfw import _spectral
 
     for made_for in () if domain is None else _sets_of(dc):
-        if made_for is not domain and not _spectral.lies_flat(domain, made_for):
+        if wrapped(made_for) is not wrapped(domain) and not _spectral.lies_flat(domain, made_for):
             raise ValueError(
                 f"objective has been split for {made_for!r}, and f - g is no split of it on {domain!r}: use "
                 "splits.spectral(phi, domain) with the set that it is minimised over"

@@ -16,7 +16,7 @@ from dcfw.functions.norms import NuclearNorm
 from dcfw.sets.polar import SMALL, by_eigh
 
 
-class PolarNuclearNorm(NuclearNorm):
+class PolarNuclearNorm(NuclearNorm, trusted=True):
     """scale * ||x||_*, faster than :class:`dcfw.functions.NuclearNorm` where x has full rank.
 
     There the subgradient is the polar factor, which costs half an SVD, and its inner product with x is the

@@ -28,7 +28,7 @@ from dcfw.align.products import (
 from dcfw.functions.base import Function
 
 
-class MaskedLeastSquares(Function):
+class MaskedLeastSquares(Function, trusted=True):
     """The function 1/(2n) ||P o (X E1) - Y||_F^2 of a matrix X of shape (d2, d1).
 
     Parameters

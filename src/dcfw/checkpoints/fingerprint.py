@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import __version__
-from dcfw._arrays import Array, eps_of, is_numpy, like, norm, to_numpy
+from dcfw._arrays import Array, copy_of, eps_of, is_numpy, like, norm, to_numpy
 from dcfw._terminal import shown
 from dcfw.functions.base import Function, Linearisation
-from dcfw.sets.atoms import copy_of
 from dcfw.sets.base import Set
+from dcfw.sets.given import GivenSet
+from dcfw.sets.product import Product
 from dcfw.solvers.dcfw import Iterate
 from dcfw.solvers.problem import Problem
 
@@ -199,12 +200,12 @@ def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, A
             vertices.append(vertex)
             numbers[f"least slope over the domain in direction {i * sign:+g}"] = _sum(vertex, direction)
     middle = [x, *vertices]
-    if _ours(domain):
+    if not isinstance(domain, GivenSet):
         middle.append(like(to_numpy(domain.start()), x))
     inside = (1.0 / len(middle)) * sum(middle)
     # Of a few vertices most entries may be zero: go on in a direction without zeros as far as the set does.
     d = like(direction, x)
-    d = domain.tangent(d) if hasattr(domain, "tangent") else d
+    d = domain.tangent(d)
     width, length = _sum(vertices[-1] - vertices[-2], direction)[0], norm(d)
     step = width / length**2 if length > 0.0 else 0.0
     for _ in range(STEPS if step > 0.0 else 0):
@@ -218,9 +219,9 @@ def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, A
 def _data(domain: Any, place: str = "the domain") -> dict[str, list[float]]:
     """Return a number for each array that makes up a set of this library."""
     numbers: dict[str, list[float]] = {}
-    if not _ours(domain):
+    if isinstance(domain, GivenSet):
         return numbers
-    for i, block in enumerate(getattr(domain, "sets", ())):
+    for i, block in enumerate(domain.sets if isinstance(domain, Product) else ()):
         numbers.update(_data(block, f"block {i} of {place}"))
     for name, values in vars(domain).items():
         if name.startswith("_") or not hasattr(values, "shape") or isinstance(values, Set):
@@ -266,10 +267,6 @@ def _reached(state: dict[str, Any]) -> Reached | None:
 def _adaptive(solver: Any) -> bool:
     """Tell whether a state is one of the adaptive methods, which begins with an iterate."""
     return type(solver) is tuple and isinstance(solver[0], Iterate)
-
-
-def _ours(thing: Any) -> bool:
-    return type(thing).__module__.split(".")[0] == "dcfw"
 
 
 def _far(old: Any, new: dict[str, list[float]], accuracy: float) -> list[str]:

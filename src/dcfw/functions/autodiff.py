@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dcfw import _validate
-from dcfw._arrays import Array
+from dcfw._arrays import Array, copy_of
 from dcfw.functions.base import Function, Linearisation
-from dcfw.sets.atoms import copy_of
 
 
-class Autodiff(Function):
+class Autodiff(Function, trusted=True):
     """See :func:`autodiff`."""
 
     def __init__(self, value: Callable[[Array], Any], lipschitz: float | None, convex: bool | None) -> None:

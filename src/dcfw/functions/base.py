@@ -24,15 +24,13 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from functools import wraps
-from inspect import isfunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dcfw import _validate
-from dcfw._arrays import Array, is_numpy, like, to_numpy
-from dcfw.sets.atoms import Atom, copy_of
+from dcfw import _protocol, _validate
+from dcfw._arrays import Array, copy_of, is_numpy, like, to_numpy
+from dcfw.sets.atoms import Atom, Dense
 
 if TYPE_CHECKING:
     from dcfw.functions.dc import DC
@@ -53,6 +51,18 @@ class Linearisation(NamedTuple):
     slope: Array
     unique: bool
     """Whether the subdifferential is known to hold this subgradient alone."""
+
+
+VERBS = ("value", "grad", "linearise", "grad_at", "value_from_grad", "batch_grad", "batch_linearise")
+"""What a solver asks of a function; ``value`` and ``grad`` are the sources of the others."""
+DERIVED = {
+    "linearise": ("value", "grad"),
+    "grad_at": ("grad",),
+    "value_from_grad": ("value", "grad"),
+    "origin": ("value", "grad"),
+    "hessian": ("grad",),
+}
+"""Verbs that have a generic form, and the verbs which that form asks."""
 
 
 class Function:
@@ -84,13 +94,12 @@ class Function:
     """The set on which alone a part of a split is what it stands for; None for all of space."""
     __array_ufunc__ = None  # or NumPy would multiply a function into an array of objects
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Have the oracles of a user's own class work on copies: what they write must not matter."""
+    def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
+        """Have a class's oracles work on copies unless it vouches for them (:mod:`dcfw._protocol`)."""
         super().__init_subclass__(**options)
-        if not cls.__module__.startswith("dcfw."):
-            for name in ("value", "grad", "linearise"):
-                if isfunction(vars(cls).get(name)):
-                    setattr(cls, name, _on_copies(vars(cls)[name]))
+        _protocol.declare(cls, trusted)
+        _protocol.restore(cls, Function, DERIVED)
+        _protocol.guard(cls, Function, VERBS, _on_copies)
 
     @property
     def lipschitz(self) -> float | None:
@@ -103,11 +112,8 @@ class Function:
     @property
     def stated(self) -> bool:
         """Whether the two constants are somebody's statement; those of ready-made functions are computed."""
-        owners = (
-            next(kind for kind in type(self).__mro__ if name in vars(kind))
-            for name in ("lipschitz", "weak_convexity")
-        )
-        return not all(owner.__module__.startswith("dcfw.") for owner in owners)
+        owners = (_protocol.owner(type(self), name) for name in ("lipschitz", "weak_convexity"))
+        return not all(map(_protocol.trusted, owners))
 
     def value(self, x: Array) -> float:
         raise NotImplementedError
@@ -191,17 +197,18 @@ class Function:
         return as_function(other, "the left side of -") - self
 
 
-def _on_copies(oracle: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that gives a user's ``oracle`` a copy of x, and copies what it returns."""
+_protocol.declare(Function, True)
 
-    @wraps(oracle)
-    def called(self: Function, x: Array, *others: Any, **options: Any) -> Any:
-        answer = oracle(self, copy_of(x), *others, **options)
-        if isinstance(answer, Linearisation):
-            return answer._replace(slope=copy_of(answer.slope))
-        return copy_of(answer)
 
-    return called
+def _on_copies(method: Any) -> Callable[..., Any]:
+    return _protocol.on_copies(method, _own)
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of an array, alone, in a linearisation or as a vertex; everything else as it is."""
+    if isinstance(value, Linearisation):
+        return value._replace(slope=copy_of(value.slope))
+    return Dense(copy_of(value.array)) if isinstance(value, Dense) else copy_of(value)
 
 
 def gradient(function: Function, x: Array) -> Array:
@@ -237,7 +244,7 @@ def as_function(candidate: Any, name: str = "function") -> Function:
     25.0
     """
     name = _validate.text(name, "name")
-    if isinstance(candidate, Function):
+    if isinstance(candidate, Function) and not any(verb in vars(candidate) for verb in VERBS):
         return candidate
     if isinstance(candidate, type):
         raise TypeError(f"{name} must be a function object, not its class: write {candidate.__name__}(...)")
@@ -254,7 +261,7 @@ def as_function(candidate: Any, name: str = "function") -> Function:
     )
 
 
-class Wrapped(Function):
+class Wrapped(Function, trusted=True):
     """A user's own object with ``value`` and ``grad`` (and whichever facts it states)."""
 
     def __init__(self, wrapped: Any, gradient: Callable[[Array], Array]) -> None:
@@ -279,7 +286,11 @@ class Wrapped(Function):
     # What the object does to its argument, or later to an array that it has returned, must not matter.
 
     def value(self, x: Array) -> float:
-        return float(self.wrapped.value(copy_of(x)))
+        value = self.wrapped.value(copy_of(x))
+        try:
+            return float(value)
+        except (TypeError, ValueError):  # a run tells whose fault it is
+            return value  # type: ignore[no-any-return]
 
     def grad(self, x: Array) -> Array:
         return copy_of(self._gradient(copy_of(x)))

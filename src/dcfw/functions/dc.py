@@ -18,7 +18,7 @@ from dcfw.functions.sums import common_size, total_of
 from dcfw.sets.atoms import Atom
 
 
-class DC(Function):
+class DC(Function, trusted=True):
     """A difference f - g of convex functions (made by ``-`` or by :mod:`dcfw.splits`).
 
     Attributes

@@ -31,16 +31,15 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array
+from dcfw._arrays import Array, copy_of
 from dcfw.functions.base import Function, Linearisation
-from dcfw.sets.atoms import copy_of
 
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
 """The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
 run would be among those that it is measured on."""
 
 
-class FiniteSum(Function):
+class FiniteSum(Function, trusted=True):
     """The mean 1/m sum_i F_i of m functions, with minibatch gradients.
 
     Parameters
@@ -228,7 +227,7 @@ class FiniteSum(Function):
         return f"{type(self).__name__}(m={self.m})"
 
 
-class Stream(Function):
+class Stream(Function, trusted=True):
     """An expectation E F(x, xi), of which there are as many samples as one asks for.
 
     Parameters

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dcfw import _validate
-from dcfw._arrays import Array
+from dcfw._arrays import Array, copy_of
 from dcfw.functions.base import Function
-from dcfw.sets.atoms import copy_of
 
 
-class Smooth(Function):
+class Smooth(Function, trusted=True):
     """A differentiable function given by two callables.
 
     Parameters
@@ -63,7 +62,7 @@ class Smooth(Function):
         return copy_of(self._grad(copy_of(x)))
 
 
-class Convex(Function):
+class Convex(Function, trusted=True):
     """A convex function given by its value and one subgradient at each point.
 
     Examples
@@ -94,7 +93,7 @@ class Convex(Function):
         return copy_of(self._subgrad(copy_of(x)))
 
 
-class WeaklyConcave(Function):
+class WeaklyConcave(Function, trusted=True):
     """A function whose negative is weakly convex, given by its value and one supergradient.
 
     ``supergrad(x)`` is minus a subgradient of ``-phi``; where phi is a minimum of smooth functions, it is

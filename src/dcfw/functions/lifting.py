@@ -24,7 +24,7 @@ from dcfw.sets.norms import L1Ball, LpBall
 from dcfw.sets.spectral import SchattenBall
 
 
-class Lifted(Function):
+class Lifted(Function, trusted=True):
     """A function of x as one of z = (x, t); what it knows about itself stays true."""
 
     def __init__(self, function: Function, domain: Epigraph) -> None:
@@ -68,7 +68,7 @@ class Lifted(Function):
         return f"Lifted({self.function!r})"
 
 
-class LiftedSample(Lifted):
+class LiftedSample(Lifted, trusted=True):
     """A lifted finite sum or stream, with the verbs of those."""
 
     def __init__(self, function: Any, domain: Epigraph) -> None:
@@ -88,7 +88,7 @@ class LiftedSample(Lifted):
         return self._lifted(answer)
 
 
-class Height(Function):
+class Height(Function, trusted=True):
     """The linear function scale * t of z = (x, t)."""
 
     convex = True

@@ -14,7 +14,7 @@ from dcfw.functions.base import Function
 from dcfw.functions.quadratic import reshaped
 
 
-class LogSumExp(Function):
+class LogSumExp(Function, trusted=True):
     """The function t * log(sum_i exp((Ax + b)_i / t)), a smooth maximum of affine functions.
 
     ``A=None`` means the identity (x itself, of any shape).
@@ -76,7 +76,7 @@ class LogSumExp(Function):
         return "LogSumExp()" if self.A is None else f"LogSumExp(A of shape {tuple(self.A.shape)})"
 
 
-class LogisticLoss(Function):
+class LogisticLoss(Function, trusted=True):
     """The mean logistic loss 1/m sum_i log(1 + exp(-y_i a_i'x)), with labels y_i = -1 or +1.
 
     Examples

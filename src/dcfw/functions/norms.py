@@ -10,7 +10,7 @@ from dcfw._arrays import Array, eps_of, inner, namespace, norm
 from dcfw.functions.base import Function, Linearisation
 
 
-class _Norm(Function):
+class _Norm(Function, trusted=True):
     """A positively homogeneous convex function: g(x) = <u, x> for every u in its subdifferential."""
 
     convex = True
@@ -26,7 +26,7 @@ class _Norm(Function):
         return f"{type(self).__name__}({self.scale:g})"
 
 
-class L1Norm(_Norm):
+class L1Norm(_Norm, trusted=True):
     """The function ``scale * sum |x_i|``; the subgradient is 0 where x_i = 0.
 
     Examples
@@ -49,7 +49,7 @@ class L1Norm(_Norm):
         return Linearisation(inner(slope, x), slope, not bool(xp.any(x == 0.0)))
 
 
-class L2Norm(_Norm):
+class L2Norm(_Norm, trusted=True):
     """The function scale * ||x||_2; the subgradient at zero is 0.
 
     Examples
@@ -74,7 +74,7 @@ class L2Norm(_Norm):
         return Linearisation(self.scale * length, self.scale * (x / length), True)
 
 
-class NuclearNorm(_Norm):
+class NuclearNorm(_Norm, trusted=True):
     """The function scale * (sum of singular values) of a matrix.
 
     The subgradient is scale * U_r V_r^T over the nonzero singular values (the one of minimum norm, 0 at

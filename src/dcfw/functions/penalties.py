@@ -47,7 +47,7 @@ from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
 from dcfw.functions.sums import Scaled, Sum, Zero
 
 
-class Composite(DC):
+class Composite(DC, trusted=True):
     """smooth + norm - g: a DC whose first part holds a norm (made by ``loss + penalty``).
 
     Attributes
@@ -152,7 +152,7 @@ def refuse(loss: Function, why: str, rho: str) -> NoReturn:
     )
 
 
-class Concave(Function):
+class Concave(Function, trusted=True):
     """The convex function ``sum_i h(|x_i|)`` that a penalty subtracts, or that of the singular values.
 
     ``kinks`` are the sizes at which h' jumps.
@@ -192,7 +192,7 @@ class Concave(Function):
         return f"{self.penalty!r}.g"
 
 
-class Separable(Composite):
+class Separable(Composite, trusted=True):
     """A penalty ``sum_i p(|x_i|)``, p(t) = lam t - h(t), of entries or of singular values."""
 
     kinks: tuple[float, ...] = ()
@@ -232,7 +232,7 @@ class Separable(Composite):
         return f"{type(self).__name__}({self.lam:g}, {name}={parameter:g}{spectral})"
 
 
-class L1MinusL2(Composite):
+class L1MinusL2(Composite, trusted=True):
     """The penalty lam (||x||_1 - ||x||_2), zero for vectors with one nonzero.
 
     With ``spectral=True``, the nuclear norm minus the Frobenius norm: zero for matrices of rank one.
@@ -254,7 +254,7 @@ class L1MinusL2(Composite):
         return f"L1MinusL2({self.lam:g}{', spectral=True' if self.spectral else ''})"
 
 
-class CappedL1(Separable):
+class CappedL1(Separable, trusted=True):
     """The penalty ``lam sum min(|x_i|, theta)``; ``g = lam sum max(|x_i| - theta, 0)`` has kinks at theta.
 
     Examples
@@ -283,7 +283,7 @@ class CappedL1(Separable):
         return self._say("theta", self.theta)
 
 
-class SCAD(Separable):
+class SCAD(Separable, trusted=True):
     """Fan and Li's smoothly clipped absolute deviation.
 
     p(t) = lam t for t <= lam, (2 a lam t - t^2 - lam^2) / (2 (a - 1)) up to a lam, then lam^2 (a + 1) / 2.
@@ -324,7 +324,7 @@ class SCAD(Separable):
         return self._say("a", self.a)
 
 
-class MCP(Separable):
+class MCP(Separable, trusted=True):
     """Zhang's minimax concave penalty; g is lam times a Huber function.
 
     p(t) = lam t - t^2 / (2 gamma) for t <= gamma lam, then gamma lam^2 / 2.

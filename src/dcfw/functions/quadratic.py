@@ -31,7 +31,7 @@ CACHE_BYTES = 256 * 2**20
 """How much memory the gradient images of visited vertices may take in :class:`LeastSquares`."""
 
 
-class Quadratic(Function):
+class Quadratic(Function, trusted=True):
     """The quadratic 1/2 x'Ax + b'x + c.
 
     Parameters
@@ -163,7 +163,7 @@ class Quadratic(Function):
         return f"Quadratic(n={self.n})"
 
 
-class LeastSquares(Function):
+class LeastSquares(Function, trusted=True):
     """The least-squares loss 1/2 ||Ax - b||^2.
 
     The gradient at a vertex with one nonzero is a column of A'A; the columns met so far are kept (up to
@@ -262,7 +262,7 @@ class LeastSquares(Function):
         return f"LeastSquares(m={self.m}, n={self.n})"
 
 
-class SquaredNorm(Function):
+class SquaredNorm(Function, trusted=True):
     """The function scale/2 ||x||^2.
 
     Examples

@@ -22,7 +22,7 @@ from dcfw.functions.quadratic import LeastSquares, reshaped
 Adjoint = Callable[[Array], Array]
 
 
-class Scored(FiniteSum):
+class Scored(FiniteSum, trusted=True):
     """A mean of losses of scores, 1/m sum_i loss(z_i, y_i), where the score z_i is linear in x.
 
     A subclass gives the scores of a batch with their adjoint, and the loss with its slope and curvature.
@@ -74,7 +74,7 @@ class Scored(FiniteSum):
         return z, self.y if batch is None else self.y[batch], adjoint
 
 
-class Linear(Scored):
+class Linear(Scored, trusted=True):
     """Scores a_i'x for the rows of a matrix."""
 
     def __init__(self, A: Any, y: Any, name: str) -> None:
@@ -109,7 +109,7 @@ class Linear(Scored):
         return self._constants[1]
 
 
-class Squares(Linear):
+class Squares(Linear, trusted=True):
     """See :meth:`FiniteSum.least_squares`."""
 
     affine_grad = True
@@ -118,7 +118,7 @@ class Squares(Linear):
         super().__init__(A, b, "b")
 
 
-class Logistic(Linear):
+class Logistic(Linear, trusted=True):
     """See :meth:`FiniteSum.logistic`."""
 
     curvature = 0.25
@@ -139,7 +139,7 @@ class Logistic(Linear):
         return -0.5 * y * (1.0 - namespace(z).tanh(0.5 * y * z))
 
 
-class Completion(Scored):
+class Completion(Scored, trusted=True):
     """See :meth:`FiniteSum.completion`."""
 
     affine_grad = True

@@ -17,7 +17,7 @@ QUICK = 500
 """Up to so many variables the eigenvalues of a quadratic are looked at to find mistakes in its use."""
 
 
-class Zero(Function):
+class Zero(Function, trusted=True):
     """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
 
     Examples
@@ -52,7 +52,7 @@ class Zero(Function):
         return "Zero()"
 
 
-class Sum(Function):
+class Sum(Function, trusted=True):
     """The sum of functions (made by ``+``)."""
 
     def __init__(self, terms: list[Function]) -> None:
@@ -128,7 +128,7 @@ class Sum(Function):
         return " + ".join(map(repr, self.terms))
 
 
-class Scaled(Function):
+class Scaled(Function, trusted=True):
     """A multiple of a function (made by ``*``)."""
 
     def __init__(self, function: Function, scale: Any) -> None:

@@ -45,7 +45,7 @@ Factors = tuple[np.ndarray, np.ndarray]
 SPLITS = ("paper", "sliding", "proximal", "balanced", "centered", "spectral")
 
 
-class MatrixQuadratic(Function):
+class MatrixQuadratic(Function, trusted=True):
     """1/2 <X, H(X)> + <C, X> + constant with H(X) = sum_k P_k X Q_k + left X + X right + weight X.
 
     H must be symmetric as an operator: either each pair is (symmetric, symmetric) or (skew, skew), or pairs

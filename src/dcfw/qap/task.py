@@ -384,7 +384,7 @@ def better(best: QAPResult | None, result: QAPResult) -> QAPResult:
     return result
 
 
-class _Polytope(Birkhoff):
+class _Polytope(Birkhoff, trusted=True):
     """The Birkhoff polytope, lenient about the rounding that alternating projections leave."""
 
     def contains(self, x: Any, tol: float = 1e-5) -> bool:

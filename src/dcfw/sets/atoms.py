@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dcfw._arrays import Array, inner, like, namespace, norm, norm2, to_numpy
+from dcfw._arrays import Array, inner, like, norm, norm2, to_numpy
 
 SHORT = 1024
 """Up to so many bytes a dense atom is its own key; longer ones have a digest for it."""
@@ -300,12 +300,3 @@ def _unit(u: np.ndarray, x: Array) -> np.ndarray:
     """Return a vector of length one in the precision of ``x``."""
     u = u.astype(x.dtype)
     return np.asarray(u / norm(u))
-
-
-def copy_of(array: Array) -> Array:
-    """Return a copy of an array of any backend; what is no array is left as it is."""
-    if isinstance(array, np.ndarray):
-        return array.copy(order="K")
-    if hasattr(array, "__array_namespace__") or hasattr(array, "detach"):
-        return namespace(array).asarray(array, copy=True)
-    return array

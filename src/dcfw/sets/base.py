@@ -23,9 +23,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dcfw import _validate
+from dcfw import _protocol, _validate
 from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
-from dcfw.sets.atoms import Atom, Dense, copy_of, recast
+from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.spheres import Spheres
 
 
@@ -74,17 +74,15 @@ class Oracle:
     error: float = 0.0
 
     def __init__(self, domain: FeasibleSet) -> None:
-        self.domain: FeasibleSet = _validate.domain(domain)
-        # A set of ours whose lmo is the checked wrapper around _vertex: inside a solve G has been checked.
-        checked = isinstance(domain, Set) and type(domain).lmo is Set.lmo
-        self._vertex = domain._answer if checked else domain.lmo  # type: ignore[attr-defined]
-        # A user's set may write into G, and each answer into the same array; those of ours do not.
-        self._new = checked and str(domain._vertex.__module__).startswith("dcfw.")  # type: ignore[attr-defined]
+        from dcfw.sets.given import as_set
+
+        self.domain: Any = as_set(domain)
+        # Inside a solve G has been checked: the wrapper around _vertex that checks it again is left out.
+        checked = type(self.domain).lmo is Set.lmo
+        self._vertex = self.domain._answer if checked else self.domain.lmo
 
     def __call__(self, G: Array) -> Atom:
-        if self._new:
-            return Dense(self._vertex(G))
-        s = copy_of(self._vertex(copy_of(G)))
+        s = self._vertex(G)
         # Vertices such as rows of np.eye(n, dtype=int) are points as good as others.
         return Dense(s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s)
 
@@ -94,6 +92,12 @@ class Oracle:
 
     def set_state(self, state: Any) -> None:
         """Go on from a state that :meth:`get_state` returned (of an oracle of the same set)."""
+
+
+GUARDED = ("lmo", "_vertex", "contains", "violation", "project", "tangent", "reach", "start", "random")
+"""Methods of subclasses that work on copies."""
+DERIVED = {"oracle": ("lmo", "_vertex"), "contains": ("violation",)}
+"""Methods that have a generic form, and the methods which that form asks."""
 
 
 class Set:
@@ -118,6 +122,7 @@ class Set:
 
     shape: tuple[int, ...]
     diameter: float
+    """An upper bound of the Euclidean diameter, infinite where none is known."""
     strong_convexity: float = 0.0
     polytope: bool = False
     """Whether the set is the hull of finitely many points, so that remembering them pays."""
@@ -125,6 +130,36 @@ class Set:
     """Whether, without being a polytope, it has flat faces on which vanilla steps zigzag."""
     scale: float = 1.0
     """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
+    project: Any
+    """``project(x)``, where there is one (see ``projects``)."""
+    flat: bool = True
+    """Whether ``tangent`` tells in which directions the set extends."""
+
+    def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
+        """Have a class's methods work on copies unless it vouches for them (:mod:`dcfw._protocol`)."""
+        super().__init_subclass__(**options)
+        _protocol.declare(cls, trusted)
+        _protocol.restore(cls, Set, DERIVED)
+        _protocol.guard(cls, Set, GUARDED)
+
+    @property
+    def name(self) -> str:
+        """What messages call the set."""
+        return type(self).__name__
+
+    @property
+    def decides(self) -> bool:
+        """Whether ``contains`` knows more than ``violation``, having been overridden without it."""
+        return _protocol.outdated(type(self), "violation", ("contains",))
+
+    @property
+    def projects(self) -> bool:
+        """Whether there is a ``project(x)``."""
+        return callable(getattr(self, "project", None))
+
+    def check_work(self) -> float:
+        """Return about how many operations one ``contains`` takes."""
+        return 16.0 * math.prod(self.shape)
 
     def lmo(self, G: Array) -> Array:
         """Return a vertex that minimises <G, s> over the set, as an array like ``G``.
@@ -242,6 +277,9 @@ class Set:
         """Return what the repr shows after the shape, such as ``, radius=2.0``."""
         radius = getattr(self, "radius", 1.0)
         return "" if radius == 1.0 else f", radius={radius:g}"
+
+
+_protocol.declare(Set, True)
 
 
 def is_extended(G: Array) -> bool:

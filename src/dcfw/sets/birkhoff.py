@@ -30,7 +30,7 @@ from dcfw.sets.lap import Assignment
 from dcfw.sets.spheres import Spheres, one_sphere
 
 
-class Birkhoff(Set):
+class Birkhoff(Set, trusted=True):
     """The doubly stochastic n x n matrices {X >= 0, X 1 = 1, X^T 1 = 1}.
 
     Parameters

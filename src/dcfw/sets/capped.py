@@ -23,7 +23,7 @@ from dcfw.sets.simplex import project_capped
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
-class CappedSimplex(CompactSet):
+class CappedSimplex(CompactSet, trusted=True):
     """The set {0 <= x <= upper, sum of all entries = radius}: portfolios, weights with a largest share.
 
     Parameters
@@ -135,7 +135,7 @@ class CappedSimplex(CompactSet):
         return bound + super()._parameters() + (", at_most=True" if self.at_most else "")
 
 
-class Hypersimplex(CappedSimplex):
+class Hypersimplex(CappedSimplex, trusted=True):
     """The hypersimplex {0 <= x <= radius, sum of all entries = k radius}: the hull of the k-subsets.
 
     Its vertices have k entries of size ``radius`` and zeros elsewhere, so that ||x||^2 - radius <1, x> is

@@ -14,7 +14,7 @@ from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.base import Oracle, Set
 
 
-class CompactSet(Set):
+class CompactSet(Set, trusted=True):
     """A set with ``_atom(G)``, the minimising vertex as a compact atom."""
 
     def _atom(self, G: np.ndarray) -> Atom:

@@ -19,7 +19,7 @@ from dcfw.sets.membership import separation
 from dcfw.sets.spheres import Spheres
 
 
-class _Made(Set):
+class _Made(Set, trusted=True):
     """A set whose oracle asks that of another one."""
 
     domain: Any
@@ -40,7 +40,7 @@ class _Made(Set):
         return MadeOracle(self)
 
 
-class Shift(_Made):
+class Shift(_Made, trusted=True):
     """The set {x + by : x in domain}.
 
     Parameters
@@ -63,7 +63,7 @@ class Shift(_Made):
         self.by = np.asarray(to_numpy(_validate.array(by, "by", shape=self.shape)), dtype=np.float64)
         self.polytope, self.faces, self.scale = domain.polytope, domain.faces, domain.scale
         self.strong_convexity = domain.strong_convexity
-        if hasattr(domain, "project"):
+        if domain.projects:
             self.project = self._project
 
     @property
@@ -105,7 +105,7 @@ class Shift(_Made):
         return f"Shift({self.domain!r})"
 
 
-class Scale(_Made):
+class Scale(_Made, trusted=True):
     """The set {factor x : x in domain}.
 
     Parameters
@@ -131,7 +131,7 @@ class Scale(_Made):
         self.polytope, self.faces = domain.polytope, domain.faces
         self.scale = abs(self.factor) * domain.scale
         self.strong_convexity = domain.strong_convexity / abs(self.factor)
-        if hasattr(domain, "project"):
+        if domain.projects:
             self.project = self._project
 
     @property
@@ -175,7 +175,7 @@ class Scale(_Made):
         return f"Scale({self.domain!r}, factor={self.factor:g})"
 
 
-class LinearImage(_Made):
+class LinearImage(_Made, trusted=True):
     """The set {A x : x in domain}, x raveled.
 
     Parameters

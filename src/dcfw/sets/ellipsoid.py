@@ -19,7 +19,7 @@ from dcfw.sets.compact import CompactSet
 from dcfw.sets.lp import reach_l2
 
 
-class Ellipsoid(CompactSet):
+class Ellipsoid(CompactSet, trusted=True):
     """The ellipsoid {(x - center)^T A (x - center) <= radius^2}.
 
     Parameters

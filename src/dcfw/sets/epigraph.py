@@ -19,7 +19,7 @@ from dcfw.sets.norms import LpBall
 from dcfw.sets.spectral import SchattenBall
 
 
-class Epigraph(Set):
+class Epigraph(Set, trusted=True):
     """The set {(x, t): ||x|| <= t <= r} for a ball ||x|| <= r; its points are vectors, x raveled and then t.
 
     Parameters
@@ -107,13 +107,13 @@ class EpigraphOracle(Oracle):
 
     def __call__(self, G: Array) -> Atom:
         domain = self.domain
-        Gx = domain.point(G)  # type: ignore[attr-defined]
+        Gx = domain.point(G)
         S = self.lower(Gx)
         self.error = self.lower.error
-        radius: float = domain.radius  # type: ignore[attr-defined]
+        radius: float = domain.radius
         away = S.inner(Gx) + float(G[-1]) * radius < 0.0
         if isinstance(S, OneHot):
             # The apex has two entries as well (zeros): an active set stacks vertices of one size.
             index, value, top = (S.index, S.value, radius) if away else (0, 0.0, 0.0)
             return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)
-        return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)  # type: ignore[attr-defined]
+        return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)

@@ -19,7 +19,7 @@ from dcfw.sets.simplex import project_capped
 from dcfw.sets.spheres import Spheres, one_sphere
 
 
-class Fantope(CompactSet):
+class Fantope(CompactSet, trusted=True):
     """The symmetric n x n matrices with eigenvalues from 0 to 1 and trace k (sparse PCA, clustering).
 
     Parameters

@@ -26,7 +26,7 @@ DENSE_NODES = 2000
 """Up to so many nodes the directions of a flow are told from others, by a dense basis."""
 
 
-class FlowPolytope(CompactSet):
+class FlowPolytope(CompactSet, trusted=True):
     """The total flows on the edges of a directed graph that carry all demands.
 
     Flows of different origins and destinations add up; a point is the vector of their sums.
@@ -134,7 +134,7 @@ class FlowPolytope(CompactSet):
         return f", origins={len(self.origins)}, demand={float(self.demands.sum()):g}"
 
 
-class ShortestPath(FlowPolytope):
+class ShortestPath(FlowPolytope, trusted=True):
     """The convex hull of the paths from one node to another, as 0/1 vectors over the edges.
 
     Parameters

@@ -20,7 +20,7 @@ from dcfw.sets.lp import lp_diameter, lp_norm, lp_vertex, project_l1
 from dcfw.sets.simplex import project_simplex
 
 
-class GroupBall(CompactSet):
+class GroupBall(CompactSet, trusted=True):
     """The ball {sum over groups of ||x_g||_p <= radius}; ``project`` exists for p = 1 and 2.
 
     Parameters

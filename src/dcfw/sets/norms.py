@@ -29,7 +29,7 @@ from dcfw.sets.lp import (
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
-class LpBall(Set):
+class LpBall(Set, trusted=True):
     """The ball {||x||_p <= radius} of the l_p norm, 1 <= p <= inf.
 
     Parameters
@@ -99,7 +99,7 @@ class LpBall(Set):
         return f", p={self.p:g}" + super()._parameters()
 
 
-class L1Ball(LpBall):
+class L1Ball(LpBall, trusted=True):
     """The cross-polytope ``sum |x_i| <= radius``; its vertices are the signed unit vectors.
 
     Parameters
@@ -123,7 +123,7 @@ class L1Ball(LpBall):
         return Set._parameters(self)
 
 
-class L2Ball(LpBall):
+class L2Ball(LpBall, trusted=True):
     """The Euclidean ball {||x||_2 <= radius}, 1/radius-strongly convex.
 
     Parameters
@@ -147,7 +147,7 @@ class L2Ball(LpBall):
         return Set._parameters(self)
 
 
-class LInfBall(LpBall):
+class LInfBall(LpBall, trusted=True):
     """The cube ``max |x_i| <= radius``; its vertices are the sign patterns.
 
     Parameters
@@ -171,7 +171,7 @@ class LInfBall(LpBall):
         return Set._parameters(self)
 
 
-class Box(Set):
+class Box(Set, trusted=True):
     """The box {lower <= x <= upper}.
 
     Parameters
@@ -253,7 +253,7 @@ class Box(Set):
         return f", lower={low.flat[0]:g}, upper={high.flat[0]:g}" if constant else ", lower=..., upper=..."
 
 
-class KSparse(Set):
+class KSparse(Set, trusted=True):
     """The k-sparse polytope {||x||_1 <= k radius, ||x||_inf <= radius}.
 
     It is the convex hull of the vectors with k entries of size ``radius`` and the rest zero.

@@ -27,7 +27,7 @@ FAR = 1e10
 """From how many radii away a point is projected as if it were nearer, in the same direction."""
 
 
-class OrderedWeightedL1(CompactSet):
+class OrderedWeightedL1(CompactSet, trusted=True):
     """The ball {sum_i w_i |x|_(i) <= radius} of the ordered weighted l1 norm.
 
     Parameters
@@ -136,7 +136,7 @@ class OrderedWeightedL1(CompactSet):
         return f"{type(self).__name__}(shape={shape}{self._parameters()})"
 
 
-class KNormBall(OrderedWeightedL1):
+class KNormBall(OrderedWeightedL1, trusted=True):
     """The ball {sum of the k largest |x_i| <= radius} of the top-k norm.
 
     It is the hull of the l1 ball of radius ``radius`` and the cube of radius ``radius / k``.

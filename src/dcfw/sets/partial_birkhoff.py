@@ -19,7 +19,7 @@ from dcfw.sets.compact import CompactSet
 from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
-class PartialBirkhoff(CompactSet):
+class PartialBirkhoff(CompactSet, trusted=True):
     """The m x n matrices of partial assignments, k of them assigned.
 
     Parameters

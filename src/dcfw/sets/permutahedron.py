@@ -18,7 +18,7 @@ from dcfw.sets.compact import CompactSet
 from dcfw.sets.spheres import Spheres, one_sphere
 
 
-class Permutahedron(CompactSet):
+class Permutahedron(CompactSet, trusted=True):
     """The convex hull of the rearrangements of ``w``.
 
     Parameters

@@ -26,7 +26,7 @@ SMALLEST_ROW = 1e-200
 """Constraints are scaled to rows of norm 1, which must not overflow."""
 
 
-class Polytope(Set):
+class Polytope(Set, trusted=True):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
     It must be bounded and not empty; both are checked at construction, by one linear programme and two more
@@ -201,7 +201,7 @@ class _Programmes(Oracle):
         return Dense(like(x, G))
 
 
-class ConvexHull(Set):
+class ConvexHull(Set, trusted=True):
     """The convex hull of finitely many points.
 
     Parameters

@@ -15,11 +15,12 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.sets.base import Oracle, Set, bisected_reach
+from dcfw.sets.base import Oracle, Set
+from dcfw.sets.given import as_set
 from dcfw.sets.spheres import Spheres, joined_spheres
 
 
-class Product(Set):
+class Product(Set, trusted=True):
     """The product of sets; x is the concatenation of the raveled blocks.
 
     ``project`` exists if every block has one.
@@ -42,28 +43,20 @@ class Product(Set):
     def __init__(self, sets: Sequence[Any]) -> None:
         if isinstance(sets, Set) or not isinstance(sets, Iterable):
             raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
-        self.sets = tuple(sets)
+        self.sets = tuple(as_set(block, f"sets[{i}]") for i, block in enumerate(sets))
         if not self.sets:
             raise ValueError("sets must not be empty")
-        for i, block in enumerate(self.sets):
-            missing = [name for name in ("lmo", "contains", "start") if not hasattr(block, name)]
-            if missing:
-                raise TypeError(f"sets[{i}] is no set: {type(block).__name__} has no {', '.join(missing)}")
-        self.shapes = tuple(
-            tuple(block.shape if hasattr(block, "shape") else block.start().shape) for block in self.sets
-        )
+        self.shapes = tuple(block.shape for block in self.sets)
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         self.shape = (int(ends[-1]),)
-        self.polytope = all(getattr(block, "polytope", False) for block in self.sets)
-        self.faces = not self.polytope and all(
-            getattr(block, "polytope", False) or getattr(block, "faces", False) for block in self.sets
-        )
-        self.scale = max(float(getattr(block, "scale", 1.0)) for block in self.sets)
+        self.polytope = all(block.polytope for block in self.sets)
+        self.faces = not self.polytope and all(block.polytope or block.faces for block in self.sets)
+        self.scale = max(block.scale for block in self.sets)
         # No other product is strongly convex: it contains segments of its boundary.
         alone = len(self.sets) == 1
-        self.strong_convexity = getattr(self.sets[0], "strong_convexity", 0.0) if alone else 0.0
-        if all(hasattr(block, "project") for block in self.sets):
+        self.strong_convexity = self.sets[0].strong_convexity if alone else 0.0
+        if all(block.projects for block in self.sets):
             self.project = self._project
 
     @property
@@ -97,7 +90,7 @@ class Product(Set):
     def violation(self, x: Array) -> float:
         """Return the largest violation of a block."""
         parts = zip(self.sets, self.split(self._values(x)), strict=True)
-        values = [_violation(block, part) for block, part in parts]
+        values = [float(block.violation(part)) for block, part in parts]
         return math.inf if any(math.isnan(value) for value in values) else max(values)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
@@ -106,19 +99,17 @@ class Product(Set):
         if tuple(x.shape) != self.shape:
             return False
         parts = zip(self.sets, self.split(x), strict=True)
-        return all(
-            block.contains(part, tol) if isinstance(block, Set) else block.contains(part)
-            for block, part in parts
-        )
+        return all(block.contains(part, tol) for block, part in parts)
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         parts = zip(self.sets, self.split(G), strict=True)
-        return np.asarray(
-            self.join([block.tangent(part) if hasattr(block, "tangent") else part for block, part in parts])
-        )
+        return np.asarray(self.join([block.tangent(part) for block, part in parts]))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return min(_reach(*part) for part in zip(self.sets, self.split(x), self.split(d), strict=True))
+        return min(
+            float(block.reach(*part)) if part[1].any() else math.inf
+            for block, *part in zip(self.sets, self.split(x), self.split(d), strict=True)
+        )
 
     def _centre(self) -> np.ndarray:
         return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
@@ -129,9 +120,7 @@ class Product(Set):
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a random point of each block."""
         rng = _validate.generator(rng)
-        return np.concatenate(
-            [_random(*block, rng).reshape(-1) for block in zip(self.sets, self.shapes, strict=True)]
-        )
+        return np.concatenate([np.asarray(block.random(rng)).reshape(-1) for block in self.sets])
 
     def _project(self, x: Array) -> Array:
         """Return the nearest point: each block projected."""
@@ -148,9 +137,7 @@ class ProductOracle(Oracle):
     def __init__(self, domain: Product) -> None:
         super().__init__(domain)
         self.product = domain
-        self.oracles = [
-            block.oracle() if hasattr(block, "oracle") else Oracle(block) for block in domain.sets
-        ]
+        self.oracles = [block.oracle() for block in domain.sets]
 
     def __call__(self, G: Array) -> Atom:
         parts = zip(self.oracles, self.product.split(G), strict=True)
@@ -164,26 +151,3 @@ class ProductOracle(Oracle):
     def set_state(self, state: Any) -> None:
         for oracle, own in zip(self.oracles, state, strict=True):
             oracle.set_state(own)
-
-
-def _violation(block: Any, x: np.ndarray) -> float:
-    """Return a block's violation; for a user's set that only tells inside from outside, 0 or inf."""
-    if hasattr(block, "violation"):
-        return float(block.violation(x))
-    return 0.0 if block.contains(x) else math.inf
-
-
-def _reach(block: Any, x: np.ndarray, d: np.ndarray) -> float:
-    """Return a block's reach, for a user's set by bisection."""
-    if not d.any():
-        return math.inf
-    return float(block.reach(x, d)) if hasattr(block, "reach") else bisected_reach(block.contains, x, d)
-
-
-def _random(block: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return a random point of a block, for a user's set between two vertices."""
-    if hasattr(block, "random"):
-        return np.asarray(block.random(rng))
-    weight = rng.random()
-    first, second = (np.asarray(block.lmo(rng.standard_normal(shape))) for _ in range(2))
-    return np.asarray((1.0 - weight) * first + weight * second)

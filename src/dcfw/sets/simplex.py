@@ -18,7 +18,7 @@ from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot
 from dcfw.sets.spheres import Spheres, one_sphere
 
 
-class Simplex(Set):
+class Simplex(Set, trusted=True):
     """The simplex {x >= 0, sum of all entries = radius}.
 
     Parameters

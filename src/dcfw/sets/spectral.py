@@ -36,7 +36,7 @@ AFFORDABLE = 2000
 """Up to this size a full decomposition is the way out when the answer of Lanczos cannot be proven."""
 
 
-class SchattenBall(Set):
+class SchattenBall(Set, trusted=True):
     """The ball {||X||_Sp <= radius} of the Schatten norm, the l_p norm of the singular values.
 
     Parameters
@@ -112,7 +112,7 @@ class SchattenBall(Set):
         return f", p={self.p:g}" + super()._parameters()
 
 
-class SpectralBall(SchattenBall):
+class SpectralBall(SchattenBall, trusted=True):
     """The ball {||X||_2 <= radius} of the spectral norm, the largest singular value.
 
     Its extreme points are ``radius`` times the matrices with orthonormal rows or columns.
@@ -160,7 +160,7 @@ class SpectralBall(SchattenBall):
         return Set._parameters(self) + method
 
 
-class NuclearBall(SchattenBall):
+class NuclearBall(SchattenBall, trusted=True):
     """The ball {||X||_* <= radius} of the nuclear norm, the sum of the singular values.
 
     Its extreme points are the matrices ``radius * u v^T`` with unit vectors u and v.
@@ -187,7 +187,7 @@ class NuclearBall(SchattenBall):
         return Set._parameters(self)
 
 
-class Spectraplex(Set):
+class Spectraplex(Set, trusted=True):
     """The spectraplex {X symmetric positive semidefinite, trace X = radius}.
 
     Its extreme points are ``radius * v v^T`` with unit vectors v.

@@ -59,7 +59,7 @@ def joined_spheres(domains: Sequence[Any]) -> Spheres | None:
     """Return those of a product of sets, for raveled blocks; None unless every block has its own."""
     centres, blocks, count = [], [], 0
     for domain in domains:
-        own = domain.spheres() if hasattr(domain, "spheres") else None
+        own = domain.spheres()
         if own is None:
             return None
         centres.append(own.centre.reshape(-1))

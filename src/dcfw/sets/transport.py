@@ -28,7 +28,7 @@ from dcfw.sets.compact import CompactOracle, CompactSet
 SOLVERS = ("auto", "lap", "pot", "highs")
 
 
-class TransportPolytope(CompactSet):
+class TransportPolytope(CompactSet, trusted=True):
     """The plans {X >= 0, X 1 = a, X^T 1 = b}.
 
     Parameters
@@ -110,7 +110,7 @@ class TransportPolytope(CompactSet):
         return f", solver={self.solver!r}"
 
 
-class PartialTransport(CompactSet):
+class PartialTransport(CompactSet, trusted=True):
     """The plans {X >= 0, X 1 <= a, X^T 1 <= b, sum of all entries = mass}.
 
     Parameters

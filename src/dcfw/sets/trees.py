@@ -22,7 +22,7 @@ from dcfw.sets.membership import LARGEST, separation
 from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
-class SpanningTree(CompactSet):
+class SpanningTree(CompactSet, trusted=True):
     """The convex hull of the spanning trees of a connected undirected graph.
 
     Parameters
@@ -95,7 +95,7 @@ class SpanningTree(CompactSet):
         return f", nodes={self.edges.n}"
 
 
-class Matching(CompactSet):
+class Matching(CompactSet, trusted=True):
     """The convex hull of the matchings, or of the perfect matchings, of an undirected graph.
 
     Parameters

@@ -17,7 +17,7 @@ from dcfw.sets.base import excess
 from dcfw.sets.compact import CompactSet
 
 
-class TotalVariation1D(CompactSet):
+class TotalVariation1D(CompactSet, trusted=True):
     """Vectors with total variation at most ``radius`` and a given mean.
 
     Total variation does not see constants, so that without the mean the set would not be bounded.

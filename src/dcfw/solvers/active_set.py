@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, like, norm, to_numpy
+from dcfw._arrays import Array, copy_of, eps_of, like, norm, to_numpy
 from dcfw.functions.base import Function
-from dcfw.sets.atoms import Atom, Dense, Entries, copy_of, recast
-from dcfw.sets.base import Oracle, Set
+from dcfw.sets.atoms import Atom, Dense, Entries, recast
+from dcfw.sets.given import as_set
 from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 
 CAP = 1000
@@ -318,11 +318,10 @@ def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
         return atom
     if domain is None:
         return None
-    s, ours = atom.dense(), isinstance(domain, Set)
-    if domain.contains(s, 0.0) if ours else domain.contains(s):
+    domain, s = as_set(domain), atom.dense()
+    if domain.contains(s, 0.0):
         return atom
-    oracle = domain.oracle() if ours else Oracle(domain)
-    vertex: Atom = oracle(like(to_numpy(domain.start()), s) - s)
+    vertex: Atom = domain.oracle()(like(to_numpy(domain.start()), s) - s)
     if norm(vertex.dense() - s) <= 4.0 * rounding * norm(s):
         return vertex
-    return Dense(domain.project(s)) if ours and hasattr(domain, "project") else None
+    return Dense(domain.project(s)) if domain.projects else None

@@ -64,7 +64,7 @@ class AdaptiveDCFW:
         p, h, x_1 = self.split.p, self.split.h, problem.x0
         x_t = Iterate(x_1, run.grad_f(p, x_1), None, run.linearise(h, x_1))
         # Far too small an L costs an attempt or two, which measure it; far too large a one, many outer steps.
-        size = getattr(problem.domain, "scale", 1.0) + norm(x_1)
+        size = problem.domain.scale + norm(x_1)
         L = 1e-3 * norm(x_t.grad - x_t.u.slope) / size or 1.0
         if not math.isfinite(L):
             run.bad_gradient()

@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from dcfw._arrays import Array, eps_of, inner
 from dcfw.functions.base import Linearisation
-from dcfw.sets.base import Set, bisected_reach
 from dcfw.solvers.dcfw import DCFW, Iterate
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
@@ -132,10 +130,7 @@ def _reach(problem: Problem, x: Array, d: Array) -> float:
     """Return how far one may go from x along d: as an active set's weights allow, or to the set's edge."""
     if hasattr(problem.inner, "room"):
         return float(problem.inner.room())
-    domain: Any = problem.domain
-    if callable(getattr(domain, "reach", None)):
-        return float(domain.reach(x, domain.tangent(d) if hasattr(domain, "tangent") else d))
-    return bisected_reach(domain.contains, x, d)
+    return problem.domain.reach(x, problem.domain.tangent(d))
 
 
 def _drift(x_t: Iterate, step: float) -> float:
@@ -150,6 +145,5 @@ def _landing(problem: Problem, x: Array, step: float, d: Array) -> Array | None:
     """
     if hasattr(problem.inner, "follow"):
         return problem.inner.follow(step, x + step * d)
-    domain: Any = problem.domain
-    y = x + step * (domain.tangent(d) if hasattr(domain, "tangent") else d)
-    return y if (domain.contains(y, 0.0) if isinstance(domain, Set) else domain.contains(y)) else None
+    y = x + step * problem.domain.tangent(d)
+    return y if problem.domain.contains(y, 0.0) else None

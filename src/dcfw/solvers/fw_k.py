@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dcfw import _validate
@@ -27,7 +28,7 @@ class FWK:
             missing = []
             if f.lipschitz is None:
                 missing.append("a Lipschitz constant of f (state lipschitz=)")
-            if getattr(problem.domain, "diameter", None) is None:
+            if not math.isfinite(problem.domain.diameter):
                 missing.append("the set's diameter")
             if missing:
                 raise ValueError(

@@ -48,7 +48,7 @@ CONSTANT = 1e-8
 """By how much, relative to its size, a function that is constant on vertices may differ there."""
 
 
-class Spherical(Function):
+class Spherical(Function, trusted=True):
     """1/2 sum_i weights_i (x_i - centre_i)^2."""
 
     convex = True
@@ -115,7 +115,7 @@ class Path:
         return slope
 
 
-class Stage(Function):
+class Stage(Function, trusted=True):
     """phi_theta for one theta.
 
     Where a gradient is taken at a vertex and tells phi there, ``found(value, vertex)`` is called.  Gradients
@@ -196,7 +196,7 @@ def _split_path(dc: DC, x: Array, run: Any) -> Path | None:
 
 
 def _spheres_path(phi: Function, domain: Any, x: Array, run: Any) -> Path:
-    spheres = domain.spheres() if hasattr(domain, "spheres") else None
+    spheres = domain.spheres()
     if spheres is None:
         raise ValueError(
             f"method 'graduated' needs a quadratic that is constant on the vertices of {domain!r}, which "
@@ -274,10 +274,10 @@ def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> S
 def _product(phi: Function, domain: Any, x: Array, run: Any) -> Product:
     """Return products of the Hessian with vectors, along the set; of a smooth phi at x, by differences."""
     shape = tuple(x.shape)
-    tangent = domain.tangent if hasattr(domain, "tangent") else None
+    tangent = domain.tangent if domain.flat else None
     origin = 0.0 * x if phi.affine_grad else x
     slope = functools.cache(lambda: run.grad_f(phi, origin))  # some paths need no product
-    small = math.sqrt(eps_of(x)) * float(getattr(domain, "scale", 1.0))
+    small = math.sqrt(eps_of(x)) * float(domain.scale)
 
     def product(v: np.ndarray) -> np.ndarray:
         v = np.reshape(v, shape)

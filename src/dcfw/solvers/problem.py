@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dcfw._arrays import Array
 from dcfw.functions.base import Function
+from dcfw.sets.base import Set
 from dcfw.solvers.loop import State
 from dcfw.solvers.run import Run
 from dcfw.steps import Step, StepRule
@@ -27,7 +28,7 @@ class Problem:
     phi: Function
     f: Function
     g: Function
-    domain: Any
+    domain: Set
     x0: Array
     rule: StepRule
     step: Step

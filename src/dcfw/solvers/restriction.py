@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dcfw import _protocol
 from dcfw._arrays import Array, like, namespace
 from dcfw.functions.base import Function
 from dcfw.functions.quadratic import LeastSquares, Quadratic, SquaredNorm
@@ -112,7 +113,7 @@ class SmoothPart:
         return known[1] if known is not None and known[0] is new else run.grad_f(self.whole_f, x)
 
 
-class _Inserted(Function):
+class _Inserted(Function, trusted=True):
     """f with a block put into its place in x, or among zeros; the last gradient is kept whole."""
 
     def __init__(self, f: Function, slot: Slot, x: Array | None = None) -> None:
@@ -139,6 +140,8 @@ class _Inserted(Function):
 def _structure(f: Function, slot: Slot) -> tuple[Function, Change | None]:
     """Return q_i, and H_{:,i} where it is had for less than a gradient of f."""
     s = slot.slice
+    if _protocol.overridden(f, Function, "value", "grad"):  # what the data say may not be what f says
+        return _Inserted(f, slot), None
     if isinstance(f, Quadratic) and not f._operator:
         rows = f.A[s, :]
         return Quadratic(rows[:, s], convex=True), lambda d: rows.T @ d

@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dcfw._arrays import Array, eps_of, inner, like, namespace, norm
+from dcfw._arrays import Array, copy_of, eps_of, inner, like, namespace, norm
 from dcfw.functions.base import Function, Linearisation
 from dcfw.result import History, Result, Row, Status
-from dcfw.sets.atoms import Atom, Dense, copy_of
+from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle
+from dcfw.sets.given import as_set
 from dcfw.tolerances import NoProgress, Tolerance
 
 UPHILL = 1e-5
@@ -144,9 +145,9 @@ class Run:
     def _extent(self, G: Array) -> float:
         """Return the diameter of the set, or its extent in some direction where it does not tell."""
         oracle = getattr(self._oracle, "oracle", self._oracle)  # that of a block remembers the block's
-        told = getattr(getattr(oracle, "domain", None), "diameter", None)
-        if told is not None:
-            return float(told)
+        diameter = as_set(oracle.domain).diameter if isinstance(oracle, Oracle) else math.inf
+        if math.isfinite(diameter):
+            return diameter
         generic = like(np.random.default_rng(0).standard_normal(tuple(G.shape)), G)
         ends = [oracle(sign * generic).dense() for sign in (1.0, -1.0)]
         return norm(ends[0] - ends[1])
