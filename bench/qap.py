@@ -128,7 +128,7 @@ def dc_rows(full: bool = False) -> Iterator[Row]:
 
 def lap_rows(full: bool = False) -> Iterator[Row]:
     """Yield seconds per solve of our assignment solver and of SciPy's, on the sequences of bench.lap."""
-    for name, ours, theirs, *_ in lap.exact_rows(full):
+    for name, ours, theirs, *_ in lap.run(full):
         yield f"LAP {name}", ours, theirs, "s/solve"
 
 

@@ -23,7 +23,7 @@ from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
-from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square
+from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square, value
 from dcfw.sets.birkhoff import Birkhoff
 
 OWN_METHODS = ("dcfw", "boosted", "fw", "cgs")
@@ -40,6 +40,8 @@ SOLVE_OPTIONS = (
     "time_limit",
     "n_jobs",
 )
+SUMS = 1.001e-5
+"""How far the sums of P0 may be from 1: as in SciPy."""
 OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback", "protocol")
 
 
@@ -116,7 +118,7 @@ def quadratic_assignment(
         fun = evaluate(A, B, p, given.get("C")) if len(p) else 0
         return OptimizeResult(col_ind=p, fun=fun, nit=0)
     A, B = square(A, "A"), square(B, "B")
-    return run(A, B, maximize, pairs, _generator(rng), **given)
+    return run(A, B, maximize, pairs, rng if rng is None else _generator(rng), **given)
 
 
 # -- input, with SciPy's messages ------------------------------------------------------------------------
@@ -131,6 +133,8 @@ def _matrix(M: Any, name: str) -> Any:
 
 def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
     """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
+    if given is None and A.ndim == 2 and A.shape == B.shape == A.shape[::-1]:
+        return np.empty((0, 2), dtype=np.int64)
     try:
         pairs = np.array(np.empty((0, 2)) if given is None else given, dtype=np.int64, ndmin=2)
     except (TypeError, ValueError, OverflowError):
@@ -182,16 +186,18 @@ def _generator(rng: Any) -> np.random.Generator:
     return _validate.generator(rng)
 
 
-def _start(P0: Any, n: int, rng: np.random.Generator) -> np.ndarray:
+def _start(P0: Any, n: int, rng: np.random.Generator | None) -> np.ndarray:
     """Return the doubly stochastic n x n matrix that P0 stands for."""
     if isinstance(P0, str):
         centre = np.full((n, n), 1.0 / n)
-        return centre if P0 == "barycenter" else 0.5 * (centre + _sinkhorn(rng.uniform(size=(n, n))))
+        if P0 == "barycenter":
+            return centre
+        return np.asarray(0.5 * (centre + _sinkhorn(_generator(rng).uniform(size=(n, n)))))
     P = np.atleast_2d(np.asarray(to_numpy(_validate.numeric(P0, "P0")), dtype=np.float64))
     if P.shape != (n, n):
         raise ValueError("`P0` matrix must have shape m' x m', where m'=n-m")
-    sums = (P.sum(axis=0), P.sum(axis=1))
-    if (P < 0).any() or not all(np.allclose(s, 1) for s in sums):
+    error = max(float(np.abs(P.sum(axis=axis) - 1.0).max()) for axis in (0, 1)) if n else 0.0
+    if not error <= SUMS or (n and P.min() < 0.0):
         raise ValueError("`P0` matrix must be doubly stochastic")
     return P
 
@@ -217,7 +223,7 @@ def _faq(
     B: Any,
     maximize: bool,
     pairs: np.ndarray,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     *,
     P0: Any = "barycenter",
     shuffle_input: bool = False,
@@ -229,20 +235,24 @@ def _faq(
     A, B = dense(A), dense(B)
     n = len(A)
     P = _start(P0, n - len(pairs), rng)
-    i, j = pairs.T
-    rows, columns = np.setdiff1d(np.arange(n), i), np.setdiff1d(np.arange(n), j)
-    if shuffle_input:
-        columns = rng.permutation(columns)
-    sign = -1.0 if maximize else 1.0
-    a, b = sign * A.astype(np.float64), B.astype(np.float64)
+    a, b = A.astype(np.float64), B.astype(np.float64)
+    if maximize:
+        a = -a
     C = None
-    if len(pairs):
-        C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
-    P, nit = faq(a[np.ix_(rows, rows)], b[np.ix_(columns, columns)], C, P, maxiter=maxiter, tol=tol)
+    rows = columns = np.arange(n)
+    if len(pairs) or shuffle_input:
+        i, j = pairs.T
+        rows, columns = np.setdiff1d(rows, i), np.setdiff1d(columns, j)
+        if shuffle_input:
+            columns = _generator(rng).permutation(columns)
+        if len(pairs):
+            C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
+        a, b = a[np.ix_(rows, rows)], b[np.ix_(columns, columns)]
+    P, nit = faq(a, b, C, P, maxiter=maxiter, tol=tol)
     p = np.empty(n, dtype=np.int64)
-    p[i] = j
+    p[pairs[:, 0]] = pairs[:, 1]
     p[rows] = columns[round_to_permutation(P)]
-    return OptimizeResult(col_ind=p, fun=evaluate(A, B, p), nit=nit)
+    return OptimizeResult(col_ind=p, fun=value(A, B, p), nit=nit)
 
 
 def _two_opt(
@@ -250,7 +260,7 @@ def _two_opt(
     B: Any,
     maximize: bool,
     pairs: np.ndarray,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     *,
     partial_guess: Any = None,
 ) -> OptimizeResult:
@@ -263,7 +273,7 @@ def _two_opt(
     # A guess gives way to the given pairs, in its row and in its column.
     useful = ~np.isin(guess[:, 0], pairs[:, 0]) & ~np.isin(guess[:, 1], pairs[:, 1])
     p[guess[useful, 0]] = guess[useful, 1]
-    p[p < 0] = rng.permutation(np.setdiff1d(np.arange(n), p[p >= 0]))
+    p[p < 0] = _generator(rng).permutation(np.setdiff1d(np.arange(n), p[p >= 0]))
     order = np.concatenate([pairs[:, 0], np.setdiff1d(np.arange(n), pairs[:, 0])])
     a = A[order][:, order]
     q, nit = descend_in_order(-a if maximize else a, B, p[order], fixed=len(pairs))
@@ -276,7 +286,7 @@ def _own(
     B: Any,
     maximize: bool,
     pairs: np.ndarray,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     *,
     P0: Any = None,
     shuffle_input: bool = False,
@@ -288,6 +298,7 @@ def _own(
     from dcfw.qap.task import SPLIT_METHODS
 
     n = A.shape[0]
+    rng = _generator(rng)
     if P0 is not None and "init" in options:
         raise ValueError("give the start as 'P0' or as 'init', not as both")
     if maximize and options.get("restarts") != "auto" and options["method"] in SPLIT_METHODS:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dcfw import kernels
 from dcfw.qap.compiled import BAD, STEPS_DONE, TINY, Kernel
-from dcfw.qap.quadratics import MatrixQuadratic, relaxation
+from dcfw.qap.quadratics import MatrixQuadratic, relaxed
 from dcfw.sets.atoms import Permutation
 from dcfw.sets.lap import Assignment
 
@@ -47,7 +47,7 @@ def faq(
     array([0., 0., 1.])
     """
     n = len(A)
-    phi = relaxation(A, B, C)
+    phi = relaxed(A, B, C)
     X = np.array(P, dtype=np.float64, order="C")
     grad = phi.grad(X)
     if not np.isfinite(grad).all():

@@ -55,12 +55,16 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
     3.5
     """
     A, B, C = matrices(A, B, C)
+    return value(A, B, as_permutation(permutation, A.shape[0]), C)
+
+
+def value(A: Array, B: Array, p: np.ndarray, C: Array | None = None) -> int | float:
+    """Return :func:`evaluate` of data that :func:`matrices` and :func:`as_permutation` returned."""
     n = A.shape[0]
-    p = as_permutation(permutation, n)
     parts = [A, B] if C is None else [A, B, C]
     if not all(part.dtype.kind == "i" for part in parts):
-        value = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
-        return value if C is None else value + float(np.sum(C[np.arange(n), p], dtype=np.float64))
+        quadratic = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
+        return quadratic if C is None else quadratic + float(np.sum(C[np.arange(n), p], dtype=np.float64))
     if largest(A) * largest(B) * _count(A, B) + (0 if C is None else n * largest(C)) <= INT64_MAX:
         a, b = _pairs(A, B, p)
         return int(np.dot(a, b)) + (0 if C is None else int(np.sum(C[np.arange(n), p])))
@@ -211,4 +215,4 @@ def _pairs(A: Array, B: Array, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if is_sparse(B):
         b, q = B.tocoo(), np.argsort(p)
         return A[q[b.row], q[b.col]], b.data
-    return A.ravel(), B[np.ix_(p, p)].ravel()
+    return A.ravel(), B[p[:, None], p].ravel()

@@ -183,7 +183,11 @@ def relaxation(A: Any, B: Any, C: np.ndarray | None = None) -> MatrixQuadratic:
     >>> phi.value(np.eye(2)), phi.value(np.eye(2)[::-1])
     (17.0, 11.0)
     """
-    A, B, C = _floats(A, B, C)
+    return relaxed(*_floats(A, B, C))
+
+
+def relaxed(A: Any, B: Any, C: Any = None) -> MatrixQuadratic:
+    """Return :func:`relaxation` of checked data in double precision."""
     return MatrixQuadratic(_hessian(A, B), n=A.shape[0], C=C, convex=False)
 
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "clones.hpp"
 
@@ -14,9 +15,11 @@ constexpr int tile_rows = 4, tile_columns = 8;
 constexpr int block = 256;  // terms of a sum before the next part of B is fetched: 16 kB stay in the cache
 
 // out (Rows x width) += A B for a panel of B: its columns, padded to tile_columns, one row after the other.
-template <int Rows>
+// Whole: width is tile_columns.
+template <int Rows, bool Whole>
 [[gnu::always_inline]] inline void tile(const double* A, int stride, const double* panel, int depth, double* out,
-                                        int m, int width) {
+                                        int m, int rest) {
+    const int width = Whole ? tile_columns : rest;
     double total[Rows][tile_columns] = {};
     for (int r = 0; r < Rows; ++r)
         for (int c = 0; c < width; ++c) total[r][c] = out[std::size_t(m) * r + c];
@@ -30,13 +33,26 @@ template <int Rows>
         for (int c = 0; c < width; ++c) out[std::size_t(m) * r + c] = total[r][c];
 }
 
+template <bool Whole>
+[[gnu::always_inline]] inline void tiles(const double* A, int stride, const double* panel, int depth, double* out,
+                                         int n, int m, int width) {
+    int i = 0;
+    const auto next = [&](auto rows) {
+        constexpr int count = decltype(rows)::value;
+        for (; i + count <= n; i += count)
+            tile<count, Whole>(A + std::size_t(stride) * i, stride, panel, depth, out + std::size_t(m) * i, m, width);
+    };
+    next(std::integral_constant<int, tile_rows>());
+    next(std::integral_constant<int, 2>());
+    next(std::integral_constant<int, 1>());
+}
+
 DCFW_CLONES void add_panel(const double* A, int stride, const double* panel, int depth, double* out, int n, int m,
                            int width) {
-    int i = 0;
-    for (; i + tile_rows <= n; i += tile_rows)
-        tile<tile_rows>(A + std::size_t(stride) * i, stride, panel, depth, out + std::size_t(m) * i, m, width);
-    for (; i < n; ++i)
-        tile<1>(A + std::size_t(stride) * i, stride, panel, depth, out + std::size_t(m) * i, m, width);
+    if (width == tile_columns)
+        tiles<true>(A, stride, panel, depth, out, n, m, width);
+    else
+        tiles<false>(A, stride, panel, depth, out, n, m, width);
 }
 
 }  // namespace
