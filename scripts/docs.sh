@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" MPLBACKEND=Agg
 python="${PYTHON:-python}"
-export PYTHONPATH="src${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="src:studies${PYTHONPATH:+:$PYTHONPATH}"
 
 if [ "${1:-}" = "--clean" ]; then
     rm -rf docs/gallery

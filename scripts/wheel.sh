@@ -68,7 +68,7 @@ PYTHON
 echo "== install"
 "$python" -m venv "$folder/venv"
 wheel=$(echo "$folder"/dist/*.whl)
-quietly "$folder/venv/bin/pip" install -c "$root/constraints.txt" "$wheel[plots,graphs,sklearn,test]" mypy
+quietly "$folder/venv/bin/pip" install -c "$root/constraints.txt" "$wheel[cli,plots,graphs,sklearn,test]" "$root/studies[test]" mypy
 mkdir "$folder/user"
 cd "$folder/user"
 
@@ -80,7 +80,7 @@ import numpy as np
 
 import dcfw
 from dcfw import functions, sets
-from dcfw.fetch import checksums
+from dcfw.qap.checksums import checksums
 
 assert dcfw.__file__.startswith(sys.argv[1]), dcfw.__file__
 res = dcfw.minimize(functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 3.0, 1.0])), sets.Simplex(3))

@@ -1,6 +1,20 @@
-"""``python -m dcfw`` is the command line."""
+"""``dcfw`` and ``python -m dcfw`` are the command line, which needs the extra ``cli``."""
 
-from dcfw.cli import app
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say which package it lacks."""
+    for package in ("typer", "rich"):
+        if importlib.util.find_spec(package) is None:
+            sys.exit(f'dcfw: the command line needs {package}: pip install "dcfw[cli]"')
+    from dcfw.cli import app
+
+    app(prog_name="dcfw")
+
 
 if __name__ == "__main__":
-    app(prog_name="dcfw")
+    main()

@@ -1,8 +1,8 @@
 """Where data files are looked for.
 
 The library ships no data sets.  It looks for them first in the folder named by the environment variable
-``DCFW_DATA`` and then in its own cache folder, which is where ``dcfw fetch`` puts them.  Inside such a
-folder each data set has a folder of its own, for example ``qaplib``.
+``DCFW_DATA`` and then in its own cache folder, which is where ``dcfw-studies fetch`` puts them.  Inside such
+a folder each data set has a folder of its own, for example ``qaplib``.
 """
 
 from __future__ import annotations
@@ -99,5 +99,5 @@ def find(relative: str | os.PathLike[str]) -> Path:
     data_set = relative.parts[0] if relative.parts else "qaplib"
     raise FileNotFoundError(
         f"{relative.as_posix()!r} was not found in {looked}; set the environment variable {VARIABLE} to the "
-        f"folder that holds it, or run `dcfw fetch {data_set}`"
+        f"folder that holds it, or run `dcfw-studies fetch {data_set}`"
     )

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dcfw import _profiles, _validate
+from dcfw import _validate
+from dcfw import profiles as _profiles
 from dcfw.result import History, Result
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcfw.experiments.store import Store
-from dcfw.experiments.study import Task
+from dcfw_studies.store import Store
+from dcfw_studies.study import Task
 
 HOSTILE = "</script><img src=x onerror=\"window.hacked='yes'\"><b title='&amp;'>"
 """A name that would run code, or at least add elements, if it were ever taken for markup."""

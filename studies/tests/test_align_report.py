@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcfw.experiments.alignment_tables import FIRST_PAIRS, PAIRS, verdict
+from dcfw_studies.alignment_tables import FIRST_PAIRS, PAIRS, verdict
 
 
 def row(scaling, factor, lam, steps, score, vertex=0.3, dataset="real"):

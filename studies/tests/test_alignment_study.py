@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from dcfw.experiments import alignment
-from dcfw.experiments.alignment_report import write_report
-from dcfw.experiments.alignment_tables import above, equal_budgets, gap_at
-from dcfw.experiments.runner import run
-from dcfw.experiments.store import Store
-from dcfw.experiments.study import Study, Task
+from dcfw_studies import alignment
+from dcfw_studies.alignment_report import write_report
+from dcfw_studies.alignment_tables import above, equal_budgets, gap_at
+from dcfw_studies.runner import run
+from dcfw_studies.store import Store
+from dcfw_studies.study import Study, Task
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``dcfw bench`` finds the benches of a clone, and says where to get them when there is none."""
+"""``dcfw-studies bench`` finds the benches of a clone, and says where to get them when there is none."""
 
 import json
 import os
@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dcfw
-from dcfw.cli import app
-from dcfw.commands import bench
+from dcfw_studies.commands import app, bench
 from places import ROOT
 
 

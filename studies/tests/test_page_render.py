@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_cases import HOSTILE
 
-from dcfw.experiments import drawing
-from dcfw.experiments import page as pages
-from dcfw.experiments.page.document import check_writable
-from dcfw.experiments.page.render import Renderer, alternative, embedded_json
+from dcfw.cli import page as pages
+from dcfw.cli.page.document import check_writable
+from dcfw.cli.page.render import Renderer, alternative, embedded_json
+from dcfw_studies import drawing
 
 
 def everything(text):
@@ -124,7 +124,7 @@ def test_the_policy_allows_the_pages_own_script_and_style_and_no_network():
 
 
 def test_the_resources_are_part_of_the_package():
-    names = {entry.name for entry in resources.files("dcfw.experiments.page").iterdir()}
+    names = {entry.name for entry in resources.files("dcfw.cli.page").iterdir()}
     assert {"page.css", "theme.js", "scales.js", "drawing.js", "chart.js", "table.js", "start.js"} <= names
 
 
@@ -135,7 +135,7 @@ def test_a_page_without_data_is_small_and_always_the_same():
 
 
 def test_light_series_colours_are_those_of_the_figures():
-    css = (resources.files("dcfw.experiments.page") / "page.css").read_text()
+    css = (resources.files("dcfw.cli.page") / "page.css").read_text()
     found = re.findall(r"--colour-\d: light-dark\((#\w{6})", css)
     assert [colour.upper() for colour in found] == [colour.upper() for colour in drawing.COLOURS]
 
@@ -148,7 +148,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("theme", [0, 1])
 def test_text_on_every_shade_of_a_table_has_enough_contrast(theme):
-    css = (resources.files("dcfw.experiments.page") / "page.css").read_text()
+    css = (resources.files("dcfw.cli.page") / "page.css").read_text()
     text = re.search(r"--text: light-dark\((#\w{6}), (#\w{6})\)", css).groups()[theme]
     shades = [
         pair[theme] for pair in re.findall(r"\.heat-\d+ { background: light-dark\((#\w{6}), (#\w{6})", css)

@@ -1,4 +1,4 @@
-"""`dcfw report`: every study of a store has its sections, and their numbers are those of its tables."""
+"""`dcfw-studies report`: every study of a store has its sections, with the numbers of its tables."""
 
 import contextlib
 import json
@@ -8,12 +8,12 @@ import pytest
 from page_cases import HOSTILE, fill, fill_inner
 from typer.testing import CliRunner
 
-from dcfw.cli import app
-from dcfw.experiments import alignment_tables, inner_report, qap_page, qap_report, qap_tables
-from dcfw.experiments.page.parts import Bullets, Cell, Chart, Section, Table
-from dcfw.experiments.page.studies import SHOWN, collect, contribution, key_figures, study_sections
-from dcfw.experiments.store import Store
-from dcfw.experiments.study import Task
+from dcfw.cli.page.parts import Bullets, Cell, Chart, Section, Table
+from dcfw_studies import alignment_tables, inner_report, qap_page, qap_report, qap_tables
+from dcfw_studies.commands import app
+from dcfw_studies.pages import SHOWN, collect, contribution, key_figures, study_sections
+from dcfw_studies.store import Store
+from dcfw_studies.study import Task
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +277,9 @@ def test_a_folder_in_place_of_the_page_is_said_to_be_one(path, tmp_path, monkeyp
     for target in (".", str(tmp_path)):
         answer = CliRunner().invoke(app, ["report", str(path), "-o", target])
         assert answer.exit_code == 1
-        assert answer.stderr.startswith(f"dcfw: the page {target} could not be written (it is a folder)")
+        assert answer.stderr.startswith(
+            f"dcfw-studies: the page {target} could not be written (it is a folder)"
+        )
         assert len(answer.stderr.splitlines()) == 1
 
 

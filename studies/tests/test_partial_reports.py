@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from page_cases import curve
 
-from dcfw.experiments import (
+from dcfw.cli.page.parts import Cards, Chart, Section, Series, Table, Text
+from dcfw.cli.page.render import Renderer, alternative
+from dcfw_studies import (
     alignment_page,
     alignment_report,
     alignment_tables,
@@ -23,15 +25,13 @@ from dcfw.experiments import (
     qap_page,
     qap_report,
 )
-from dcfw.experiments.networks import import_rows as import_networks
-from dcfw.experiments.page.parts import Cards, Chart, Section, Series, Table, Text
-from dcfw.experiments.page.render import Renderer, alternative
-from dcfw.experiments.page.studies import generic
-from dcfw.experiments.qap_tables import Runs
-from dcfw.experiments.qap_text import readme
-from dcfw.experiments.runner import run
-from dcfw.experiments.store import Store, csv_text
-from dcfw.experiments.study import Study, Task
+from dcfw_studies.networks import import_rows as import_networks
+from dcfw_studies.pages import generic
+from dcfw_studies.qap_tables import Runs
+from dcfw_studies.qap_text import readme
+from dcfw_studies.runner import run
+from dcfw_studies.store import Store, csv_text
+from dcfw_studies.study import Study, Task
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dcfw.experiments.qap_active import active_sets
-from dcfw.experiments.qap_tables import Runs
+from dcfw_studies.qap_active import active_sets
+from dcfw_studies.qap_tables import Runs
 
 
 def row(method, dataset, seed, laps, error, value=10):

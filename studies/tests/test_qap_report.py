@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from dcfw.experiments import qap_tables as tables
-from dcfw.experiments.qap import import_rows, main
-from dcfw.experiments.qap_report import cost_rows, expected_instances, summarise, write_report
-from dcfw.experiments.qap_tables import Block, Runs
-from dcfw.experiments.qap_text import order, readme
-from dcfw.experiments.statistics import Score
-from dcfw.experiments.store import Store, csv_text
-from dcfw.experiments.study import Task
+from dcfw_studies import qap_tables as tables
+from dcfw_studies.qap import import_rows, main
+from dcfw_studies.qap_report import cost_rows, expected_instances, summarise, write_report
+from dcfw_studies.qap_tables import Block, Runs
+from dcfw_studies.qap_text import order, readme
+from dcfw_studies.statistics import Score
+from dcfw_studies.store import Store, csv_text
+from dcfw_studies.study import Task
 
 BEST = {"nug12": 100, "had14": 200, "esc16a": 50, "tai60a": 1000}
 SIZES = {"nug12": 12, "had14": 14, "esc16a": 16, "tai60a": 60}
@@ -204,7 +204,7 @@ def test_coverage_names_what_is_missing():
 
 def test_the_commands_compute_all_rows_that_are_there():
     commands = tables.run_commands(Runs(rows()), SIZES)
-    prefix = "python -m dcfw.experiments.qap run STORE --methods"
+    prefix = "python -m dcfw_studies.qap run STORE --methods"
     assert commands == [
         f"{prefix} fw dcfw-1 --seeds 1 --protocol published",
         f"{prefix} fw dcfw-1 --seeds 3 --protocol published --max-n 16",
@@ -214,7 +214,7 @@ def test_the_commands_compute_all_rows_that_are_there():
 
 def test_the_readme_has_the_command_the_protocol_and_the_honest_statement():
     found = text()
-    assert "python -m dcfw.experiments.qap report STORE -o FOLDER --protocol published" in found
+    assert "python -m dcfw_studies.qap report STORE -o FOLDER --protocol published" in found
     assert "Protocol **published**" in found
     assert "the study is **not complete**" in found
     assert "No number is extrapolated" in found
@@ -375,7 +375,7 @@ def test_a_protocol_without_rows_is_an_error_that_names_the_others(store, tmp_pa
 
 
 def test_the_heat_map_figure_has_both_numbers_and_the_gaps():
-    from dcfw.experiments.qap_figures import heat_maps
+    from dcfw_studies.qap_figures import heat_maps
 
     ours, published = heat_maps(Runs(rows())).axes[:2]
     shown = [label.get_text() for label in ours.texts]
@@ -385,7 +385,7 @@ def test_the_heat_map_figure_has_both_numbers_and_the_gaps():
 
 
 def test_the_error_figure_orders_instances_by_the_error_of_fw():
-    from dcfw.experiments.qap_figures import errors
+    from dcfw_studies.qap_figures import errors
 
     figure = errors(Runs(rows()))
     names = [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from dcfw.experiments.statistics import (
+from dcfw_studies.statistics import (
     Interval,
     Score,
     pairwise_wins,

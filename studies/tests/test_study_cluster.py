@@ -15,19 +15,16 @@ import threading
 import time
 from collections import Counter
 from functools import cached_property
-from pathlib import Path
 
 import joblib
 import pytest
 
-import dcfw
-from dcfw.experiments import Store, Study, cluster, run
-from dcfw.experiments.cluster import ClusterError
+from dcfw_studies import Store, Study, cluster, run
+from dcfw_studies.cluster import ClusterError
+from places import SOURCE
 
-distributed = pytest.importorskip("distributed", reason="needs Dask (pip install 'dcfw[dask]')")
+distributed = pytest.importorskip("distributed", reason="needs Dask (pip install 'dcfw-studies[dask]')")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-
-SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
 
 
 def wait_for(condition, seconds=60.0):
@@ -205,7 +202,7 @@ def test_the_same_command_runs_here_and_on_a_cluster(make, tmp_path):
     for store, options in ((here, []), (there, ["--dask", found.address])):
         command = ["run", store, "--families", "alignment", "--seeds", "1", *options]
         done = subprocess.run(
-            [sys.executable, "-m", "dcfw.experiments.inner", *map(str, command)],
+            [sys.executable, "-m", "dcfw_studies.inner", *map(str, command)],
             env={**os.environ, "PYTHONPATH": SOURCE},
             capture_output=True,
             text=True,

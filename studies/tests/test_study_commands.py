@@ -14,14 +14,14 @@ import pytest
 from page_cases import fill_qap
 from typer.testing import CliRunner
 
-from dcfw.cli import app
-from dcfw.experiments import alignment, alignment_report, cluster, networks, qap, run, sqlite_file, workers
-from dcfw.experiments.claims import Owner
-from dcfw.experiments.cluster import ClusterError
-from dcfw.experiments.store import Store, software_versions
-from dcfw.experiments.study import Study, Task
+from dcfw_studies import alignment, alignment_report, cluster, networks, qap, run, sqlite_file, workers
+from dcfw_studies.claims import Owner
+from dcfw_studies.cluster import ClusterError
+from dcfw_studies.commands import app
+from dcfw_studies.store import Store, software_versions
+from dcfw_studies.study import Study, Task
 
-# -- python -m dcfw.experiments.NAME ---------------------------------------------------------------------
+# -- python -m dcfw_studies.NAME ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["alignment", "gaps", "networks", "qap"])
@@ -32,15 +32,14 @@ def test_a_study_run_as_a_program_explains_itself(name, monkeypatch, capsys):
         runpy.run_path(str(file), run_name="__main__")
     assert end.value.code == 0
     said = capsys.readouterr().out
-    assert f"usage: python -m dcfw.experiments.{name}" in said
+    assert f"usage: python -m dcfw_studies.{name}" in said
     assert "report" in said
 
 
 def test_to_import_the_program_is_not_to_run_it(monkeypatch, capsys):
-    import dcfw.cli
-
-    monkeypatch.setattr(sys, "argv", ["dcfw", "--help"])
-    found = runpy.run_path(str(Path(dcfw.cli.__file__).with_name("__main__.py")), run_name="dcfw.__main__")
+    monkeypatch.setattr(sys, "argv", ["dcfw-studies", "--help"])
+    program = Path(alignment.__file__).with_name("__main__.py")
+    found = runpy.run_path(str(program), run_name="dcfw_studies.__main__")
     assert found["app"] is app
     assert capsys.readouterr().out == ""
 
@@ -414,7 +413,7 @@ def test_a_row_that_the_scheduler_has_forgotten_means_that_it_is_gone():
         cluster._outcome(future, Task("a", "m", 0), "now", 0.0)
 
 
-# -- dcfw study, dcfw fetch, and Ctrl-C ------------------------------------------------------------------
+# -- the commands study and fetch, and Ctrl-C ------------------------------------------------------
 
 
 def test_rows_of_several_software_versions_are_noted(tmp_path):
@@ -430,7 +429,7 @@ def test_rows_of_several_software_versions_are_noted(tmp_path):
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_fetching_images_computes_features_of_all_of_them_if_asked(tmp_path, monkeypatch, wanted):
-    from dcfw import images
+    from dcfw_studies import images
 
     for part, count in (("train", 5), ("test", 2)):
         np.save(tmp_path / f"{part}_images.npy", np.full((count, 3, 32, 32), count, np.uint8))
@@ -453,7 +452,7 @@ def test_with_debug_an_interrupt_is_shown_as_it_is(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt("in the middle")
 
-    monkeypatch.setattr("dcfw.commands.info.collect", interrupted)
+    monkeypatch.setattr("dcfw.cli.info.collect", interrupted)
     answer = CliRunner().invoke(app, ["--debug", "info"])
-    assert "dcfw: interrupted" not in answer.output
+    assert "dcfw-studies: interrupted" not in answer.output
     assert answer.exit_code != 0

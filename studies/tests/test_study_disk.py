@@ -11,14 +11,14 @@ import sys
 
 import pytest
 
-from dcfw.experiments import Store, Task
+from dcfw_studies import Store, Task
 from places import in_namespace, shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' mounts and limits")
 
 STUDY = """
 import sys
-from dcfw.experiments import Store, StoreError, Study, run
+from dcfw_studies import Store, StoreError, Study, run
 
 def row(dataset, method, seed):
     return {"value": seed, "ballast": str(seed) * 4000}
@@ -98,12 +98,12 @@ def test_a_read_only_disk_is_one_line_and_exit_code_1_on_the_command_line(tmp_pa
     if subprocess.run(["unshare", "-rm", "bash", "-c", f"{mount} true"], capture_output=True).returncode:
         pytest.skip("this system does not let us mount a folder read-only")
     for path in (old, new):
-        done = in_namespace(f"{mount} {sys.executable} -m dcfw.experiments.inner run {path}")
+        done = in_namespace(f"{mount} {sys.executable} -m dcfw_studies.inner run {path}")
         assert done.returncode == 1
         assert done.stdout == ""
         assert done.stderr.startswith(f"error: store {path}: ")
         assert "writable" in done.stderr
         assert done.stderr.count("\n") == 1
-    done = in_namespace(f"{mount} {sys.executable} -m dcfw study status {old} --json")
+    done = in_namespace(f"{mount} {sys.executable} -m dcfw_studies study status {old} --json")
     assert json.loads(done.stdout)["studies"][0]["done"] == 1, done.stderr
     assert not new.exists()

@@ -13,17 +13,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 
-import dcfw
-from dcfw.experiments import Store, Study, rng_for, run
-from dcfw.experiments.claims import birth_of
+from dcfw_studies import Store, Study, rng_for, run
+from dcfw_studies.claims import birth_of
+from places import SOURCE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
 
 SCRIPT = """
 import os, signal, sys, time
@@ -32,7 +30,7 @@ from pathlib import Path
 # A shell's background job, such as a test run may be, ignores Ctrl-C, and its children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from dcfw.experiments import Store, Study, rng_for, run
+from dcfw_studies import Store, Study, rng_for, run
 
 folder, n_jobs, count, nap, meet = Path(sys.argv[1]), *map(float, sys.argv[2:6])
 

@@ -11,17 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import dcfw
-from dcfw.experiments import Store, StoreError, Study, Summary, Task, rng_for, run, workers
-from dcfw.experiments.progress import ProgressBar
+from dcfw_studies import Store, StoreError, Study, Summary, Task, rng_for, run, workers
+from dcfw_studies.progress import ProgressBar
+from places import SOURCE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
 
 # ---------------------------------------------------------------------------------------- behaviour
 
@@ -315,8 +313,8 @@ def test_the_progress_bar_is_silent_and_loads_nothing_without_a_terminal():
         progress(1, 1, Task("a", "x", 0), {})
     assert stream.text == ""
     code = (
-        "import sys; from dcfw.experiments import Store, Study, run;"
-        "from dcfw.experiments.progress import ProgressBar;"
+        "import sys; from dcfw_studies import Store, Study, run;"
+        "from dcfw_studies.progress import ProgressBar;"
         "s = Study('s', lambda d, m, s: {}, ['a'], ['x'], [0]);"
         "store = Store(':memory:');"
         "p = ProgressBar('s').__enter__(); run(s, store, progress=p); store.close();"

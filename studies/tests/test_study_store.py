@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcfw.experiments import Store, StoreError, Study, Task, rng_for
-from dcfw.experiments.claims import Owner, birth_of, this_machine
-from dcfw.experiments.study import canonical
+from dcfw_studies import Store, StoreError, Study, Task, rng_for
+from dcfw_studies.claims import Owner, birth_of, this_machine
+from dcfw_studies.study import canonical
 
 NOBODY = 65534
 
@@ -120,7 +120,7 @@ def test_settings_that_cannot_be_hashed_are_refused(settings, said):
 def test_random_numbers_depend_on_the_task_only():
     here = [*task().rng().random(3), *rng_for("a", 0).random(3)]
     code = (
-        "from dcfw.experiments import Task, rng_for;"
+        "from dcfw_studies import Task, rng_for;"
         "t = Task('a', 'fw', 0, {}, study='demo');"
         "print([*map(float, t.rng().random(3)), *map(float, rng_for('a', 0).random(3))])"
     )

@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 from dcfw.checkpoints.file import locked  # noqa: E402
-from dcfw.cli import app  # noqa: E402
-from dcfw.experiments import networks, networks_page, networks_report, training  # noqa: E402
-from dcfw.experiments.page import Chart, Table  # noqa: E402
-from dcfw.experiments.runner import run as run_study  # noqa: E402
-from dcfw.experiments.store import Store  # noqa: E402
-from dcfw.experiments.training import METHODS, Settings  # noqa: E402
+from dcfw.cli.page import Chart, Table  # noqa: E402
+from dcfw_studies import networks, networks_page, networks_report, training  # noqa: E402
+from dcfw_studies.commands import app  # noqa: E402
+from dcfw_studies.runner import run as run_study  # noqa: E402
+from dcfw_studies.store import Store  # noqa: E402
+from dcfw_studies.training import METHODS, Settings  # noqa: E402
 
 SMALL = {"images": 300, "batch": 64, "epochs": 2}
 
@@ -152,7 +152,7 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
     ]
     assert len(study.tasks) == (5 * 3 + 2) * 2
     assert len(kept) == (2 * 3 + 1) * 2
-    from dcfw.experiments.study import Study
+    from dcfw_studies.study import Study
 
     with Store(tmp_path / "s.db") as store:
         summary = run_study(Study("networks", networks.row, tasks=kept), store)

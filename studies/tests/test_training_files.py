@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs PyTorch")
 
 from dcfw import tolerances  # noqa: E402
-from dcfw.experiments import training  # noqa: E402
-from dcfw.experiments.authors import AuthorsDCFW  # noqa: E402
-from dcfw.images.labelled import Images  # noqa: E402
+from dcfw_studies import training  # noqa: E402
+from dcfw_studies.authors import AuthorsDCFW  # noqa: E402
+from dcfw_studies.images.labelled import Images  # noqa: E402
 
 
 @pytest.mark.parametrize("bomb", ["deflated", "overlapping"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -11,7 +12,12 @@ import dcfw
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = (ROOT / "tests", ROOT / "studies" / "tests")
-SOURCE = str(Path(next(iter(dcfw.__path__))).parent)
+PACKAGE = Path(next(iter(dcfw.__path__)))
+STUDIES = importlib.util.find_spec("dcfw_studies")
+SOURCE = os.pathsep.join(
+    [str(PACKAGE.parent), *([str(Path(STUDIES.origin).parents[1])] if STUDIES and STUDIES.origin else [])]
+)
+"""What other processes need as PYTHONPATH to import the packages that are tested here."""
 
 
 def shell(command: list[str], **environment: str) -> Any:

@@ -24,7 +24,6 @@ import numpy as np
 import dcfw
 from bad_values import Argument
 from dcfw import align, functions, sets, splits
-from dcfw.fetch import FetchError
 
 MODULES = (
     "dcfw",
@@ -32,10 +31,8 @@ MODULES = (
     "dcfw.callbacks",
     "dcfw.checkpoints",
     "dcfw.data",
-    "dcfw.fetch",
     "dcfw.functions",
     "dcfw.gaps",
-    "dcfw.images",
     "dcfw.plots",
     "dcfw.qap",
     "dcfw.qap.generators",
@@ -56,8 +53,6 @@ NOT_CALLED = {
     "dcfw.splits.Remainder": "made by the splits",
     "dcfw.steps.first_estimate": "works on a segment of a running solve",
     "dcfw.steps.search": "works on a segment of a running solve",
-    "dcfw.images.fetch_cifar10": "its arguments are tested with a client in its place, in test_images",
-    "dcfw.images.features": "computes with a network of 16 MB; tested in test_images",
 }
 """Public names that take no input of a caller, and why."""
 
@@ -474,26 +469,10 @@ CALLS: dict[str, Call] = {
     "dcfw.checkpoints.Checkpoint": Call(
         {"path": path(str(FOLDER / "run.npz"), called=("checkpoint",)), "every": number(30.0)}, repr
     ),
-    # data and downloads
+    # data
     "dcfw.data.cache_folder": Call({}, str),
     "dcfw.data.data_folder": Call({}, str),
     "dcfw.data.find": Call({"relative": path("", called=("relative", "found", "inside"))}, str),
-    "dcfw.fetch.checksum": Call({"text": other(b"2 0 1")}, str),
-    "dcfw.fetch.checksums": Call({}, len),
-    "dcfw.fetch.write_file": Call(
-        {"file": path(FOLDER / "written", leave_out=("bytes",)), "content": other(b"abc")}, str
-    ),
-    "dcfw.fetch.fetch_qaplib": Call(
-        {
-            "folder": path(str(FOLDER / "qaplib")),
-            "url": text("http://localhost:1/", called=("url", "https")),
-            "progress": callback(lambda address, done, total: None),
-            "timeout": number(1.0),
-            "allow_local": flag(True, leave_out=("zero",)),
-        },
-        ends_in=(FetchError,),  # there is no server
-    ),
-    "dcfw.images.load": Call({"name": choice("digits")}, lambda images: images.test.sum()),
     # quadratic assignment
     "dcfw.qap.evaluate": Call({**AT_FLOW, "permutation": permutation(P), "C": LINEAR}),
     "dcfw.qap.bound": Call({**AT_FLOW, "C": LINEAR, "maximize": flag(False), "method": choice("auto")}),

@@ -5,18 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import dcfw
-from dcfw.cli import app
-from dcfw.experiments import showcase
-from dcfw.experiments.showcase_page import EXAMPLE, demo_page
-
-SOURCE = str(Path(dcfw.__file__).parents[1])
+from dcfw.cli import app, showcase
+from dcfw.cli.showcase_page import EXAMPLE, demo_page
+from places import SOURCE
 
 # Runs the command with every package made unimportable that the README's line does not install.
 WITHOUT_EXTRAS = """
@@ -131,7 +127,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_solved(tmp
 
 
 def test_the_table_has_a_line_for_each_row_and_shows_intervals(rows, capsys):
-    from dcfw.commands.demo import _print
+    from dcfw.cli.demo import _print
 
     _print(rows)
     lines = capsys.readouterr().out

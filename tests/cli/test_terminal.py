@@ -10,9 +10,6 @@ import dcfw
 from dcfw import functions, sets
 from dcfw.checkpoints import file as checkpoint_file
 from dcfw.cli import app
-from dcfw.experiments import command
-from dcfw.experiments.store import Store
-from dcfw.experiments.study import Study, Task
 from dcfw.progress import Bar
 
 ODD = "\x1b]0;mine\x07\x1b[2J\r\b\u202e"
@@ -21,21 +18,6 @@ WRITTEN = r"\x1b]0;mine\x07\x1b[2J"
 
 def silent(text):
     return not any(c in text for c in "\x1b\x07\b\u202e")
-
-
-def test_a_store_is_shown_without_the_control_characters_in_it(tmp_path):
-    path = str(tmp_path / "odd.db")
-    with Store(path) as store:
-        for version in ("1", "2"):
-            task = Task("data", f"method {ODD}", int(version), study=f"study {ODD}")
-            store.finish(task, {}, seconds=1.0, versions={"dcfw": version})
-        store.fail(Task(f"d {ODD}", "m", 0, study=f"study {ODD}"), f"Error: {ODD}", f"line 1\nline 2 {ODD}")
-    # Without color=True the runner would take escape sequences out, as click does where there is no terminal.
-    done = CliRunner().invoke(app, ["study", "status", path, "--failures"], color=True)
-    assert done.exit_code == 0
-    assert silent(done.output)
-    assert done.output.count(WRITTEN) >= 6
-    assert "line 1\nline 2" in done.output
 
 
 def test_an_error_is_shown_without_the_control_characters_of_the_file_that_it_is_about(tmp_path):
@@ -48,21 +30,6 @@ def test_an_error_is_shown_without_the_control_characters_of_the_file_that_it_is
     assert done.exit_code == 1
     assert silent(done.output)
     assert f"its columns are rank, {WRITTEN}" in done.output
-
-
-def fails(dataset, method, seed):
-    raise ValueError(f"bad {ODD}")
-
-
-def test_the_reasons_of_failures_are_shown_without_control_characters(tmp_path, capsys):
-    study = Study("odd", fails, ["a"], ["m"], [0])
-    with pytest.raises(SystemExit):
-        command.main(
-            "odd", None, lambda options: study, lambda *_: [], arguments=["run", str(tmp_path / "s.db")]
-        )
-    said = capsys.readouterr().err
-    assert silent(said)
-    assert f"failed: a, m, seed 0: ValueError: bad {WRITTEN}" in said
 
 
 def test_the_settings_of_a_foreign_checkpoint_are_shown_without_control_characters(tmp_path):

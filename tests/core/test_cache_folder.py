@@ -3,13 +3,12 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numba
 import pytest
 
 from dcfw._compiling import njit
-from places import SOURCE, in_namespace
+from places import PACKAGE, in_namespace
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' mounts")
 
@@ -23,9 +22,7 @@ print(sets.Birkhoff(4).lmo(np.arange(16.0).reshape(4, 4) % 7).tolist())
 @pytest.fixture
 def read_only(tmp_path):
     """A copy of the package and a home, and the shell's words that make both read-only."""
-    shutil.copytree(
-        Path(SOURCE) / "dcfw", tmp_path / "src" / "dcfw", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(PACKAGE, tmp_path / "src" / "dcfw", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "home").mkdir()
     mounts = " && ".join(
         f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
@@ -60,7 +57,7 @@ def test_compiled_functions_work_where_their_cache_cannot_be_saved(tmp_path):
 def test_every_module_with_compiled_functions_is_watched_by_the_cache():
     from dcfw._compiling import MODULES, sources
 
-    package = Path(SOURCE) / "dcfw"
+    package = PACKAGE
     found = {
         str(file.relative_to(package).with_suffix(""))
         for file in package.rglob("*.py")
@@ -72,7 +69,7 @@ def test_every_module_with_compiled_functions_is_watched_by_the_cache():
 
 def test_a_change_in_a_called_module_is_not_answered_from_the_cache(tmp_path):
     folder = tmp_path / "dcfw"
-    shutil.copytree(Path(SOURCE) / "dcfw", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "qap" / "kicks.py").write_text(
         "from dcfw._compiling import njit\n@njit()\ndef f():\n    return 1\n"
     )

@@ -8,7 +8,7 @@ import pytest
 
 import dcfw
 from dcfw import functions, plots, sets, splits
-from dcfw._profiles import performance_profile
+from dcfw.profiles import performance_profile
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -12,9 +12,9 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 import dcfw
-from dcfw import _npy, _validate, functions, plots, qap, sets, splits
+from dcfw import _validate, functions, npy, plots, qap, sets, splits
 from dcfw._check import Report
-from dcfw._profiles import performance_profile
+from dcfw.profiles import performance_profile
 from dcfw.qap import kicks, swaps, tabu
 from dcfw.result import History
 from dcfw.sets.atoms import Dense
@@ -28,7 +28,7 @@ RNG = np.random.default_rng
 
 def test_an_empty_array_is_read_as_one(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((3, 0), dtype=np.float32))
-    found = _npy.mapped(tmp_path / "a.npy")
+    found = npy.mapped(tmp_path / "a.npy")
     assert (found.shape, found.dtype) == ((3, 0), np.float32)
 
 
@@ -36,7 +36,7 @@ def test_an_array_of_more_dimensions_than_numpy_had_is_refused():
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": (1,) * 33})
     with pytest.raises(ValueError, match="it has 33 dimensions"):
-        _npy.parsed(buffer.getvalue() + b"\0", "a.npy")
+        npy.parsed(buffer.getvalue() + b"\0", "a.npy")
 
 
 def test_an_empty_array_of_sizes_that_no_array_has_is_refused_by_its_name(tmp_path):
@@ -44,7 +44,7 @@ def test_an_empty_array_of_sizes_that_no_array_has_is_refused_by_its_name(tmp_pa
     with (tmp_path / "a.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
     with pytest.raises(ValueError, match=r"a\.npy is not a \.npy file with numbers: its shape is"):
-        _npy.mapped(tmp_path / "a.npy")
+        npy.mapped(tmp_path / "a.npy")
 
 
 def test_tensors_are_taken_as_real_numbers_or_refused():

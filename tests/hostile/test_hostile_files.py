@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ import pytest
 from hypothesis import given
 
 from dcfw import align, qap
-from dcfw.images import cifar, instructions
 from hostile_files import fuzz, mutations, read_bounded
 
 MB = 2**20
@@ -55,15 +53,6 @@ PAIRS = real("embeddings/pairs.tsv", b"source\ttarget\ncat\tchat\ndog\tchien\n")
 DICTIONARY = PAIRS[:4000].rsplit(b"\n", 1)[0]
 
 
-def _batch() -> bytes:
-    pixels = np.arange(4 * 3072, dtype=np.uint64).astype(np.uint8).reshape(4, 3072)
-    return pickle.dumps({b"data": pixels, b"labels": [0, 1, 2, 3], b"batch_label": b"one"}, protocol=2)
-
-
-PICKLE = _batch()
-CIFAR_BINARY = b"".join(bytes([k]) + bytes((k + i) % 256 for i in range(3072)) for k in range(4))
-
-
 def _read(name: str, reader: Callable[[Path], Any]) -> Callable[[Path, bytes], Callable[[], Any]]:
     def prepare(folder: Path, content: bytes) -> Callable[[], Any]:
         file = folder / name
@@ -71,23 +60,6 @@ def _read(name: str, reader: Callable[[Path], Any]) -> Callable[[Path, bytes], C
         return lambda: reader(file)
 
     return prepare
-
-
-def _cifar_folder(suffix: str) -> Callable[[Path, bytes], Callable[[], Any]]:
-    def prepare(folder: Path, content: bytes) -> Callable[[], Any]:
-        for name in (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"):
-            (folder / f"{name}{suffix}").write_bytes(content)
-        return lambda: cifar.read_folder(folder, 10)
-
-    return prepare
-
-
-def _cifar_arrays(folder: Path, content: bytes) -> Callable[[], Any]:
-    images = np.zeros((2, 3, 32, 32), dtype=np.uint8)
-    for name in cifar.ARRAYS:
-        good = npy(images if name.endswith("images") else np.arange(2))
-        (folder / f"{name}.npy").write_bytes(content if name == "train_images" else good)
-    return lambda: cifar.read_folder(folder, 10)
 
 
 def _matrix_with_words(folder: Path, content: bytes) -> Callable[[], Any]:
@@ -113,10 +85,6 @@ READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Callable[[], Any]]]] = {
     "NumPy matrix": (npy(MATRIX), _matrix_with_words),
     "word list": (LIST, _words_of_matrix),
     "dictionary": (DICTIONARY, _read("x.tsv", align.read_dictionary)),
-    "pickle": (PICKLE, _read("data_batch", instructions.read)),
-    "CIFAR pickles": (PICKLE, _cifar_folder("")),
-    "CIFAR binary": (CIFAR_BINARY, _cifar_folder(".bin")),
-    "CIFAR arrays": (npy(np.zeros((2, 3, 32, 32), dtype=np.uint8)), _cifar_arrays),
 }
 
 
@@ -142,21 +110,6 @@ def test_a_mutated_file_is_read_or_refused_in_bounds(name: str, tmp_path_factory
     check()
 
 
-TUPLES = b")" + b"q\x00h\x00\x86" * 24
-"""A tuple of two tuples, which are one, of two tuples ... ."""
-
-
-def _text(content: bytes) -> bytes:
-    return b"X" + len(content).to_bytes(4, "little") + content
-
-
-def _array(shape: bytes, text: bytes = b"") -> bytes:
-    """Return a pickled array whose shape is made by the instructions ``shape``."""
-    kind = b"cnumpy\ndtype\n" + _text(b"u1") + b"\x85R"
-    state = b"(K\x01" + shape + kind + b"\x89" + _text(text) + b"t"
-    return b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n)R" + state + b"b."
-
-
 CLAIMS: dict[str, tuple[str, bytes]] = {
     "text: 10^12 vectors": ("x.vec", b"1000000000000 5\na 1 2 3 4 5\n"),
     "text: dimension 10^12": ("x.vec", b"1 1000000000000\na 1 2 3 4 5\n"),
@@ -169,22 +122,6 @@ CLAIMS: dict[str, tuple[str, bytes]] = {
     "NumPy: 10^12 rows": ("x.npy", npy(MATRIX).replace(b"(12, 5), }" + b" " * 11, b"(1000000000000, 5), }")),
     "NumPy: a header of 4 GB": ("x.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{"),
     "NumPy: objects": ("x.npy", npy(MATRIX).replace(b"'<f4'", b"'|O'")),
-    "pickle: bytes of 2^31": ("batch", b"\x80\x03B\xff\xff\xff\x7fabc."),
-    "pickle: bytes of 2^62": ("batch", b"\x80\x04\x8e" + (2**62).to_bytes(8, "little") + b"abc."),
-    "pickle: text of 2^62": ("batch", b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"abc."),
-    "pickle: a deep list": ("batch", b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."),
-    "pickle: a list in itself": ("batch", b"\x80\x02]q\x00h\x00a."),
-    "pickle: 2^60 tuples by repetition": ("batch", b"\x80\x02)q\x00" + b"h\x00h\x00\x86q\x00" * 60 + b"."),
-    "pickle: an integer of 10^6 digits": ("batch", b"I" + b"9" * 1_000_000 + b"\n."),
-    "pickle: a key of 2^24 tuples": ("batch", b"}" + TUPLES + b"Ns."),
-    "pickle: keys of 2^24 tuples": ("batch", b"}(" + TUPLES + b"Nu."),
-    "pickle: a name of 2^24 tuples": ("batch", b"\x80\x04" + TUPLES + b"h\x00\x93."),
-    "pickle: an encoding of 2^24 tuples": (
-        "batch",
-        b"c_codecs\nencode\n" + _text(b"x") + TUPLES + b"\x86R.",
-    ),
-    "pickle: a shape of 2^24 tuples": ("batch", _array(TUPLES + b"\x85", text=b"abc")),
-    "pickle: a number that no thing has": ("batch", b"Np" + b"9" * 40 + b"\n."),
 }
 """Files of a few bytes that claim to be large."""
 
@@ -194,69 +131,9 @@ def test_a_size_that_a_file_claims_is_not_allocated(name: str, tmp_path: Path) -
     file = tmp_path / CLAIMS[name][0]
     file.write_bytes(CLAIMS[name][1])
     (tmp_path / "x_words.txt").write_bytes(LIST)
-    read = {".dat": qap.read, ".sln": qap.read, "": instructions.read}.get(file.suffix, align.read_vectors)
+    read = {".dat": qap.read, ".sln": qap.read}.get(file.suffix, align.read_vectors)
     result = read_bounded(lambda: read(file), memory=32 * MB, names=file.name)
-    harmless = ("pickle: a deep list", "pickle: 2^60 tuples by repetition")  # linear, whatever they look like
-    assert isinstance(result, Exception) or name in harmless
-
-
-def test_a_text_that_a_pickle_encodes_many_times_is_one_in_memory(tmp_path: Path) -> None:
-    """A call by its numbers in the memo has 5 bytes, and the text a million."""
-    call = b"(c_codecs\nencode\nq\x00" + _text(b"x" * MB) + _text(b"latin1") + b"\x86q\x01R"
-    (tmp_path / "batch").write_bytes(call + b"h\x00h\x01R" * 99 + b"l.")
-    found = read_bounded(lambda: instructions.read(tmp_path / "batch"), memory=8 * MB)
-    assert found[0] == b"x" * MB
-    assert len(found) == 100
-    assert all(entry is found[0] for entry in found)
-
-
-def test_a_text_that_many_arrays_of_a_pickle_hold_is_one_in_memory(tmp_path: Path) -> None:
-    kind = b"cnumpy\ndtype\n" + _text(b"u1") + b"\x85R"
-    state = b"(K\x01J" + MB.to_bytes(4, "little") + b"\x85" + kind + b"\x89" + _text(b"x" * MB) + b"tq\x01b"
-    begin = b"\x80\x02(cnumpy.core.multiarray\n_reconstruct\nq\x00)R"
-    (tmp_path / "batch").write_bytes(begin + state + b"h\x00)Rh\x01b" * 99 + b"l.")
-    found = read_bounded(lambda: instructions.read(tmp_path / "batch"), memory=8 * MB)
-    assert len(found) == 100
-    assert all(array.shape == (MB,) and np.shares_memory(array, found[0]) for array in found)
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        (b"(" + b"K\x02" * 33 + b"t", "more than 32 dimensions"),
-        (b"(\x8a\x09" + b"\x7f" * 9 + b"K\x02t", "a shape that no array has"),
-        (b"(J\xff\xff\xff\xfft", "a shape that no array has"),
-        (b"]", "of no shape"),
-    ],
-)
-def test_a_shape_that_no_array_has_is_refused_before_it_is_multiplied(
-    shape: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(instructions.math, "prod", None)
-    (tmp_path / "batch").write_bytes(_array(shape, text=b"abc"))
-    with pytest.raises(ValueError, match=message):
-        instructions.read(tmp_path / "batch")
-
-
-def test_marks_on_a_high_stack_take_time_in_proportion_to_the_pickle(tmp_path: Path) -> None:
-    (tmp_path / "batch").write_bytes(b"(" + b"N" * 100_000 + b"(t" * 100_000 + b"l.")
-    found = read_bounded(lambda: instructions.read(tmp_path / "batch"), memory=32 * MB, seconds=20.0)
-    assert found == [None] * 100_000 + [()] * 100_000
-
-
-@pytest.mark.parametrize("content", [b"N((a.", b"(K\x01](a.", b"K\x01\x86.", b"t.", b"(."])
-def test_instructions_that_take_more_than_there_is_are_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "batch").write_bytes(content)
-    with pytest.raises(ValueError, match="batch is not a pickle of plain data"):
-        instructions.read(tmp_path / "batch")
-
-
-@pytest.mark.parametrize("label", [-1, 10, 2**70])
-def test_a_label_of_a_pickle_that_no_class_has_is_refused(label: int, tmp_path: Path) -> None:
-    pixels = np.zeros((1, 3072), dtype=np.uint8)
-    content = pickle.dumps({b"data": pixels, b"labels": [label], b"\xff": 1}, protocol=2)
-    with pytest.raises(ValueError, match=r"data_batch_1: labels must be 0 to 9"):
-        _cifar_folder("")(tmp_path, content)()
+    assert isinstance(result, Exception)
 
 
 @pytest.mark.parametrize("content", [b"a", b"\n", b"1 ", b"\x00", b"word 1.0\n"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dcfw import qap
-from dcfw.commands.qap import _what_it_proves
+from dcfw.cli.qap import _what_it_proves
 
 METHODS = ("gilmore-lawler", "projection", "auto")
 

@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_demo_and_not_just_one_of_its_solves(tmp_path, monkeypat
         solved.append(arguments)
         return interrupted(lambda: qap.solve(np.eye(2), np.eye(2)))()
 
-    monkeypatch.setattr("dcfw.experiments.showcase._scipy_faq", lambda *_: qap.solve(np.eye(2), np.eye(2)))
+    monkeypatch.setattr("dcfw.cli.showcase._scipy_faq", lambda *_: qap.solve(np.eye(2), np.eye(2)))
     monkeypatch.setattr(qap, "match", match)
     page = tmp_path / "demo.html"
     done = CliRunner().invoke(app, ["demo", "-o", str(page)])

@@ -109,7 +109,7 @@ def test_without_data_the_error_names_the_variable_and_the_command(tmp_path, mon
     monkeypatch.setenv("DCFW_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setattr(data, "cache_folder", lambda: tmp_path / "nothing")
     for call in (qap.names, lambda: qap.load("nug12")):
-        with pytest.raises(FileNotFoundError, match=r"DCFW_DATA.*dcfw fetch qaplib") as caught:
+        with pytest.raises(FileNotFoundError, match=r"DCFW_DATA.*dcfw-studies fetch qaplib") as caught:
             call()
         assert "nowhere" in str(caught.value)
         assert "nothing" in str(caught.value)

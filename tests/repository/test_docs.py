@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dcfw.cli import app
+from dcfw_studies.commands import app as studies
 from places import ROOT, TESTS
 
 DOCS = ROOT / "docs"
@@ -35,10 +36,8 @@ MODULES = {
     "dcfw.qap.generators": "qap",
     "dcfw.align": "align",
     "dcfw.torch": "torch",
-    "dcfw.experiments": "experiments",
-    "dcfw.images": "images",
     "dcfw.data": "data",
-    "dcfw.fetch": "fetch",
+    "dcfw_studies": "studies",
 }
 """Public module -> the page of the reference that lists its names."""
 
@@ -46,7 +45,6 @@ INTERNAL = {
     "dcfw.splits": {"Auto", "Remainder", "choose"},
     "dcfw.steps": {"first_estimate", "resolve", "search"},
     "dcfw.tolerances": {"resolve"},
-    "dcfw.fetch": {"write_file"},
 }
 """What modules without ``__all__`` define for the solvers, not for users."""
 
@@ -112,14 +110,16 @@ def test_every_example_has_a_place_in_the_order_of_the_gallery():
 def commands() -> list[str]:
     text = "\n".join(page.read_text(encoding="utf-8") for page in written())
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
-    return sorted({line for block in blocks for line in block.splitlines() if line.startswith("dcfw ")})
+    return sorted(
+        {line for block in blocks for line in block.splitlines() if re.match(r"dcfw(-studies)? ", line)}
+    )
 
 
 @pytest.mark.parametrize("line", commands())
 def test_the_commands_on_the_pages_exist_and_know_their_options(line):
-    words = line.split()[1:]
+    program, *words = line.split()
     verbs = words[:2] if words[0] in ("fetch", "study") else words[:1]
-    shown = CliRunner().invoke(app, [*verbs, "--help"])
+    shown = CliRunner().invoke(app if program == "dcfw" else studies, [*verbs, "--help"])
     assert shown.exit_code == 0
     for option in (word for word in words if word.startswith("-")):
         assert re.search(rf"(?<![\w-]){option}\b", shown.stdout), option

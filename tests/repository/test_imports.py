@@ -3,13 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import dcfw
+from places import SOURCE
 
-SOURCE = str(Path(dcfw.__file__).parents[1])
 HEAVY = ("numba", "torch", "matplotlib", "pandas", "rich", "scipy.optimize")
 
 
@@ -32,11 +30,6 @@ def test_the_check_sees_what_is_loaded():
 
 def test_import_dcfw_loads_nothing_heavy():
     assert loaded("import dcfw", (*HEAVY, "sklearn", "dask", "distributed", "networkx", "joblib")) == []
-
-
-def test_the_catalogue_of_studies_loads_no_study():
-    code = "from dcfw.experiments.catalogue import CATALOGUE"
-    assert loaded(code, (*HEAVY, "joblib", "distributed", "dcfw.experiments.qap", "sklearn")) == []
 
 
 def test_the_bench_of_imports_measures_dcfw_against_numpy(monkeypatch):

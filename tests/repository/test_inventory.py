@@ -100,4 +100,4 @@ def test_the_comparison_sees_a_name_that_is_gone(monkeypatch):
     monkeypatch.setitem(BEFORE["public names"], "dcfw.minimize", ["objective", "nonsense"])
     assert {"dcfw.sets.Nowhere", "dcfw.minimize(nonsense=)"} <= set(gone())
     assert not is_announced("dcfw.sets.Nowhere", "- `dcfw.sets.NowhereElse` is new")
-    assert is_announced("dcfw.images.cifar10", "- `dcfw.images` is now `dcfw_studies.images`")
+    assert is_announced("dcfw.images.load", "- `dcfw.images` is now `dcfw_studies.images`")

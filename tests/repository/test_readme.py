@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dcfw.cli import app
+from dcfw_studies.commands import app as studies
 from places import ROOT
 
 README = ROOT / "README.md"
@@ -32,12 +33,14 @@ def test_the_python_blocks_run_one_after_the_other(capsys, tmp_path, monkeypatch
 
 
 def test_the_commands_exist_and_know_their_options():
-    commands = [line.split("&& ")[-1].split() for line in shell_lines() if "dcfw " in line.split("&& ")[-1]]
+    lines = [line.split("&& ")[-1] for line in shell_lines()]
+    commands = [line.split() for line in lines if re.match(r"(\S*/)?dcfw(-studies)? ", line)]
     assert len(commands) >= 3
     for command in commands:
         words = command[1:]
         verbs = words[:2] if words[0] == "fetch" else words[:1]
-        help_text = CliRunner().invoke(app, [*verbs, "--help"])
+        program = studies if command[0].endswith("dcfw-studies") else app
+        help_text = CliRunner().invoke(program, [*verbs, "--help"])
         assert help_text.exit_code == 0, command
         for option in (word for word in words if word.startswith("--")):
             assert option in help_text.stdout, command
@@ -63,7 +66,10 @@ def test_ci_runs_the_test_line_of_the_readme():
 
 
 def test_what_ci_installs_is_pinned_and_the_tests_do_not_need_torch():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project, other = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in (".", "studies")
+    )
     extras = project["optional-dependencies"]
     pins = {}
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
@@ -72,8 +78,9 @@ def test_what_ci_installs_is_pinned_and_the_tests_do_not_need_torch():
             pins[re.sub("[-_.]+", "-", name).lower()] = version
     assert pins["torch"] == "2.13.0"
     wanted = project["dependencies"] + extras["test"] + extras["dev"] + extras["bench"] + extras["docs"]
-    names = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in wanted}
+    wanted += other["dependencies"] + other["optional-dependencies"]["test"]
+    names = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in wanted} - {"dcfw"}
     assert names <= pins.keys()
     assert "torch" not in names
-    assert {"plots", "torch", "graphs", "test", "bench", "dev", "all"} <= extras.keys()
+    assert {"cli", "parallel", "plots", "torch", "graphs", "test", "bench", "dev", "all"} <= extras.keys()
     assert "torch" not in extras["all"][0]

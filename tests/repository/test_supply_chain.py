@@ -46,7 +46,7 @@ def test_the_package_is_typed_and_has_its_resources() -> None:
 def test_every_dependency_has_a_lower_bound_that_the_constraints_meet() -> None:
     pinned = versions()
     requirements = list(project()["project"]["dependencies"])
-    for extra in ("plots", "graphs", "sklearn", "dask", "torch"):
+    for extra in ("cli", "parallel", "plots", "graphs", "sklearn", "torch"):
         requirements += project()["project"]["optional-dependencies"][extra]
     for requirement in requirements:
         match = re.fullmatch(r"([\w.-]+)>=([\d.]+)", requirement)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._npy import mapped
 from dcfw.align import binary_vectors, text_vectors
 from dcfw.align.rows import REASONS, WIDEST, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
+from dcfw.npy import mapped
 
 __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
 

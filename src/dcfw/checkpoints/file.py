@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array
-from dcfw._npy import parsed
 from dcfw.checkpoints.tree import Foreign, as_numpy
+from dcfw.npy import parsed
 
 FORMAT = "dcfw-checkpoint-1"
 ALIGN = 64

@@ -36,13 +36,13 @@ import numpy as np
 
 from dcfw import __version__
 from dcfw._arrays import Array, copy_of, eps_of, is_numpy, like, norm, to_numpy
-from dcfw._terminal import shown
 from dcfw.functions.base import Function, Linearisation
 from dcfw.sets.base import Set
 from dcfw.sets.given import GivenSet
 from dcfw.sets.product import Product
 from dcfw.solvers.dcfw import Iterate
 from dcfw.solvers.problem import Problem
+from dcfw.terminal import shown
 
 INSIDE = "a point inside the domain"
 CLOSE = "a point close to a vertex"

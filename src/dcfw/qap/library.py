@@ -34,8 +34,8 @@ def load(name: str) -> Instance:
     """Return the QAPLIB instance ``name`` from the data folder, with the best value known for it.
 
     The folder is ``qaplib`` inside the one named by the environment variable ``DCFW_DATA``, or inside
-    the cache folder, where ``dcfw fetch qaplib`` puts it.  A file with the name of an instance of QAPLIB but
-    other numbers in it gets no best value of QAPLIB's.
+    the cache folder, where ``dcfw-studies fetch qaplib`` puts it.  A file with the name of an instance of
+    QAPLIB but other numbers in it gets no best value of QAPLIB's.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _best_known(file: Path, instance: Instance) -> tuple[int | float | None, str
 
     Both are about the instances of QAPLIB: only the numbers of a file tell that it is one of those.
     """
-    from dcfw.fetch import checksum, checksums
+    from dcfw.qap.checksums import checksum, checksums
 
     table, name = file.with_name(TABLE), instance.name
     known = checksums().get(name)

@@ -145,7 +145,7 @@ def _improve(task: Task, best: QAPResult, rng: np.random.Generator, seconds: flo
 
 def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> Iterator[QAPResult]:
     """Yield the results of several workers that fill the time, each with improvements of its own best."""
-    from joblib import Parallel, delayed, effective_n_jobs
+    from dcfw.parallel import Parallel, delayed, effective_n_jobs
 
     if not task.automatic:  # else no start is made with the task's own split
         task.model(deadline)

@@ -366,7 +366,7 @@ def _side_by_side(
     task: Task, streams: Iterator[Any], deadline: float | None, n_jobs: int | None
 ) -> Iterator[QAPResult]:
     """Yield the results in the order of the starts, each with its own seed whatever the number of workers."""
-    from joblib import Parallel, delayed
+    from dcfw.parallel import Parallel, delayed
 
     # The kernels release the interpreter lock, so threads do; processes would first have to be started.
     task.model(deadline)

@@ -1,0 +1,37 @@
+"""The command line: ``dcfw COMMAND``.
+
+Each command is a module here with a function ``register(app)``.  At the top of such a module only the
+standard library and typer are imported, so that ``--help`` answers at once.  Commands print their answer on
+the standard output and everything else on the standard error stream, and raise ordinary exceptions with a
+helpful message: :mod:`dcfw.cli.application` turns them into one line and an exit code.
+
+The paper's studies have a command line of their own, ``dcfw-studies``.
+"""
+
+from __future__ import annotations
+
+from dcfw import __version__
+from dcfw.cli import align, demo, info, qap
+from dcfw.cli.application import application
+
+app = application(
+    "dcfw",
+    __version__,
+    """Minimise differences of convex functions without projections (DC-FW).
+
+    \b
+    Start here:
+      dcfw demo                 three small problems, solved and certified
+      dcfw qap problem.dat      solve a quadratic assignment problem
+      dcfw info                 what is installed, and which data are found
+      dcfw COMMAND --help       what a command does, with examples
+
+    \b
+    Complete commands with the Tab key (bash, zsh, fish, PowerShell):
+      dcfw --install-completion
+
+    Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line, 130 interrupted.
+    """,
+)
+for _command in (align, demo, info, qap):
+    _command.register(app)

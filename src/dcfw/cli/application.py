@@ -1,0 +1,86 @@
+"""What the command lines of dcfw and of its studies share: options for all commands, and errors.
+
+What a user can mend (a missing or a damaged file, a full disk) is one line on the standard error stream and
+exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was finished is safe; only a bug
+shows a traceback.  ``--debug`` shows it always.
+"""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dcfw.terminal import shown
+
+
+def _is_expected(error: Exception) -> bool:
+    """Return whether an error is about the user's input or machine, not a bug of ours."""
+    ours = type(error).__module__.partition(".")[0] in ("dcfw", "dcfw_studies")
+    return ours or isinstance(error, ValueError | OSError | ImportError)
+
+
+def _message(error: Exception) -> str:
+    """Return the message; a system error becomes its file and what is wrong with it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+class Commands(TyperGroup):
+    """The top of a command line: the errors of all its commands pass here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `dcfw ... | head`: not an error, and handled by the caller
+            raise
+        except KeyboardInterrupt:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(f"{self.name}: interrupted", err=True)
+            raise typer.Exit(130) from None
+        except Exception as error:
+            if ctx.params.get("debug") or not _is_expected(error):
+                raise
+            message = " ".join(_message(error).split()) or type(error).__name__
+            typer.echo(f"{self.name}: {shown(message)}", err=True)
+            raise typer.Exit(1) from None
+
+
+def application(name: str, version: str, about: str) -> typer.Typer:
+    """Return a Typer app with ``--version`` and ``--debug``, without commands.
+
+    Parameters
+    ----------
+    name, version : str
+        The command and what ``--version`` shows.
+    about : str
+        The help text.
+    """
+    app = typer.Typer(
+        name=name,
+        cls=Commands,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"{name} {version}")
+            raise typer.Exit
+
+    def main(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", callback=show_version, is_eager=True, help="Show the version and exit."
+            ),
+        ] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of any error.")] = False,
+    ) -> None:
+        pass
+
+    app.callback(help=about)(main)
+    return app

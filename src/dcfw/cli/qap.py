@@ -1,0 +1,251 @@
+"""``dcfw qap``: solve a quadratic assignment problem, a file or a QAPLIB instance by name."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dcfw.cli.values import number, wrong_ones_are_usage_errors
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("qap", short_help="Solve a quadratic assignment problem.")(qap)
+
+
+def _list_names(wanted: bool) -> None:
+    if wanted:
+        from dcfw.qap import names
+
+        typer.echo("\n".join(names()))
+        raise typer.Exit
+
+
+def qap(
+    instance: Annotated[
+        str,
+        typer.Argument(
+            metavar="INSTANCE", help="A QAPLIB name such as nug30, or a .dat file.", show_default=False
+        ),
+    ],
+    method: Annotated[str, typer.Option(help="dcfw, boosted, fw (as in FAQ) or cgs.")] = "dcfw",
+    split: Annotated[
+        str, typer.Option(help="auto, paper, sliding, proximal, balanced, centered or spectral.")
+    ] = "auto",
+    restarts: Annotated[
+        str, typer.Option(help="How many starts; auto fills the time limit.", metavar="N|auto")
+    ] = "10",
+    polish: Annotated[str, typer.Option(help="2opt, tabu or none.")] = "2opt",
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for all starts; inf for no limit.", metavar="SECONDS")
+    ] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Starts to run at the same time; -1 for all cores.")] = 1,
+    maximize: Annotated[bool, typer.Option("--maximize", help="Look for a high value instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--list",
+            callback=_list_names,
+            is_eager=True,
+            help="Show the QAPLIB names in the data folder and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)].
+
+    Prints the value, the best one known and the distance to it, a bound that no permutation can beat, what
+    is certified about the relaxed solution, and the permutation (counted from 0).  Ctrl-C ends the search
+    with the best one so far.
+
+    \b
+    Examples:
+      dcfw qap --list
+      dcfw qap nug30
+      dcfw qap my/problem.dat --restarts 20 --polish tabu
+      dcfw qap tai50a --restarts auto --time-limit 60 --json
+      dcfw qap sko100a --method fw --restarts 1 --polish none
+    """
+    from dcfw.progress import Bar
+    from dcfw.qap import solve
+
+    with wrong_ones_are_usage_errors():
+        starts = number_of_starts(restarts)
+        _check(method, split, polish, starts, time_limit, jobs)
+    problem = find(instance)
+    options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, "rng": seed}
+    options["polish"] = None if polish == "none" else polish
+    with Bar(problem.name, transient=True) as bar:
+        bar(0.0, 1.0, "getting ready")
+        compile_first(problem, restarts=starts, **options)
+        result = solve(
+            problem.A,
+            problem.B,
+            restarts=starts,
+            time_limit=time_limit,
+            n_jobs=jobs,
+            callback=_Progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
+            **options,
+        )
+    report = summary(problem, result, maximize)
+    typer.echo(json.dumps(report, indent=2) if as_json else text(report))
+    if result.status.name == "INTERRUPTED":
+        raise typer.Exit(130)
+
+
+def compile_first(problem: Any, restarts: int | str, **options: Any) -> None:
+    """Run what is about to run on a corner of the problem.
+
+    The first use after an installation compiles for some seconds, which are not for the time limit to count.
+    """
+    from dcfw.qap import solve
+
+    A, B = (M[:5, :5] for M in (problem.A, problem.B))
+    runs: list[dict[str, Any]] = [{"restarts": 2}]
+    if restarts == "auto":
+        runs += 2 * [{"restarts": "auto", "time_limit": 0.2}]  # quick starts first, then improvements
+    for run in runs:
+        if solve(A, B, **run, **options).status.name == "INTERRUPTED":
+            raise KeyboardInterrupt  # the corner's permutation is not what was asked for
+
+
+def find(instance: str) -> Any:
+    """Return the instance that a name or a path means, with its best known value where there is one."""
+    from dataclasses import replace
+
+    from dcfw.qap.checksums import checksum, checksums
+    from dcfw.qap.instances import Instance, read
+    from dcfw.qap.library import load, shipped_best
+
+    path = Path(instance)
+    if not (path.suffix or path.name != instance or path.is_file()):
+        try:
+            return load(instance)
+        except KeyError as error:  # whose advice is for Python
+            advice = str(error).replace("dcfw.qap.names()", "`dcfw qap --list`")
+            raise type(error)(advice) from None
+    if path.suffix.lower() == ".sln":
+        raise ValueError(f"{instance} is a solution; give the instance, a .dat file")
+    problem = read(path)
+    assert isinstance(problem, Instance)
+    # Only the numbers tell that a file with a known name is the known instance.
+    if checksums().get(path.stem) == (checksum(path.read_bytes()) or "not integers"):
+        best, status = shipped_best()[path.stem]
+        problem = replace(problem, best=best, status=status)
+    return problem
+
+
+def _check(method: str, split: str, polish: str, starts: int | str, time_limit: float, jobs: int) -> None:
+    """Refuse values that the solver would refuse, in the words of the command line."""
+    from dcfw import _validate
+    from dcfw.qap.quadratics import SPLITS
+    from dcfw.qap.solver import METHODS, POLISHES, check_method
+
+    _validate.choice(method, "--method", METHODS)
+    _validate.choice(split, "--split", ("auto", *SPLITS))
+    _validate.choice(polish, "--polish", (*POLISHES, "none"))
+    check_method(method, split, "auto")
+    _validate.scalar(time_limit, "--time-limit", low=0.0, allow_inf=True)
+    if starts == "auto" and time_limit == float("inf"):
+        raise ValueError("--restarts auto fills the time limit: give --time-limit in seconds")
+    if jobs == 0:
+        raise ValueError("--jobs must not be 0; -1 means all cores")
+
+
+def number_of_starts(restarts: str) -> int | str:
+    """Return the value of --restarts as ``qap.solve`` takes it."""
+    if restarts == "auto":
+        return restarts
+    try:
+        starts = int(restarts)
+    except ValueError:
+        starts = 0
+    if starts < 1:
+        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
+    return starts
+
+
+def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
+    """Return what the command prints, in the order in which it prints it."""
+    from dcfw.qap import bound
+
+    best = None if maximize else problem.best
+    error = None if best is None else (result.fun - best) / max(best, 1)
+    low, high = map(float, result.dc_gap)
+    return {
+        "instance": problem.name,
+        "n": problem.n,
+        "method": result.method,
+        "split": result.split,
+        "starts": len(result.restart_values),
+        "value": result.fun,
+        "best_known": best,
+        "best_known_status": None if best is None else problem.status,
+        "relative_error": error,
+        "bound": bound(problem.A, problem.B, maximize=maximize),
+        "relaxed_value": float(result.relaxed_fun),
+        "fw_gap": number(result.gap),
+        "dc_gap": [low, number(high)],
+        "lmo_calls": result.n_lmo,
+        "seconds": round(result.total_time, 3),
+        "status": result.status.name,
+        "message": result.message,
+        "permutation": result.permutation.tolist(),
+    }
+
+
+def text(report: dict[str, Any]) -> str:
+    """Return the report for people."""
+    split = "" if report["split"] == "none" else f", split {report['split']}"
+    starts = "1 start" if report["starts"] == 1 else f"{report['starts']} starts"
+    lines = [
+        f"{report['instance']}, n = {report['n']}: {report['method']}{split}, {starts}, "
+        f"{report['seconds']:.2f} s",
+        f"value        {report['value']}",
+    ]
+    if report["best_known"] is not None:
+        status = "optimal" if report["best_known_status"] == "optimal" else "not proven optimal"
+        lines.append(f"best known   {report['best_known']} ({status})")
+        lines.append(f"error        {100 * report['relative_error']:.4g} %")
+    lines.append(f"bound        {report['bound']} ({_what_it_proves(report['value'], report['bound'])})")
+    low, high = report["dc_gap"]
+    lines += [
+        f"relaxation   {report['relaxed_value']:.10g}, "
+        + ("no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"),
+        f"stopped      {'' if report['starts'] == 1 else 'the best start: '}{report['message']}",
+        f"permutation  {' '.join(map(str, report['permutation']))}",
+    ]
+    return "\n".join(lines)
+
+
+def _what_it_proves(value: int | float, bound: int | float) -> str:
+    if value == bound:
+        return "so the value is optimal"
+    side, place = ("lower", "above") if value > bound else ("higher", "below")
+    apart = f"; this one is {100 * abs((value - bound) / bound):.3g} % {place}" if bound else ""
+    return f"no permutation is {side}{apart}"
+
+
+class _Progress:
+    """Says how far the search is: the larger of the parts of the starts and of the time that are used up."""
+
+    def __init__(self, bar: Any, starts: int | str, time_limit: float) -> None:
+        self.bar = bar
+        self.starts = starts if isinstance(starts, int) else float("inf")
+        self.time_limit = time_limit
+        self.begun = -1
+        self.clock = time.monotonic()
+
+    def __call__(self, intermediate_result: Any) -> None:
+        state = intermediate_result
+        if state.nit == 0:
+            self.begun += 1
+        used = (time.monotonic() - self.clock) / self.time_limit if self.time_limit else 1.0
+        part = min(max(self.begun / self.starts, used), 1.0)
+        self.bar(part, 1.0, f"start {self.begun + 1}, step {state.nit}, {state.n_lmo} assignments solved")

@@ -1,0 +1,303 @@
+"""The alignment study of the paper: DC-FW, FW-K and FW-M on partially observed embeddings.
+
+Three data sets, all with d = 300:
+
+``planted``  E2 = Q E1 + 0.5 N: 10,000 Gaussian words, a random orthogonal Q, Gaussian noise
+``short``    of the same kind, all vectors divided by sqrt(d), so that lambda weighs 300 times as much
+``real``     English (word2vec) and French (fastText) vectors of the pairs of a dictionary: of 4340 English
+             words with one translation each a fifth is held out for the translation test
+
+Of the target entries a random part is observed.  The methods run as the authors' code does
+(``protocol="published"``).  Two are ours: ``dcfw-exact`` has exact steps, ``dcfw-active`` an active set
+besides, the default of ``align``.  All compute in float64 with the same polar factor and gradient, so their
+times can be compared.
+
+Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over five rates and three seeds,
+``choices`` is about the real pairs: what lambda, which scaling and how many steps do best, and what it does
+to multiply the target vectors by a factor.  For comparison it has ``shrunken`` data, E2 = 0.3 Q E1 + 0.5 N
+with as many words as there are real pairs.
+
+    python -m dcfw_studies.alignment run STORE [--parts long rates choices] [--datasets planted ...]
+    python -m dcfw_studies.alignment report STORE -o results/alignment
+
+A study goes on elsewhere from the rows of a report:
+
+    python -m dcfw_studies.alignment import STORE results/alignment
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw.cli.page.curves import curve
+from dcfw_studies import command
+from dcfw_studies.store import Store
+from dcfw_studies.study import Study, Task, rng_for
+from dcfw_studies.table_file import naming, read_table, read_versions
+
+METHODS: dict[str, dict[str, Any]] = {
+    "dcfw": {"method": "dcfw", "protocol": "published"},
+    "fw-k": {"method": "fw-k", "protocol": "published"},
+    "fw-m": {"method": "fw-m", "protocol": "published"},
+    "dcfw-exact": {"method": "dcfw", "inner": "fw"},
+    "dcfw-active": {"method": "dcfw"},
+}
+"""Name in the tables -> the options of :func:`dcfw.align.align`."""
+
+RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
+LONG, SHORT = 10_000, 1000
+NOISE = 0.5
+PLANTED = {"planted": (10_000, 1.0, 1.0), "short": (10_000, 1.0, 300**-0.5), "shrunken": (3472, 0.3, 1.0)}
+"""Name -> words, the factor of Q, and that of all vectors."""
+DATASETS = ("planted", "short", "real")
+ALL = (*DATASETS, "shrunken")
+HELD_OUT = 0.2
+
+CHOICES = {
+    "lam": (0.0, 1e-4, 1e-3, 1e-2),
+    "scaling": ("raw", "unit", "centred"),
+    "steps": (10, 100, 1000),
+}
+
+
+TARGETS = (2.0, 4.0, 8.0, 16.0)
+"""What the target vectors are multiplied by in the last of the choices."""
+
+
+class Data(NamedTuple):
+    """Source and target vectors (columns are words), and what a map is tested on."""
+
+    E1: np.ndarray
+    E2: np.ndarray
+    test: dict[str, Any] | None
+
+
+def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
+    """Return the data of a run; the seed decides the planted map, or which pairs are held out."""
+    rng = rng_for("alignment data", dataset, seed)
+    if dataset in PLANTED:
+        n, shrink, length = PLANTED[dataset]
+        E1 = rng.standard_normal((300, n))
+        Q = np.linalg.qr(rng.standard_normal((300, 300)))[0]
+        E2 = shrink * (Q @ E1) + NOISE * rng.standard_normal((300, n))
+        return Data(length * E1, length * E2, None)
+    from dcfw.align.retrieval import unit_rows
+    from dcfw.data import find
+    from dcfw.npy import mapped
+
+    source, target = (
+        np.array(mapped(find(f"embeddings/{language}.npy")), dtype=np.float64) for language in ("en", "fr")
+    )
+    if scaling != "raw":
+        source, target = unit_rows(source), unit_rows(target)
+    if scaling == "centred":
+        source, target = source - source.mean(axis=0), target - target.mean(axis=0)
+    with open(find("embeddings/pairs.tsv"), encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    every = np.array([(int(line["en_row"]), int(line["fr_row"])) for line in lines])
+    first = every[[line["first_for_en"] == "1" for line in lines]]
+    held = rng.permutation(len(first)) < round(HELD_OUT * len(first))
+    correct = every[np.isin(every[:, 0], first[held, 0])]
+    fitted = first[~held]
+    test = {"source": source, "target": target, "held": first[held], "correct": correct}
+    return Data(source[fitted[:, 0]].T.copy(), target[fitted[:, 1]].T.copy(), test)
+
+
+def quality(R: np.ndarray, data: Data) -> dict[str, float]:
+    """Return the mean cosine of the fitted pairs, and how well held-out words are translated."""
+    from dcfw.align import mean_cosine, precision_at
+
+    scores = {"cosine": mean_cosine((R @ data.E1).T, data.E2.T)}
+    if data.test is not None:
+        mapped, target = data.test["source"] @ R.T, data.test["target"]
+        held, correct = data.test["held"], data.test["correct"]
+        found = precision_at(mapped, target, (correct[:, 0], correct[:, 1]), k=(1, 5))
+        scores |= {"p@1": found[1], "p@5": found[5]}
+        scores["held cosine"] = mean_cosine(mapped[held[:, 0]], target[held[:, 1]])
+    return scores
+
+
+def row(
+    dataset: str,
+    method: str,
+    seed: int,
+    rate: float,
+    steps: int,
+    part: str,
+    lam: float = 1e-4,
+    scaling: str = "unit",
+    target: float = 1.0,
+) -> dict[str, Any]:
+    """Run one method once; the curve of its gaps, its counts, and the quality of its map.
+
+    ``target`` multiplies the target vectors in the fit; the quality of a map does not depend on lengths.
+    """
+    from dcfw.align import align, nearest_rotation
+
+    data = load(dataset, seed, scaling)
+    known = rng_for("alignment mask", dataset, seed, rate).random(data.E2.shape) < rate
+    result = align(
+        data.E1,
+        data.E2 if target == 1.0 else target * data.E2,
+        known,
+        lam=lam,
+        tol=0.0,
+        maxiter=steps + 1,
+        max_inner=steps,
+        max_lmo=steps,
+        **METHODS[method],
+    )
+    maps = {
+        "map": result.rotation,
+        "vertex": nearest_rotation(np.where(known, data.E2, 0.0) @ data.E1.T),
+        "full": nearest_rotation(data.E2 @ data.E1.T),
+    }
+    scores = {f"{name} {key}": value for name, R in maps.items() for key, value in quality(R, data).items()}
+    if part == "choices":
+        # Is the best linear map anything like a rotation?
+        sigma = np.linalg.svd(np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0], compute_uv=False)
+        scores |= {
+            "sigma least": float(sigma[-1]),
+            "sigma median": float(np.median(sigma)),
+            "sigma largest": float(sigma[0]),
+        }
+    return {
+        "status": result.status.name,
+        "value": float(result.fun),
+        "gap": float(np.min(result.history["gap"])),
+        "dc_gap_low": float(result.dc_gap[0]),
+        "dc_gap_high": float(result.dc_gap[1]),
+        "nit": result.nit,
+        "n_lmo": result.n_lmo,
+        "n_grad_g": result.n_grad_g,
+        "n_grad_f": result.n_grad_f,
+        "n_fun": result.n_fun,
+        "observed": float(known.mean()),
+        "words": data.E1.shape[1],
+        "seconds": result.time,
+        "curve": curve(result.history),
+        **scores,
+    }
+
+
+def study(
+    parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3, datasets: Sequence[str] = ALL
+) -> Study:
+    """Return the study's parts as one study, of these data sets."""
+    tasks = []
+    for dataset in DATASETS:
+        if "long" in parts:
+            settings = {"rate": 0.1, "steps": LONG, "part": "long"}
+            tasks += [Task(dataset, method, 0, settings) for method in METHODS]
+        if "rates" in parts and dataset != "short":
+            tasks += [
+                Task(dataset, method, seed, {"rate": rate, "steps": SHORT, "part": "rates"})
+                for rate in RATES
+                for method in ("dcfw", "fw-k", "fw-m")
+                for seed in range(seeds)
+            ]
+    if "choices" in parts:
+        tasks += [
+            Task(
+                "real",
+                "dcfw-exact",
+                0,
+                {"rate": 0.1, "steps": steps, "part": "choices", "lam": lam, "scaling": scaling},
+            )
+            for lam in CHOICES["lam"]
+            for scaling in CHOICES["scaling"]
+            for steps in CHOICES["steps"]
+        ]
+        tasks += [
+            Task("real", "dcfw-exact", 0, {"rate": 0.1, "steps": steps, "part": "choices", "target": factor})
+            for factor in TARGETS
+            for steps in CHOICES["steps"][1:]
+        ]
+        tasks += [
+            Task(
+                "shrunken", "dcfw-exact", 0, {"rate": 0.1, "steps": 100, "part": "choices", "target": factor}
+            )
+            for factor in (1.0, *TARGETS)
+        ]
+    return Study("alignment", row, tasks=[task for task in tasks if task.dataset in datasets], cost=_cost)
+
+
+def _cost(task: Task) -> float:
+    # FW-M has values to compute besides, FW-K a subgradient each step.
+    return float(task.settings["steps"]) * {"fw-k": 1.5, "fw-m": 3.0}.get(task.method, 1.0)
+
+
+SETTINGS = {"part": str, "rate": float, "steps": int, "lam": float, "scaling": str, "target": float}
+COUNTS = ("n_lmo", "n_grad_g", "n_grad_f", "n_fun", "nit", "words")
+TEXTS = ("study", "dataset", "method", "seed", "status", "started", "versions")
+
+
+def import_rows(store: Store, folder: str) -> int:
+    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
+    file = Path(folder) / "curves.csv"
+    curves = _read_curves(file) if file.exists() else {}  # a report without long runs has none
+    file = Path(folder) / "rows.csv"
+    found = []
+    for number, line in enumerate(read_table(file, ("dataset", "method", "seed", "part", "seconds")), 2):
+        with naming(file, number):
+            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "alignment", 1)
+            result: dict[str, Any] = {
+                name: int(text) if name in COUNTS else float(text)
+                for name, text in line.items()
+                if text and name not in SETTINGS and name not in TEXTS
+            }
+            result["status"] = line.get("status", "")
+            if settings["part"] == "long":
+                if (task.dataset, task.method) not in curves:
+                    raise ValueError("curves.csv has no point of this run")
+                result["curve"] = curves[task.dataset, task.method]
+            versions = read_versions(line.get("versions", ""))
+            found.append((task, result, result["seconds"], line.get("started", ""), versions))
+    return sum(
+        store.finish(task, result, seconds=seconds, started=started, versions=versions)
+        for task, result, seconds, started, versions in found
+    )
+
+
+def _read_curves(file: Path) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Return the curves in ``curves.csv``: those of the runs with 10^4 steps."""
+    curves: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for number, line in enumerate(read_table(file, ("dataset", "method", "n_lmo", "least")), 2):
+        with naming(file, number):
+            curve = curves.setdefault((line.pop("dataset"), line.pop("method")), {name: [] for name in line})
+            for name, text in line.items():
+                curve[name].append(float(text))
+    return curves
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The module's command line."""
+    from dcfw_studies.alignment_report import write_report
+
+    def make(options: argparse.Namespace) -> Study:
+        return study(options.parts, options.seeds, options.datasets)
+
+    options: list[tuple[str, dict[str, Any]]] = [
+        (
+            "--parts",
+            {
+                "nargs": "+",
+                "choices": ["long", "rates", "choices"],
+                "default": ["long", "rates", "choices"],
+            },
+        ),
+        ("--seeds", {"type": command.positive, "default": 3}),
+        ("--datasets", {"nargs": "+", "choices": ALL, "default": ALL}),
+    ]
+    command.main("alignment", __doc__, make, write_report, options, arguments, import_rows)
+
+
+if __name__ == "__main__":
+    main()

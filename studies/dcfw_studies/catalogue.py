@@ -1,0 +1,229 @@
+"""The studies by name, each with a quick part and its whole: what ``dcfw-studies reproduce`` runs.
+
+An :class:`Entry` says in words what is run, what that needs and how long it takes, and knows how to make the
+:class:`~dcfw_studies.Study` and its report.  A quick part is a part of the whole: its rows have the same
+keys, so ``--full`` on the same store goes on from them.
+
+The study modules are loaded when a study is made: to list the catalogue costs nothing, and a missing extra
+is an error of the one study that needs it.
+
+>>> sorted(CATALOGUE)
+['alignment', 'gaps', 'inner', 'networks', 'qap']
+>>> CATALOGUE["inner"].time(full=False, n_jobs=2)
+'about 2 minutes on 2 processes'
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dcfw_studies.study import Study, Task
+
+
+@dataclass(frozen=True)
+class Part:
+    """One way to run a study.
+
+    Attributes
+    ----------
+    what : str
+        What is run, precisely, in words.
+    minutes : float
+        What it takes on one core of the machine on which the results in the repository were computed.
+    make : callable
+        Takes the study's module and returns the study.
+    data : tuple of str
+        Data sets that must be there (see :mod:`dcfw.data`).
+    measured : bool
+        Whether ``minutes`` is the sum of rows that were run, or (partly) extrapolated from smaller ones.
+    """
+
+    what: str
+    minutes: float
+    make: Callable[[Any], Study]
+    data: tuple[str, ...] = ()
+    measured: bool = True
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A study of the catalogue.
+
+    Attributes
+    ----------
+    name : str
+        Its name here, and that of its module in ``dcfw_studies``.
+    about : str
+        The question it answers, in a line.
+    quick, full : Part
+    report : str
+        The module with ``write_report(store, folder)``.
+    packages : mapping
+        Packages it needs -> the extra that brings them.
+    """
+
+    name: str
+    about: str
+    quick: Part
+    full: Part
+    report: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+    def part(self, full: bool) -> Part:
+        """Return the quick part or the whole."""
+        return self.full if full else self.quick
+
+    def study(self, full: bool) -> Study:
+        """Make the study.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            A package is missing; the message names the extra to install.
+        FileNotFoundError
+            Data are missing; the message says how to bring them.
+        """
+        from dcfw import data
+
+        missing = [package for package in self.packages if importlib.util.find_spec(package) is None]
+        if missing:
+            extras = ",".join(dict.fromkeys(self.packages[package] for package in missing))
+            raise ModuleNotFoundError(
+                f'the study {self.name!r} needs {", ".join(missing)}: pip install "dcfw-studies[{extras}]"',
+                name=missing[0],
+            )
+        part = self.part(full)
+        for name in part.data:
+            data.find(name)
+        return part.make(importlib.import_module(f"dcfw_studies.{self.name}"))
+
+    def write_report(self, store: str, folder: str | Path) -> list[Path]:
+        """Write tables and figures beside the published numbers into ``folder``; return the files."""
+        module = importlib.import_module(f"dcfw_studies.{self.report}")
+        files: list[Path] = module.write_report(store, folder)
+        return files
+
+    def time(self, full: bool, n_jobs: int | None) -> str:
+        """Say how long it takes on ``n_jobs`` processes (None: it is not known on how many)."""
+        part = self.part(full)
+        minutes = part.minutes / (n_jobs or 1)
+        amount, unit = (minutes / 60.0, "hour") if minutes >= 90.0 else (minutes, "minute")
+        number = f"{math.ceil(amount)} {unit}" + ("s" if amount > 1.0 else "")
+        place = "of one core's time" if n_jobs is None else f"on {n_jobs} process" + "es" * (n_jobs != 1)
+        return f"about {number} {place}" + ("" if part.measured else " (extrapolated)")
+
+
+def _only(study: Study, keep: Callable[[Task], bool]) -> Study:
+    """Return the part of a study whose tasks ``keep`` keeps."""
+    tasks = [task for task in study.tasks if keep(task)]
+    return replace(study, datasets=(), methods=(), seeds=(), tasks=tasks)
+
+
+def _alignment_quick(task: Task) -> bool:
+    settings = task.settings
+    return (task.dataset, settings["part"], settings["rate"]) == ("planted", "rates", 0.1)
+
+
+def _networks_quick(task: Task) -> bool:
+    return task.method in ("dcfw", "fw", "sfw", "sgd", "adamw")
+
+
+_PAPER_QAP = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")
+_OURS_QAP = ("dcfw-spectral", "blended-1", "blended-spectral", "best")
+
+CATALOGUE = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "gaps",
+            "the paper's figure 1: what the gaps of two splits look like near minima, saddles and maxima",
+            quick=Part(
+                "gap_PGM, gap_PPM, the FW gap and the gaps of two splits on a fine grid: all of it",
+                1.0,
+                lambda module: module.study(),
+            ),
+            full=Part("the same as --quick", 1.0, lambda module: module.study()),
+            report="gaps",
+        ),
+        Entry(
+            "qap",
+            "quadratic assignment: DC-FW against Frank-Wolfe and conditional gradient sliding on QAPLIB",
+            quick=Part(
+                "FW and DC-FW (variant 1; vanilla and blended inner steps) on the 77 QAPLIB instances with "
+                "n <= 30, from one start each; the whole has 9 methods, 134 instances, 10 starts",
+                1.0,
+                lambda module: module.study(("fw", "dcfw-1", "blended-1"), seeds=1, max_n=30),
+                data=("qaplib",),
+            ),
+            full=Part(
+                "the paper's 5 methods and 4 of ours on all 134 instances of the paper, from 10 starts each",
+                160 * 60.0,
+                lambda module: module.study((*_PAPER_QAP, *_OURS_QAP), seeds=10),
+                data=("qaplib",),
+                measured=False,
+            ),
+            report="qap_report",
+        ),
+        Entry(
+            "alignment",
+            "alignment of partially observed embeddings: DC-FW, FW-K and FW-M",
+            quick=Part(
+                "DC-FW, FW-K and FW-M with 1000 steps on planted data (d = 300, 10,000 words, 10 % "
+                "observed), one seed; the whole has 10,000 steps, real word vectors, five rates, three seeds",
+                2.7,
+                lambda module: _only(module.study(("rates",), seeds=1), _alignment_quick),
+            ),
+            full=Part(
+                "10,000 steps at 10 % observed, 1000 steps at five rates and three seeds, and the choices of "
+                "lambda, scaling and steps, on planted and real data",
+                205.0,
+                lambda module: module.study(),
+                data=("embeddings",),
+            ),
+            report="alignment_report",
+        ),
+        Entry(
+            "networks",
+            "training networks in a box that grows: DC-FW against Frank-Wolfe and SGD",
+            quick=Part(
+                "DC-FW, FW, SFW, SGD and AdamW on the convolutional network and scikit-learn's digits, 30 "
+                "epochs, one seed; the whole has five, and two networks on CIFAR-10",
+                2.0,
+                lambda module: _only(module.study(("digits",), seeds=1), _networks_quick),
+            ),
+            full=Part(
+                "digits with five seeds; on CIFAR-10 a linear head on features with three and the "
+                "convolutional network with one",
+                8 * 60.0,
+                lambda module: module.study(),
+                data=("cifar10",),
+                measured=False,
+            ),
+            report="networks_report",
+            packages={"torch": "networks", "sklearn": "networks"},
+        ),
+        Entry(
+            "inner",
+            "which inner solver and which split: nine families of problems",
+            quick=Part(
+                "4 inner solvers on all splits of 9 families of problems, one instance of each; the whole "
+                "has 10",
+                2.1,
+                lambda module: module.study(seeds=1),
+            ),
+            full=Part(
+                "4 inner solvers on all splits of 9 families of problems, 10 instances each",
+                20.0,
+                lambda module: module.study(seeds=10),
+            ),
+            report="inner_report",
+        ),
+    )
+}
+"""Name -> entry, in the order in which ``dcfw-studies reproduce all`` runs them."""

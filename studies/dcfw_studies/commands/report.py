@@ -1,0 +1,65 @@
+"""``dcfw-studies report``: all studies of one or more stores as one page."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("report", short_help="Write the studies of stores as one page.")(report)
+
+
+def report(
+    stores: Annotated[
+        list[Path], typer.Argument(metavar="STORE", help="Files of stores.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what the page has as JSON, for programs.")
+    ] = False,
+) -> None:
+    """Write the studies of stores as one page, with tables to sort and plots to zoom.
+
+    The page is one file that needs no network: every study that is found, its tables beside the published
+    numbers, its interactive plots.  A store may be growing while it is read.
+
+    \b
+    Examples:
+      dcfw-studies report results.db
+      dcfw-studies report qap.db alignment.db -o report.html
+      dcfw-studies report results.db --json
+    """
+    from dcfw import __version__
+    from dcfw.cli.page import page, write
+    from dcfw_studies.pages import collect, key_figures, overview
+    from dcfw_studies.store import Store
+
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Store(path, readonly=True)) for path in stores]
+        collected = collect(opened)
+        if not collected:
+            names = ", ".join(map(str, stores))
+            raise ValueError(f"there is no row in {names} yet: run a study first, then ask for its report")
+        html = page(
+            "Reproduction report",
+            [section for _, _, made in collected for section in made],
+            lead="DC-FW, its special cases and its rivals: our numbers beside the published ones. Every "
+            "table can be sorted and every plot zoomed; where a study is not complete, its tables say on how "
+            "many runs they stand.",
+            key_figures=key_figures(collected),
+            footer=f"dcfw {__version__}: dcfw-studies report {' '.join(path.name for path in stores)}",
+        )
+        written = write(output, html)
+        size, studies = written.stat().st_size, overview(collected)
+    if as_json:
+        typer.echo(json.dumps({"output": str(written), "bytes": size, "studies": studies}, indent=2))
+    else:
+        typer.echo(f"{written}: {len(studies)} studies, {size / 1024:,.0f} kB")

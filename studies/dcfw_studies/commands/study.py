@@ -1,0 +1,117 @@
+"""``dcfw-studies study``: look into a store of rows and take them out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dcfw.terminal import shown
+
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+StorePath = Annotated[
+    Path, typer.Argument(metavar="STORE", help="The file of the store.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the app."""
+    app.add_typer(group, name="study")
+
+
+@group.callback()
+def study() -> None:
+    """Look into the store of a study, and export its rows.
+
+    A store is safe to read while a study is running.
+
+    \b
+    Examples:
+      dcfw-studies study status results.db
+      dcfw-studies study export results.db qap -o qap.csv
+    """
+
+
+@group.command("status", short_help="Count the rows of each study and method.")
+def status(
+    store: StorePath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Show the errors of rows that failed.")
+    ] = False,
+) -> None:
+    """Count the rows of each study and method: done, failed, running now.
+
+    \b
+    Examples:
+      dcfw-studies study status results.db
+      dcfw-studies study status results.db --failures
+      dcfw-studies study status results.db --json
+    """
+    from dcfw_studies.store import Store
+
+    with Store(store, readonly=True) as opened:
+        counts, errors = opened.status(), opened.failures()
+        versions = {name: opened.versions(name) for name in opened.studies()}
+    if as_json:
+        typer.echo(json.dumps({"studies": counts, "versions": versions, "failures": errors}, indent=2))
+        return
+    if not counts:
+        typer.echo("no rows yet")
+        return
+    typer.echo(_table(counts))
+    for name, found in versions.items():
+        if len(found) > 1:
+            sets = f"{len(found)} sets of software versions (see --json)"
+            typer.echo(f"note: the rows of {shown(name)} come from {sets}")
+    if failures:
+        for failure in errors:
+            place = "/".join(str(failure[name]) for name in ("study", "dataset", "method", "seed"))
+            said = f"{place}: {failure['error']}\n{failure['traceback']}".rstrip()
+            typer.echo("\n" + shown(said, keep="\n"))
+
+
+@group.command("export")
+def export(
+    store: StorePath,
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write.", show_default=False),
+    ],
+) -> None:
+    """Write the finished rows of a study as a CSV file.
+
+    \b
+    Example:
+      dcfw-studies study export results.db qap -o qap.csv
+    """
+    from dcfw_studies.store import Store
+
+    with Store(store, readonly=True) as opened:
+        try:
+            count = opened.export_csv(output, name)
+        except OSError as error:  # which names the file that the rows are written to first
+            raise OSError(
+                f"{output} could not be written ({error.strerror or error}): "
+                "give a file in a folder that exists and is writable, with -o"
+            ) from error
+    typer.echo(f"{count} rows written to {output}", err=True)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return rows with the same names as aligned text; numbers to the right."""
+    names = list(rows[0])
+    cells = [[f"{v:.1f}" if isinstance(v, float) else shown(str(v)) for v in row.values()] for row in rows]
+    widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
+    right = [not isinstance(value, str) for value in rows[0].values()]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, *cells]
+    )

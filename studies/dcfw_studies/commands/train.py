@@ -1,0 +1,135 @@
+"""``dcfw-studies train``: train a network with bounded weights."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dcfw.cli.values import number, wrong_ones_are_usage_errors
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("train", short_help="Train a network whose weights stay in a box.")(train)
+
+
+def train(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="digits, cifar10 or cifar100.")
+    ] = "digits",
+    model: Annotated[
+        str, typer.Option(help="cnn (convolutional), or head (linear, on ImageNet features).")
+    ] = "cnn",
+    method: Annotated[
+        str, typer.Option(help="dcfw, dcfw-exact, dcfw-paper, fw, sfw, sgd or adamw.")
+    ] = "dcfw",
+    c: Annotated[float, typer.Option("--radius", "-c", help="Radius of the l_inf ball.")] = 10.0,
+    L: Annotated[
+        float, typer.Option("-L", help="Constant of the surrogate; 1/L is the learning rate.")
+    ] = 10.0,
+    epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
+    batch: Annotated[int, typer.Option(help="Images in a batch.")] = 256,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 0,
+    images: Annotated[
+        int | None, typer.Option(help="Train on the first so many images only.", show_default=False)
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32 or bfloat16 (layers only).")] = "float32",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Write the state there after each epoch, and go on from it.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON, for programs.")] = False,
+) -> None:
+    """Train a network whose weights stay in an l_inf ball, and show loss and accuracy for each epoch.
+
+    A run that was interrupted goes on from its checkpoint and ends with the same weights.  One that has all
+    its epochs, or more, is shown as it is.
+
+    \b
+    Examples:
+      dcfw-studies train digits
+      dcfw-studies train digits --method fw -c 100
+      dcfw-studies train cifar10 --model head --epochs 50 --checkpoint head.pt
+    """
+    from dcfw.progress import Bar
+
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError('training needs PyTorch: pip install "dcfw-studies[networks]"') from error
+    from dcfw_studies.training import Settings
+    from dcfw_studies.training import train as run
+
+    with wrong_ones_are_usage_errors():
+        settings = Settings(
+            dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
+            images=images, precision=precision,
+        )  # fmt: skip
+    if checkpoint is not None and not checkpoint.is_file():  # before the first epoch, not after it
+        _check_writable(checkpoint)
+    moved = False
+    with Bar(f"{method} on {dataset}") as bar:
+
+        def progress(done: int, total: int, latest: Mapping[str, float]) -> None:
+            nonlocal moved
+            if not moved and checkpoint is not None:  # a run that has all its epochs is only read
+                _check_writable(checkpoint)
+            moved = True
+            bar(done, total, f"test accuracy {latest['test_accuracy']:.3f}" if latest else "")
+
+        trained = run(settings, checkpoint=checkpoint, progress=progress)
+    if not moved:
+        typer.echo(_nothing_left(checkpoint, len(trained.curves["seconds"]), epochs), err=True)
+    if as_json:
+        typer.echo(json.dumps(_plain(trained), indent=2, allow_nan=False))
+        return
+    typer.echo("epoch  train loss  accuracy  test loss  accuracy  inner steps  at bound  seconds")
+    curves = trained.curves
+    for k in range(len(curves["seconds"])):
+        inner, bound = curves["inner_steps"][k], curves["at_bound"][k]
+        share = f"{100 * bound:.2g} %" if bound == bound else "-"
+        typer.echo(
+            f"{k + 1:5d}  {curves['train_loss'][k]:10.4g}  {100 * curves['train_accuracy'][k]:6.1f} %"
+            f"  {curves['test_loss'][k]:9.4g}  {100 * curves['test_accuracy'][k]:6.1f} %"
+            f"  {inner if inner == inner else '-':>11.4}  {share:>8}"
+            f"  {curves['seconds'][k]:7.1f}"
+        )
+
+
+def _check_writable(checkpoint: Path) -> None:
+    """Refuse a checkpoint that could not be written after an epoch."""
+    if checkpoint.is_dir():
+        raise ValueError(f"--checkpoint must be a file, but {checkpoint} is a folder")
+    try:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=checkpoint.parent, prefix=f".{checkpoint.name}."):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint {checkpoint} could not be written ({error.strerror or error}): "
+            "give a file in a folder that is writable, with --checkpoint"
+        ) from error
+
+
+def _nothing_left(checkpoint: Path | None, found: int, asked: int) -> str:
+    """Return what to say of a checkpoint that has all the epochs that were asked for."""
+    plural = "" if found == 1 else "s"
+    return f"{checkpoint} already has {found} epoch{plural}, --epochs is {asked}: nothing was trained"
+
+
+def _plain(trained: Any) -> dict[str, Any]:
+    """Return a run as JSON values."""
+    from dataclasses import asdict
+
+    curves = {name: [number(value) for value in values] for name, values in trained.curves.items()}
+    return {
+        "settings": asdict(trained.settings),
+        "parameters": trained.parameters,
+        "steps": trained.steps,
+        "curves": curves,
+    }

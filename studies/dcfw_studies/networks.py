@@ -1,0 +1,228 @@
+"""The networks study of the paper: does DC-FW stay put as the set grows, and does Frank-Wolfe slow down?
+
+Two networks (see :mod:`dcfw_studies.training`), every tensor in the l_inf ball of radius c in
+{1, 10, 100}, L = 10, batches of 256.  Three parts:
+
+``digits``  the convolutional network on scikit-learn's digits: five seeds, minutes
+``head``    dropout and a linear layer on EfficientNet-Lite0 features of all 50,000 images of CIFAR-10: three
+            seeds; DC-FW with L in {1, 10, 100}
+``cnn``     the convolutional network on CIFAR-10
+
+CIFAR-10 comes with ``dcfw-studies fetch cifar10``; their features are computed once and cached.
+``--dataset cifar100`` runs the last two parts on a CIFAR-100 of your own.
+
+    python -m dcfw_studies.networks run STORE [--parts digits head cnn]
+    python -m dcfw_studies.networks report STORE -o results/networks
+
+A study goes on elsewhere from what a report has left:
+
+    python -m dcfw_studies.networks import STORE results/networks
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw_studies import command
+from dcfw_studies.store import Store
+from dcfw_studies.study import Study, Task
+from dcfw_studies.table_file import naming, read_table, read_versions
+
+PARTS = ("digits", "head", "cnn")
+RADII = (1.0, 10.0, 100.0)
+CONSTANTS = (1.0, 10.0, 100.0)
+FREE = ("sgd", "adamw")
+"""Methods without a constraint: they have no c."""
+DIGITS_EPOCHS, HEAD_EPOCHS, CNN_EPOCHS = 30, 50, 10
+CNN_IMAGES = 50_000
+
+
+def row(
+    dataset: str,
+    method: str,
+    seed: int,
+    part: str,
+    model: str,
+    epochs: int,
+    c: float | None = None,
+    L: float = 10.0,
+    images: int | None = None,
+    precision: str = "float32",
+) -> dict[str, Any]:
+    """Train one network once: its curves, inner steps, and what the last epoch gave.
+
+    Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there;
+    each number of epochs has its own file, or a short run could take the result of a longer one.
+    """
+    from dcfw.data import cache_folder
+    from dcfw_studies.training import Settings, train
+
+    settings = Settings(
+        dataset=dataset, model=model, method=method, c=c or 1.0, L=L, epochs=epochs, seed=seed, images=images,
+        precision=precision,
+    )  # fmt: skip
+    kept = cache_folder() / "networks" / f"{settings.fingerprint}-{epochs}.pt"
+    run = train(settings, checkpoint=kept if epochs > 1 and dataset != "digits" else None)
+    kept.unlink(missing_ok=True)
+    curves = {
+        name: [None if np.isnan(v) else round(v, 6) for v in values] for name, values in run.curves.items()
+    }
+    counts = run.curves["inner_steps"]
+    inner = None if np.isnan(counts[0]) else round(float(np.mean(counts)) * run.steps)
+    last = {name: values[-1] for name, values in curves.items() if name != "seconds"}
+    return {
+        **last,
+        "best_accuracy": max(run.curves["test_accuracy"]),
+        "curves": curves,
+        "parameters": run.parameters,
+        "n_steps": run.steps,
+        "n_inner": inner,
+        "seconds": float(sum(run.curves["seconds"])),
+    }  # fmt: skip
+
+
+def study(
+    parts: Sequence[str] = PARTS,
+    *,
+    seeds: int | None = None,
+    epochs: int | None = None,
+    images: int | None = None,
+    dataset: str = "cifar10",
+    precision: str = "float32",
+) -> Study:
+    """Return the study's parts as one study.
+
+    Parameters
+    ----------
+    parts : sequence of {"digits", "head", "cnn"}
+    seeds, epochs, images : int, optional
+        In place of the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of 10.
+    dataset : {"cifar10", "cifar100"}
+    precision : {"float32", "bfloat16"}
+        Of the convolutional network's layers on CIFAR.
+    """
+    tasks: list[Task] = []
+
+    def add(part: str, name: str, method: str, count: int, **settings: Any) -> None:
+        settings = {"part": part, "model": "head" if part == "head" else "cnn", **settings}
+        if method in FREE:
+            radii: tuple[float | None, ...] = (None,)
+        else:
+            radii = RADII
+        tasks.extend(
+            Task(name, method, seed, {**settings, "c": c}) for c in radii for seed in range(seeds or count)
+        )
+
+    for part in parts:
+        if part == "digits":
+            for method in ("dcfw", "dcfw-exact", "dcfw-paper", "fw", "sfw", *FREE):
+                add(part, "digits", method, 5, epochs=epochs or DIGITS_EPOCHS)
+        elif part == "head":
+            for method in ("dcfw", "dcfw-paper", "fw", "sfw", *FREE):
+                for L in CONSTANTS if method == "dcfw" else (10.0,):
+                    add(part, dataset, method, 3, epochs=epochs or HEAD_EPOCHS, L=L)
+        elif part == "cnn":
+            for method in ("dcfw", "fw", "sfw", *FREE):
+                settings: dict[str, Any] = {"epochs": epochs or CNN_EPOCHS, "precision": precision}
+                if images is not None and images < CNN_IMAGES:
+                    settings["images"] = images
+                add(part, dataset, method, 1, **settings)
+        else:
+            raise ValueError(f"parts must be among {', '.join(PARTS)}, got {part!r}")
+    return Study("networks", row, tasks=tasks, cost=_cost)
+
+
+def _cost(task: Task) -> float:
+    """Guess the time of a row: what matters is that networks come before heads before digits."""
+    each = {"digits": 0.3, "head": 1.0, "cnn": 200.0}[task.settings["part"]]
+    return each * float(task.settings["epochs"]) * (1.3 if task.method.startswith("dcfw") else 1.0)
+
+
+SETTINGS = {"part": str, "model": str, "epochs": int, "c": float, "L": float, "images": int, "precision": str}
+COUNTS = ("n_steps", "n_inner", "parameters")
+TEXTS = ("dataset", "method", "part", "started", "versions")
+ONE_RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
+"""The columns of ``curves.csv`` that say of which run a line is; older reports lack the last three."""
+
+
+def import_rows(store: Store, folder: str) -> int:
+    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
+    curves, one_run = _read_curves(Path(folder) / "curves.csv")
+    file = Path(folder) / "rows.csv"
+    found = []
+    for number, line in enumerate(
+        read_table(file, ("part", "dataset", "method", "seed", "epochs", "seconds")), 2
+    ):
+        with naming(file, number):
+            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+            settings.setdefault("c", None)
+            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "networks", 1)
+            result: dict[str, Any] = {
+                name: None if line[name] == "" else int(line[name]) if name in COUNTS else float(line[name])
+                for name in line
+                if name not in (*SETTINGS, *TEXTS, "seed")
+            }
+            if result["seconds"] is None:
+                raise KeyError("seconds")
+            key = tuple(line.get(name, "") for name in one_run)
+            if key not in curves:
+                raise ValueError("curves.csv has no epoch of this run")
+            result["curves"] = curves[key]
+            versions = read_versions(line.get("versions", ""))
+            found.append((task, result, line.get("started", ""), versions))
+    return sum(
+        store.finish(task, result, seconds=result["seconds"], started=started, versions=versions)
+        for task, result, started, versions in found
+    )
+
+
+def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float | None]]], list[str]]:
+    """Return the curves of each run in ``curves.csv``, and the columns that tell the runs apart."""
+    found: dict[tuple[str, ...], dict[int, dict[str, float | None]]] = {}
+    lines = read_table(file, ("part", "dataset", "method", "seed", "epoch"))
+    one_run = [name for name in ONE_RUN if lines and name in lines[0]]
+    for number, line in enumerate(lines, 2):
+        with naming(file, number):
+            epochs = found.setdefault(tuple(line[name] for name in one_run), {})
+            if int(line["epoch"]) in epochs:
+                raise ValueError(f"epoch {line['epoch']} of this run is there twice: is it of two runs?")
+            epochs[int(line["epoch"])] = {
+                name: float(text) if text else None
+                for name, text in line.items()
+                if name not in (*one_run, "epoch")
+            }
+    curves: dict[tuple[str, ...], dict[str, list[float | None]]] = {}
+    for run, epochs in found.items():
+        ordered = [epochs[epoch] for epoch in sorted(epochs)]
+        curves[run] = {name: [values[name] for values in ordered] for name in ordered[0]}
+    return curves, one_run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The module's command line."""
+    from dcfw_studies.networks_report import write_report
+
+    def make(options: argparse.Namespace) -> Study:
+        return study(
+            options.parts, seeds=options.seeds, epochs=options.epochs, images=options.images,
+            dataset=options.dataset, precision=options.precision,
+        )  # fmt: skip
+
+    options: list[tuple[str, dict[str, Any]]] = [
+        ("--parts", {"nargs": "+", "choices": PARTS, "default": list(PARTS)}),
+        ("--seeds", {"type": command.positive}),
+        ("--epochs", {"type": command.positive}),
+        ("--images", {"type": command.positive, "help": "train the convolutional network on so many images"}),
+        ("--dataset", {"choices": ["cifar10", "cifar100"], "default": "cifar10"}),
+        ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32"}),
+    ]
+    command.main("networks", __doc__, make, write_report, options, arguments, import_rows)
+
+
+if __name__ == "__main__":
+    main()

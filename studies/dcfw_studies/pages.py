@@ -1,0 +1,228 @@
+"""From stores to sections: each study says itself what it shows, and what nobody knows gets a plain table.
+
+A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_page``,
+``NAME_report`` or ``NAME``, the first of them that has it.  Only modules of this package are looked at,
+whatever a store calls its studies.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dcfw.cli.page.parts import (
+    Bullets,
+    Card,
+    Cell,
+    Chart,
+    Column,
+    Section,
+    Table,
+    Text,
+    beyond_floats,
+)
+from dcfw.cli.page.render import Renderer
+from dcfw_studies.qap_text import duration
+from dcfw_studies.records import software_text
+from dcfw_studies.store import Store
+
+Contribution: TypeAlias = Callable[[Store], list[Section]]
+
+PLACES = ("{}_page", "{}_report", "{}")
+ORDER = ("gaps", "qap", "alignment", "inner", "networks")
+"""The paper's figure first, then its studies; others follow by name."""
+SHOWN = 2000
+"""A generic table of rows stops here: ``dcfw-studies study export`` has them all."""
+LONGEST = 120
+"""Characters of a value in a generic table."""
+NUMBER = ",.6g"
+"""How a generic table writes numbers."""
+
+
+def contribution(study: str) -> Contribution | None:
+    """Return the function with which a study makes its sections, if it has one.
+
+    Examples
+    --------
+    >>> contribution("qap").__module__
+    'dcfw_studies.qap_page'
+    >>> contribution("no such study") is None
+    True
+    """
+    if not (study.isidentifier() and study.isascii()):
+        return None
+    for place in PLACES:
+        name = f"{__package__}.{place.format(study)}"
+        if importlib.util.find_spec(name) is not None:
+            found = getattr(importlib.import_module(name), "sections", None)
+            if callable(found):
+                return found  # type: ignore[no-any-return]
+    return None
+
+
+def study_sections(store: Store, study: str) -> list[Section]:
+    """Return the sections of one study of a store, and below the last one how its rows were made.
+
+    Where the study's own function fails on these rows, the page says so and shows them as they are.
+    """
+    note = ""
+    found: list[Section] = []
+    try:
+        make = contribution(study)
+        if make is not None:
+            found = make(store)
+            for section in found:  # what is no text or no number shows only here
+                Renderer().section(section, "s")
+    except (
+        ImportError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
+    ) as error:  # fmt: skip
+        found = []
+        note = f"The study's own sections could not be made of these rows ({type(error).__name__}: {error})."
+    if not found:
+        found = [generic(store, study, note)]
+    last = found[-1]
+    return [
+        *found[:-1],
+        Section(last.title, last.parts, [*last.sections, provenance(store, study)], last.summary),
+    ]
+
+
+def collect(stores: Sequence[Store]) -> list[tuple[Store, str, list[Section]]]:
+    """Return the sections of all studies in all stores; a study in two stores is named after the store."""
+    found = [(store, study) for store in stores for study in store.studies()]
+    found.sort(key=lambda item: (ORDER.index(item[1]) if item[1] in ORDER else len(ORDER), item[1]))
+    twice = {study for _, study in found if sum(other == study for _, other in found) > 1}
+    result = []
+    for store, study in found:
+        made = study_sections(store, study)
+        if study in twice:
+            name = Path(store.path).name
+            made = [Section(f"{s.title} ({name})", s.parts, s.sections, s.summary) for s in made]
+        result.append((store, study, made))
+    return result
+
+
+def provenance(store: Store, study: str) -> Section:
+    """Return what computed the rows: versions, times, and what failed."""
+    lines = [
+        [s["method"], s["done"], s["failed"], s["seconds"]] for s in _counts(store) if s["study"] == study
+    ]
+    columns = [Column("method"), Column("rows", ",d"), Column("failed", ",d"), Column("seconds", ",.1f")]
+    parts: list[Any] = [
+        Table("Rows in the store", columns, lines, "Seconds are those of the solver, without metrics."),
+        Bullets([f"Software: {software_text(entry)}." for entry in store.versions(study)]),
+    ]
+    failures = store.failures(study)
+    if failures:
+        keys = ("dataset", "method", "seed", "error")
+        errors = [[str(f[k]) for k in keys] for f in failures[:SHOWN]]
+        parts.append(Table("What failed", list(keys), errors, f"{len(failures)} in all."))
+    return Section("How the rows were made", parts)
+
+
+def _counts(store: Store) -> list[dict[str, Any]]:
+    """Return the entries of a store's status that are about the newest version of their study."""
+    newest = store.newest()
+    return [entry for entry in store.status() if entry["version"] == newest.get(entry["study"])]
+
+
+def generic(store: Store, study: str, note: str = "") -> Section:
+    """Return a section for a study that nobody described: medians by method, and the rows."""
+    rows = [{k: v for k, v in row.items() if k not in ("study", "started")} for row in store.rows(study)]
+    parts: list[Any] = [Text(note)] if note else []
+    parts.append(Text(f"{len(rows):,} rows, {duration(sum(row['seconds'] for row in rows))} in all."))
+    if rows:
+        parts += [*_medians(rows), _rows(rows)]
+    methods = len({row["method"] for row in rows})
+    datasets = len({row["dataset"] for row in rows})
+    return Section(study, parts, summary=f"{len(rows):,} rows: {methods} methods on {datasets} datasets.")
+
+
+def _numeric(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
+    """Return all columns of some rows, and whether one holds numbers (or nothing) only.
+
+    An integer beyond all floats is shown as it stands: nothing can be computed with it.
+    """
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).extend([] if value is None else [value])
+    return {
+        name: bool(found)
+        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
+        and not any(map(beyond_floats, found))
+        for name, found in values.items()
+    }
+
+
+def _medians(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    names = [name for name, numeric in _numeric(rows).items() if numeric and name != "seed"]
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
+    lines = []
+    for method, members in groups.items():
+        values = [[row[name] for row in members if row.get(name) is not None] for name in names]
+        lines.append([method, len(members), *(statistics.median(v) if v else None for v in values)])
+    columns = [Column("method"), Column("rows", ",d"), *(Column(name, NUMBER) for name in names)]
+    return [Table("Medians by method", columns, lines, "Over all datasets and seeds.")] if names else []
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> Table:
+    kinds = _numeric(rows)
+    columns = [Column(name, NUMBER if numeric else None) for name, numeric in kinds.items()]
+    lines = [
+        [row.get(name) if numeric else _plain(row.get(name)) for name, numeric in kinds.items()]
+        for row in rows[:SHOWN]
+    ]
+    note = (
+        f"The first {SHOWN:,} of {len(rows):,}; `dcfw-studies study export` has all."
+        if len(rows) > SHOWN
+        else ""
+    )
+    return Table("Rows", columns, lines, note)
+
+
+def _plain(value: Any) -> Cell | None:
+    """Return a short text for a value that is no number; what is inside a long list is not for a table."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    if len(text) > LONGEST and isinstance(value, list | dict):
+        return Cell(f"{len(value)} {'values' if isinstance(value, list) else 'entries'}")
+    return Cell(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+
+
+def overview(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[dict[str, Any]]:
+    """Return, for programs, what each study of a page has."""
+    return [
+        {
+            "store": store.path,
+            "study": study,
+            "rows": len(store.rows(study)),
+            "failures": len(store.failures(study)),
+            "sections": [section.title for section in made],
+            "tables": sum(section.count(Table) for section in made),
+            "charts": sum(section.count(Chart) for section in made),
+        }
+        for store, study, made in collected
+    ]
+
+
+def key_figures(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[Card]:
+    """Return the cards at the top of a report."""
+    counts = [entry for store in {id(s): s for s, _, _ in collected}.values() for entry in _counts(store)]
+    rows, failed = sum(c["done"] for c in counts), sum(c["failed"] for c in counts)
+    tables = sum(section.count(Table) for _, _, made in collected for section in made)
+    charts = sum(section.count(Chart) for _, _, made in collected for section in made)
+    return [
+        Card("studies", str(len(collected)), ", ".join(dict.fromkeys(study for _, study, _ in collected))),
+        Card("finished rows", f"{rows:,}", f"{failed:,} failed"),
+        Card("solver time", duration(sum(c["seconds"] for c in counts)), "wall clock, one BLAS thread each"),
+        Card("on this page", f"{tables} tables", f"and {charts} charts"),
+    ]

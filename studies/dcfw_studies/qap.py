@@ -1,0 +1,232 @@
+"""The QAPLIB study: FW, the paper's three DC-FW variants, CGS and our own splits on 134 instances.
+
+One row is one run: an instance, a method and a seed, under one of two protocols.  ``"published"`` is what the
+authors' code does (A and B divided by their Frobenius norms, the start close to the barycentre, the
+tolerance update ``0.8 * gap``, L = ||A||_2 ||B||_2), ``"text"`` what the paper says.  All methods start from
+the same point for the same instance and seed.
+
+    python -m dcfw_studies.qap run STORE --methods fw dcfw-1 --seeds 1
+    python -m dcfw_studies.qap report STORE -o results/qap
+
+A study goes on elsewhere from the rows of a report:
+
+    python -m dcfw_studies.qap import STORE results/qap/rows.csv
+    python -m dcfw_studies.qap report STORE -o results/qap --protocol published
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dcfw_studies import command
+from dcfw_studies.store import Store
+from dcfw_studies.study import Study, Task, rng_for
+from dcfw_studies.table_file import naming, read_table, read_versions
+
+METHODS: dict[str, dict[str, Any]] = {
+    "fw": {"method": "fw"},
+    "dcfw-1": {"method": "dcfw", "split": "paper"},
+    "dcfw-2": {"method": "dcfw", "split": "sliding"},
+    "dcfw-3": {"method": "dcfw", "split": "proximal"},
+    "cgs": {"method": "cgs"},
+    "dcfw-balanced": {"method": "dcfw", "split": "balanced"},
+    "dcfw-centered": {"method": "dcfw", "split": "centered"},
+    "dcfw-spectral": {"method": "dcfw", "split": "spectral"},
+    "blended-1": {"method": "dcfw", "split": "paper", "inner": "blended"},
+    "blended-spectral": {"method": "dcfw", "split": "spectral", "inner": "blended"},
+    "best": {"method": "dcfw", "split": "paper", "inner": "blended", "polish": "2opt"},
+}
+"""Name in the tables -> the options of :func:`dcfw.qap.solve`.
+
+The last three are ours: active-set inner steps, and those followed by swaps.
+"""
+
+TITLES = {
+    "fw": "FW",
+    "dcfw-1": "DC-FW (var 1)",
+    "dcfw-2": "DC-FW (var 2)",
+    "dcfw-3": "DC-FW (var 3)",
+    "cgs": "CGS",
+    "dcfw-balanced": "DC-FW (balanced)",
+    "dcfw-centered": "DC-FW (centred)",
+    "dcfw-spectral": "DC-FW (spectral)",
+    "blended-1": "DC-FW (var 1, blended)",
+    "blended-spectral": "DC-FW (spectral, blended)",
+    "best": "DC-FW (var 1, blended) + 2-opt",
+}
+
+NOISE = {"published": 0.001, "text": 1.0}
+
+
+def start(dataset: str, seed: int, n: int, protocol: str) -> np.ndarray:
+    """Return the random doubly stochastic matrix from which all methods start."""
+    from dcfw.sets.birkhoff import Birkhoff
+
+    return Birkhoff(n).random(rng_for("qap start", dataset, seed), scale=NOISE[protocol])
+
+
+def row(dataset: str, method: str, seed: int, protocol: str = "published") -> dict[str, Any]:
+    """Run one method once and return what the tables need."""
+    from dcfw import qap
+    from dcfw.qap.quadratics import frobenius
+
+    instance = qap.load(dataset)
+    X0 = start(dataset, seed, instance.n, protocol)
+    result = qap.solve(instance.A, instance.B, init=X0, protocol=protocol, rng=seed, **METHODS[method])
+    excess = int(result.fun) - int(instance.best)
+    unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))
+    normalised_best = instance.best / unit if unit > 0 else 0.0
+    return {
+        "n": instance.n,
+        "value": int(result.fun),
+        "best": int(instance.best),
+        "error_published": excess / unit / max(normalised_best, 1.0) if unit > 0 else 0.0,
+        "error_relative": excess / max(instance.best, 1),
+        "status": result.status.name,
+        "nit": result.nit,
+        "n_inner": result.n_inner,
+        "n_lmo": result.n_lmo,
+        "n_grad_f": result.n_grad_f,
+        "n_grad_g": result.n_grad_g,
+        "n_fun": result.n_fun,
+        "relaxed": result.relaxed_fun,
+        "gap": result.gap,
+        "dc_gap_low": result.dc_gap[0],
+        "dc_gap_high": result.dc_gap[1],
+        "seconds": result.time,
+    }
+
+
+def study(
+    methods: Sequence[str] = ("fw", "dcfw-1"),
+    seeds: int = 1,
+    protocol: str = "published",
+    max_n: int | None = None,
+    datasets: Sequence[str] | None = None,
+) -> Study:
+    """Return the study of the given methods on the paper's instances (those with n <= max_n)."""
+    from dcfw import qap
+
+    chosen = _instances(datasets) if datasets else qap.names(paper=True)
+    if max_n is not None:
+        chosen = [name for name in chosen if _size(name) <= max_n]
+    return Study("qap", row, chosen, list(methods), range(seeds), {"protocol": protocol}, cost=_cost)
+
+
+def _instances(names: Sequence[str]) -> list[str]:
+    """Return the names if all are instances of QAPLIB or of the data folder; else name similar ones."""
+    from dcfw import qap
+    from dcfw.qap.library import shipped_best
+
+    known = set(shipped_best())
+    with contextlib.suppress(FileNotFoundError):  # then the rows will say how to bring the data
+        known.update(qap.names())
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name.lower(), sorted(known), n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "dcfw.qap.names() lists them"
+            raise ValueError(f"datasets must be instances of QAPLIB, got {name!r}: {hint}")
+    return list(names)
+
+
+def _size(name: str) -> int:
+    digits = "".join(c if c.isdigit() else " " for c in name).split()
+    return int(digits[0]) if digits else 0
+
+
+def _cost(task: Task) -> float:
+    quick = {"fw": 0.1, "dcfw-spectral": 0.5, "blended-1": 0.1, "blended-spectral": 0.02, "best": 0.1}
+    slow = quick.get(task.method, 1.0)
+    return float(slow * _size(task.dataset) ** 2.5 * (20.0 if task.dataset.startswith("esc") else 1.0))
+
+
+def import_rows(store: Store, path: str, version: int = 1, protocol: str = "published") -> int:
+    """Put the rows of a CSV file (``rows.csv`` of a report) into a store, so that a study goes on from there.
+
+    ``protocol`` is that of rows without one, as a report has them.  Returns how many rows were new.
+    """
+    whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
+    found = []
+    for number, line in enumerate(read_table(path, ("dataset", "method", "seed", "status", "seconds")), 2):
+        fields = {name: text for name, text in line.items() if text != ""}
+        with naming(path, number):
+            task = Task(
+                fields.pop("dataset"),
+                fields.pop("method"),
+                int(fields.pop("seed")),
+                {"protocol": fields.pop("protocol", protocol)},
+                study="qap",
+                version=version,
+            )
+            fields.pop("study", None)
+            # Neither is known where the file does not tell.
+            started, versions = fields.pop("started", ""), read_versions(fields.pop("versions", ""))
+            result: dict[str, Any] = {"status": fields.pop("status")}
+            for name, text in fields.items():
+                result[name] = int(text) if name in whole else float(text)
+            found.append((task, result, result["seconds"], started, versions))
+    return sum(
+        store.finish(task, result, seconds=seconds, started=started, versions=versions)
+        for task, result, seconds, started, versions in found
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The module's command line."""
+    parser = argparse.ArgumentParser(prog="python -m dcfw_studies.qap", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="compute the rows that the store does not have yet")
+    running.add_argument("store")
+    running.add_argument("--methods", nargs="+", choices=list(METHODS), default=["fw", "dcfw-1"])
+    running.add_argument("--seeds", type=command.positive, default=1)
+    running.add_argument("--protocol", choices=list(NOISE), default="published")
+    running.add_argument("--max-n", type=command.positive)
+    running.add_argument("--datasets", nargs="+")
+    command.add_run_options(running)
+    exporting = commands.add_parser("export", help="write the rows as CSV")
+    exporting.add_argument("store")
+    exporting.add_argument("-o", "--output", required=True)
+    importing = commands.add_parser("import", help="take the rows of a CSV file into a store, to go on")
+    importing.add_argument("store")
+    importing.add_argument("rows")
+    importing.add_argument("--protocol", choices=list(NOISE), default="published")
+    reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
+    reporting.add_argument("store")
+    reporting.add_argument("-o", "--output", required=True)
+    reporting.add_argument("--protocol", choices=list(NOISE), default="published")
+    reporting.add_argument("--no-figures", action="store_true", help="tables only; needs no Matplotlib")
+    options = parser.parse_args(arguments)
+    with command.user_errors():
+        _do(options)
+
+
+def _do(options: argparse.Namespace) -> None:
+    """Do what the command line says."""
+    if options.command == "report":
+        from dcfw_studies.qap_report import write_report
+
+        for file in write_report(
+            options.store, options.output, options.protocol, figures=not options.no_figures
+        ):
+            print(file)
+        return
+    if options.command == "import":
+        with Store(options.store) as store:
+            print(import_rows(store, options.rows, protocol=options.protocol), "rows are new")
+        return
+    if options.command == "export":
+        with Store(options.store, readonly=True) as store:
+            store.export_csv(options.output, "qap", versions=True)
+        return
+    chosen = study(options.methods, options.seeds, options.protocol, options.max_n, options.datasets)
+    command.execute(chosen, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,385 @@
+"""The tables of the QAPLIB study: pure functions from rows to numbers, and the paper's own numbers.
+
+A *row* is what :func:`dcfw_studies.qap.row` returns, with its dataset, method and seed.  Three rules
+hold for all tables:
+
+- **Exact comparison.**  A method is better on an instance when the integer value of its permutation is
+  strictly lower, and equal means equal integers: no rounding of errors takes part.
+- **The same runs for both.**  Methods are compared on a :class:`Block`, instances x seeds that all of them
+  have.  A study that is not finished gives smaller blocks, and each table says how large its own is.
+- **Nothing is extrapolated.**  Counts on fewer than the paper's 134 instances stand beside the published
+  counts as they are, both with the fraction of instances that they mean.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw_studies.qap import TITLES
+from dcfw_studies.statistics import Interval, Score, pairwise_wins, t_interval, win_loss_tie
+
+Row = Mapping[str, Any]
+
+PAPER_METHODS = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")
+"""The rows and columns of the paper's heat map, in its order."""
+
+COST_METHODS = (
+    "fw",
+    "cgs",
+    "dcfw-2",
+    "dcfw-3",
+    "dcfw-1",
+    "dcfw-balanced",
+    "dcfw-centered",
+    "dcfw-spectral",
+    "blended-1",
+    "blended-spectral",
+    "best",
+)
+"""All methods: FW, then the splits from the loosest to the tightest."""
+
+ERROR = {"published": "error_published", "text": "error_relative"}
+"""Protocol -> the column with its assignment error (on unit-norm data, or on the data as they are)."""
+
+PUBLISHED_INSTANCES = 134
+PUBLISHED_RUNS = 10
+PUBLISHED_SCORE = Score(73, 43, 18)
+"""DC-FW (var 1) better, FW better, equal: the paper's single run."""
+PUBLISHED_ERROR = {"dcfw-1": 0.0085, "fw": 0.0112}
+
+INDEPENDENT_INSTANCES = 102
+INDEPENDENT_SCORE = Score(54, 35, 13)
+"""The same comparison on n <= 50 by a separate implementation of the published protocol."""
+INDEPENDENT_ERROR = {"dcfw-1": 0.0102, "fw": 0.0123}
+
+SMALL = 50
+"""The independent run and the table of costs stop at this n."""
+
+PUBLISHED_HEAT_MAP: dict[tuple[str, str], Interval] = {
+    ("fw", "dcfw-1"): Interval(44.5, 41.82, 47.18),
+    ("fw", "dcfw-2"): Interval(52.4, 48.61, 56.19),
+    ("fw", "dcfw-3"): Interval(50.2, 47.54, 52.86),
+    ("fw", "cgs"): Interval(59.8, 56.12, 63.48),
+    ("dcfw-1", "fw"): Interval(73.4, 70.80, 76.00),
+    ("dcfw-1", "dcfw-2"): Interval(62.1, 59.10, 65.10),
+    ("dcfw-1", "dcfw-3"): Interval(58.4, 56.23, 60.57),
+    ("dcfw-1", "cgs"): Interval(68.7, 66.17, 71.23),
+    ("dcfw-2", "fw"): Interval(66.9, 63.20, 70.60),
+    ("dcfw-2", "dcfw-1"): Interval(51.5, 48.25, 54.75),
+    ("dcfw-2", "dcfw-3"): Interval(48.4, 46.05, 50.75),
+    ("dcfw-2", "cgs"): Interval(69.4, 67.76, 71.04),
+    ("dcfw-3", "fw"): Interval(69.1, 65.94, 72.26),
+    ("dcfw-3", "dcfw-1"): Interval(54.5, 52.64, 56.36),
+    ("dcfw-3", "dcfw-2"): Interval(56.2, 54.48, 57.92),
+    ("dcfw-3", "cgs"): Interval(70.5, 67.88, 73.12),
+    ("cgs", "fw"): Interval(59.2, 55.08, 63.32),
+    ("cgs", "dcfw-1"): Interval(46.4, 43.76, 49.04),
+    ("cgs", "dcfw-2"): Interval(38.0, 36.61, 39.39),
+    ("cgs", "dcfw-3"): Interval(37.8, 34.96, 40.64),
+}
+"""The paper's heat map: on how many of 134 datasets the first method has the lower error, mean of 10 runs."""
+
+
+class Block(NamedTuple):
+    """Instances and seeds of which every pair was run."""
+
+    instances: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.instances) * len(self.seeds)
+
+    def __str__(self) -> str:
+        return f"{len(self.instances)} x {len(self.seeds)}"
+
+
+class Cell(NamedTuple):
+    """One comparison of the heat map: the wins per seed, and the block that they were counted on."""
+
+    wins: Interval
+    block: Block
+
+
+class Runs:
+    """The rows of one protocol, by method, instance and seed.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of the study; those of other protocols are left out.
+    protocol : {"published", "text"}
+        Which rows to take, and which assignment error.
+
+    Examples
+    --------
+    >>> row = {"protocol": "text", "method": "fw", "dataset": "nug12", "seed": 0, "n": 12, "value": 586}
+    >>> runs = Runs([row], "text")
+    >>> runs.methods, runs.get("value", "fw", Block(("nug12",), (0,))).tolist()
+    (['fw'], [[586]])
+    """
+
+    def __init__(self, rows: Iterable[Row], protocol: str = "published") -> None:
+        if protocol not in ERROR:
+            raise ValueError(f"protocol must be one of {', '.join(ERROR)}, got {protocol!r}")
+        self.protocol = protocol
+        self.error = ERROR[protocol]
+        self.rows = [row for row in rows if row["protocol"] == protocol]
+        self.table = {(row["method"], row["dataset"], row["seed"]): row for row in self.rows}
+        self.sizes: dict[str, int] = {row["dataset"]: row["n"] for row in self.rows}
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that have a row, in the order of the tables."""
+        present = {row["method"] for row in self.rows}
+        return [m for m in COST_METHODS if m in present] + sorted(present - set(COST_METHODS))
+
+    def instances(self, method: str, seed: int, max_n: int | None = None) -> set[str]:
+        """Return the instances that ``method`` has run with ``seed``."""
+        return {
+            name
+            for (m, name, s) in self.table
+            if m == method and s == seed and (max_n is None or self.sizes[name] <= max_n)
+        }
+
+    def get(self, column: str, method: str, block: Block) -> np.ndarray:
+        """Return a column on a block, of shape (instances, seeds)."""
+        return np.array([[self.table[method, i, s][column] for s in block.seeds] for i in block.instances])
+
+    def block(
+        self, methods: Sequence[str], seeds: Sequence[int] | None = None, max_n: int | None = None
+    ) -> Block:
+        """Return the largest block found on which all ``methods`` are complete.
+
+        Seeds join in the order of how many instances they cover, as long as instances x seeds grows.  The
+        choice sees which rows exist, never their values.
+        """
+        found = {row["seed"] for row in self.rows} if seeds is None else set(seeds)
+        covered = {s: set.intersection(*(self.instances(m, s, max_n) for m in methods)) for s in found}
+        best, chosen, shared = Block((), ()), [], None
+        for seed in sorted(found, key=lambda s: (-len(covered[s]), s)):
+            chosen.append(seed)
+            shared = covered[seed] if shared is None else shared & covered[seed]
+            candidate = Block(tuple(sorted(shared, key=self._order)), tuple(sorted(chosen)))
+            if candidate.size > best.size:
+                best = candidate
+        return best
+
+    def _order(self, name: str) -> tuple[int, str]:
+        return self.sizes[name], name
+
+
+class SingleRun(NamedTuple):
+    """One seed of one method against another one."""
+
+    score: Score
+    instances: tuple[str, ...]
+    p_value: float
+    errors: dict[str, float]
+    relative_errors: dict[str, float]
+
+
+def single_run(
+    runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0, max_n: int | None = None
+) -> SingleRun | None:
+    """Compare two methods on one seed by exact integer values; None if they share no instance.
+
+    ``p_value`` is that of the two-sided sign test without the ties.  Instances of one family are not
+    independent, so it is a rough guide only.
+    """
+    from scipy.stats import binomtest
+
+    block = runs.block([a, b], [seed], max_n)
+    if not block.size:
+        return None
+    score = win_loss_tie(*(runs.get("value", m, block)[:, 0] for m in (a, b)))
+    decided = score.wins + score.losses
+    return SingleRun(
+        score,
+        block.instances,
+        float(binomtest(score.wins, decided).pvalue) if decided else 1.0,
+        {m: float(np.mean(runs.get(runs.error, m, block))) for m in (a, b)},
+        {m: float(np.mean(runs.get("error_relative", m, block))) for m in (a, b)},
+    )
+
+
+def ordered_errors(
+    runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0
+) -> tuple[list[str], dict[str, dict[str, float]]]:
+    """Return the instances that both methods have, from the best to the worst error of ``b``, and the errors.
+
+    The errors are those of all methods that have the instance, by method and instance.
+    """
+    shared = runs.block([a, b], [seed]).instances
+    error = {
+        m: {i: runs.table[m, i, seed][runs.error] for i in shared if (m, i, seed) in runs.table}
+        for m in runs.methods
+    }
+    return sorted(shared, key=lambda i: (error[b][i], error[a][i], i)), error
+
+
+def heat_map(
+    runs: Runs, methods: Sequence[str] = PAPER_METHODS, block: Block | None = None
+) -> dict[tuple[str, str], Cell]:
+    """Return, for each ordered pair of methods, the mean number of instances on which the first is better.
+
+    Each pair is counted on its own largest block, or on ``block`` if that is given; pairs without a common
+    row are left out.  The interval is Student's with 90 % over the seeds.
+    """
+    cells: dict[tuple[str, str], Cell] = {}
+    for a, b in itertools.combinations(methods, 2):
+        shared = runs.block([a, b]) if block is None else block
+        if shared.size:
+            wins = pairwise_wins({m: runs.get("value", m, shared) for m in (a, b)}, confidence=0.90)
+            cells[a, b], cells[b, a] = Cell(wins[a, b], shared), Cell(wins[b, a], shared)
+    return cells
+
+
+def one_block(cells: Mapping[tuple[str, str], Cell]) -> Block | None:
+    """Return the block of all cells, or None if they do not all have the same one."""
+    blocks = {cell.block for cell in cells.values()}
+    return blocks.pop() if len(blocks) == 1 else None
+
+
+class AgainstFW(NamedTuple):
+    """A method and FW on the block that both have; all intervals are over the seeds."""
+
+    block: Block
+    wins: Interval
+    losses: Interval
+    ties: float
+    error: Interval
+    fw_error: Interval
+
+
+def against_fw(runs: Runs) -> dict[str, AgainstFW]:
+    """Compare every method with FW, on all rows that both have."""
+    table: dict[str, AgainstFW] = {}
+    for method in runs.methods:
+        block = runs.block([method, "fw"])
+        if method == "fw" or not block.size:
+            continue
+        wins = pairwise_wins({m: runs.get("value", m, block) for m in (method, "fw")}, confidence=0.90)
+        mine, theirs = wins[method, "fw"], wins["fw", method]
+        ties = len(block.instances) - mine.mean - theirs.mean
+        errors = [t_interval(runs.get(runs.error, m, block).mean(axis=0), 0.90) for m in (method, "fw")]
+        table[method] = AgainstFW(block, mine, theirs, ties, *errors)
+    return table
+
+
+class Costs(NamedTuple):
+    """All methods on one block of instances, one seed: the table of costs and what it stands on."""
+
+    block: Block
+    table: dict[str, dict[str, float]]
+    set_aside: dict[str, int]
+
+
+def costs(runs: Runs, seed: int = 0, max_n: int | None = SMALL) -> Costs:
+    """Return LAP solves, seconds and errors of all methods on the instances that all of them have.
+
+    A method with fewer than half of the instances of the best covered one would leave little to compare the
+    others on: it is set aside, and named in ``set_aside`` with the number of its instances.
+    """
+    covered = {m: len(runs.instances(m, seed, max_n)) for m in runs.methods}
+    most = max(covered.values(), default=0)
+    methods = [m for m, count in covered.items() if 2 * count >= most > 0]
+    block = runs.block(methods, [seed], max_n) if methods else Block((), ())
+    table: dict[str, dict[str, float]] = {}
+    for method in methods if block.size else []:
+        solves, seconds, error = (runs.get(c, method, block)[:, 0] for c in ("n_lmo", "seconds", runs.error))
+        table[method] = {
+            "lap_total": int(solves.sum()),
+            "lap_median": float(np.median(solves)),
+            "lap_max": int(solves.max()),
+            "seconds_total": float(seconds.sum()),
+            "seconds_median": float(np.median(seconds)),
+            "seconds_max": float(seconds.max()),
+            "error_mean": float(error.mean()),
+            "error_median": float(np.median(error)),
+            "best_known": int(np.sum(runs.get("value", method, block) == runs.get("best", method, block))),
+            "converged": int(np.sum(runs.get("status", method, block) == "CONVERGED")),
+        }
+    return Costs(block, table, {m: count for m, count in covered.items() if m not in table})
+
+
+def solves_to_the_end(runs: Runs, found: Costs, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return the LAP solves of each method on the instances of ``found``, inf where it did not converge."""
+    block = Block(found.block.instances, (seed,))
+    result = {}
+    for method in found.table:
+        solves = np.maximum(runs.get("n_lmo", method, block)[:, 0], 1)
+        result[method] = np.where(runs.get("status", method, block)[:, 0] == "CONVERGED", solves, np.inf)
+    return result
+
+
+def statuses(runs: Runs) -> dict[str, dict[str, int]]:
+    """Count, for each method, why its runs ended."""
+    return {m: dict(Counter(r["status"] for r in runs.rows if r["method"] == m)) for m in runs.methods}
+
+
+class Coverage(NamedTuple):
+    """Seeds of a method that cover the same instances."""
+
+    method: str
+    seeds: tuple[int, ...]
+    instances: int
+    largest: int
+    missing: tuple[str, ...]
+
+
+def coverage(runs: Runs, expected: Mapping[str, int]) -> list[Coverage]:
+    """Say what was run: for each method, its seeds grouped by the instances that they cover.
+
+    Parameters
+    ----------
+    runs : Runs
+    expected : mapping
+        Name -> n of all instances of the study.  ``missing`` are those of them that a group does not have.
+    """
+    table = []
+    for method in runs.methods:
+        groups: dict[frozenset[str], list[int]] = defaultdict(list)
+        for seed in sorted({r["seed"] for r in runs.rows if r["method"] == method}):
+            groups[frozenset(runs.instances(method, seed))].append(seed)
+        for names, seeds in groups.items():
+            missing = sorted(set(expected) - names, key=lambda name: (expected[name], name))
+            largest = max(runs.sizes[name] for name in names)
+            table.append(Coverage(method, tuple(seeds), len(names), largest, tuple(missing)))
+    return table
+
+
+def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") -> list[str]:
+    """Return commands that compute (at least) the rows that are here, from an empty store."""
+    top = max(expected.values(), default=0)
+    wanted: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for method in runs.methods:
+        largest: dict[int, int] = {}
+        for row in runs.rows:
+            if row["method"] == method:
+                largest[row["seed"]] = max(largest.get(row["seed"], 0), row["n"])
+        for n in sorted(set(largest.values()), reverse=True):
+            seeds = 1 + max(seed for seed, size in largest.items() if size >= n)
+            # A run with more instances and as many seeds has these rows already.
+            if not any(
+                m == method for (size, count), ms in wanted.items() if size > n and count >= seeds for m in ms
+            ):
+                wanted[n, seeds].append(method)
+    commands = []
+    for (n, seeds), methods in sorted(wanted.items(), reverse=True):
+        limit = "" if n >= top else f" --max-n {n}"
+        commands.append(
+            f"python -m dcfw_studies.qap run {store} --methods {' '.join(methods)}"
+            f" --seeds {seeds} --protocol {runs.protocol}{limit}"
+        )
+    return commands
+
+
+def title(method: str) -> str:
+    """Return the name of a method in tables and figures."""
+    return TITLES.get(method, method)

@@ -1,0 +1,74 @@
+"""What is recorded of a row: its result as JSON, when it was computed, and by which software."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from dcfw_studies import checks
+from dcfw_studies.study import RESERVED, Task, canonical
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 text in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of Python, NumPy, SciPy, Numba and dcfw, without importing the heavy ones.
+
+    PyTorch is named where it is loaded, that is, where the row may have used it.
+
+    Examples
+    --------
+    >>> sorted(set(software_versions()) - {"torch"})
+    ['dcfw', 'numba', 'numpy', 'python', 'scipy']
+    """
+    import dcfw
+
+    found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
+    for name in ("numpy", "scipy", "numba", *(("torch",) if "torch" in sys.modules else ())):
+        found[name] = _installed(name)
+    return found
+
+
+@cache
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+def software_text(versions: Mapping[str, Any]) -> str:
+    """Return versions of software in a line.
+
+    Examples
+    --------
+    >>> software_text({"scipy": "1.17.1", "numpy": "2.4.6"}), software_text({})
+    ('numpy 2.4.6, scipy 1.17.1', 'not known')
+    """
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or "not known"
+
+
+def encode_result(task: Task, result: Any) -> str:
+    """Return the JSON text of a row's result; raise if it is no dict of JSON values with free names."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"the row function must return a dict, got {type(result).__name__}")
+    text = canonical(dict(result), "the result", allow_nan=True)
+    clean = json.loads(text)
+    if "seconds" in clean:
+        checks.scalar(clean["seconds"], "the result's seconds", low=0.0)
+    taken = [name for name in clean if name in RESERVED]
+    taken += [name for name, value in task.settings.items() if name in clean and clean[name] != value]
+    if taken:
+        raise ValueError(
+            f"the result must not change the column(s) {', '.join(taken)} of the task: use other names"
+        )
+    return text

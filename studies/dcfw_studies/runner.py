@@ -1,0 +1,311 @@
+"""The one runner of all studies: compute the rows that are not in the store yet.
+
+What it guarantees, and how:
+
+- *Nothing is lost.*  The parent stores each row as it arrives, before it says so to anybody.  Kill it at
+  any time and run the study again: it goes on with the rows that are missing.
+- *Nothing is done twice.*  A row is claimed in the store before it is computed, so several runners can
+  share one store.
+- *The same rows for any* ``n_jobs``.  A row function gets its task and nothing else, and each row runs on
+  one BLAS thread (sums are rounded differently on two).  Inline runs need ``threadpoolctl`` for that.
+- *One bad row stays one bad row.*  An exception is stored with its traceback.  When a worker process dies
+  (out of memory, SIGKILL), the pool breaks and takes the other rows in flight with it; nobody can tell
+  which one was guilty.  So each of them is run once more in a process of its own: the innocent ones
+  finish, the guilty one is stored as a failure, and the rest goes on in a fresh pool.
+
+Rows run on joblib's processes of this machine (:mod:`dcfw_studies.workers`) or on a Dask cluster
+(:mod:`dcfw_studies.cluster`); in both cases it is this process that writes the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from dcfw_studies import checks
+from dcfw_studies.claims import Owner
+from dcfw_studies.cluster import connected, on_cluster
+from dcfw_studies.store import Store, StoreError
+from dcfw_studies.study import Study, Task
+from dcfw_studies.workers import Outcome, Outcomes, alone, inline, pool
+
+Progress = Callable[[int, int, Task, "dict[str, Any] | None"], object]
+"""``progress(done, total, task, result)`` after each row; ``result`` is None if the row failed."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did.
+
+    Attributes
+    ----------
+    done : int
+        Rows computed and stored.
+    skipped : int
+        Tasks not run: their rows were there, or they had failed and were not to be retried.
+    failed : int
+        Rows that raised an error or killed their worker; see :meth:`Store.failures`.
+    seconds : float
+        Wall time of the run.
+    elsewhere : int
+        Tasks left to another runner that was computing them when this one ended.
+    left : int
+        Tasks not started because of ``limit`` or ``stop_after``.
+
+    Examples
+    --------
+    >>> from dcfw_studies import Summary
+    >>> print(Summary(done=3, skipped=1, failed=0, seconds=2.5))
+    3 done, 1 skipped, 0 failed in 2.5 s
+    """
+
+    done: int
+    skipped: int
+    failed: int
+    seconds: float
+    elsewhere: int = 0
+    left: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.done} done", f"{self.skipped} skipped", f"{self.failed} failed"]
+        parts += [f"{self.elsewhere} with another runner"] if self.elsewhere else []
+        parts += [f"{self.left} left"] if self.left else []
+        return f"{', '.join(parts)} in {self.seconds:.1f} s"
+
+
+class _Queue:
+    """The tasks of a run, claimed one at a time; ``in_flight`` are those claimed and not yet recorded.
+
+    joblib takes the tasks from several threads, and a pool that breaks may leave one of them at it.
+    """
+
+    def __init__(
+        self, tasks: Iterable[Task], store: Store, owner: Owner, limit: int | None, deadline: float
+    ) -> None:
+        self._store, self._owner, self._deadline = store, owner, deadline
+        self._lock = threading.Lock()
+        self._waiting, self._held = deque(tasks), deque[Task]()
+        self._again = True
+        self._limit = len(self._waiting) if limit is None else min(limit, len(self._waiting))
+        self._claimed = 0
+        self.finished_elsewhere = 0
+        self.in_flight: dict[str, Task] = {}
+
+    def __iter__(self) -> Iterator[Task]:
+        return self
+
+    def __next__(self) -> Task:
+        with self._lock:
+            while self._limit > 0 and time.monotonic() < self._deadline:
+                if not self._waiting and self._held and self._again:
+                    # Ask once more at the end for what another runner held: it may have been killed.
+                    self._waiting, self._held, self._again = self._held, self._waiting, False
+                if not self._waiting:
+                    break
+                task = self._waiting.popleft()
+                state = self._store.claim(task, self._owner)
+                if state == "claimed":
+                    self._limit -= 1
+                    self._claimed += 1
+                    self.in_flight[task.key] = task
+                    return task
+                if state == "held":
+                    self._held.append(task)
+                else:
+                    self.finished_elsewhere += 1
+            raise StopIteration
+
+    def forget(self, task: Task) -> None:
+        """Take a task whose outcome is recorded out of those in flight."""
+        with self._lock:
+            del self.in_flight[task.key]
+
+    def suspects(self) -> list[Task]:
+        """Return the tasks that a pool left without an outcome."""
+        with self._lock:
+            return list(self.in_flight.values())
+
+    @property
+    def total(self) -> int:
+        """Rows that this run has computed, is computing and may still compute."""
+        return self._claimed + min(self._limit, len(self._waiting) + len(self._held) * self._again)
+
+    @property
+    def held(self) -> int:
+        return len(self._held)
+
+    @property
+    def left(self) -> int:
+        return len(self._waiting)
+
+
+@contextlib.contextmanager
+def _signs_of_life(store: Store, owner: Owner) -> Iterator[None]:
+    """Renew the leases of ``owner`` while the block runs, and give its claims back at the end."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(store.lease / 4):
+            with contextlib.suppress(StoreError):  # the next row to be stored will say it louder
+                store.renew(owner)
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    try:
+        yield
+    finally:
+        over.set()
+        heart.join()
+        owner.leave()
+        with contextlib.suppress(StoreError):
+            store.release(owner)
+
+
+def run(
+    study: Study,
+    store: Store,
+    *,
+    n_jobs: int = 1,
+    dask: Any = None,
+    progress: Progress | None = None,
+    limit: int | None = None,
+    stop_after: float | None = None,
+    retry_failures: bool = True,
+) -> Summary:
+    """Compute the rows of ``study`` that ``store`` does not have, the longest first.
+
+    Parameters
+    ----------
+    study : Study
+    store : Store
+    n_jobs : int
+        Number of processes; -1 means one per core.  With 1 the rows are computed in this process.
+    dask : str or distributed.Client, optional
+        A Dask cluster to compute the rows on, by the address of its scheduler or a client; ``n_jobs`` does
+        not count then.  By default the one of ``joblib.parallel_config("dask")``, if that is in force.
+    progress : callable, optional
+        ``progress(done, total, task, result)`` after each row, when the row is safe; ``result`` is None
+        for a row that failed.  See :class:`dcfw_studies.progress.ProgressBar`.
+    limit : int, optional
+        Compute at most that many rows.
+    stop_after : float, optional
+        Start no row after that many seconds (rows in flight are finished).
+    retry_failures : bool
+        Try again what failed in an earlier run.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    StoreError
+        The store cannot be written.  Rows finished before are kept.
+    ClusterError
+        The Dask cluster does not answer, or went away.  Rows finished before are kept.
+    KeyboardInterrupt
+        Ctrl-C.  Rows finished before are kept.
+
+    Examples
+    --------
+    >>> def row(dataset, method, seed):
+    ...     return {"value": float(len(dataset) + seed)}
+    >>> study = Study("demo", row, ["a", "bc"], ["fw"], range(2))
+    >>> with Store(":memory:") as store:
+    ...     first = run(study, store, limit=3)
+    ...     second = run(study, store)
+    >>> first.done, first.left, second.done, second.skipped
+    (3, 1, 1, 3)
+    """
+    if not isinstance(study, Study):
+        raise TypeError(f"study must be a Study, got {type(study).__name__}")
+    if not isinstance(store, Store):
+        raise TypeError(f"store must be a Store, got {type(store).__name__}: write Store(path)")
+    n_jobs = count_jobs(n_jobs)
+    if limit is not None:
+        limit = checks.integer(limit, "limit")
+    clock = time.monotonic()
+    deadline = float("inf")
+    if stop_after is not None:
+        deadline = clock + checks.scalar(stop_after, "stop_after", low=0.0, allow_inf=True)
+
+    known = store.finished_keys(study)
+    if not retry_failures:
+        known |= {failure["key"] for failure in store.failures(study)}
+    waiting = [task for task in study.ordered() if task.key not in known]
+    owner = Owner.enter()
+    queue = _Queue(waiting, store, owner, limit, deadline)
+    done = failed = repeated = 0
+
+    def record(outcome: Outcome) -> None:
+        nonlocal done, failed, repeated
+        task = queue.in_flight[outcome.key]
+        result = None
+        if outcome.error:
+            store.fail(task, outcome.error, outcome.traceback)
+            failed += 1
+        else:
+            result = json.loads(outcome.result)
+            if store.finish(
+                task,
+                result,
+                seconds=outcome.seconds,
+                started=outcome.started,
+                versions=outcome.versions,
+            ):
+                done += 1
+            else:
+                repeated += 1
+        queue.forget(task)
+        if progress is not None:
+            progress(done + failed, queue.total, task, result)
+
+    with connected(dask) as client, _signs_of_life(store, owner):
+        while True:
+            if client is not None:
+                computed = on_cluster(study.run, queue, client)
+            elif n_jobs == 1:
+                computed = inline(study.run, queue)
+            else:
+                computed = pool(study.run, queue, n_jobs)
+            broken = _drain(computed, record)
+            suspects = queue.suspects()
+            if not broken and not suspects:
+                break
+            _drain(alone(study.run, suspects, n_jobs), record)
+
+    return Summary(
+        done=done,
+        skipped=len(known) + queue.finished_elsewhere + repeated,
+        failed=failed,
+        seconds=time.monotonic() - clock,
+        elsewhere=queue.held,
+        left=queue.left,
+    )
+
+
+def _drain(outcomes: Outcomes, record: Callable[[Outcome], None]) -> bool:
+    """Record all outcomes; tell whether the pool broke on the way."""
+    with contextlib.closing(outcomes):
+        try:
+            for outcome in outcomes:
+                record(outcome)
+        except BrokenProcessPool:  # loky's TerminatedWorkerError is one
+            return True
+    return False
+
+
+def count_jobs(n_jobs: Any) -> int:
+    """Return how many processes ``n_jobs`` means: -1 is one per core."""
+    if n_jobs == -1:
+        import joblib
+
+        return int(joblib.effective_n_jobs(-1))
+    return checks.integer(n_jobs, "n_jobs", low=1)

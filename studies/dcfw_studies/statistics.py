@@ -1,0 +1,124 @@
+"""How methods are compared: intervals over seeds, wins and losses, performance profiles.
+
+Pure functions on arrays.  In all of them **lower is better** (an error, a time, a count of oracle
+calls), and a run that failed takes part as ``inf``.  "Better" means strictly lower and "equal" means
+equal: round the values first if differences below some tolerance should not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw.profiles import method_table, performance_profile
+from dcfw_studies import checks
+
+
+class Interval(NamedTuple):
+    """A mean with a confidence interval for it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Score(NamedTuple):
+    """In how many places the first of two methods has the lower value, the higher one, the same."""
+
+    wins: int
+    losses: int
+    ties: int
+
+
+def t_interval(values: Any, confidence: float = 0.90) -> Interval:
+    """Return the mean of ``values`` and Student's confidence interval for it.
+
+    Parameters
+    ----------
+    values : array
+        Independent runs, say one per seed.
+    confidence : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    Interval
+        ``(mean, low, high)``.  One value alone says nothing about its spread: the interval is then the
+        whole line.
+
+    Examples
+    --------
+    >>> mean, low, high = t_interval([1.0, 2.0, 3.0, 4.0], confidence=0.90)
+    >>> mean, round(low, 3), round(high, 3)
+    (2.5, 0.981, 4.019)
+    """
+    from scipy import stats
+
+    x = checks.array(values, "values", ndim=1)
+    if not np.isfinite(x).all():
+        raise ValueError("values must be finite")
+    confidence = checks.scalar(confidence, "confidence", low=0.0, high=1.0, open_low=True, open_high=True)
+    if x.size == 0:
+        raise ValueError("values must not be empty")
+    mean = float(np.mean(x))
+    if x.size == 1:
+        return Interval(mean, -np.inf, np.inf)
+    quantile = float(stats.t.ppf((1.0 + confidence) / 2.0, x.size - 1))
+    half = quantile * float(np.std(x, ddof=1)) / x.size**0.5
+    return Interval(mean, mean - half, mean + half)
+
+
+def win_loss_tie(a: Any, b: Any) -> Score:
+    """Count where ``a`` is lower than ``b``, higher, and equal.
+
+    Parameters
+    ----------
+    a, b : array
+        Values of two methods on the same instances (``inf`` for a run that failed).
+
+    Examples
+    --------
+    >>> win_loss_tie([1, 2, 3, 4], [1, 3, 2, 9])
+    Score(wins=2, losses=1, ties=1)
+    """
+    a = checks.array(a, "a")
+    b = checks.array(b, "b", shape=tuple(a.shape))
+    return Score(int(np.sum(a < b)), int(np.sum(a > b)), int(np.sum(a == b)))
+
+
+def pairwise_wins(table: Mapping[str, Any], confidence: float = 0.90) -> dict[tuple[str, str], Interval]:
+    """Return, for each ordered pair of methods, on how many instances the first one is better.
+
+    For each seed, the instances with a strictly lower value are counted; the interval is Student's over
+    the seeds.  (The paper's heat map is this table.)
+
+    Parameters
+    ----------
+    table : mapping
+        Method -> values of shape (instances, seeds), the same for all methods.
+    confidence : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    dict
+        ``(a, b) -> Interval`` of the number of instances on which ``a`` beats ``b``.
+
+    Examples
+    --------
+    >>> wins = pairwise_wins({"fw": [[3, 3], [1, 1]], "dcfw": [[2, 2], [1, 0]]})
+    >>> wins["dcfw", "fw"].mean, wins["fw", "dcfw"].mean
+    (1.5, 0.0)
+    """
+    values = method_table(table, ndim=2)
+    return {
+        (a, b): t_interval(np.sum(values[a] < values[b], axis=0).astype(float), confidence)
+        for a in values
+        for b in values
+        if a != b
+    }
+
+
+__all__ = ["Interval", "Score", "pairwise_wins", "performance_profile", "t_interval", "win_loss_tie"]

@@ -1,0 +1,442 @@
+"""The store of a study: one SQLite file that survives whatever happens to the runner.
+
+The promise: **a row that was reported as finished is in the store**, after a crash or a SIGKILL of any
+process, and after a power cut as far as SQLite promises.  Each row is one transaction in write-ahead
+mode with ``synchronous=FULL``, so it is on the disk before :meth:`Store.finish` returns.  A row is there
+once and whole, or not at all.
+
+Three tables, each with the key of a task as its primary key:
+
+=========  =====================================================================================
+rows       what is finished: the task, its result, versions of the software, start, seconds
+failures   what raised an error or killed its worker, with the traceback; gone when the row succeeds
+claims     what some runner computes right now (see :mod:`dcfw_studies.claims`)
+=========  =====================================================================================
+
+No host or user name is stored, so a store can be published as it is.  (A claim names a process by its
+number and a hash, and is deleted with the end of the row.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dcfw_studies import checks
+from dcfw_studies.claims import Owner
+from dcfw_studies.records import encode_result, software_versions, utc_now
+from dcfw_studies.sqlite_file import StoreError, explain, open_to_read, open_to_write
+from dcfw_studies.study import RESERVED, Study, Task, canonical, printable
+
+__all__ = ["Store", "StoreError", "csv_text"]
+
+NUMBERS: dict[str, type] = {
+    "version": int,
+    "seed": int,
+    "attempts": int,
+    "pid": int,
+    "seconds": float,
+    "expires": float,
+}
+"""The columns that are no texts, and what they hold: SQLite would keep anything there."""
+
+
+class Store:
+    """Finished rows, failures and claims in one SQLite file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; it and its folder are created if they do not exist.  ``":memory:"`` keeps the rows in
+        memory only.
+    readonly : bool
+        Open an existing store to read it, also from a read-only folder.
+    lease : float
+        Seconds for which a claim holds without a sign of life, for owners on other machines.
+
+    Notes
+    -----
+    A store may be used by several threads and, through one object each, by several processes.  It must
+    lie on a local disk: SQLite's write-ahead mode does not work over a network.
+
+    Examples
+    --------
+    >>> task = Task("bur26a", "fw", 0, study="demo")
+    >>> with Store(":memory:") as store:
+    ...     stored = store.finish(task, {"error": 0.25}, seconds=1.5)
+    ...     store.rows("demo")[0]["error"]
+    0.25
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False, lease: float = 120.0) -> None:
+        self.path = os.fspath(path)
+        self.lease = checks.scalar(lease, "lease", low=0.0, open_low=True)
+        self._lock = threading.RLock()
+        self._db = open_to_read(self.path) if readonly else open_to_write(self.path)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise explain(error, self.path) from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold one transaction: all of it is stored when the block ends, or nothing."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors (a full disk is one of them).
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file.  Rows need no closing to be safe."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Store({self.path!r})"
+
+    # ------------------------------------------------------------------------------------- claims
+
+    def claim(self, task: Task, owner: Owner) -> str:
+        """Try to take ``task`` for ``owner``.
+
+        Returns
+        -------
+        str
+            ``"claimed"``: it is yours; ``"finished"``: its row is there; ``"held"``: another runner, one
+            that lives as far as can be seen, is computing it.
+        """
+        now = time.time()
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM rows WHERE key = ?", (task.key,)).fetchone():
+                return "finished"
+            found = db.execute(
+                "SELECT owner, machine, pid, birth, expires FROM claims WHERE key = ?", (task.key,)
+            ).fetchone()
+            if found is not None and found[0] != owner.id and not Owner(*found[:4]).is_gone(found[4], now):
+                return "held"
+            db.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(task.key, task.study, task.version, task.method),
+                    *(owner.id, owner.machine, owner.pid, owner.birth, now + self.lease),
+                ),
+            )
+        return "claimed"
+
+    def renew(self, owner: Owner) -> None:
+        """Extend the leases of all claims of ``owner``: a sign of life to other machines."""
+        with self._writing() as db:
+            db.execute("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + self.lease, owner.id))
+
+    def release(self, owner: Owner) -> None:
+        """Give back all claims of ``owner``."""
+        with self._writing() as db:
+            db.execute("DELETE FROM claims WHERE owner = ?", (owner.id,))
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def finish(
+        self,
+        task: Task,
+        result: Mapping[str, Any],
+        *,
+        seconds: float,
+        started: str | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Store the row of ``task``; when this returns, the row is on the disk.
+
+        Parameters
+        ----------
+        task : Task
+        result : mapping
+            JSON values.  NaN and infinities are kept.
+        seconds : float
+            Time of the row, unless the result has an entry ``seconds`` itself.
+        started : str, optional
+            When the row was started (ISO 8601); now, by default.
+        versions : mapping, optional
+            Those of the software where the row was computed; of this process, by default.  Empty: not known.
+
+        Returns
+        -------
+        bool
+            False if the row was there already (the store keeps the first one).
+        """
+        text = encode_result(task, result)
+        seconds = checks.scalar(result.get("seconds", seconds), "seconds", low=0.0)
+        software = canonical(dict(software_versions() if versions is None else versions))
+        with self._writing() as db:
+            stored = db.execute(
+                "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*_columns(task), text, software, utc_now() if started is None else started, seconds),
+            ).rowcount
+            db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
+            db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
+        return stored == 1
+
+    def fail(self, task: Task, error: str, traceback: str = "") -> None:
+        """Store that ``task`` failed: one line, and the whole traceback."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)"
+                " ON CONFLICT (key) DO UPDATE SET error = excluded.error, traceback = excluded.traceback,"
+                " failed = excluded.failed, attempts = attempts + 1",
+                (*_columns(task), printable(error), printable(traceback), utc_now()),
+            )
+            db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
+
+    # ------------------------------------------------------------------------------------ reading
+
+    def studies(self) -> list[str]:
+        """Return the names of the studies that have a row or a failure here."""
+        return list(self.newest())
+
+    def newest(self) -> dict[str, int]:
+        """Return the studies that have a row or a failure here, by name, each with its newest version.
+
+        Examples
+        --------
+        >>> with Store(":memory:") as store:
+        ...     stored = store.finish(Task("a", "fw", 0, study="demo", version=1), {}, seconds=1.0)
+        ...     store.fail(Task("a", "fw", 0, study="demo", version=2), "ValueError: no")
+        ...     store.newest()
+        {'demo': 2}
+        """
+        columns = ("study", "version")
+        found: dict[str, int] = {}
+        for table in ("rows", "failures"):
+            for name, version in self._records(f"SELECT DISTINCT study, version FROM {table}", columns):
+                found[name] = max(version, found.get(name, version))
+        return dict(sorted(found.items()))
+
+    def finished_keys(self, study: Study) -> set[str]:
+        """Return the keys of the tasks of ``study`` whose rows are here."""
+        return {key for (key,) in self._select(("key",), "rows", study)}
+
+    def rows(self, study: Study | str | None = None, *, versions: bool = False) -> list[dict[str, Any]]:
+        """Return finished rows as flat dicts: the task, its settings, its result, seconds, start.
+
+        Parameters
+        ----------
+        study : Study or str, optional
+            A :class:`Study` selects the rows of its tasks, a name all rows of that study in its newest
+            version, None those of all studies.
+        versions : bool
+            Add the versions of the software that computed each row, as a dict.
+
+        Returns
+        -------
+        list of dict
+            In the order of the tasks for a :class:`Study`, otherwise by dataset, method and seed: never
+            in the order in which rows happened to finish.
+        """
+        columns = ("key", "study", "dataset", "method", "seed", "settings", "result", "seconds", "started")
+        return [
+            {
+                **{"study": name, "dataset": dataset, "method": method, "seed": seed},
+                **self._decoded(settings, RESERVED),
+                **self._decoded(result, RESERVED),
+                **{"seconds": seconds, "started": started},
+                **({"versions": self._decoded(software[0])} if versions else {}),
+            }
+            for _, name, dataset, method, seed, settings, result, seconds, started, *software in self._select(
+                (*columns, "versions") if versions else columns, "rows", study
+            )
+        ]
+
+    def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
+        """Return what failed and has not succeeded since, with ``error``, ``traceback`` and ``attempts``."""
+        task = ("key", "study", "dataset", "method", "seed", "settings")
+        columns = (*task, "error", "traceback", "attempts", "failed")
+        found = [
+            dict(zip(columns, record, strict=True)) for record in self._select(columns, "failures", study)
+        ]
+        for failure in found:
+            failure["settings"] = self._decoded(failure["settings"])
+        return found
+
+    def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the JSON object in a column, which somebody else may have written to.
+
+        ``taken`` are names that dcfw would not have let into it.
+        """
+        try:
+            found = json.loads(text)
+            if not isinstance(found, dict):
+                raise ValueError(f"{type(found).__name__} where an object was expected")
+            if not found.keys().isdisjoint(taken):
+                raise ValueError(f"an entry {min(found.keys() & set(taken))!r}, which is a column")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._foreign(str(error)) from None
+        return found
+
+    def _foreign(self, what: str) -> StoreError:
+        return StoreError(
+            f"store {self.path}: a row holds what dcfw did not write ({what}); use a new path, or "
+            "delete that row"
+        )
+
+    def _records(self, statement: str, columns: Sequence[str], values: Sequence[Any] = ()) -> list[Any]:
+        """Return what a SELECT of these columns finds, each value of the type that dcfw writes there."""
+        with self._reading() as db:
+            found = db.execute(statement, values).fetchall()
+        for record in found:
+            for name, value in zip(columns, record, strict=True):
+                fits = type(value) is NUMBERS.get(name, str)
+                if not fits or (name == "seconds" and not 0.0 <= value < math.inf):
+                    raise self._foreign(f"{name} is {value!r:.40}")
+        return found
+
+    def _select(self, columns: Sequence[str], table: str, study: Study | str | None) -> list[tuple[Any, ...]]:
+        """Return the records of a study (the first column must be the key) in a stable order."""
+        names = ", ".join(columns)
+        select = f"SELECT {names} FROM {table} WHERE study = ? AND version = ?"
+        if isinstance(study, Study):
+            records = self._records(select, columns, (study.name, study.version))
+            by_key = {record[0]: record for record in records}
+            return [by_key[task.key] for task in study.tasks if task.key in by_key]
+        select += " ORDER BY dataset, method, seed, settings"
+        return [
+            record
+            for name, version in self.newest().items()
+            if study is None or name == study
+            for record in self._records(select, columns, (name, version))
+        ]
+
+    def versions(self, study: str | None = None) -> list[dict[str, str]]:
+        """Return the different sets of software versions that computed the rows; one, if all is well.
+
+        Rows of older versions of a study do not count.  An empty set stands for rows that came from a file
+        which does not tell.
+        """
+        select = "SELECT DISTINCT versions FROM rows WHERE study = ? AND version = ?"
+        found = {
+            text
+            for name, version in self.newest().items()
+            if study is None or name == study
+            for (text,) in self._records(select, ("versions",), (name, version))
+        }
+        return [self._decoded(text) for text in sorted(found)]
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return one dict per study, version and method: rows done, failed, running, seconds in all.
+
+        Examples
+        --------
+        >>> with Store(":memory:") as store:
+        ...     stored = store.finish(Task("a", "fw", 0, study="demo"), {}, seconds=2.0)
+        ...     store.status()[0]["done"], store.status()[0]["seconds"]
+        (1, 2.0)
+        """
+        now = time.time()
+        table: dict[tuple[str, int, str], dict[str, Any]] = {}
+
+        def entry(study: str, version: int, method: str) -> dict[str, Any]:
+            fresh = {"study": study, "version": version, "method": method}
+            return table.setdefault(
+                (study, version, method), {**fresh, "done": 0, "failed": 0, "running": 0, "seconds": 0.0}
+            )
+
+        def records(name: str, *more: str) -> list[Any]:
+            columns = ("study", "version", "method", *more)
+            return self._records(f"SELECT {', '.join(columns)} FROM {name} ORDER BY key", columns)
+
+        for *point, seconds in records("rows", "seconds"):
+            entry(*point)["done"] += 1
+            entry(*point)["seconds"] += seconds
+        for point in records("failures"):
+            entry(*point)["failed"] += 1
+        for study, version, method, *owner, expires in records(
+            "claims", "owner", "machine", "pid", "birth", "expires"
+        ):
+            if not Owner(*owner).is_gone(expires, now):
+                entry(study, version, method)["running"] += 1
+        return [table[point] for point in sorted(table)]
+
+    def export_csv(self, path: str | os.PathLike[str], study: Study | str, *, versions: bool = False) -> int:
+        """Write the rows of ``study`` as a CSV file, whole or not at all, and return their number.
+
+        The columns are those of :meth:`rows`; a list or dict in a column is written as JSON.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.  An older one is replaced.
+        study : Study or str
+            As in :meth:`rows`.
+        versions : bool
+            As in :meth:`rows`.
+        """
+        rows, target = self.rows(study, versions=versions), Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(f"{target} is a folder: give the name of a file")
+        if not rows:
+            name = study.name if isinstance(study, Study) else study
+            known = ", ".join(self.studies()) or "none"
+            raise ValueError(f"study {name!r} has no finished row in {self.path}; studies there: {known}")
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            draft.write_text(csv_text(rows), encoding="utf-8", newline="")
+            os.replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+        return len(rows)
+
+
+def _columns(task: Task) -> tuple[Any, ...]:
+    settings = canonical(task.settings)
+    return task.key, task.study, task.version, task.dataset, task.method, task.seed, settings
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return flat rows as CSV text, with a column for every name that occurs.
+
+    Examples
+    --------
+    >>> print(csv_text([{"a": 1}, {"a": 2, "b": [3, 4]}]).replace("\\r", ""), end="")
+    a,b
+    1,
+    2,"[3,4]"
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, names, restval="")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {
+                name: canonical(value, allow_nan=True) if isinstance(value, list | dict) else value
+                for name, value in row.items()
+            }
+        )
+    return printable(buffer.getvalue())
