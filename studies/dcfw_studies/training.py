@@ -232,8 +232,8 @@ def make_optimizer(settings: Settings, model: Any) -> Any:
     """Return the optimizer of a method, with all tensors in the l_inf ball where there is a constraint."""
     import torch
 
-    from dcfw_studies.authors import AuthorsDCFW
     from dcfw.torch import DCFW, SFW
+    from dcfw_studies.authors import AuthorsDCFW
 
     c, lr = settings.c, 1.0 / settings.L
     weights = list(model.parameters())
