@@ -159,7 +159,7 @@ def test_an_interval_has_no_negative_end():
     )  # fmt: skip
     run.visit(domain.start(), 0.0, 1.0)
     run.certify(-1e-131, -1e-131)  # a decrease and a gap that are both rounding
-    assert run.dc_gap == (0.0, 0.0)
+    assert run.ledger.dc_gap == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])

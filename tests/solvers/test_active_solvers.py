@@ -411,7 +411,8 @@ def test_active_sets_save_oracle_calls_on_matrix_balls_and_are_the_default_there
 
 def keeps_atoms(domain, n, f=None):
     f = functions.Quadratic(np.eye(n), -np.ones(n), convex=True) if f is None else f
-    return "active_set" in dcfw.minimize(f - functions.SquaredNorm(0.1), domain, maxiter=1, max_lmo=2)
+    res = dcfw.minimize(f - functions.SquaredNorm(0.1), domain, maxiter=1, max_lmo=2)
+    return res.active_set is not None
 
 
 def test_which_sets_have_faces():
@@ -435,7 +436,7 @@ def test_large_matrices_and_round_sets_take_vanilla_steps_by_default(monkeypatch
     logistic = functions.LogisticLoss(np.eye(9), np.ones(9))
     assert not keeps_atoms(sets.Spectraplex(3), 9, logistic)  # whose gradients cannot be kept
     assert keeps_atoms(sets.Simplex(9), 9, logistic)
-    monkeypatch.setattr("dcfw._minimize.LARGE", 8)
+    monkeypatch.setattr("dcfw.solvers.choice.LARGE", 8)
     assert not keeps_atoms(sets.Spectraplex(3), 9)
     assert keeps_atoms(sets.Simplex(9), 9)
 

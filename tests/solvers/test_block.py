@@ -18,6 +18,7 @@ from dcfw import Status, functions, sets, splits
 from dcfw._arrays import to_numpy
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.block import ORDERS, Block, Blocks, Remembering, _loop_of_one_block
+from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.restriction import QuadraticPart, Slot
 from reference_gaps import symmetric, trace
 
@@ -287,7 +288,8 @@ def test_a_quadratic_part_is_the_quadratic_with_the_other_blocks_fixed(kind):
 
 
 class Counts:
-    n_grad_f = 0
+    def __init__(self):
+        self.ledger = Ledger(0.0)
 
     def grad_f(self, f, x):
         return f.grad(x)

@@ -201,8 +201,8 @@ class _Snapshot:
     def __init__(self, capture: Capture, run: Any) -> None:
         self.capture = capture
         self.written = False
-        self.best = run.x0 if run.best is None else run.best[1]
-        self._rows = run.history.table()
+        self.best = run.x0 if run.ledger.best is None else run.ledger.best.x
+        self._rows = run.ledger.history.table()
         self._last = self._rows[-1:].copy()
 
     def rows(self) -> np.ndarray:

@@ -99,6 +99,6 @@ class BlendedLoop(Loop):
         return kernel is self.active and nearly_done(run, X)
 
     def _resync(self, kernel: Kernel, run: Run, X: State, taken: int) -> bool:
-        if kernel is self.active and run.since_resync + taken >= run.resync_period:
+        if kernel is self.active and run.ledger.since_resync + taken >= run.resync_period:
             kernel.solver.normalise(X.x)
         return super()._resync(kernel, run, X, taken)

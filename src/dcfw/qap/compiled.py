@@ -24,8 +24,9 @@ import numpy as np
 from dcfw import kernels
 from dcfw._arrays import Array
 from dcfw.qap.quadratics import MatrixQuadratic
-from dcfw.result import ROW, Status
+from dcfw.result import Status
 from dcfw.sets.atoms import Permutation
+from dcfw.solvers.ledger import Batch
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
@@ -145,7 +146,7 @@ class Loop:
             if known:
                 run.before_step(X)
                 steps, last = self._slice(kernel, run, done, max_steps)
-            resync = steps > 0 and run.since_resync + steps >= run.resync_period
+            resync = steps > 0 and run.ledger.since_resync + steps >= run.resync_period
             seen = known or done > 0  # whether X_1 has been yielded, so that the tolerance is set
             assert isinstance(X.f, MatrixQuadratic)
             batch = kernel(
@@ -167,9 +168,7 @@ class Loop:
 
     def _book(self, kernel: Kernel, run: Run, X: State, batch: Any) -> None:
         """Book what a batch did."""
-        run.n_lmo += batch.solved
-        run.n_inner += batch.steps
-        run.n_grad_f += batch.gradients
+        run.ledger.book(Batch(batch.steps, batch.solved, batch.gradients))
         X.k += batch.steps
         X.gap, X.gained, X.bound = kernel.solver.gap, kernel.solver.gained, kernel.solver.bound
         X.value = None
@@ -186,7 +185,7 @@ class Loop:
         """
         steps = 1 if self._stepwise(run) else kernel.slice_length()
         left = min(max_steps - done, max(run.max_lmo - run.n_lmo, 1))
-        steps = int(min(steps, left, run.resync_period - run.since_resync))
+        steps = int(min(steps, left, run.resync_period - run.ledger.since_resync))
         return steps, steps >= left
 
     def _stepwise(self, run: Run) -> bool:
@@ -195,12 +194,10 @@ class Loop:
 
     def _resync(self, kernel: Kernel, run: Run, X: State, taken: int) -> bool:
         """Count the steps; take the gradient afresh where that is due, and tell if so."""
-        run.since_resync += taken
-        if run.since_resync < run.resync_period:
+        if not run.ledger.resync_due(run.resync_period, taken):
             return False
         X.grad[:] = X.f.grad(X.x)
-        run.n_resync += 1
-        run.since_resync = 0
+        run.ledger.count_resync()
         return True
 
     def _square(self, scale: float) -> MatrixQuadratic:
@@ -227,21 +224,18 @@ class CompiledFW:
         steps, threshold = 0, -1.0
         while True:
             begun = time.perf_counter()
-            resync = steps > 0 and run.since_resync + steps >= run.resync_period
+            resync = steps > 0 and run.ledger.since_resync + steps >= run.resync_period
             batch = advance(threshold=threshold, started=run.n_lmo > 0, steps=steps, measured=not resync)
-            self._record(run, batch, first, begun)
-            taken, solved, gradients = batch.steps, batch.solved, batch.gradients
-            run.n_inner += taken
-            run.since_resync += taken
-            if run.since_resync >= run.resync_period:
+            taken, between = batch.steps, max(batch.steps - 1, 0)
+            rows = first - batch.gains[:between], batch.gaps[:between]
+            run.ledger.book(
+                Batch(taken, batch.solved, batch.gradients, True, *rows, begun, time.perf_counter())
+            )
+            if run.ledger.resync_due(run.resync_period, taken):
                 grad[:] = phi.grad(x)
-                run.n_resync += 1
-                run.since_resync = 0
+                run.ledger.count_resync()
                 batch = advance(threshold=threshold, steps=0)
-                solved += batch.solved
-            run.n_lmo += solved
-            run.n_grad_f += gradients
-            run.nit = run.n_inner
+                run.ledger.book(Batch(0, batch.solved, 0))
             if batch.reason == BAD:
                 kernel.end(batch, run)
             run.visit(x.copy(), first - kernel.solver.gained, kernel.solver.gap)
@@ -250,27 +244,5 @@ class CompiledFW:
             threshold = run.threshold
             # A slice ends where a fresh gradient is due, so that results do not depend on the clock.
             steps = 1 if run.callback is not None else kernel.slice_length()
-            limits = (run.maxiter - run.nit, run.max_lmo - run.n_lmo, run.resync_period - run.since_resync)
-            steps = int(min(steps, *limits))
-
-    @staticmethod
-    def _record(run: Run, batch: Any, first: float, begun: float) -> None:
-        """Write the rows of the steps between two visits (the last one is written by the visit)."""
-        taken = batch.steps
-        if taken < 2:
-            return
-        pace = (time.perf_counter() - begun) / taken
-        k = np.arange(1, taken)
-        gaps, gains = batch.gaps[: taken - 1], batch.gains[: taken - 1]
-        least = int(np.argmin(gaps))
-        if gaps[least] < run.dc_gap[1]:
-            run.dc_gap, run.dc_gap_nit = (0.0, float(gaps[least])), run.nit + least + 1
-        # All rows in one array: made one by one, they would cost as much as the steps.
-        rows = np.empty(taken - 1, dtype=ROW)
-        rows["nit"], rows["n_inner"] = run.nit + k, run.n_inner + k
-        rows["fun"], rows["gap"] = first - gains, gaps
-        rows["dc_low"], rows["dc_high"], rows["eps"] = 0.0, gaps, math.nan
-        rows["n_lmo"], rows["n_grad_f"] = run.n_lmo + k, run.n_grad_f + k
-        rows["n_grad_g"], rows["n_fun"] = run.n_grad_g, run.n_fun
-        rows["time"] = begun - run.started + k * pace
-        run.history.extend(rows)
+            due = run.resync_period - run.ledger.since_resync
+            steps = int(min(steps, run.maxiter - run.nit, run.max_lmo - run.n_lmo, due))

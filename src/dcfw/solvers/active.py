@@ -215,12 +215,11 @@ class ActiveLoop:
                 if stop.status is Status.NO_PROGRESS and nearly_done(run, X):
                     return
                 raise
-            run.since_resync += 1
-            if run.since_resync >= min(run.resync_period, RESYNC):
+            if run.ledger.resync_due(min(run.resync_period, RESYNC)):
                 self._resync(run, f, active, X)
             X.gap = math.inf
             X.k += 1
-            run.n_inner += 1
+            run.ledger.count_step(outer=linear is None)
             self._last = X.x
             if X.k > max_steps or (linear is not None and run.n_lmo + 1 >= run.max_lmo):
                 return
@@ -339,10 +338,9 @@ class ActiveLoop:
         """The weights are the truth: compute X from them, and its gradient where that is incremental."""
         active.normalise()
         X.x = active.point()
-        run.since_resync = 0
         if active.f is not None:
             X.grad = f.grad(X.x)
-            run.n_resync += 1
+            run.ledger.count_resync()
 
 
 class Way:

@@ -96,14 +96,14 @@ class AdaptiveDCFW:
                     raise _hopeless(L)
                 run.certify(*certificate(X_t, x_t.u))
                 used.append(L)
-                run.nit += 1
+                run.end_outer_step()
                 x_t = _shifted(self.method.move(problem, run, _shifted(x_t, L), X_t), -L)
                 calm += 1
                 if calm > patience and max(SHRINK * L, SAFETY * needed) < 0.9 * L:
                     L, before = max(SHRINK * L, SAFETY * needed), L
                     problem, calm = self._at(problem, L, before), 0
         finally:
-            run.extra.update(L_history=used, conditional=self._condition(run, used or [L]))
+            run.ledger.extra.update(L_history=used, conditional=self._condition(run, used or [L]))
 
     def _attempt(
         self, problem: Problem, run: Run, x_t: Iterate, L: float, again: bool
@@ -150,7 +150,7 @@ class AdaptiveDCFW:
         return problem
 
     def _condition(self, run: Run, used: list[float]) -> str:
-        L = used[min(run.dc_gap_nit, len(used) - 1)]
+        L = used[min(run.ledger.dc_gap_nit, len(used) - 1)]
         found = f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
         return joined(getattr(self.split.whole, "conditional", ""), found)
 

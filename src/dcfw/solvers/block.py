@@ -164,7 +164,7 @@ class Blocks:
         A block's gap in the measurement and in a step of its own differ by rounding, which may be all of it.
         """
         self.since_resync = 0
-        run.extra["n_lmo_blocks"] = [0] * self.count
+        run.ledger.extra["n_lmo_blocks"] = [0] * self.count
         run.keep(blocks=self, **{f"step of block {i}": rule for i, rule in enumerate(self.rules)})
         run.keep(**{f"inner loop of block {i}": loop for i, loop in enumerate(self.loops)})
         run.know(**{f"f of block {i}": part.f for i, part in enumerate(self.parts)})
@@ -193,7 +193,7 @@ class Blocks:
         if self.since_resync >= run.resync_period:
             # Rounding adds up in the whole gradient, which follows the blocks: start it afresh now and then.
             self.x_t = self.x_t._replace(grad=self.problem.f.grad(self.x_t.x))
-            run.n_resync += 1
+            run.ledger.count_resync()
             self.since_resync = 0
         G = self.x_t.grad - self.x_t.u.slope
         gaps = []
@@ -211,13 +211,11 @@ class Blocks:
         run, x_t = self.run, self.x_t
         f_t = self._value()
         fun = f_t - x_t.u.value
-        if run.best is not None and math.isnan(run.best[2]) and not math.isnan(gap):
-            # Of points that are equal but for rounding, the one whose gap is known.
-            tie = fun <= run.best[0] + 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
-            run.best = None if tie else run.best
-        run.visit(x_t.x, fun, gap)
+        # Of points that are equal but for rounding, the one whose gap is known is returned.
+        slack = 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
+        run.visit(x_t.x, fun, gap, slack=slack)
         if math.isnan(gap):
-            run.history.amend(eps=run.eps)
+            run.ledger.record_tolerance(run.eps)
 
     def _value(self) -> float:
         """Return f(x_t), which is computed at most once."""
@@ -258,7 +256,7 @@ class Blocks:
             return X.gap
         low, high = certificate(X, self.x_t.u)
         run.certify(low, high if self.count == 1 else math.inf)
-        run.nit += 1
+        run.end_outer_step()
         self._move(i, X)
         return X.gap if math.isfinite(X.gap) else 0.0
 
@@ -301,24 +299,15 @@ class Blocks:
         What is left of the LMO budget is less by what a measurement needs, so that the gap of the point that
         is returned is known.
         """
-        run, slot = self.run, self.slots[i]
-        whole = run._oracle, run.shape, run.max_lmo
-        run._oracle, run.shape, run.max_lmo = self.oracles[i], slot.shape, run.max_lmo - (self.count - 1)
-        current, calls = run.current, run.n_lmo
-        run.current = None
-        oracle = self.oracles[i]
+        slot, oracle = self.slots[i], self.oracles[i]
         oracle.at_x_t = True
-        if oracle.known is not None:  # the first answer has been counted
-            run.n_lmo -= 1
         try:
-            yield
+            with self.run.restricted_to(
+                i, oracle, slot.shape, self.count - 1, lambda z: slot.put(self.x_t.x, z)
+            ):
+                yield
         finally:
             oracle.at_x_t = False
-            run._oracle, run.shape, run.max_lmo = whole
-            run.extra["n_lmo_blocks"][i] += run.n_lmo - calls
-            if run.current is not None:  # a point of the block, reached before the run ended
-                current = SimpleNamespace(x=slot.put(self.x_t.x, run.current.x))
-            run.current = current
 
 
 class Remembering(Oracle):
@@ -335,8 +324,13 @@ class Remembering(Oracle):
         self.at_x_t = False
         self.recalled = False
 
+    @property
+    def recalls(self) -> bool:
+        """Whether the next answer is known, and has been counted."""
+        return self.at_x_t and self.known is not None
+
     def __call__(self, G: Array) -> Atom:
-        self.recalled = self.at_x_t and self.known is not None
+        self.recalled = self.recalls
         if self.known is not None and self.recalled:
             S, self.error = self.known
         else:

@@ -86,7 +86,7 @@ class BoostedDCFW(DCFW):
             return unboosted
         drift = _drift(x_t, step)
         if drift > DRIFT:
-            run.n_resync += 1
+            run.ledger.count_resync()
             return Iterate(x, problem.f.grad(x), None, problem.g.linearise(x))
         value = u.value + step * (inner(u.slope, d) + 0.5 * step * convexity)
         there = Linearisation(value, u.slope + step * bend_g, u.unique)
@@ -121,7 +121,7 @@ class BoostedDCFW(DCFW):
             known = best + u.value if drift <= DRIFT else None
             return Iterate(x, run.grad_f(problem.f, x), known, u, (0.0, wish))
         if drift > DRIFT:
-            run.n_resync += 1
+            run.ledger.count_resync()
             return Iterate(x, problem.f.grad(x), None, u, (0.0, wish))
         return Iterate(x, X.grad + step * (X.grad - x_t.grad), None, u, (drift, wish))
 

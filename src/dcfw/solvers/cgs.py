@@ -58,27 +58,29 @@ class CGS:
             grad = run.grad_f(phi, X_md)
             near = SquaredNorm(2.0 * L / (1.0 + 0.25 * alpha)) if self.momentum else square  # 1/lambda
             fun = run.value_of(phi, X_md, grad)
-            for U in self._proximal(problem, run, X, grad, near):
-                if U.k == 1:
-                    run.visit(X_md, fun, self._gap(run, X_md, grad, U))
-                    if U.gap <= 0.0 and not self.momentum:
-                        raise Stop(
-                            Status.NO_PROGRESS,
-                            f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}.",
-                        )
-                    if U.gap <= 0.0:
+            with run.ledger.free_gradients():  # those of the quadratic are not gradients of phi
+                for U in self._proximal(problem, run, X, grad, near):
+                    if U.k == 1:
+                        run.visit(X_md, fun, self._gap(run, X_md, grad, U))
+                        if U.gap <= 0.0 and not self.momentum:
+                            raise Stop(
+                                Status.NO_PROGRESS,
+                                f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}.",
+                            )
+                        if U.gap <= 0.0:
+                            break
+                        eps = run.tolerance(rule, eps, U.gap)
+                    if rule.enough(U.gap, run.eps, U.decrease):
                         break
-                    eps = run.tolerance(rule, eps, U.gap)
-                if rule.enough(U.gap, run.eps, U.decrease):
-                    break
             X = U.x
             # Without room for a second loop the next LMO call is the last: it belongs to the next visit.
             if self.momentum and run.n_lmo + 1 < run.max_lmo:
-                for U in self._proximal(problem, run, X_md, grad, square):
-                    if rule.enough(U.gap, run.eps, U.decrease):
-                        break
+                with run.ledger.free_gradients():
+                    for U in self._proximal(problem, run, X_md, grad, square):
+                        if rule.enough(U.gap, run.eps, U.decrease):
+                            break
                 X_ag = U.x
-            run.nit += 1
+            run.end_outer_step()
 
     def _gap(self, run: Run, x: Array, grad: Array, U: State) -> float:
         """Return the FW gap of phi at x, from the first vertex of an inner loop.
@@ -94,21 +96,12 @@ class CGS:
             return gap
         if run.n_lmo < run.max_lmo:
             return max(gap, run.lmo(grad, x)[1])
-        return gap + 2.0 * lost * run._extent(grad)
+        return gap + 2.0 * lost * run.extent(grad)
 
     def _proximal(
         self, problem: Problem, run: Run, centre: Array, grad: Array, quadratic: SquaredNorm
     ) -> Iterator[State]:
         """Frank-Wolfe on <grad, U> + 1/(2 lambda) ||U - centre||^2 from the centre."""
-        counted = run.n_grad_f
         here = quadratic.grad(centre)
         step = problem.rule.bind(quadratic, problem.domain)
-        loop = problem.inner(run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner)
-        try:
-            for U in loop:
-                run.n_grad_f = counted  # the quadratic's gradients are not gradients of phi
-                yield U
-        except Stop:
-            run.n_grad_f = counted
-            raise
-        run.n_grad_f = counted
+        return problem.inner(run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner)

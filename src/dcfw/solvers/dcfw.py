@@ -44,7 +44,7 @@ class DCFW:
             x_t = run.outer_step(x_t)
             X_t = minimise_surrogate(problem, run, x_t)
             run.certify(*certificate(X_t, x_t.u))
-            run.nit += 1
+            run.end_outer_step()
             x_t = self.move(problem, run, x_t, X_t)
 
     def move(self, problem: Problem, run: Run, x_t: Iterate, X_t: State) -> Iterate:

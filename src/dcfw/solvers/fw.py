@@ -20,5 +20,4 @@ class FW:
         grad = run.grad_f(phi, x)
         first = run.value_of(phi, x, grad)
         for X in problem.inner(run, phi, x, grad, problem.step, value=first, convex=False):
-            run.nit = run.n_inner
             run.visit(X.x, first - X.decrease(), X.gap)

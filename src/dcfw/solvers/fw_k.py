@@ -45,5 +45,4 @@ class FWK:
 
         step = Scaled(C).bind(f, problem.domain)
         for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient):
-            run.nit = run.n_inner
             run.visit(X.x, run.value_of(f, X.x, X.grad, X.value) - latest[0].value, X.gap)

@@ -35,6 +35,5 @@ class FWM:
         step = Backtracking(L=self.L, cap=self.cap).bind(phi, problem.domain)
         fun = run.value(phi, x)
         for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient, value=fun, merit=phi):
-            run.nit = run.n_inner
             # The accepted trial's value of phi is the next iterate's: nothing is evaluated twice.
             run.visit(X.x, X.value if X.value is not None else run.value(phi, X.x), X.gap)

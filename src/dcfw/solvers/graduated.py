@@ -142,14 +142,14 @@ class Restarted:
 
     def solve(self, problem: Problem, run: Run) -> None:
         run.vertices_only = True
-        run.extra.update(gap_of=GAP_OF, lower_bound=-math.inf, theta_history=[])
+        run.ledger.extra.update(gap_of=GAP_OF, lower_bound=-math.inf, theta_history=[])
         # The first run is not left to chance.
         rng = problem.rng if self._convex else np.random.default_rng(0)
         run.keep(perturbations=rng)
         if not self._paths:
             self._prepare(problem, run)
-        run.extra["split"] = "graduated, r = " + " and ".join(path.name for path in self._paths)
-        run.extra["conditional"] = joined(*(path.conditional for path in self._paths))
+        run.ledger.extra["split"] = "graduated, r = " + " and ".join(path.name for path in self._paths)
+        run.ledger.extra["conditional"] = joined(*(path.conditional for path in self._paths))
         followers = [Follower(self.method, path, problem, run, rng) for path in self._paths]
         run.know(**{f"phi_1 of path {i}": follower.phi_1 for i, follower in enumerate(followers)})
         place = self._start(followers, problem, run, 0)
@@ -159,7 +159,7 @@ class Restarted:
             follower = followers[which]
             if place.theta == 1.0:
                 place = follower.convex_stage(place)
-                self._convex[which] = place, run.extra["lower_bound"]
+                self._convex[which] = place, run.ledger.extra["lower_bound"]
                 place = follower.leave(place)
             elif place.theta >= -1.0:
                 place = follower.stage(place)
@@ -174,14 +174,14 @@ class Restarted:
         phi, x = problem.phi, problem.x0
         S, gap = run.lmo(run.grad_f(phi, x), x)
         vertex = S.dense()
-        run.visit(vertex, run.value(phi, vertex), gap, stage=True)
+        run.visit(vertex, run.value(phi, vertex), gap, certain=False)
         self._paths = find(phi, problem.domain, x, self.method.r, run)
 
     def _start(self, followers: list[Follower], problem: Problem, run: Run, which: int) -> Place:
         """Return where a path begins; where an earlier run has been through the convex stage, after that."""
         if which in self._convex:
             place, bound = self._convex[which]
-            run.extra["lower_bound"] = max(run.extra["lower_bound"], bound)
+            run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
             return followers[which].leave(place)
         return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
 
@@ -218,8 +218,8 @@ class Follower:
             self._bound(here, X.gap)
             if X.k == 1:
                 self._visit(X)
-            assert run.best is not None
-            if X.gap <= max(TIGHT * (run.best[0] - (here - self.path.offset)), QUIET * place.scale):
+            assert run.ledger.best is not None
+            if X.gap <= max(TIGHT * (run.ledger.best.fun - (here - self.path.offset)), QUIET * place.scale):
                 break
             place = place._replace(scale=max(place.scale, X.gap))
         assert X.S is not None
@@ -239,8 +239,8 @@ class Follower:
             if quiet:
                 break
             place = place._replace(scale=max(place.scale, X.gap))
-        self.run.nit += 1
-        self.run.extra["theta_history"].append(place.theta)
+        self.run.end_outer_step()
+        self.run.ledger.extra["theta_history"].append(place.theta)
         after = place._replace(x=X.x, grad=X.grad)
         if place.theta <= -1.0 or (quiet and _same(X)):
             return after._replace(theta=OVER, step=place.theta - OVER)
@@ -270,11 +270,11 @@ class Follower:
         theta = place.theta + place.step if self.plain else 1.0
         grad = place.grad + self.path.change(theta, -1.0, place.x, run)
         x, fun, gap = self._full_steps(concave, place.x, grad, math.inf)
-        assert run.best is not None
-        if run.best[0] < fun:
-            fun, x, _ = run.best
+        assert run.ledger.best is not None
+        if run.ledger.best.fun < fun:
+            fun, x, _ = run.ledger.best
             x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
-        run.accept(x, fun, gap)
+        run.ledger.accept(x, fun, gap)
         assert run.threshold is not None
         if gap > run.threshold:
             raise Stop(
@@ -300,8 +300,8 @@ class Follower:
             if not value < fun:
                 return x, fun, gap
             x, grad, fun = s, slope, value
-            run.n_inner += 1
-            run.nit += 1
+            run.ledger.count_step(outer=False)
+            run.end_outer_step()
 
     def _loop(self, F: Function, place: Place, u: Array, steps: int) -> Any:
         return self.problem.inner(
@@ -322,21 +322,21 @@ class Follower:
         return place._replace(grad=grad, theta=theta, step=place.theta - theta)
 
     def _bound(self, value: float, gap: float) -> None:
-        path, extra = self.path, self.run.extra
+        path, extra = self.path, self.run.ledger.extra
         rounding = path.spread + 64.0 * eps_of(self.problem.x0) * (abs(value) + abs(path.offset))
         extra["lower_bound"] = max(extra["lower_bound"], value - gap - path.offset - rounding)
 
     def _visit(self, X: State) -> None:
         """Record the beginning of a stage; phi at its vertex is computed where gradients do not tell it."""
         assert X.S is not None
-        if self.run.best is None or not self.phi_1.affine_grad:
+        if self.run.ledger.best is None or not self.phi_1.affine_grad:
             self._value(X.S)
         self._visit_best(X.gap)
 
     def _visit_best(self, gap: float) -> None:
-        assert self.run.best is not None
-        fun, x, _ = self.run.best
-        self.run.visit(x, fun, gap, stage=True)
+        assert self.run.ledger.best is not None
+        fun, x, _ = self.run.ledger.best
+        self.run.visit(x, fun, gap, certain=False)
 
     def _value(self, S: Atom) -> float:
         value = self.run.value(self.problem.phi, S.dense())
@@ -345,8 +345,8 @@ class Follower:
 
     def _found(self, value: float, S: Atom) -> None:
         """Keep a vertex if it is the best so far."""
-        if self.run.best is None or value < self.run.best[0]:
-            self.run.accept(S.dense(), value, math.nan)
+        if self.run.ledger.best is None or value < self.run.ledger.best.fun:
+            self.run.ledger.accept(S.dense(), value, math.nan)
 
 
 def _same(X: State) -> bool:

@@ -109,6 +109,7 @@ def frank_wolfe(
     affine = f.affine_grad and merit is None
     if not surrogate:  # the steps of this loop are the outer ones
         run.keep(loop=X, step=step)
+    ledger = run.ledger
     while True:
         if not surrogate:
             run.outer_step()
@@ -127,8 +128,8 @@ def frank_wolfe(
             smooth_step(run, f, X, S, descent, u, step, convex, merit)
         X.gap = math.inf
         X.k += 1
-        run.n_inner += 1
-        if X.k > max_steps or (surrogate and run.n_lmo + 1 >= run.max_lmo):
+        ledger.count_step(outer=not surrogate)
+        if X.k > max_steps or (surrogate and ledger.n_lmo + 1 >= run.max_lmo):
             return
 
 
@@ -159,12 +160,10 @@ def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step:
     assert X.gained is not None
     X.gained += gained
     X.value = None
-    run.since_resync += 1
-    if run.since_resync >= run.resync_period:
-        # Rounding adds up in the incremental gradient; start it afresh now and then.
+    if run.ledger.resync_due(run.resync_period):
+        # Rounding adds up in the incremental gradient: compute it anew now and then.
         X.grad = f.grad(X.x)
-        run.n_resync += 1
-        run.since_resync = 0
+        run.ledger.count_resync()
 
 
 def smooth_step(

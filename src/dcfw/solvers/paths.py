@@ -109,8 +109,8 @@ class Path:
         (a, b), (a_new, b_new) = self.coefficients(old), self.coefficients(new)
         slope = (b_new - b) * self.q.grad(x)
         if a != a_new:  # r is f + g: a gradient of each
-            run.n_grad_f += 1
-            run.n_grad_g += 1
+            run.ledger.count_gradient()
+            run.ledger.count_subgradient()
             slope = slope + (a_new - a) * self.p.grad(x)
         return slope
 
@@ -146,7 +146,7 @@ class Stage(Function, trusted=True):
 
     def _count(self) -> None:
         if self._run is not None:
-            self._run.n_grad_g += 1
+            self._run.ledger.count_subgradient()
 
     def grad_at(self, atom: Atom) -> Array:
         self._count()

@@ -86,7 +86,7 @@ class QuadraticPart:
         self._grad = grad_new
         if self._change is None:
             return run.grad_f(self.whole_f, x)
-        run.n_grad_f += 1
+        run.ledger.count_gradient()
         return grad + self._change(namespace(new).reshape(new - z, (-1,)))
 
 

@@ -8,7 +8,6 @@ counts samples, keeps estimates from passing for certificates, and confirms a ga
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from dcfw import _validate
@@ -16,7 +15,7 @@ from dcfw._arrays import Array
 from dcfw.functions.base import Function, Linearisation
 from dcfw.functions.dc import DC
 from dcfw.functions.sums import Scaled, Sum, Zero
-from dcfw.result import Result, Status
+from dcfw.result import Status
 from dcfw.solvers.estimators import ESTIMATORS, Minibatch, Samples
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
@@ -45,15 +44,13 @@ class Sampled:
             period = 32 if m is None else max(2, 1 + m // (2 * batch))
         self.estimator = ESTIMATORS[method.estimator](self.samples, batch, method.growth, period)
         self.budget = math.inf if method.epochs is None else method.epochs * (m or 1)
-        self.n_estimates = 0
-        self.threshold: float | None = None
+        run.ledger.latest = True
         self.certified = False
-        self.known = run.dc_gap, run.dc_gap_nit
         self.confirmed_at = 0
         self.u = Linearisation(0.0, 0.0, True)
         run.keep(sampled=self)
 
-    _KEPT = ("n_estimates", "certified", "known", "confirmed_at", "u")
+    _KEPT = ("certified", "confirmed_at", "u")
 
     def get_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self._KEPT}
@@ -64,8 +61,6 @@ class Sampled:
             setattr(self, name, state[name])
         self.samples.n_samples = state["n_samples"]
         self.estimator.set_state(state["estimator"])
-        if len(self.run.history):
-            self.threshold = max(self.run.tol, self.run.rtol * self.run.history.first().gap)
 
     # -- the oracle -----------------------------------------------------------------------------------
 
@@ -76,23 +71,22 @@ class Sampled:
     def estimate(self, x: Array) -> tuple[Array, float]:
         """Return an estimate of grad F + grad c and one of phi(x), both from one batch; u_t is in ``u``."""
         F = self.estimator(x)
-        self.n_estimates += 1
-        self.run.n_grad_f = self.n_estimates
+        self.run.ledger.count_estimate()
         self.u = self.run.linearise(self.g, x)
         return self._total(x, F)
 
     def _look_at(self, x: Array, answer: Linearisation, oracle: str) -> None:
         """End the run if a batch's gradient has not the shape of x, or its value is no finite number."""
         if getattr(answer.slope, "shape", None) != x.shape:
-            self.run._wrong_shape(oracle, answer.slope)
-        self.run._check_number(answer.value, "the value of a batch")
+            self.run.wrong_shape(oracle, answer.slope)
+        self.run.check_number(answer.value, "the value of a batch")
 
     def _total(self, x: Array, F: Linearisation) -> tuple[Array, float]:
         p, phi = self.weight * F.slope, self.weight * F.value
         for term in self.rest:
             c = term.linearise(x)
             if getattr(c.slope, "shape", None) != x.shape:
-                self.run._wrong_shape(f"the gradient of {term!r}", c.slope)
+                self.run.wrong_shape(f"the gradient of {term!r}", c.slope)
             p, phi = p + c.slope, phi + c.value
         return p, phi - self.u.value
 
@@ -120,21 +114,10 @@ class Sampled:
 
     def visit(self, x: Array, phi: float, gap: float) -> None:
         """Record an iterate; end the run if its gap, confirmed if need be, meets the tolerance."""
-        run = self.run
-        if self.threshold is None:
-            self.threshold = max(run.tol, run.rtol * gap)
-        run.threshold = self.threshold if self.exact else -math.inf  # an estimate has to be confirmed first
         self._count()
         self.certified = self.exact
-        run.best = None  # the last iterate is the one returned
-        try:
-            run.visit(x, phi, gap)
-        finally:
-            if not self.exact:
-                run.dc_gap, run.dc_gap_nit = self.known
-                run.history.amend(dc_high=math.inf)
-            self.known = run.dc_gap, run.dc_gap_nit
-        if not self.exact and gap <= self.threshold and self._may_confirm():
+        self.run.visit(x, phi, gap, certain=self.exact)  # an estimate has to be confirmed first
+        if not self.exact and self._meets(gap) and self._may_confirm():
             self._confirm(x)
         if self.samples.n_samples >= self.budget:
             raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")
@@ -157,41 +140,28 @@ class Sampled:
         _, gap = run.lmo(p - self.u.slope, x)
         run.lmo_error = kept  # it goes with the vertex that the next step makes for
         self._count()
-        met = gap <= (self.threshold or 0.0)
+        met = self._meets(gap)
         if ending or met:
-            run.best = (phi, x, gap)
-            run.history.amend(fun=phi, gap=gap)
-            if samples.m is not None:
-                self.certified = True
-                run.dc_gap, run.dc_gap_nit = (0.0, gap), run.nit
-                run.history.amend(dc_low=0.0, dc_high=gap)
+            whole = samples.m is not None
+            self.certified = self.certified or whole
+            run.ledger.confirm(x, phi, gap, certain=whole)
         if met:
             raise Stop(Status.CONVERGED)
         if run.n_lmo >= run.max_lmo and not ending:
             raise Stop(Status.MAX_LMO)
 
+    def _meets(self, gap: float) -> bool:
+        threshold = self.run.threshold
+        return threshold is not None and gap <= threshold
+
     def _count(self) -> None:
         n = self.samples.n_samples
-        self.run.extra.update(n_samples=n, epochs=n / (self.samples.m or 1))
+        self.run.ledger.extra.update(n_samples=n, epochs=n / (self.samples.m or 1))
 
     # -- the end ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Sampled:
-        run = self.run
-        if run.callback is not None:
-            run.callback = self._reporting(run.callback)
         return self
-
-    def _reporting(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the user's callback, told the samples besides."""
-
-        def told(intermediate: Result) -> None:
-            intermediate.update(self.run.extra)
-            if not self.exact:  # the estimated gap is no bound
-                intermediate.dc_gap, intermediate.dc_gap_nit = self.known
-            callback(intermediate)
-
-        return told
 
     def __exit__(self, kind: Any, stop: Any, trace: Any) -> None:
         run = self.run
@@ -202,15 +172,15 @@ class Sampled:
                 self.method.certify
                 and self.samples.m is not None
                 and not self.certified
-                and run.best is not None
+                and run.ledger.best is not None
                 and isinstance(stop, Stop)
                 and stop.status is Status.MAXITER
                 and run.n_lmo < run.max_lmo
             ):
-                self._confirm(run.best[1], ending=True)
+                self._confirm(run.ledger.best.x, ending=True)
         finally:
             self._count()
-            run.extra["conditional"] = "" if self.certified else ESTIMATE
+            run.ledger.extra["conditional"] = "" if self.certified else ESTIMATE
 
 
 def decompose(phi: Function, method: str) -> tuple[Any, float, list[Function], Function]:

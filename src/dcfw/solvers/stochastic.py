@@ -115,7 +115,7 @@ class Stochastic(Sampling):
     def solve(self, problem: Problem, run: Run) -> None:
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
-        with Sampled(self, problem, run) as sampled:
+        with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
             x_t, grad, last, square = problem.x0, None, 0.0, SquaredNorm(0.0)
             while True:
                 here = (x_t, grad, last, square)
@@ -133,7 +133,7 @@ class Stochastic(Sampling):
                     square.grad(x_t) - p_t + sampled.u.slope
                 )  # L x_t - v_t, in the order of splits.sliding
                 x_t, grad = self._slide(problem, run, sampled, x_t, grad, linear, phi_t)
-                run.nit += 1
+                run.end_outer_step()
 
     @staticmethod
     def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
@@ -152,13 +152,12 @@ class Stochastic(Sampling):
         phi_t: float,
     ) -> tuple[Array, Array]:
         """Return x_{t+1}, where the inner loop's gap meets the tolerance, and L x_{t+1}."""
-        square, frank_wolfe, rule, counted = problem.f, problem.inner, problem.tolerance, run.n_grad_f
+        square, frank_wolfe, rule = problem.f, problem.inner, problem.tolerance
         X: State | None = None
         try:
             for X in frank_wolfe(
                 run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
             ):
-                run.n_grad_f = counted  # the quadratic's gradients are nobody's samples
                 if X.k == 1:
                     sampled.visit(x_t, phi_t, X.gap)
                     run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
@@ -168,8 +167,6 @@ class Stochastic(Sampling):
             # That an estimate shows no way to go on says nothing about the next one.
             if stop.status is not Status.NO_PROGRESS or sampled.exact:
                 raise
-        finally:
-            run.n_grad_f = counted
         return (x_t, grad) if X is None else (X.x, X.grad)
 
 
@@ -211,7 +208,7 @@ class SFW(Sampling):
         rule = steps.resolve(self.step)
         if isinstance(rule, steps.Exact | steps.Backtracking):
             raise ValueError(f"step of SFW must not look at values, which are estimates: got {rule!r}")
-        with Sampled(self, problem, run) as sampled:
+        with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
             phi: list[float] = [math.nan]
 
             def minus_estimate(x: Array) -> Array:
@@ -225,8 +222,6 @@ class SFW(Sampling):
             step = rule.bind(sampled.smooth_part, problem.domain)
             try:
                 for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
-                    run.nit = run.n_inner
-                    run.n_grad_f = sampled.n_estimates
                     sampled.visit(X.x, phi[0], X.gap)
             except _Ended as ended:
                 raise ended.reason from None

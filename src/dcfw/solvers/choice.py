@@ -1,0 +1,96 @@
+"""What the names ``method=`` and ``inner=`` stand for, and which inner solver ``"auto"`` takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dcfw import _validate, steps
+from dcfw.functions.base import Function
+from dcfw.sets.base import Set
+from dcfw.solvers.active import RULES, ActiveLoop
+from dcfw.solvers.active_set import MEMORY
+from dcfw.solvers.adaptive import AdaptiveDCFW
+from dcfw.solvers.block import Block
+from dcfw.solvers.boosted import BoostedDCFW
+from dcfw.solvers.cgs import CGS
+from dcfw.solvers.dcfw import DCFW
+from dcfw.solvers.fw import FW
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.graduated import Graduated
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.problem import Method
+from dcfw.solvers.stochastic import SFW, Stochastic
+
+METHODS: dict[str, type] = {
+    "dcfw": DCFW,
+    "boosted": BoostedDCFW,
+    "block": Block,
+    "fw": FW,
+    "fw-k": FWK,
+    "fw-m": FWM,
+    "cgs": CGS,
+    "graduated": Graduated,
+    "stochastic": Stochastic,
+    "sfw": SFW,
+}
+INNER = ("auto", "fw", *RULES)
+VANILLA = (FWK, FWM, SFW)
+"""Methods that take vanilla steps only."""
+LARGE = 1_000_000
+"""With more entries an active set of matrices is not taken by default."""
+ATOMS = 128
+"""How many vertices are kept of a set that has infinitely many."""
+
+
+def method_named(method: Any) -> Method:
+    """Return the solver that ``method`` names, or is."""
+    if hasattr(method, "solve") and not isinstance(method, type):
+        missing = [name for name in ("name", "needs_split") if not hasattr(method, name)]
+        if missing:
+            raise TypeError(f"method {type(method).__name__} lacks the attribute {' and '.join(missing)}")
+        return method  # type: ignore[no-any-return]
+    return METHODS[_validate.choice(method, "method", METHODS)]()  # type: ignore[no-any-return]
+
+
+def check_inner(inner: Any, solver: Method) -> Any:
+    """Return ``inner`` if it is a known name, or an inner loop, that the method can use."""
+    if not callable(inner) or isinstance(inner, type):  # an inner solver of a user's own is a function
+        inner = _validate.choice(inner, "inner", INNER)
+    if inner not in ("auto", "fw") and isinstance(solver, VANILLA):
+        raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
+    return inner
+
+
+def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
+    """Return the inner solver that ``inner="auto"`` stands for.
+
+    In the study in results/inner blended steps solved nearly all problems and were fastest in most, vanilla
+    steps less than half; ``python -m bench inner`` has larger matrices.  There every atom brings a dense
+    gradient, which has to be paid in memory, and pays for quadratics, where it saves gradients.  Plain
+    Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
+    f is a gradient.
+    """
+    flat = domain.faces and f.affine_grad and math.prod(domain.shape) <= LARGE
+    if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):
+        return "fw"
+    if isinstance(solver, AdaptiveDCFW):
+        return "blended" if f.affine_grad else "fw"
+    return "blended" if isinstance(solver, DCFW | Block | Stochastic) else "fw"
+
+
+def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:
+    """Return the inner loop of one run; those with an active set have a state of their own.
+
+    A set that is not a polytope has so many vertices that atoms would pile up: fewer are kept there.
+    """
+    if callable(inner):
+        return inner  # type: ignore[no-any-return]
+    if inner == "fw":
+        return frank_wolfe
+    if not domain.faces:
+        return ActiveLoop(inner, lazy)
+    pair = 2 * 8 * math.prod(domain.shape)  # bytes of an atom and its gradient
+    return ActiveLoop(inner, lazy, cap=max(min(ATOMS, MEMORY // pair), 32))

@@ -1,0 +1,271 @@
+"""The ledger of a run: the only place that writes counters, history, certificate and best point.
+
+Solvers say what happened (a step was taken, an iterate was reached, an outer step is certified); the ledger
+books it.  A compiled loop, which takes many steps in one call, returns a :class:`Batch` that says what it
+did, and :meth:`Ledger.book` enters it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw._arrays import Array
+from dcfw.result import ROW, History, Row
+
+
+class Best(NamedTuple):
+    """The point to return: phi there, the point, and its FW gap (nan where it is not known)."""
+
+    fun: float
+    x: Array
+    gap: float
+
+
+class Batch(NamedTuple):
+    """What a compiled loop did in one call."""
+
+    steps: int
+    """Frank-Wolfe steps taken."""
+    lmo: int
+    """Calls of the linear minimisation oracle."""
+    gradients: int
+    """Gradients of f (or of phi)."""
+    outer: bool = False
+    """Whether its steps are outer steps, as in plain Frank-Wolfe."""
+    fun: np.ndarray | None = None
+    gap: np.ndarray | None = None
+    """With outer steps, phi and the FW gap after each step but the last, which is visited as usual."""
+    begun: float = 0.0
+    ended: float = 0.0
+    """When the call began and ended (``time.perf_counter``), for the times of these rows."""
+
+
+class Ledger:
+    """Counters, history, certificate and best point of one run that started at ``started``."""
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+        self.nit = self.n_inner = self.n_lmo = self.n_fun = 0
+        self.n_grad_f = self.n_grad_g = self.n_resync = 0
+        self.since_resync = 0
+        self.history = History()
+        self.best: Best | None = None
+        self.dc_gap: tuple[float, float] = (0.0, math.inf)
+        self.dc_gap_nit = 0
+        self.extra: dict[str, Any] = {}
+        """Fields of the result that only some methods have, by name."""
+        self.latest = False
+        """Whether the last iterate is to be returned, and not the one of lowest value."""
+        self._block: int | None = None
+        self._free = False
+
+    # -- what was called --------------------------------------------------------------------------------
+
+    def count_lmo(self) -> None:
+        self.n_lmo += 1
+        if self._block is not None:
+            self.extra["n_lmo_blocks"][self._block] += 1
+
+    def count_gradient(self) -> None:
+        if not self._free:
+            self.n_grad_f += 1
+
+    def count_estimate(self) -> None:
+        """Count a gradient of phi that is estimated from samples."""
+        self.n_grad_f += 1
+
+    def count_subgradient(self) -> None:
+        self.n_grad_g += 1
+
+    def count_value(self) -> None:
+        self.n_fun += 1
+
+    @contextmanager
+    def free_gradients(self) -> Iterator[None]:
+        """Within the context gradients are those of a proximal term, which cost nothing and do not count."""
+        before, self._free = self._free, True
+        try:
+            yield
+        finally:
+            self._free = before
+
+    @contextmanager
+    def block(self, index: int) -> Iterator[None]:
+        """Within the context calls of the oracle are those of one block."""
+        self._block = index
+        try:
+            yield
+        finally:
+            self._block = None
+
+    # -- what was done ----------------------------------------------------------------------------------
+
+    def count_step(self, outer: bool) -> None:
+        """Count a Frank-Wolfe step; in one-loop methods it is an outer step."""
+        self.n_inner += 1
+        if outer:
+            self.nit = self.n_inner
+
+    def resync_due(self, period: float, steps: int = 1) -> bool:
+        """Count steps that update a gradient incrementally; return whether to compute it anew."""
+        self.since_resync += steps
+        if self.since_resync < period:
+            return False
+        self.since_resync = 0
+        return True
+
+    def count_resync(self) -> None:
+        """Count a gradient that was computed anew against drift."""
+        self.n_resync += 1
+
+    def book(self, batch: Batch) -> None:
+        """Enter what a compiled loop did."""
+        if batch.fun is not None and len(batch.fun):
+            self._book_rows(batch)
+        self.n_inner += batch.steps
+        self.n_lmo += batch.lmo
+        if not self._free:
+            self.n_grad_f += batch.gradients
+        if batch.outer:
+            self.nit = self.n_inner
+
+    def _book_rows(self, batch: Batch) -> None:
+        assert batch.fun is not None
+        assert batch.gap is not None
+        k = np.arange(1, len(batch.fun) + 1)
+        least = int(np.argmin(batch.gap))
+        if batch.gap[least] < self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (0.0, float(batch.gap[least])), self.nit + least + 1
+        rows = np.empty(len(k), dtype=ROW)
+        rows["nit"], rows["n_inner"] = self.nit + k, self.n_inner + k
+        rows["fun"], rows["gap"], rows["eps"] = batch.fun, batch.gap, math.nan
+        rows["dc_low"], rows["dc_high"] = 0.0, batch.gap
+        rows["n_lmo"], rows["n_grad_f"] = self.n_lmo + k, self.n_grad_f + k
+        rows["n_grad_g"], rows["n_fun"] = self.n_grad_g, self.n_fun
+        rows["time"] = batch.begun - self.started + k * ((batch.ended - batch.begun) / batch.steps)
+        self.history.extend(rows)
+
+    # -- what was reached -------------------------------------------------------------------------------
+
+    def record(
+        self, x: Array, fun: float, gap: float, now: float, *, certain: bool = True, slack: float = 0.0
+    ) -> None:
+        """Enter an iterate: a row of the history, the best point, and what the gap certifies.
+
+        A gap that is not ``certain``, an estimate or the gap of another function on the way to phi, certifies
+        nothing.  A known gap breaks a tie of values that are equal up to ``slack``.
+        """
+        best = self.best
+        if (
+            best is None
+            or self.latest
+            or fun < best.fun
+            or (math.isnan(best.gap) and gap == gap and fun <= best.fun + slack)
+        ):
+            self.best = Best(fun, x, gap if certain or self.latest else math.nan)
+        self.history.append(
+            Row(
+                nit=self.nit,
+                fun=fun,
+                gap=gap,
+                dc_low=0.0,
+                dc_high=gap if certain else math.inf,
+                eps=math.nan,
+                n_inner=self.n_inner,
+                n_lmo=self.n_lmo,
+                n_grad_f=self.n_grad_f,
+                n_grad_g=self.n_grad_g,
+                n_fun=self.n_fun,
+                time=now - self.started,
+            )
+        )
+        # gap_DC <= FW gap at every point, for every decomposition.
+        if certain and gap < self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
+
+    def accept(self, x: Array, fun: float, gap: float) -> None:
+        """Make x the point to return, whatever its value; its FW gap certifies it, where that is known."""
+        self.best = Best(fun, x, gap)
+        if gap < self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
+
+    def record_tolerance(self, eps: float) -> None:
+        """Enter the inner tolerance that is used from the last iterate on."""
+        self.history.amend(eps=eps)
+
+    def certify(self, low: float, high: float) -> None:
+        """Enter the interval for the DC gap of the iterate recorded last (from which x_{t+1} came)."""
+        high = max(min(high, self.history.last().dc_high), 0.0)  # below zero is rounding
+        low = min(max(low, 0.0), high)
+        self.history.amend(dc_low=low, dc_high=high)
+        if high <= self.dc_gap[1]:
+            self.dc_gap, self.dc_gap_nit = (low, high), self.nit
+
+    def end_outer_step(self) -> None:
+        self.nit += 1
+
+    def confirm(self, x: Array, fun: float, gap: float, certain: bool) -> None:
+        """Replace the estimates for the iterate recorded last by measured numbers."""
+        self.best = Best(fun, x, gap)
+        self.history.amend(fun=fun, gap=gap)
+        if certain:
+            self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
+            self.history.amend(dc_low=0.0, dc_high=gap)
+
+    def forget_certificates(self) -> None:
+        """Withdraw all that is certified."""
+        self.dc_gap = (0.0, math.inf)
+        self.history.forget_certificates()
+
+    # -- what is told -----------------------------------------------------------------------------------
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a result that are kept here, but for the point."""
+        return {
+            "nit": self.nit,
+            "n_inner": self.n_inner,
+            "n_lmo": self.n_lmo,
+            "n_fun": self.n_fun,
+            "n_grad_f": self.n_grad_f,
+            "n_grad_g": self.n_grad_g,
+            "n_resync": self.n_resync,
+            "dc_gap": self.dc_gap,
+            "dc_gap_nit": self.dc_gap_nit,
+            "history": self.history,
+            **self.extra,
+        }
+
+    _KEPT = (
+        "nit",
+        "n_inner",
+        "n_lmo",
+        "n_fun",
+        "n_grad_f",
+        "n_grad_g",
+        "n_resync",
+        "since_resync",
+        "extra",
+        "dc_gap",
+        "dc_gap_nit",
+    )
+
+    def get_state(self, now: float) -> dict[str, Any]:
+        """Return what a checkpoint keeps; the rows of the history are saved apart."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in self._KEPT}
+        state["best"] = None if self.best is None else tuple(self.best)
+        state["seconds"] = now - self.started
+        state["history"] = self.history.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any], rows: np.ndarray, now: float) -> None:
+        """Restore a saved state; the clock goes on from the seconds that were used then."""
+        for name in self._KEPT:
+            setattr(self, name, state[name])
+        self.best = None if state["best"] is None else Best(*state["best"])
+        self.started = now - state["seconds"]
+        self.history.set_state(state["history"], rows)

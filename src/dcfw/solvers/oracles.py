@@ -1,0 +1,210 @@
+"""Every oracle call of a run: counted in the ledger, and its answer checked.
+
+A user's functions and sets are trusted with the mathematics, but not with shapes, types or finite numbers:
+an answer that cannot be used ends the run with a message that names the oracle.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dcfw._arrays import Array, inner, like, namespace, norm
+from dcfw.functions.base import Function, Linearisation
+from dcfw.result import Status
+from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.base import Oracle
+from dcfw.sets.given import as_set
+from dcfw.solvers.ledger import Ledger
+
+UPHILL = 1e-5
+"""By how much of its size a slope towards the oracle's answer may be positive: points that are accepted as
+feasible may lie outside by some 1e-6."""
+
+
+class Stop(Exception):
+    """Ends a run with a status; ``detail`` completes its sentence.
+
+    ``lacking`` belongs to NOT_CONVEX: how much curvature was missing (per squared length), where known.
+    """
+
+    def __init__(self, status: Status, detail: str = "", lacking: float = 0.0) -> None:
+        super().__init__(status, detail)
+        self.status = status
+        self.detail = detail
+        self.lacking = lacking
+
+
+class Oracles:
+    """The oracles of one run: those of f (or phi), of g, and of the set."""
+
+    def __init__(self, objective: Function, oracle: Oracle, x0: Array, ledger: Ledger, split: bool) -> None:
+        self.objective = objective
+        self.x0 = x0
+        self.shape = tuple(x0.shape)
+        self.ledger = ledger
+        self.deadline = math.inf
+        self.lmo_error = 0.0
+        """The error bound of the last vertex: part of the certificate, but not of the slope towards it."""
+        self._oracle = oracle
+        self._numpy = isinstance(x0, np.ndarray)
+        self._gradient = "f.grad" if split else "phi.grad"
+        self._linearised: Linearisation | None = None
+
+    def lmo(self, G: Array, x: Array) -> tuple[Atom, float]:
+        """Return the vertex for G and the FW gap <G, x - s> plus the oracle's own error bound."""
+        oracle = self._oracle
+        if not getattr(oracle, "recalls", False):
+            self.ledger.count_lmo()
+        try:
+            S = oracle(G)
+        except Exception:  # a NaN in the question is not the oracle's fault
+            self._blame_gradient(G)
+            raise
+        # Broadcasting would hide an answer of another shape.
+        if S.__class__ is Dense:
+            s = self._array(S.array, G.shape, "the set's lmo")
+            S = S if s is S.array else Dense(s)
+        self.lmo_error = error = oracle.error
+        gap = inner(G, x) - S.inner(G) + error
+        if not math.isfinite(gap):
+            self._blame(G, S)
+        if gap > 0.0:
+            return S, gap
+        # An oracle cannot do worse than x itself, which is in the set: what is below zero should be rounding.
+        allowed = UPHILL * norm(G)
+        if getattr(oracle, "recalled", False):
+            return S, 0.0  # G may be all rounding, and then the answer was made for another rounding of it
+        if gap < -allowed * (norm(x) + norm(S.dense())) and gap < -allowed * self.extent(G):
+            raise Stop(
+                Status.BAD_ORACLE,
+                f"the set's lmo returned a point s with <G, s> larger than <G, x> by {-gap:.3g}: it must "
+                "minimise <G, s> over the set.",
+            )
+        return S, 0.0
+
+    def extent(self, G: Array) -> float:
+        """Return the diameter of the set, or its width in some direction where the diameter is unknown."""
+        oracle = getattr(self._oracle, "oracle", self._oracle)  # that of a block remembers the block's
+        diameter = as_set(oracle.domain).diameter if isinstance(oracle, Oracle) else math.inf
+        if math.isfinite(diameter):
+            return diameter
+        generic = like(np.random.default_rng(0).standard_normal(tuple(G.shape)), G)
+        ends = [oracle(sign * generic).dense() for sign in (1.0, -1.0)]
+        return norm(ends[0] - ends[1])
+
+    def grad_f(self, f: Function, x: Array) -> Array:
+        self.ledger.count_gradient()
+        grad = self._array(f.grad(x), x.shape, self._gradient)
+        self._check_clock()
+        return grad
+
+    def grad_f_at(self, f: Function, S: Atom) -> Array:
+        self.ledger.count_gradient()
+        return self._array(f.grad_at(S), self.shape, self._gradient)
+
+    def linearise(self, g: Function, x: Array) -> Linearisation:
+        self.ledger.count_subgradient()
+        value, slope, unique = g.linearise(x)
+        slope = self._array(slope, x.shape, "the subgradient of g")
+        self._linearised = answer = Linearisation(value, slope, unique)
+        self.check_number(value, "g.value")
+        return answer
+
+    def value(self, function: Function, x: Array) -> float:
+        self.ledger.count_value()
+        value = function.value(x)
+        self.check_number(value, "phi.value" if function is self.objective else "f.value")
+        self._check_clock()
+        return value
+
+    def value_of(self, f: Function, x: Array, grad: Array, known: float | None = None) -> float:
+        """Return f(x), free of charge where it is known or follows from the gradient."""
+        value = f.value_from_grad(x, grad) if known is None else known
+        if value is None:
+            return self.value(f, x)
+        if not math.isfinite(value):
+            self.bad_gradient()
+        return value
+
+    # -- answers, checked -------------------------------------------------------------------------------
+
+    def _array(self, answer: Any, shape: tuple[int, ...], oracle: str) -> Array:
+        """Return an oracle's answer if it is an array like x of this shape with real numbers."""
+        if getattr(answer, "shape", None) != shape:
+            self.wrong_shape(oracle, answer)
+        if not isinstance(answer, np.ndarray):
+            return self._like_x(answer, oracle)
+        if answer.dtype.kind != "f":
+            if answer.dtype.kind not in "biu":
+                self.bad(oracle, f"an array of {answer.dtype}")
+            answer = answer.astype(self.x0.dtype)
+        return answer if self._numpy else self._like_x(answer, oracle)
+
+    def _like_x(self, answer: Any, oracle: str) -> Array:
+        """Return an answer of another library than NumPy in the precision of x, which others do not mix."""
+        xp = namespace(self.x0)
+        try:
+            alike = namespace(answer) is xp
+        except TypeError:  # not an array
+            alike = False
+        if not alike:
+            self.bad(oracle, f"a {type(answer).__name__}, where x is a {type(self.x0).__name__},")
+        if answer.dtype != self.x0.dtype:
+            if xp.isdtype(answer.dtype, "complex floating"):
+                self.bad(oracle, f"an array of {answer.dtype}")
+            answer = xp.astype(answer, self.x0.dtype)
+        return answer
+
+    def _check_clock(self) -> None:
+        """End the run if time is over; a line search may have many calls to go."""
+        if time.perf_counter() >= self.deadline and self.ledger.best is not None:
+            raise Stop(Status.TIME_LIMIT)
+
+    def check_number(self, value: Any, oracle: str) -> None:
+        """End the run unless an oracle's answer is a finite number."""
+        try:
+            fine = math.isfinite(value)
+        except TypeError:
+            self.bad(oracle, f"an object of type {type(value).__name__}")
+        if not fine:
+            self.bad(oracle, value)
+
+    def bad(self, oracle: str, answer: object = "NaN or Inf") -> NoReturn:
+        """End the run for an answer that cannot be used."""
+        raise Stop(Status.BAD_ORACLE, f"{oracle} returned {answer} {self.where()}.")
+
+    def bad_gradient(self) -> NoReturn:
+        self.bad(self._gradient)
+
+    def wrong_shape(self, oracle: str, got: Any) -> NoReturn:
+        found = f"shape {tuple(got.shape)}" if hasattr(got, "shape") else f"a {type(got).__name__}"
+        raise Stop(
+            Status.BAD_ORACLE, f"{oracle} returned {found}, expected shape {self.shape}, {self.where()}."
+        )
+
+    def where(self) -> str:
+        """Return how far the run has come, in words."""
+        return f"in outer step {self.ledger.nit + 1} (after {self.ledger.n_inner} steps in all)"
+
+    def _blame(self, G: Array, S: Atom) -> NoReturn:
+        """Find out which oracle made the gap <G, x - s> NaN or infinite."""
+        self._blame_gradient(G)
+        if not _finite(S.dense()):
+            self.bad("the set's lmo")
+        raise Stop(Status.BAD_ORACLE, f"<G, x> overflows {self.where()}: scale the objective down.")
+
+    def _blame_gradient(self, G: Array) -> None:
+        """End the run if G is not finite, and name the oracle that it comes from."""
+        if self._linearised is not None and not _finite(self._linearised.slope):
+            self.bad("the subgradient of g")
+        if not _finite(G):
+            self.bad_gradient()
+
+
+def _finite(a: Array) -> bool:
+    xp = namespace(a)
+    return bool(xp.all(xp.isfinite(a)))

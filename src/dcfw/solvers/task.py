@@ -1,0 +1,220 @@
+"""A solve with every option resolved: one run from a start, and the best of several runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw._arrays import Array, like
+from dcfw.functions.base import Function
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.result import ENDING, Result, Status, mark_ended
+from dcfw.sets.base import Set
+from dcfw.solvers.active import ActiveLoop
+from dcfw.solvers.active_set import ActiveSet
+from dcfw.solvers.cgs import CGS
+from dcfw.solvers.choice import inner_loop
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.graduated import Restarted
+from dcfw.solvers.problem import Method, Problem
+from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.stochastic import SFW, Stochastic
+from dcfw.steps import StepRule
+from dcfw.tolerances import Tolerance
+
+OWN_FUNCTION = (CGS, Stochastic, SFW, FWK, FWM)
+"""Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
+
+OUTSIDE = (
+    "The set's contains() says that x is not in it, so its lmo must have returned a point outside: "
+    "dcfw.check looks for such mistakes."
+)
+"""The message for a user's set whose parts do not agree."""
+
+
+class Parts(NamedTuple):
+    """The objective as phi = f - g: what a method that needs a split works on, and where it comes from."""
+
+    phi: Function
+    f: Function
+    g: Function
+    split: str
+    conditional: str = ""
+    refuted: str = ""
+    """Why this is not a difference of convex functions, if that is known."""
+
+
+class Outcome(NamedTuple):
+    """How a run ended, and whether it was led out of the set."""
+
+    result: Result
+    outside: bool
+
+    def rank(self) -> tuple[bool, float]:
+        """Return what the best run has the least of: points outside the set come last, and NaN."""
+        return self.outside, math.inf if math.isnan(self.result.fun) else self.result.fun
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be minimised, how, from where, and within which limits."""
+
+    parts: Parts
+    domain: Set
+    solver: Method
+    rule: StepRule
+    tolerance: Tolerance
+    inner: Any
+    lazy: bool
+    x0: Array
+    atoms: ActiveSet | None
+    """The active set that makes up x0, where it is known."""
+    limits: dict[str, Any]
+    """tol, rtol, maxiter, max_inner, max_lmo of each run."""
+    time_limit: float | None
+    """Seconds for all runs together, counted from ``started``."""
+    started: float
+    callback: Callable[..., Any] | None
+    generator: np.random.Generator
+    checkpoint: Any = None
+    seed: Any = None
+    """``rng`` as the user gave it, which a checkpoint compares."""
+
+    def best_of(self, count: int) -> Result:
+        """Return the best of ``count`` runs, the first from x0, the others from random points."""
+        best = latest = self.run(self.x0, self.started)
+        outcomes = [best]
+        ended = None
+        while len(outcomes) < count and latest.result.status not in ENDING:
+            if self._time_left(time.perf_counter()) <= 0.0:
+                ended = Status.TIME_LIMIT  # of the runs that were asked for, some are missing
+                break
+            try:
+                latest = self.run(self._next_start(), time.perf_counter())
+            except KeyboardInterrupt:  # before the run has begun
+                ended = Status.INTERRUPTED
+                break
+            except Exception as error:
+                _leave_best(error, best.result)
+                raise
+            outcomes.append(latest)
+            best = min(best, latest, key=Outcome.rank)
+        result = best.result
+        result.restart_values = [outcome.result.fun for outcome in outcomes]
+        result.total_time = sum(outcome.result.time for outcome in outcomes)
+        if ended is not None:
+            mark_ended(result, ended)
+        if any(outcome.outside for outcome in outcomes) and not best.outside:
+            mark_ended(result, Status.BAD_ORACLE)
+            result.message += " Another run was led out of the set by its lmo: see dcfw.check."
+        if latest.result.status in ENDING:
+            mark_ended(result, latest.result.status)
+        return result
+
+    def run(self, start: Array, began: float) -> Outcome:
+        """Return the outcome of one run from ``start``."""
+        domain, parts, solver = self.domain, self.parts, self.solver
+        oracle = domain.oracle()
+        left = self._time_left(began)
+        run = Run(
+            parts.phi,
+            oracle,
+            start,
+            time_limit=None if math.isinf(left) else left,
+            callback=self.callback,
+            started=began,
+            split=solver.needs_split,
+            **self.limits,
+        )
+        loop = inner_loop(self.inner, self.lazy, domain)
+        if isinstance(loop, ActiveLoop) and self.atoms is not None and start is self.x0:
+            loop.resume(self.atoms, start, domain)
+        problem = Problem(
+            phi=parts.phi,
+            f=parts.f,
+            g=parts.g,
+            domain=domain,
+            x0=start,
+            rule=self.rule,
+            step=self.rule.bind(SquaredNorm(1.0) if isinstance(solver, OWN_FUNCTION) else parts.f, domain),
+            tolerance=self.tolerance,
+            inner=loop,
+            rng=self.generator,
+        )
+        result = self._finish(problem, run, oracle)
+        if parts.refuted and result.status is not Status.NOT_CONVEX:
+            result.withdraw(f"{parts.refuted}: nothing is certified.")
+        outside = not _ended_inside(domain, result.x, start)
+        if outside:
+            result.withdraw(OUTSIDE, Status.BAD_ORACLE)
+        result.method = solver.name
+        result.split = result.split or parts.split
+        if "conditional" not in run.ledger.extra:
+            result.conditional = parts.conditional
+        if isinstance(loop, ActiveLoop):
+            result.active_set = loop.active_set(result.x)
+        return Outcome(result, outside)
+
+    def _finish(self, problem: Problem, run: Run, oracle: Any) -> Result:
+        """Run the solver until something ends it."""
+        try:
+            if self.checkpoint is None:
+                self.solver.solve(problem, run)
+            else:
+                with self._kept(problem, run, oracle):
+                    self.solver.solve(problem, run)
+            raise AssertionError("a solver ends by raising Stop")
+        except Stop as stop:
+            return run.result(stop.status, stop.detail)
+        except KeyboardInterrupt:
+            return run.result(Status.INTERRUPTED)
+        except Exception as error:
+            run.tell(error)
+            raise
+
+    @contextmanager
+    def _kept(self, problem: Problem, run: Run, oracle: Any) -> Iterator[None]:
+        """Save the run at its outer steps, and resume it if there is something to resume."""
+        from dcfw.checkpoints.fingerprint import describe, fingerprint
+        from dcfw.checkpoints.keeper import Keeper
+
+        loop = problem.inner
+        name = (
+            f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}"
+            if isinstance(loop, ActiveLoop)
+            else describe(loop)
+        )
+        run.keeper = keeper = Keeper(self.checkpoint, run)
+        keeper.known = {"f": problem.f, "phi": problem.phi, "tolerance": problem.tolerance}
+        keeper.keep(oracle=oracle, inner=loop, step=problem.step, rng=problem.rng)
+        if hasattr(problem.tolerance, "get_state"):
+            keeper.keep(tolerance=problem.tolerance)
+        with keeper.open(fingerprint(problem, self.solver, name, run.max_inner, self.seed)):
+            yield
+
+    def _time_left(self, now: float) -> float:
+        return math.inf if self.time_limit is None else self.time_limit - (now - self.started)
+
+    def _next_start(self) -> Array:
+        if isinstance(self.solver, Restarted):
+            return self.x0  # a path perturbs its start by itself
+        return like(self.domain.random(self.generator), self.x0)
+
+
+def _leave_best(error: Exception, best: Result) -> None:
+    """Have an exception carry the best point of all runs, unless that of the last run is at least as good."""
+    if not getattr(getattr(error, "intermediate_result", None), "fun", math.inf) <= best.fun:
+        with suppress(AttributeError, TypeError):  # an exception may have no room for it
+            error.intermediate_result = best  # type: ignore[attr-defined]
+
+
+def _ended_inside(domain: Set, x: Array, start: Array) -> bool:
+    """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
+    return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
