@@ -44,8 +44,12 @@ folder, root = map(Path, sys.argv[1:])
 names = zipfile.ZipFile(wheel).namelist()
 package = {name for name in names if not re.match(r"dcfw-[^/]*\.dist-info/", name)}
 known = {name for name in (folder / "known").read_text().split("\n") if name and (root / name).is_file()}
-expected = {name.removeprefix("src/") for name in known if name.startswith("src/dcfw/")}
-problems = [f"the wheel lacks {name}" for name in sorted(expected - package)]
+native = "src/dcfw/kernels/native/"  # in the source archive only: the wheel has what is made of it
+expected = {name.removeprefix("src/") for name in known if name.startswith("src/dcfw/") and native not in name}
+compiled = {name for name in package if re.fullmatch(r"dcfw/_kernels\.[^/]*\.(so|pyd)", name)}
+package -= compiled
+problems = [] if len(compiled) == 1 else ["the wheel lacks the compiled kernels"]
+problems += [f"the wheel lacks {name}" for name in sorted(expected - package)]
 problems += [f"the wheel holds {name}" for name in sorted(package - expected)]
 if "dcfw/py.typed" not in package:
     problems.append("the wheel lacks py.typed")
@@ -56,7 +60,7 @@ problems += [f"the wheel holds {name}" for name in names if odd.search(name)]
 members = {m.name.split("/", 1)[1] for m in tarfile.open(sdist).getmembers() if m.isfile()} - {"PKG-INFO"}
 problems += [f"the source archive holds {name}" for name in sorted(members - known)]
 problems += [f"the source archive holds {name}" for name in sorted(members) if name.startswith("results/")]
-wanted = {name for name in known if name.startswith(("src/", "tests/")) or name in ("LICENSE", "README.md")}
+wanted = {name for name in known if name.startswith(("src/", "tests/")) or name in ("LICENSE", "README.md", "CMakeLists.txt")}
 problems += [f"the source archive lacks {name}" for name in sorted(wanted - members)]
 resources = sorted(name for name in package if not name.endswith(".py"))
 sizes = (f"{len(part)} files, {file.stat().st_size / 1024:.0f} kB" for part, file in ((package, wheel), (members, sdist)))

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Build the kernels with AddressSanitizer and UndefinedBehaviorSanitizer and run their tests (GCC or Clang on Linux).
+# Needs cmake, ninja and nanobind and the tests' requirements in the environment of $PYTHON.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$(command -v "${PYTHON:-python3}")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
+cmake -S . -B "$folder/build" -G Ninja -DPython_EXECUTABLE="$python" -DCMAKE_BUILD_TYPE=Debug \
+    -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_SHARED_LINKER_FLAGS="$flags" > /dev/null
+cmake --build "$folder/build"
+cp -r src "$folder/src"
+rm -f "$folder"/src/dcfw/_kernels*.so
+cp "$folder"/build/_kernels*.so "$folder/src/dcfw/"
+
+# Python itself is not instrumented: the library comes first, and what Python never frees is no leak of ours.
+export LD_PRELOAD="$(${CXX:-c++} -print-file-name=libasan.so) $(${CXX:-c++} -print-file-name=libubsan.so)"
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+export PYTHONPATH="$folder/src"
+"$python" -c "from dcfw import _kernels; print('under test:', _kernels.__file__)"
+"$python" -m pytest -q -x -p no:cacheprovider tests/kernels tests/sets/test_lap.py tests/solvers/test_weights.py "$@"
