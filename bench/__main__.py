@@ -27,6 +27,8 @@ BENCHES = (
     "align",
     "torch",
     "imports",
+    "traffic",
+    "gw",
 )
 MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 

@@ -1,0 +1,259 @@
+"""Traffic assignment: how travellers spread over a road network.
+
+Link e with flow v takes t_e(v) = t0 (1 + b (v / capacity)^power) (the BPR function).  In a *user equilibrium*
+nobody is faster on another route; it minimises Beckmann's sum of integrals of t_e.  The *system optimum*
+minimises the total time, the sum of v t_e(v).  Both are convex functions of the link flows v, which lie in a
+:class:`~dcfw.sets.FlowPolytope`; where operating a link becomes cheaper by the unit the more it is used, the
+objective is a difference of convex functions, which :func:`dcfw.minimize` takes as well.
+
+>>> from dcfw import traffic
+>>> network = traffic.braess()
+>>> traffic.assign(network, rtol=1e-8).x.round(3)
+array([4., 2., 2., 2., 4.])
+>>> traffic.assign(network, "system", rtol=1e-8).x.round(3) + 0.0
+array([3., 3., 0., 3., 3.])
+
+Networks of the TransportationNetworks collection are read by :func:`read`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import to_numpy
+from dcfw.data import find
+from dcfw.functions.base import Function
+from dcfw.result import Result
+from dcfw.sets.flows import FlowPolytope
+
+__all__ = ["LinkCosts", "Network", "Savings", "assign", "braess", "read"]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A road network with its demand; arrays have an entry for each link.
+
+    Parameters
+    ----------
+    links : array of int
+        A row (tail, head) for each link, nodes numbered from 0.
+    free_flow_time, capacity, b, power : array
+        The parameters of t(v) = free_flow_time (1 + b (v / capacity)^power).
+    demands : array
+        Trips from zone i to zone j in row i and column j; zones are the first nodes.
+    through : int
+        Nodes below it may not be passed.
+    name : str
+        What the network is called.
+    """
+
+    links: np.ndarray
+    free_flow_time: np.ndarray
+    capacity: np.ndarray
+    b: np.ndarray
+    power: np.ndarray
+    demands: np.ndarray
+    through: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        size = (len(self.links),)
+        for field in ("free_flow_time", "capacity", "b", "power"):
+            values = np.asarray(to_numpy(_validate.array(getattr(self, field), field, shape=size)), float)
+            if bool((values < 0.0).any()) or (field == "capacity" and bool((values == 0.0).any())):
+                raise ValueError(f"{field} must not be negative, and capacity must be positive")
+            object.__setattr__(self, field, values)
+
+    @functools.cached_property
+    def domain(self) -> FlowPolytope:
+        """The link flows that carry the demand."""
+        return FlowPolytope(self.links, self.demands, self.through)
+
+    @functools.cached_property
+    def user_equilibrium(self) -> LinkCosts:
+        """Beckmann's objective, whose gradient is the links' travel times."""
+        return LinkCosts(self, 1.0 / (self.power + 1.0))
+
+    @functools.cached_property
+    def system_optimum(self) -> LinkCosts:
+        """The total travel time."""
+        return LinkCosts(self, np.ones(len(self.power)))
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """Return the travel time of each link under the flows ``v``."""
+        return self.user_equilibrium.grad(v)
+
+    def relative_gap(self, v: np.ndarray, objective: Function | None = None) -> float:
+        """Return the share of the total cost that travellers would save on their cheapest routes.
+
+        Costs are the gradient of ``objective``, by default the travel times.
+        """
+        costs = np.asarray((objective or self.user_equilibrium).grad(v))
+        return float(costs @ (v - self.domain.lmo(costs))) / float(costs @ v)
+
+
+class LinkCosts(Function):
+    """sum_e t0 (v + weight * b * capacity (v / capacity)^(power + 1)), convex for v >= 0.
+
+    A weight of 1 / (power + 1) makes it Beckmann's objective, 1 the total time.
+    """
+
+    convex = True
+    differentiable = True
+
+    def __init__(self, network: Network, weight: np.ndarray) -> None:
+        self.network = network
+        self._curved = network.free_flow_time * network.b * weight
+
+    def value(self, x: Any) -> float:
+        load = np.maximum(x, 0.0) / self.network.capacity  # rounding may leave -1e-17, which has no power
+        linear = float(self.network.free_flow_time @ x)
+        return linear + float(self._curved @ (x * load**self.network.power))
+
+    def grad(self, x: Any) -> Any:
+        load = np.maximum(x, 0.0) / self.network.capacity
+        slope = self._curved * (self.network.power + 1.0)
+        return self.network.free_flow_time + slope * load**self.network.power
+
+
+class Savings(Function):
+    """-sum_e price_e log(1 + v_e / size_e), convex: what economies of scale subtract from an objective.
+
+    ``network.system_optimum - Savings(price, size)`` is the total time plus operating costs whose price per
+    unit falls from price / size as a link is used more: a difference of convex functions.
+
+    Parameters
+    ----------
+    price, size : float or array_like
+        For all links or for each; price >= 0, size > 0.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> float(round(-traffic.Savings(3.0, 2.0).value(np.array([2.0, 0.0])), 4))
+    2.0794
+    """
+
+    convex = True
+    differentiable = True
+
+    def __init__(self, price: Any, size: Any) -> None:
+        self.price = np.asarray(to_numpy(_validate.array(price, "price")), dtype=np.float64)
+        self.size_ = np.asarray(to_numpy(_validate.array(size, "size")), dtype=np.float64)
+        if bool((self.price < 0.0).any()) or bool((self.size_ <= 0.0).any()):
+            raise ValueError("price must not be negative, and size must be positive")
+
+    def value(self, x: Any) -> float:
+        return -float((self.price * np.log1p(np.maximum(x, 0.0) / self.size_)).sum())
+
+    def grad(self, x: Any) -> Any:
+        return -self.price / (self.size_ + np.maximum(x, 0.0))
+
+
+def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **options: Any) -> Result:
+    """Return the flows of a network in equilibrium, or at the optimum of another objective.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    objective : {"user", "system"} or a function, default "user"
+        The user equilibrium, the system optimum, or any objective of the link flows that
+        :func:`dcfw.minimize` takes, such as ``network.system_optimum - Savings(...)``.
+    rtol : float, default 1e-4
+        The relative gap at which to stop: the gap is at most ``rtol`` times the cost at free flow, and so
+        at most ``rtol`` times that of the answer.
+    **options
+        Passed on to :func:`dcfw.minimize`.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> res = traffic.assign(traffic.braess(), rtol=1e-6)
+    >>> res.success, traffic.braess().relative_gap(res.x) <= 1e-6
+    (True, True)
+    """
+    from dcfw._minimize import minimize
+
+    if not isinstance(network, Network):
+        raise TypeError(f"network must be a Network, got {type(network).__name__}")
+    rtol = _validate.scalar(rtol, "rtol", low=0.0)
+    if isinstance(objective, str):
+        _validate.choice(objective, "objective", ("user", "system"))
+        objective = network.user_equilibrium if objective == "user" else network.system_optimum
+    domain, free = network.domain, network.free_flow_time
+    x0 = domain.lmo(network.times(domain.lmo(free)))
+    tol = rtol * float(free @ domain.lmo(free))
+    return minimize(
+        objective, domain, **{"x0": x0, "inner": "pairwise", "max_inner": 1_000_000, "tol": tol, **options}
+    )
+
+
+def braess() -> Network:
+    """Return Braess's network: six travellers, and a link that slows them down.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> traffic.braess().times(np.array([4.0, 2.0, 2.0, 2.0, 4.0])) + 0.0
+    array([40., 52., 12., 52., 40.])
+    """
+    links = np.array([[0, 2], [0, 3], [2, 3], [2, 1], [3, 1]])
+    demands = np.zeros((4, 4))
+    demands[0, 1] = 6.0
+    # 10 v, 50 + v and 10 + v; a free-flow time of 0 has no power, hence a thousandth of a millionth.
+    tiny = 1e-9
+    times = np.array([tiny, 50.0, 10.0, 50.0, tiny])
+    slopes = np.array([10.0, 1.0, 1.0, 1.0, 10.0])
+    return Network(links, times, np.ones(5), slopes / times, np.ones(5), demands, 0, "Braess")
+
+
+def read(name: Any) -> Network:
+    """Return a network of the TransportationNetworks collection.
+
+    Parameters
+    ----------
+    name : str or path
+        Such as "SiouxFalls": the files ``tntp/SiouxFalls_net.tntp`` and ``tntp/SiouxFalls_trips.tntp`` in the
+        folder named by ``DCFW_DATA``; or a path to them without ``_net.tntp``.
+    """
+    given = _validate.path(name, "name")
+    plain = len(given.parts) == 1
+    net, trips = (
+        find(f"tntp/{given}_{part}.tntp") if plain else given.with_name(f"{given.name}_{part}.tntp")
+        for part in ("net", "trips")
+    )
+    meta, body = _parts(net)
+    rows = [line.rstrip("; \t").split()[:7] for line in body]
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+        zones, through = int(meta["NUMBER OF ZONES"]), int(meta["FIRST THRU NODE"]) - 1
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{net} is not a network in the TNTP format: {error}") from None
+    links = table[:, :2].astype(np.int64) - 1
+    demands = np.zeros((zones, zones))
+    origin = -1
+    for line in _parts(trips)[1]:
+        begins = re.match(r"Origin\s+(\d+)", line)
+        if begins:
+            origin = int(begins[1]) - 1
+            continue
+        for destination, amount in re.findall(r"(\d+)\s*:\s*([-+.\deE]+)", line):
+            if not (0 <= origin < zones and 0 < int(destination) <= zones):
+                raise ValueError(f"{trips} has trips between zones that {net} does not have")
+            demands[origin, int(destination) - 1] = float(amount)
+    return Network(links, table[:, 4], table[:, 2], table[:, 5], table[:, 6], demands, through, given.name)
+
+
+def _parts(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the metadata and the lines of a TNTP file, comments left out."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    meta = dict(re.findall(r"<([^>]*)>[ \t]*([^\n]*)", "\n".join(lines)))
+    return meta, [line for line in lines if line and line[0] not in "~<"]
