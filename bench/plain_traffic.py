@@ -1,6 +1,9 @@
-"""Frank-Wolfe for the user equilibrium as it is written everywhere: SciPy's Dijkstra, one line search a step."""
+"""Plain Frank-Wolfe for the user equilibrium: SciPy's Dijkstra and one line search a step."""
 
 from __future__ import annotations
+
+import math
+from time import process_time
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -26,7 +29,7 @@ def all_or_nothing(links, costs, demands, through):
     return flow
 
 
-def frank_wolfe(network, rtol, limit=100_000, clock=lambda: False):
+def frank_wolfe(network, rtol, end=math.inf, limit=100_000):
     """Return the flows at the relative gap ``rtol``, that gap, and the number of steps."""
     f = network.user_equilibrium
     x = all_or_nothing(network.links, network.free_flow_time, network.demands, network.through)
@@ -34,9 +37,12 @@ def frank_wolfe(network, rtol, limit=100_000, clock=lambda: False):
         costs = f.grad(x)
         s = all_or_nothing(network.links, costs, network.demands, network.through)
         gap = float(costs @ (x - s)) / float(costs @ x)
-        if gap <= rtol or clock():
+        if gap <= rtol or process_time() > end:
             return x, gap, k
-        d = s - x
-        eta = minimize_scalar(lambda t: f.value(x + t * d), bounds=(0.0, 1.0), method="bounded").x
-        x = x + eta * d
+        x = searched(f, x, s - x)
     return x, gap, limit
+
+
+def searched(f, x, d):
+    """Return the best point from x towards x + d."""
+    return x + minimize_scalar(lambda t: f.value(x + t * d), bounds=(0.0, 1.0), method="bounded").x * d

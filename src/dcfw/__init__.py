@@ -35,6 +35,7 @@ _MODULES = (
     "steps",
     "tolerances",
     "torch",
+    "traffic",
 )
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "splits",
     "steps",
     "tolerances",
+    "traffic",
 ]
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         splits,
         steps,
         tolerances,
+        traffic,
     )
     from dcfw._check import check
     from dcfw._minimize import minimize

@@ -88,7 +88,7 @@ class Network:
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """Return the travel time of each link under the flows ``v``."""
-        return self.user_equilibrium.grad(v)
+        return np.asarray(self.user_equilibrium.grad(v))
 
     def relative_gap(self, v: np.ndarray, objective: Function | None = None) -> float:
         """Return the share of the total cost that travellers would save on their cheapest routes.
@@ -145,16 +145,19 @@ class Savings(Function):
     differentiable = True
 
     def __init__(self, price: Any, size: Any) -> None:
-        self.price = np.asarray(to_numpy(_validate.array(price, "price")), dtype=np.float64)
-        self.size_ = np.asarray(to_numpy(_validate.array(size, "size")), dtype=np.float64)
-        if bool((self.price < 0.0).any()) or bool((self.size_ <= 0.0).any()):
+        self._price = np.asarray(to_numpy(_validate.array(price, "price")), dtype=np.float64)
+        self._size = np.asarray(to_numpy(_validate.array(size, "size")), dtype=np.float64)
+        shapes = {a.shape for a in (self._price, self._size) if a.ndim}
+        if len(shapes) > 1 or any(len(shape) > 1 or 0 in shape for shape in shapes):
+            raise ValueError(f"price and size must be numbers or vectors of one length, got {sorted(shapes)}")
+        if bool((self._price < 0.0).any()) or bool((self._size <= 0.0).any()):
             raise ValueError("price must not be negative, and size must be positive")
 
     def value(self, x: Any) -> float:
-        return -float((self.price * np.log1p(np.maximum(x, 0.0) / self.size_)).sum())
+        return -float((self._price * np.log1p(np.maximum(x, 0.0) / self._size)).sum())
 
     def grad(self, x: Any) -> Any:
-        return -self.price / (self.size_ + np.maximum(x, 0.0))
+        return -self._price / (self._size + np.maximum(x, 0.0))
 
 
 def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **options: Any) -> Result:
@@ -226,11 +229,16 @@ def read(name: Any) -> Network:
     """
     given = _validate.path(name, "name")
     plain = len(given.parts) == 1
-    net, trips = (
-        find(f"tntp/{given}_{part}.tntp") if plain else given.with_name(f"{given.name}_{part}.tntp")
-        for part in ("net", "trips")
-    )
-    meta, body = _parts(net)
+    try:
+        net, trips = (
+            find(f"tntp/{given}_{part}.tntp") if plain else given.with_name(f"{given.name}_{part}.tntp")
+            for part in ("net", "trips")
+        )
+        meta, body = _parts(net)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ValueError(f"name {str(given)[:60]!r} is no network: {error.__class__.__name__}") from None
     rows = [line.rstrip("; \t").split()[:7] for line in body]
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, 7)

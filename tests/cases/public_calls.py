@@ -23,7 +23,7 @@ import numpy as np
 
 import dcfw
 from bad_values import Argument
-from dcfw import align, functions, sets, splits
+from dcfw import align, functions, sets, splits, traffic
 
 MODULES = (
     "dcfw",
@@ -41,9 +41,12 @@ MODULES = (
     "dcfw.steps",
     "dcfw.tolerances",
     "dcfw.torch",
+    "dcfw.traffic",
 )
 
 NOT_CALLED = {
+    "dcfw.traffic.LinkCosts": "made by a network",
+    "dcfw.traffic.Network": "a record",
     "dcfw.Result": "made by solves; a dictionary",
     "dcfw.align.Trial": "made by trial",
     "dcfw.qap.Instance": "a record",
@@ -438,6 +441,15 @@ CALLS: dict[str, Call] = {
         },
         oracles(M),
     ),
+    # traffic
+    "dcfw.traffic.Savings": Call({"price": array(X), "size": array(X + 1.0)}, at(X)),
+    "dcfw.traffic.assign": Call(
+        {"network": other(traffic.braess), "objective": choice("user"), "rtol": number(1e-4)},
+        lambda res: np.round(res.fun, 1),
+        omitted={"options": "those of minimize"},
+    ),
+    "dcfw.traffic.braess": Call({}, lambda network: network.links),
+    "dcfw.traffic.read": Call({"name": path("no such network")}, ends_in=(FileNotFoundError,)),
     # splits, steps, tolerances, gaps, callbacks, checkpoints
     "dcfw.splits.best": Call({"phi": function(INDEFINITE), "domain": domain(SIMPLEX)}, parts),
     "dcfw.splits.choose": Call({"phi": function(INDEFINITE), "domain": domain(SIMPLEX)}, parts),

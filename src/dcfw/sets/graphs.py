@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw import _validate
+from dcfw import _validate, kernels
 from dcfw._arrays import to_numpy
 
 LARGEST_NUMBER = 100_000
@@ -58,7 +58,7 @@ class Edges:
 
 
 class Paths:
-    """Shortest paths from some sources, for costs that change from call to call (SciPy's Dijkstra).
+    """Shortest paths from some sources, for costs that change from call to call (compiled, or by SciPy).
 
     Nodes below ``through`` begin and end paths but are not passed: their outgoing edges leave from a copy.
     """
@@ -70,6 +70,8 @@ class Paths:
         self.sources = np.where(sources < through, sources + edges.n, sources)
         keys = tails * self.nodes + edges.heads
         self._order = np.argsort(keys, kind="stable")
+        self._all_heads = edges.heads[self._order]
+        self._all_rows = np.searchsorted(tails[self._order], np.arange(self.nodes + 1))
         self._keys, self._starts = np.unique(keys[self._order], return_index=True)
         self._tails, self._heads = np.divmod(self._keys, self.nodes)
         self._row = np.searchsorted(self._tails, np.arange(self.nodes + 1))
@@ -111,6 +113,18 @@ class Paths:
 
     def load(self, costs: np.ndarray, demands: np.ndarray) -> np.ndarray:
         """Return the flow on each edge when all demands (a row a source) take their shortest paths."""
+        if kernels.native is None:
+            return self._load(costs, demands)
+        ordered = self._positive(costs)[self._order]
+        flow, total = np.empty(len(costs)), np.empty(len(costs))
+        kernels.native.load_shortest_paths(
+            ordered, self._all_rows, self._all_heads, self.sources, demands, flow
+        )
+        total[self._order] = flow
+        return total
+
+    def _load(self, costs: np.ndarray, demands: np.ndarray) -> np.ndarray:
+        """Do the same with SciPy's Dijkstra, and the flows handed on level by level of the trees."""
         _, before, edge = self.trees(costs)
         flow = np.zeros((len(self.sources), self.nodes))
         flow[:, : demands.shape[1]] = demands

@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 namespace dcfw {
 
+void bind_flows(nb::module_&);
 void bind_lap(nb::module_&);
 void bind_qap(nb::module_&);
 void bind_sums(nb::module_&);
@@ -13,6 +14,7 @@ void bind_sums(nb::module_&);
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
+    dcfw::bind_flows(m);
     dcfw::bind_lap(m);
     dcfw::bind_qap(m);
     dcfw::bind_sums(m);
