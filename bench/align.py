@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from bench import alignment_transcription as literal
-from dcfw.align import MaskedLeastSquares, align
-from dcfw.align.protocol import WholeAdaptive
+from dcfw.align import MaskedLeastSquares
 from dcfw.sets import polar, polar_inexact
+from dcfw_studies.protocols import WholeAdaptive, align_published
 
 Row = tuple[str, float, float, str]
 
@@ -72,11 +72,9 @@ def step_rows(calls: int) -> Iterator[Row]:
 
 def _solve(f: MaskedLeastSquares, calls: int, beta: float) -> list[np.ndarray]:
     points: list[np.ndarray] = []
-    align(
+    align_published(
         f,
-        protocol="published",
         tolerance=WholeAdaptive(beta),
-        tol=0.0,
         maxiter=10**9,
         max_lmo=calls,
         callback=lambda intermediate_result: points.append(intermediate_result.x),

@@ -160,9 +160,7 @@ def assignment_rows(full: bool = False) -> Iterator[Row]:
         for seed in range(5 if full else 3):
             X0 = sets.Birkhoff(instance.n).random(np.random.default_rng(seed), scale=0.001)
             for inner in calls:
-                result = qap.solve(
-                    instance.A, instance.B, split="paper", protocol="published", inner=inner, init=X0
-                )
+                result = qap.solve(instance.A, instance.B, split="paper", inner=inner, init=X0)
                 calls[inner].append(max(result.n_lmo, 1))
                 errors[inner].append((result.fun - instance.best) / max(instance.best, 1))
         ours, theirs = (mean(calls[inner]) for inner in ("blended", "fw"))

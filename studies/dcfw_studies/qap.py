@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from dcfw_studies import command
+from dcfw_studies.protocols import NOISE
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
 from dcfw_studies.table_file import naming, read_table, read_versions
@@ -42,7 +43,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "blended-spectral": {"method": "dcfw", "split": "spectral", "inner": "blended"},
     "best": {"method": "dcfw", "split": "paper", "inner": "blended", "polish": "2opt"},
 }
-"""Name in the tables -> the options of :func:`dcfw.qap.solve`.
+"""Name in the tables -> the options of :func:`dcfw_studies.protocols.solve_as`.
 
 The last three are ours: active-set inner steps, and those followed by swaps.
 """
@@ -61,8 +62,6 @@ TITLES = {
     "best": "DC-FW (var 1, blended) + 2-opt",
 }
 
-NOISE = {"published": 0.001, "text": 1.0}
-
 
 def start(dataset: str, seed: int, n: int, protocol: str) -> np.ndarray:
     """Return the random doubly stochastic matrix from which all methods start."""
@@ -75,10 +74,11 @@ def row(dataset: str, method: str, seed: int, protocol: str = "published") -> di
     """Run one method once and return what the tables need."""
     from dcfw import qap
     from dcfw.qap.quadratics import frobenius
+    from dcfw_studies.protocols import solve_as
 
     instance = qap.load(dataset)
     X0 = start(dataset, seed, instance.n, protocol)
-    result = qap.solve(instance.A, instance.B, init=X0, protocol=protocol, rng=seed, **METHODS[method])
+    result = solve_as(protocol, instance.A, instance.B, X0, **METHODS[method])
     excess = int(result.fun) - int(instance.best)
     unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))
     normalised_best = instance.best / unit if unit > 0 else 0.0

@@ -77,15 +77,6 @@ def test_the_curvature_bounds_the_second_differences_on_the_ball():
         assert np.vdot(D, f.grad(D) - f.grad(0 * D)) <= f.curvature
 
 
-def test_the_published_constants_are_those_of_the_authors():
-    E1, Y, mask = data(4, 4)
-    C, n = E1 @ E1.T, E1.shape[1]
-    d = 4
-    C0 = min(d**2 * np.linalg.norm(C, 2), np.linalg.norm(E1) ** 2, d * np.linalg.norm(C)) / n
-    f = MaskedLeastSquares(E1, Y, mask)
-    assert f.published_constants == pytest.approx((C0, np.linalg.norm(C) / n))
-
-
 # -- ways to say what is missing --------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""dcfw.align.align finds rotations, and its protocol takes the steps of the authors' code."""
+"""dcfw.align.align finds rotations."""
 
 import inspect
 
@@ -9,7 +9,6 @@ import scipy.sparse
 import dcfw
 from dcfw import Status
 from dcfw.align import MaskedLeastSquares, align, nearest_rotation, trial
-from dcfw.align.protocol import GlobalOpenLoop, WholeAdaptive
 from dcfw.align.solver import RTOL
 
 METHODS = ("dcfw", "boosted", "fw-k", "fw-m")
@@ -85,8 +84,6 @@ def test_a_source_of_zeros_leaves_the_nuclear_norm_alone():
     res = align(np.zeros((4, 10)), np.ones((4, 10)), lam=0.5)
     assert res.success  # zero is a critical point: 0 is a subgradient of the nuclear norm there
     assert not res.x.any()
-    published = align(np.zeros((4, 10)), np.ones((4, 10)), lam=0.5, protocol="published")
-    np.testing.assert_allclose(published.x, np.eye(4), atol=1e-12)  # the authors' first subgradient leads on
 
 
 def test_rows_that_were_never_seen_are_filled_in_by_orthogonality():
@@ -226,13 +223,6 @@ def test_without_a_step_the_rotation_is_the_first_vertex(budget, shape):
         np.testing.assert_allclose(res.rotation, polar(np.where(mask, Y, 0.0) @ E1.T), atol=1e-9)
 
 
-def test_without_a_step_the_published_vertex_has_its_subgradient():
-    E1, E2, mask, _ = planted(d=5, noise=0.5)
-    res = align(E1, E2, mask, lam=0.7, protocol="published", max_lmo=1)
-    expected = polar(np.where(mask, E2, 0.0) @ E1.T / E1.shape[1] + 0.7 * np.eye(5))
-    np.testing.assert_allclose(res.rotation, expected, atol=1e-10)
-
-
 def test_a_start_of_low_rank_is_completed_by_the_gradient():
     E1, E2, mask, _ = planted(d=6, noise=0.5)
     x0 = np.diag([1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
@@ -276,7 +266,6 @@ def res_x(result):
     [
         ((np.ones((2, 3)),), {}, TypeError, "Y must be given"),
         ((np.ones((2, 3)), np.ones((2, 3))), {"lam": -1.0}, ValueError, "lam must be a number"),
-        ((np.ones((2, 3)), np.ones((2, 3))), {"protocol": "paper"}, ValueError, "protocol must be one of"),
         ((np.ones((2, 3)), np.ones((2, 3))), {"polar": "qr"}, ValueError, "polar must be one of"),
         ((np.ones((2, 3)), np.ones((2, 3))), {"x0": 2 * np.eye(2)}, ValueError, "x0 must lie in the set"),
         ((np.ones((2, 3)), np.ones((3, 2))), {}, ValueError, "Y must have as many columns"),
@@ -328,111 +317,3 @@ def test_with_inexact_factors_gaps_are_upper_bounds_and_points_feasible():
     assert any(true < gap * 0.9999 for gap, true in pairs)  # the bound is in there
     exact = align(f, max_lmo=80, tol=0.0)
     assert res.fun == pytest.approx(exact.fun, rel=1e-2)
-
-
-# -- the authors' variants --------------------------------------------------------------------------------
-
-
-def points_of(*arguments, **keywords):
-    points = []
-    align(
-        *arguments,
-        tol=0.0,
-        callback=lambda intermediate_result: points.append(res_x(intermediate_result)),
-        **keywords,
-    )
-    return points
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("d", [6, 30])
-def test_published_dcfw_is_the_authors_loop(seed, d):
-    literal = pytest.importorskip("bench.alignment_transcription", reason="bench is not installed")
-    E1, E2, mask, _ = planted(d=d, noise=0.5, seed=seed, rate=0.3)
-    Y = np.where(mask, E2, 0.0)
-    # Polar factors amplify rounding: after 150 calls the transcription itself moves by 1e-8 when a last bit
-    # of its data is changed.
-    theirs, steps = literal.dc_frank_wolfe(E1, Y, mask.astype(float), max_lmo=90)
-    ours = points_of(E1, E2, mask, protocol="published", max_lmo=90, maxiter=10**6)
-    assert len(theirs) == len(ours) > 5
-    assert steps > 40
-    for x, y in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-8)
-
-
-def test_published_fwk_has_the_authors_steps():
-    E1, E2, mask, _ = planted(d=6, noise=0.5)
-    n, d = 300, 6
-    C = E1 @ E1.T
-    C0 = min(d**2 * np.linalg.norm(C, 2), np.linalg.norm(E1) ** 2, d * np.linalg.norm(C)) / n
-    X = np.zeros((6, 6))
-    theirs = [X]
-    for _ in range(30):
-        G = np.where(mask, X @ E1 - E2, 0.0) @ E1.T / n - 1e-4 * polar(X)
-        S = -polar(G)
-        gap = np.vdot(G, X - S)
-        X = X + min(gap / C0, 1.0) * (S - X)
-        theirs.append(X)
-    ours = points_of(E1, E2, mask, protocol="published", method="fw-k", maxiter=30)
-    np.testing.assert_allclose(ours, theirs, atol=1e-10)
-
-
-def test_published_fwm_has_the_authors_steps():
-    E1, E2, mask, _ = planted(d=6, noise=0.5)
-    n = 300
-    L = np.linalg.norm(E1 @ E1.T) / n
-    X = np.zeros((6, 6))
-    theirs = [X]
-    for _ in range(20):
-        G = np.where(mask, X @ E1 - E2, 0.0) @ E1.T / n - 1e-4 * polar(X)
-        D = X + polar(G)
-        gap, length = np.vdot(G, D), np.vdot(D, D)
-        phi = literal_phi(E1, E2, mask, 1e-4, X)
-        while True:
-            eta = min(1.0, gap / (L * length))
-            if literal_phi(E1, E2, mask, 1e-4, X - eta * D) <= phi - eta * gap + 0.5 * L * eta**2 * length:
-                break
-            L *= 2.0
-        L /= 2.0
-        X = X - eta * D
-        theirs.append(X)
-    ours = points_of(E1, E2, mask, protocol="published", method="fw-m", maxiter=20)
-    np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
-def test_the_first_subgradient_is_zero_by_default_and_the_identity_as_published():
-    E1, E2, mask, _ = planted(d=5)
-    lam = 1e3  # so large that it decides on the first vertex
-    first = {}
-    for protocol in (None, "text", "published"):
-        points = points_of(
-            E1, E2, mask, lam=lam, protocol=protocol, step="open-loop", tolerance=1e9 / 2e6, maxiter=1
-        )
-        first[protocol] = points[-1]
-    correlation = np.where(mask, E2, 0.0) @ E1.T
-    np.testing.assert_allclose(first[None], first["text"])
-    assert (
-        np.linalg.norm(first["published"] - np.eye(5)) < 0.1 < np.linalg.norm(polar(correlation) - np.eye(5))
-    )
-    assert np.linalg.norm(first[None] - np.eye(5)) > 1.0
-
-
-def test_the_global_counter_goes_on_where_an_inner_loop_ends():
-    step = GlobalOpenLoop().bind(None, None)
-    assert [step(None) for _ in range(4)] == [2 / (k + 1) for k in (1, 2, 3, 4)]
-    assert GlobalOpenLoop().bind(None, None)(None) == 1.0  # each run has its own
-
-
-def test_the_whole_tolerance_never_leaves_an_inner_loop_without_a_step():
-    rule = WholeAdaptive(0.8)
-    for gap in (1.0, 0.79, 0.5, 0.5, 1e-9, 3.0):
-        eps = rule.next(0.79, gap)
-        assert not rule.enough(gap, eps, lambda: 0.0)
-    assert rule.enough(0.5, 0.5, lambda: 0.0)
-
-
-def test_the_text_protocol_restarts_the_counter_in_each_inner_loop():
-    E1, E2, mask, _ = planted(d=6, noise=0.5)
-    assert len(points_of(E1, E2, mask, protocol="text", max_lmo=40)) > 2
-    explicit = points_of(E1, E2, mask, step="open-loop", tolerance=dcfw.tolerances.Adaptive(0.8), max_lmo=40)
-    np.testing.assert_array_equal(points_of(E1, E2, mask, protocol="text", max_lmo=40), explicit)

@@ -22,15 +22,14 @@ def test_large_integers_of_a_linear_term_are_not_summed_in_64_bits_beside_floats
 
 
 @pytest.mark.parametrize("split", ["paper", "balanced", "centered", "spectral", "sliding", "proximal"])
-@pytest.mark.parametrize("protocol", [None, "text", "published"])
 @pytest.mark.parametrize("scale", [1e6, 1e12])
-def test_a_linear_term_is_not_lost_beside_a_matrix_that_meets_only_zeros(split, protocol, scale):
+def test_a_linear_term_is_not_lost_beside_a_matrix_that_meets_only_zeros(split, scale):
     rng = np.random.default_rng(0)
     B, C = scale * rng.random((6, 6)), rng.random((6, 6))
     best = C[linear_sum_assignment(C)].sum()
     zero = np.zeros((6, 6))
     for A1, B1 in ((zero, B), (B, zero), (sparse.csr_array(zero), sparse.csr_array(B))):
-        res = qap.solve(A1, B1, C, split=split, protocol=protocol)
+        res = qap.solve(A1, B1, C, split=split)
         assert (res.fun, res.status.name) == (pytest.approx(best), "CONVERGED")
         assert "constant" not in res.message
 

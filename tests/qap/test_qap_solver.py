@@ -595,17 +595,6 @@ def test_sparse_integers_stay_exact_and_untouched(n):
     assert np.array_equal(A.toarray(), before)
 
 
-@pytest.mark.parametrize("split", ["sliding", "proximal"])
-def test_the_published_constant_is_trusted_for_sparse_matrices_too(split):
-    rng = np.random.default_rng(22)
-    A, B = (rng.random((110, 110)) * (rng.random((110, 110)) < 0.1) for _ in range(2))
-    A, B = A + A.T, B + B.T
-    for a, b in ((A, B), (sp.csr_array(A), sp.csr_array(B))):
-        result = solve(a, b, split=split, protocol="published", max_lmo=30)
-        assert result.status is not Status.NOT_CONVEX
-        assert "L = " in result.conditional
-
-
 MEMORY_CASES = {
     "tai256c": """
         from dcfw import data

@@ -16,7 +16,7 @@ def test_the_transcription_of_algorithm_1_has_our_iterates(seed):
     rng = np.random.default_rng(seed)
     A, B = rng.random((2, 9, 9))  # asymmetric, no ties
     X0 = Birkhoff(9).random(rng, scale=0.001)
-    result = qap.solve(A, B, split="paper", inner="fw", protocol="published", init=X0)
+    result = qap.solve(A, B, split="paper", inner="fw", init=X0)
     X, steps = transcription.dc_frank_wolfe(A, B, X0, max_inner=10**6)
     assert steps == result.n_inner > 100
     np.testing.assert_allclose(X, result.x, atol=1e-8)

@@ -171,14 +171,6 @@ class MaskedLeastSquares(Function, trusted=True):
         """A bound of ||P o (D E1)||^2 / n over the differences D of two points of the unit spectral ball."""
         return 4.0 * float(np.trace(self._source())) / self.n
 
-    @cached_property
-    def published_constants(self) -> tuple[float, float]:
-        """C0 of FW-K and L0 of FW-M as the paper's authors have them."""
-        source, d = self._source(), max(self.shape)
-        frobenius, spectral = float(np.linalg.norm(source)), float(np.linalg.norm(source, 2))
-        C0 = min(d * d * spectral, float(np.trace(source)), d * frobenius) / self.n
-        return C0, frobenius / self.n
-
     def __repr__(self) -> str:
         return (
             f"MaskedLeastSquares(shape={self.shape}, n={self.n}, observed={self.observed}, "

@@ -27,14 +27,12 @@ from dcfw._minimize import minimize
 from dcfw.align.nuclear import PolarNuclearNorm
 from dcfw.align.objective import MaskedLeastSquares
 from dcfw.align.products import PASSES
-from dcfw.align.protocol import PROTOCOLS, rules
 from dcfw.align.result import AlignResult
 from dcfw.sets.polar import polar as polar_factor
 from dcfw.sets.spectral import SpectralBall
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw_k import FWK
-from dcfw.solvers.fw_m import FWM
 from dcfw.steps import Exact
 
 OURS = ("dcfw", "boosted")
@@ -60,9 +58,9 @@ def align(
     *,
     lam: float = 1e-4,
     method: Any = "dcfw",
-    step: Any = None,
+    step: Any = "exact",
     inner: Any = "auto",
-    tolerance: Any = None,
+    tolerance: Any = "adaptive",
     tol: float | None = None,
     rtol: float | None = None,
     maxiter: int = 1000,
@@ -72,7 +70,6 @@ def align(
     x0: Any = None,
     polar: str = "auto",
     product: str = "auto",
-    protocol: str | None = None,
     callback: Callable[..., Any] | None = None,
     dtype: Any = None,
 ) -> AlignResult:
@@ -94,7 +91,7 @@ def align(
         As in :func:`dcfw.minimize`.  FW-K takes the curvature constant 4 ||E1||_F^2 / n, which holds for
         every mask.
     step, tolerance
-        As in :func:`dcfw.minimize`; "exact" and "adaptive" unless the protocol says otherwise.
+        As in :func:`dcfw.minimize`.
     inner : {"auto", "fw", "away", "pairwise", "blended"} or an inner loop
         As in :func:`dcfw.minimize`, but for ``"auto"``: blended steps with an active set of at most 64 polar
         factors (fewer, but at least 8, where 64 would take more than 256 MiB) for DC-FW with exact steps and
@@ -114,11 +111,6 @@ def align(
         reports are upper bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
     product : {"auto", "gram", "observed", "dense"}
         How gradients are found (:mod:`dcfw.align.products`).  A MaskedLeastSquares has chosen already.
-    protocol : {None, "text", "published"}
-        Reproduce the paper's experiment as its text states it (steps 2/(k+1) in each inner loop) or as its
-        authors' code ran it: steps 2/(t_k+1) over all inner loops, inner loops that end at a gap of eps
-        instead of eps/2, the identity as the first subgradient at X = 0 (the default is the one of minimum
-        norm, 0), and their constants for FW-K and FW-M.
     dtype : float32 or float64, optional
         What to compute in; by default float64 unless E1 and Y are both float32.
 
@@ -143,8 +135,6 @@ def align(
     >>> bool(abs(res.rotation - Q).max() < 1e-6)
     True
     """
-    if protocol is not None:
-        protocol = _validate.choice(protocol, "protocol", PROTOCOLS)
     lam = _validate.scalar(lam, "lam", low=0.0)
     if isinstance(method, str):
         method = _validate.choice(method, "method", METHODS)
@@ -163,18 +153,16 @@ def align(
         f = MaskedLeastSquares(
             E1, Y, mask, product=product, dtype=dtype, passes=_passes(method, maxiter, max_lmo)
         )
-    usual_step, usual_tolerance = rules(protocol)
-    step = usual_step if step is None else step
-    g = PolarNuclearNorm(lam, complete=protocol == "published")
+    g = PolarNuclearNorm(lam)
     tol, rtol = _stop(tol, rtol, f, x0)
     result = minimize(
         f - g,
         SpectralBall(f.shape, polar=polar),
         x0,
-        method=_solver(method, f, protocol),
+        method=FWK(C=f.curvature) if isinstance(method, str) and method == "fw-k" else method,
         step=step,
         inner=_inner(method, step, polar, f.shape) if isinstance(inner, str) and inner == "auto" else inner,
-        tolerance=usual_tolerance if tolerance is None else tolerance,
+        tolerance=tolerance,
         tol=tol,
         rtol=rtol,
         maxiter=maxiter,
@@ -184,17 +172,6 @@ def align(
         callback=callback,
     )
     return AlignResult(**result, rotation=_best_rotation(result.x, f, g), product=f.product)
-
-
-def _solver(method: Any, f: MaskedLeastSquares, protocol: str | None) -> Any:
-    """Return the method with the constants of this problem."""
-    if not isinstance(method, str):
-        return method
-    if method == "fw-k":
-        return FWK(C=f.published_constants[0] if protocol == "published" else f.curvature)
-    if method == "fw-m" and protocol == "published":
-        return FWM(L=f.published_constants[1])
-    return method
 
 
 def _stop(tol: float | None, rtol: float | None, f: MaskedLeastSquares, x0: Any) -> tuple[float, float]:

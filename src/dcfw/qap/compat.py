@@ -42,7 +42,7 @@ SOLVE_OPTIONS = (
 )
 SUMS = 1.001e-5
 """How far the sums of P0 may be from 1: as in SciPy."""
-OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback", "protocol")
+OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback")
 
 
 def quadratic_assignment(
@@ -67,7 +67,7 @@ def quadratic_assignment(
 
         For our own methods: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
         ``maxiter`` counts outer steps, and ``C, split, inner, init, restarts, polish, rtol, max_lmo,
-        time_limit, n_jobs, callback, protocol`` (``init`` or ``P0``, not both).
+        time_limit, n_jobs, callback`` (``init`` or ``P0``, not both).
 
     Returns
     -------

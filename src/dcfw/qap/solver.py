@@ -26,7 +26,7 @@ from dcfw.qap.objective import (
 )
 from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.result import QAPResult
-from dcfw.qap.task import OWN, PROTOCOLS, SPLIT_METHODS, Deadline, Task, better
+from dcfw.qap.task import OWN, SPLIT_METHODS, Deadline, Task, better
 from dcfw.result import ENDING, Status, mark_ended
 
 METHODS = ("dcfw", "boosted", "fw", "cgs")
@@ -65,7 +65,6 @@ def solve(
     n_jobs: int | None = None,
     rng: Any = None,
     callback: Callable[..., Any] | None = None,
-    protocol: str | None = None,
 ) -> QAPResult:
     """Find a permutation p with a low value of sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)].
 
@@ -84,8 +83,8 @@ def solve(
         and where a ``time_limit`` leaves no time for the eigenvalues (large n; the result's ``split`` tells).
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
-        active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``, and
-        ``"fw"`` under a protocol.  Dense data run in a compiled loop; sparse data take vanilla steps.
+        active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``.
+        Dense data run in a compiled loop; sparse data take vanilla steps.
     init : {"barycenter", "random"} or array
         The first start: the matrix of all 1/n (perturbed where its gradient is constant: the result's
         ``perturbed`` tells), a random doubly stochastic matrix, or a doubly stochastic matrix of yours.
@@ -116,9 +115,6 @@ def solve(
         The randomness of starts and of tabu search.
     callback : callable, optional
         As in :func:`dcfw.minimize`, for every run; ``x`` and ``fun`` are those of the whole relaxed problem.
-    protocol : {None, "text", "published"}
-        Reproduce the paper's experiments as its text states them, or as its authors' code ran them.
-
     Returns
     -------
     QAPResult
@@ -145,8 +141,6 @@ def solve(
     check_method(method, split, inner)
     if polish is not None:
         polish = _validate.choice(polish, "polish", POLISHES)
-    if protocol is not None:
-        protocol = _validate.choice(protocol, "protocol", PROTOCOLS)
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     if isinstance(restarts, str) and restarts == "auto":
@@ -165,15 +159,15 @@ def solve(
         *_reduced(A, B, C, partial_match, _validate.flag(maximize, "maximize")),
         method=method,
         split=(BALANCED if is_sparse(A) or is_sparse(B) else AUTO_SPLIT) if split == "auto" else split,
-        inner=("blended" if protocol is None else "fw") if inner == "auto" else inner,
+        inner="blended" if inner == "auto" else inner,
         init=init,
         polish=polish,
         rtol=_validate.scalar(rtol, "rtol", low=0.0, high=1.0),
         maxiter=None if maxiter is None else _validate.integer(maxiter, "maxiter", low=0),
         max_lmo=None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
-        protocol=PROTOCOLS[protocol] if protocol else OWN,
+        protocol=OWN,
         callback=callback,
-        automatic=method == "dcfw" and split == "auto" and protocol is None,
+        automatic=method == "dcfw" and split == "auto",
         flexible=split == "auto",
     )
     task.check_init()

@@ -40,10 +40,6 @@ class Protocol:
         return max(self.noise, self.small / n**3)
 
 
-PROTOCOLS = {
-    "text": Protocol(normalise=False, noise=1.0, update="text", half_constant=False),
-    "published": Protocol(normalise=True, noise=0.001, update="published", half_constant=True),
-}
 SPLIT_METHODS = ("dcfw", "boosted")
 
 # Without a protocol: scale-free like the authors' code, with constants that make the parts convex, and with

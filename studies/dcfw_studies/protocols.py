@@ -1,0 +1,233 @@
+"""The paper's protocols, composed of the library's parts.
+
+``"text"`` does what the paper says, ``"published"`` what its authors' code does.
+
+Quadratic assignment.  The authors divide A and B by their Frobenius norms, take half of the constant L that
+makes the parts of the sliding and the proximal split convex, and set the inner tolerance to 0.8 times a gap
+that falls below it; starts deviate by 0.001 from the barycentre.  In the text nothing is scaled, L is whole,
+the tolerance is multiplied by 0.8, and starts deviate by 1.
+
+Alignment.  The authors' DC-FW takes the step 2/(t_k + 1) with t_k counting the steps of *all* inner loops,
+ends an inner loop when its gap is at most eps (not eps/2), takes the identity as the first subgradient of
+the nuclear norm at X = 0 (the one of minimum norm is 0), and has constants of its own for FW-K and FW-M.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dcfw import align, kernels, minimize, qap
+from dcfw.align.nuclear import PolarNuclearNorm
+from dcfw.functions import Function
+from dcfw.qap.quadratics import decompose, frobenius, relaxation, spectral_norm
+from dcfw.qap.swaps import two_opt
+from dcfw.result import Result
+from dcfw.sets import Birkhoff, SpectralBall
+from dcfw.solvers.cgs import CGS
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.loop import frank_wolfe
+from dcfw.steps import Step
+from dcfw.tolerances import Adaptive
+
+NOISE = {"published": 0.001, "text": 1.0}
+"""Protocol -> how far the entries of a random start are from 1/n."""
+
+
+class Lenient(Birkhoff, trusted=True):
+    """The Birkhoff polytope, lenient about the rounding that alternating projections leave."""
+
+    def contains(self, x: Any, tol: float = 1e-5) -> bool:
+        return super().contains(x, tol)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A permutation and the relaxed run that led to it, in the unit of the data."""
+
+    permutation: np.ndarray
+    fun: int | float
+    relaxed_fun: float
+    gap: float
+    dc_gap: tuple[float, float]
+    relaxed: Result
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return counts, status and time of the relaxed run."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.relaxed[name]
+
+
+def solve_as(
+    protocol: str,
+    A: np.ndarray,
+    B: np.ndarray,
+    X0: np.ndarray,
+    *,
+    method: str,
+    split: str = "paper",
+    inner: str = "fw",
+    polish: str | None = None,
+) -> Assigned:
+    """Run a method once on a quadratic assignment problem, as the paper or its authors' code does.
+
+    Examples
+    --------
+    >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
+    >>> solve_as("published", A, B, np.full((2, 2), 0.5) + [[0.01, -0.01], [-0.01, 0.01]], method="fw").fun
+    17
+    """
+    n, published = len(A), protocol == "published"
+    left, right = A.astype(np.float64), B.astype(np.float64)
+    scale = frobenius(left) * frobenius(right) if published else 1.0
+    if scale == 0.0:
+        scale = 1.0
+    elif published:
+        left, right = left / frobenius(left), right / frobenius(right)
+    constant = spectral_norm(left) * spectral_norm(right) * (1.0 if published else 2.0)
+    trust = published and (method == "cgs" or split in ("sliding", "proximal"))
+    objective: Function
+    solver: Any = method
+    if method == "dcfw":
+        objective = decompose(left, right, None, split, constant if constant > 0.0 else None)
+    else:
+        objective = relaxation(left, right)
+        solver = CGS(L=constant) if method == "cgs" else "fw"
+    found = minimize(
+        objective,
+        Lenient(n),
+        X0,
+        tolerance=Adaptive(0.8, "published" if published else "text"),
+        tol=_least(left, right),
+        rtol=1e-3,
+        maxiter=1_000_000 if method == "fw" else 10_000,
+        max_inner=10_000,
+        **_loop(n, method, solver, inner, trust),
+    )
+    p = qap.round_to_permutation(found.x)
+    if polish is not None:
+        p, _, _ = two_opt(A, B, p)
+    low, high = found.dc_gap
+    return Assigned(
+        permutation=p,
+        fun=qap.evaluate(A, B, p),
+        relaxed_fun=scale * float(found.fun),
+        gap=scale * float(found.gap),
+        dc_gap=(scale * low, scale * high),
+        relaxed=found,
+    )
+
+
+def _loop(n: int, method: str, solver: Any, inner: str, trust: bool) -> dict[str, Any]:
+    """Return the method and the inner loop: the kernels where there are any, which give the same iterates.
+
+    With ``trust`` a negative curvature of f, which half of the constant allows, does not end a run.
+    """
+    if kernels.native is None:
+        loop: Any = partial(frank_wolfe, convex=False) if trust else inner
+        return {"method": solver, "inner": "fw" if method in ("fw", "cgs") else loop}
+    from dcfw.qap.blended import BlendedLoop
+    from dcfw.qap.compiled import CompiledFW, Loop
+
+    if method == "fw":
+        return {"method": CompiledFW()}
+    kind = BlendedLoop if inner == "blended" else Loop
+    return {"method": solver, "inner": kind(n, trust=trust)}
+
+
+def _least(A: np.ndarray, B: np.ndarray) -> float:
+    """Return the least gap that can be told from the rounding of a zero."""
+    n = len(A)
+    size = sum(float(abs(A).sum(axis=k).max()) * float(abs(B).sum(axis=k).max()) / n for k in (0, 1))
+    rounding = 8.0 * np.finfo(np.float64).eps * n**1.5 * size
+    return max(1e-13 * frobenius(A) * frobenius(B), float(rounding))
+
+
+@dataclass(frozen=True)
+class GlobalOpenLoop:
+    """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on.
+
+    Examples
+    --------
+    >>> step = GlobalOpenLoop().bind(None, None)
+    >>> step(None), step(None)
+    (1.0, 0.6666666666666666)
+    """
+
+    def bind(self, f: Function, domain: Any) -> Step:
+        counter = itertools.count(1)
+        return lambda segment: 2.0 / (next(counter) + 1.0)
+
+
+@dataclass(frozen=True)
+class WholeAdaptive(Adaptive):
+    """The adaptive tolerance with an inner loop that ends at a gap of eps instead of eps/2.
+
+    Examples
+    --------
+    >>> rule = WholeAdaptive(0.8)
+    >>> rule.next(None, 10.0), rule.next(8.0, 9.0), rule.next(8.0, 5.0)
+    (8.0, 8.0, 4.0)
+    """
+
+    update: str = "published"
+
+    def next(self, eps: float | None, gap: float) -> float:
+        if eps is None:
+            return self.beta * gap
+        return eps if gap > eps else self.beta * gap
+
+    def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:
+        return gap <= eps
+
+
+def authors_constants(f: align.MaskedLeastSquares) -> tuple[float, float]:
+    """Return the constants that the authors take for FW-K and FW-M."""
+    source, d = np.asarray(f.source, dtype=np.float64), max(f.shape)
+    norm, spectral = float(np.linalg.norm(source)), float(np.linalg.norm(source, 2))
+    return min(d * d * spectral, float(np.trace(source)), d * norm) / f.n, norm / f.n
+
+
+def align_published(
+    f: align.MaskedLeastSquares,
+    *,
+    lam: float = 1e-4,
+    method: str = "dcfw",
+    tolerance: Adaptive | None = None,
+    **budget: Any,
+) -> Result:
+    """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`.
+
+    Examples
+    --------
+    >>> f = align.MaskedLeastSquares(np.eye(3), np.diag([1.0, -1.0, 1.0]), np.ones((3, 3), dtype=bool))
+    >>> align_published(f, max_lmo=20).rotation.round(6) + 0.0
+    array([[ 1.,  0.,  0.],
+           [ 0., -1.,  0.],
+           [ 0.,  0.,  1.]])
+    """
+    C, L = authors_constants(f)
+    solver: Any = {"fw-k": FWK(C=C), "fw-m": FWM(L=L)}.get(method, method)
+    found = minimize(
+        f - PolarNuclearNorm(lam, complete=True),
+        SpectralBall(f.shape),
+        method=solver,
+        step=GlobalOpenLoop(),
+        inner="fw",
+        tolerance=WholeAdaptive(0.8) if tolerance is None else tolerance,
+        tol=0.0,
+        rtol=0.0,
+        **budget,
+    )
+    found["rotation"] = align.nearest_rotation(found.x)
+    return found
