@@ -1,10 +1,13 @@
-"""Networks: ``step()`` alone, of a million parameters, against ``torch.optim``.
+"""Networks: ``step()`` alone, against ``torch.optim`` and a plain Newton-Schulz iteration.
 
-A perceptron 784-768-512-10 with Gaussian gradients that stay the same; one thread, processor time.  The
-two take turns in one process, so that whatever disturbs the machine disturbs both, and the best step of each
-counts.  The peer is AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, so that all K inner steps are
-taken.  The spectral row is the exact projection (with singular values to clip in every step) of the weight
-matrices, against Muon on the same matrices.  The limits are the ones that we set ourselves.
+Element-wise rows: a perceptron 784-768-512-10 (a million parameters) with Gaussian gradients that stay the
+same, against AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, so that all K inner steps are taken.
+Spectral rows: the exact projection of the perceptron's matrices (with singular values to clip in every step)
+against Muon, and an oracle step of a 768 x 3072 matrix against five plain Newton-Schulz steps of its gradient
+in single precision.  ``constrain`` rows: AdamW with its weights projected after each step against AdamW
+alone.  One thread, processor time.  The two take turns in one process, so that whatever disturbs the machine
+disturbs both, and the best step of each counts.  The limits are the ones that we set ourselves; rows without
+one are for information.
 
 **Memory.**  AdamW makes temporary tensors.  By default the C library (glibc) may give their memory back to
 the system after each step, and ask for it again in the next one, which doubles AdamW's time (5.3 instead of
@@ -25,10 +28,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from time import process_time
+from typing import Any
 
 import torch
 
-from dcfw.torch import DCFW
+from dcfw.torch import DCFW, SFW, constrain
 
 Row = tuple[str, float, float, str]
 SECONDS = 3.5
@@ -43,6 +47,8 @@ def run(full: bool = False) -> Iterator[Row]:
     keep_memory()
     without_amx = _avoid_amx()
     yield from adamw_rows(5000 if full else 2000)
+    yield from constrain_rows(500 if full else 200)
+    yield newton_schulz_row(12 if full else 5)
     yield from muon_rows(12 if full else 5, without_amx)
 
 
@@ -55,16 +61,53 @@ def keep_memory() -> bool:
 
 def adamw_rows(rounds: int) -> Iterator[Row]:
     fw = {"solver": "fw", "radius": 10.0, "inner_tol": 0.0}
-    contenders = {
+    contenders: dict[str, tuple[float, dict[str, Any]]] = {
         "exact, linf": (0.20, {}),
         "exact, linf, momentum": (0.35, {"momentum": 0.9}),
-        "fw, linf, K=5": (4.0, {**fw, "inner_steps": 5}),
-        "fw, linf, K=20": (12.0, {**fw, "inner_steps": 20}),
+        "fw, linf, K=5": (5.0, {**fw, "inner_steps": 5}),
     }
     for name, (limit, options) in contenders.items():
         ours, peer = DCFW(_parameters(), **options), torch.optim.AdamW(_parameters())
         best = _interleaved({"ours": ours.step, "AdamW": peer.step}, rounds)
         yield _row(f"step of 1.0M parameters, {name}", best["ours"], best["AdamW"], "AdamW", limit)
+
+
+def constrain_rows(rounds: int) -> Iterator[Row]:
+    """Yield what projecting after AdamW costs; steps of 1e-3 leave the balls a little each time."""
+    for name, options in {
+        "linf": {"constraint": "linf", "radius": 0.03},
+        "spectral": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init"},
+        "spectral, capped": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init", "method": "cap"},
+        "spectral, every 10": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init", "every": 10},
+    }.items():
+        ours, peer = (torch.optim.AdamW(_parameters(2)) for _ in range(2))
+        every = options.pop("every", 1)
+        constrain(ours, [{"params": ours.param_groups[0]["params"], **options}], every=every)
+
+        def steps(optimizer: Any = ours, every: int = every) -> None:
+            for _ in range(every):
+                optimizer.step()
+
+        best = _interleaved({"ours": steps, "AdamW": peer.step}, rounds)
+        yield _row(f"AdamW and constrain, {name}", best["ours"] / every, best["AdamW"], "AdamW")
+
+
+def newton_schulz_row(rounds: int) -> Row:
+    torch.manual_seed(0)
+    p = torch.nn.Parameter(torch.randn(768, 3072) / 3072**0.5)
+    p.grad = torch.randn(768, 3072)
+    ours = SFW([p], 0.01, constraint="spectral", momentum=0.9)
+    best = _interleaved({"ours": ours.step, "plain": lambda: newton_schulz(p.grad)}, rounds)
+    return _row("oracle step of a 768 x 3072 matrix", best["ours"], best["plain"], "Newton-Schulz", 1.05)
+
+
+def newton_schulz(G: torch.Tensor) -> torch.Tensor:
+    """Return what five steps of Muon's iteration make of a wide matrix."""
+    X = G / (G.norm() + 1e-7)
+    for _ in range(5):
+        A = X @ X.T
+        X = 3.4445 * X + (-4.7750 * A + 2.0315 * A @ A) @ X
+    return X
 
 
 def muon_rows(rounds: int, without_amx: bool) -> Iterator[Row]:
@@ -76,8 +119,9 @@ def muon_rows(rounds: int, without_amx: bool) -> Iterator[Row]:
     yield _row(f"step of the matrices, exact, spectral{note}", best["ours"], best["Muon"], "Muon", 1.0)
 
 
-def _row(name: str, ours: float, peer: float, whose: str, limit: float) -> Row:
-    return name, ours, peer, f"s/step; {ours / peer:.2f} of {whose}'s, at most {limit:.2f}"
+def _row(name: str, ours: float, peer: float, whose: str, limit: float | None = None) -> Row:
+    goal = "" if limit is None else f", at most {limit:.2f}"
+    return name, ours, peer, f"s/step; {ours / peer:.2f} of {whose}'s{goal}"
 
 
 def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:

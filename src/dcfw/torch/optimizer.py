@@ -13,7 +13,7 @@ import torch
 
 from dcfw import _validate
 from dcfw.torch import shards
-from dcfw.torch.base import ConstrainedOptimizer, Problem
+from dcfw.torch.base import ELEMENTWISE, ConstrainedOptimizer, Problem
 from dcfw.torch.inner import frank_wolfe_steps
 from dcfw.torch.regions import UNBOUNDED, Tensor
 
@@ -191,11 +191,18 @@ class DCFW(ConstrainedOptimizer):
             for problem in self._problems(group, block, along):
                 gaps = self._gaps_of_exact(group, problem)
                 self._record(problem, gaps, torch.zeros_like(gaps[:1]))
-        weights = [shards.local(p) for p in params]
-        if isinstance(group["lr"], torch.Tensor):  # as a number it would have to be read from the device
-            torch._foreach_sub_(weights, torch._foreach_mul(slopes, group["lr"]))
+        weights, lr = [shards.local(p) for p in params], group["lr"]
+        if isinstance(lr, torch.Tensor):  # as a number it would have to be read from the device
+            torch._foreach_sub_(weights, torch._foreach_mul(slopes, lr))
+        elif weights[0].is_cpu and group["constraint"] in ELEMENTWISE:
+            for p, weight, slope in zip(params, weights, slopes, strict=True):
+                interval: Any = self._region(group, p.shape)
+                weight.add_(slope, alpha=-lr)
+                if interval is not UNBOUNDED:
+                    weight.clamp_(interval.lower, interval.upper)  # while the tensor is still in the cache
+            return
         else:
-            torch._foreach_add_(weights, slopes, alpha=-group["lr"])
+            torch._foreach_add_(weights, slopes, alpha=-lr)
         self._project(group, self._block(group, params, slopes)[0])
 
     def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
