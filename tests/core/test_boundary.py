@@ -212,7 +212,9 @@ def test_a_subclass_keeps_what_it_does_not_override():
     assert not Named(A).stated
 
 
-@pytest.mark.parametrize("kind", [*{type(case.domain) for case in CASES}], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", dict.fromkeys(type(case.domain) for case in CASES), ids=lambda kind: kind.__name__
+)
 def test_sets_of_the_library_vouch_for_their_methods(kind):
     assert _protocol.trusted(kind)
 

@@ -10,7 +10,7 @@ from dcfw import functions, sets
 from dcfw.sets.atoms import Dense, OneHot
 from dcfw.sets.stacks import DenseStack, stack_for
 from dcfw.solvers.active_set import ActiveSet
-from dcfw.solvers.gram import pairwise_steps
+from dcfw.solvers.weights import pairwise_steps
 from set_cases import every_set
 
 DOMAINS = {

@@ -25,10 +25,25 @@ class State:
     """Where a Frank-Wolfe loop stands: X_{t,k} with its gradient, its vertex, its gap.
 
     ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps so far: by convexity no point of the
-    set has a surrogate lower than m(x_t) - bound.
+    set has a surrogate lower than m(x_t) - bound.  Set ``last`` to end the loop right after the coming step,
+    without a further LMO call.
     """
 
-    __slots__ = ("S", "bound", "f", "gained", "gap", "grad", "k", "linear", "run", "start", "value", "x")
+    __slots__ = (
+        "S",
+        "bound",
+        "f",
+        "gained",
+        "gap",
+        "grad",
+        "k",
+        "last",
+        "linear",
+        "run",
+        "start",
+        "value",
+        "x",
+    )
 
     def __init__(self, run: Run, f: Function, x: Array, grad: Array, value: float | None) -> None:
         self.run = run
@@ -39,6 +54,7 @@ class State:
         self.start = (x, value)
         self.linear: Array | None = None
         self.k = 1
+        self.last = False
         self.S: Atom | None = None
         self.gap = math.inf
         self.gained: float | None = 0.0
@@ -129,7 +145,7 @@ def frank_wolfe(
         X.gap = math.inf
         X.k += 1
         ledger.count_step(outer=not surrogate)
-        if X.k > max_steps or (surrogate and ledger.n_lmo + 1 >= run.max_lmo):
+        if X.last or X.k > max_steps or (surrogate and ledger.n_lmo + 1 >= run.max_lmo):
             return
 
 
