@@ -2,8 +2,8 @@
 
     python studies/tests/frozen_rows.py > studies/tests/frozen_rows.json
 
-The numbers were written when the protocols were options of the library's own front doors; those of DC-FW on the
-alignment when its rule became that of the authors' alignment code.
+The numbers were written when the protocols were options of the library's own front doors; those of DC-FW on
+the alignment when its rule became that of the authors' alignment code.
 """
 
 from __future__ import annotations
