@@ -16,6 +16,7 @@ from dcfw.kernels.lap import OPTIMAL
 from dcfw.sets.lap import Assignment, assign
 
 EPS = np.finfo(np.float64).eps
+native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
 SIZES = (1, 2, 3, 7, 15, 16, 17, 31, 47, 48, 49, 65)  # around the limits of padding and of vector steps
 
 
@@ -109,6 +110,7 @@ def test_a_warm_start_is_optimal_along_slowly_changing_costs(n):
         check(C, solver(C), solver.u, solver.v)
 
 
+@native
 def test_a_warm_start_scans_less_than_a_cold_one_on_close_costs():
     rng = np.random.default_rng(4)
     solver, warm, cold = Assignment(60), 0, 0
@@ -124,6 +126,7 @@ def test_a_warm_start_scans_less_than_a_cold_one_on_close_costs():
     assert warm < cold / 2
 
 
+@native
 def test_where_old_prices_mislead_the_solver_learns_to_start_cold():
     # Unrelated matrices whose columns are dear or cheap at random: warm starts scan twice as many rows.
     rng = np.random.default_rng(5)
@@ -186,9 +189,6 @@ def test_forbidden_pairs_are_avoided_or_the_matrix_is_named_infeasible(C):
             assert np.isfinite(solver.v).all()
     finite = np.where(np.isinf(C), 9.0, C)
     check(finite, solver(finite), solver.u, solver.v)
-
-
-native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
 
 
 @native

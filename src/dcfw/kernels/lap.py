@@ -47,6 +47,7 @@ class SciPyLap:
         self.counters = [0] * 5
         self.blocked: tuple[list[int], list[int]] = ([], [])
         self._cost: np.ndarray | None = None
+        self._kept = np.zeros(self.n)  # prices without costs: those of a state
 
     def solve(self, cost: np.ndarray, columns: np.ndarray) -> int:
         """Write the columns of the least assignment; return 0, or the reason why there is none."""
@@ -81,9 +82,9 @@ class SciPyLap:
     @property
     def v(self) -> np.ndarray:
         """The column prices of the last answer: distances in the graph of exchanges (Bellman and Ford)."""
-        v = np.zeros(self.n)
         if self._cost is None:
-            return v
+            return self._kept.copy()
+        v = np.zeros(self.n)
         row_of = np.argsort(self.columns)
         exchange = self._cost[row_of] - self._cost[row_of, np.arange(self.n)][:, None]
         for _ in range(self.n):
@@ -94,7 +95,9 @@ class SciPyLap:
         return v
 
     def restore(self, prices: np.ndarray, columns: np.ndarray, counters: list[int]) -> None:
-        """Do nothing: there is no state that would change an answer."""
+        """Keep a state, which changes no answer here, for whoever asks for it."""
+        self.reset()
+        self._kept, self.columns, self.counters = prices.copy(), columns.copy(), list(counters)
 
 
 def blocked(cost: np.ndarray) -> tuple[list[int], list[int]]:

@@ -23,6 +23,7 @@ from dcfw.qap.objective import (
     is_sparse,
     largest,
     square,
+    value,
 )
 from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.result import QAPResult
@@ -182,7 +183,7 @@ def solve(
     at = min(range(len(results)), key=lambda k: results[k].fun)
     best = results[at]
     best.permutation = task.complete(best.permutation)
-    fun = evaluate(A, B, best.permutation, C)  # the others' values may have been rounded otherwise
+    fun = value(A, B, best.permutation, C)  # the others' values may have been rounded otherwise
     values = [fun if r.fun == best.fun else task.sign * r.fun + task.offset for r in results]
     best.fun, best.restart_values = fun, values
     best.x = best.relaxed = task.complete_matrix(best.x)
@@ -195,10 +196,10 @@ def solve(
 
 def check_method(method: str, split: str, inner: str) -> None:
     """Refuse options that the method has no use for; vanilla steps are what all of them can do."""
-    for name, value, fine in (("split", split, ("auto",)), ("inner", inner, ("auto", "fw"))):
-        if value not in fine and method not in SPLIT_METHODS:
+    for name, given, fine in (("split", split, ("auto",)), ("inner", inner, ("auto", "fw"))):
+        if given not in fine and method not in SPLIT_METHODS:
             raise ValueError(
-                f"{name}={value!r} has no meaning for method {method!r}, only for "
+                f"{name}={given!r} has no meaning for method {method!r}, only for "
                 f"{' and '.join(SPLIT_METHODS)}: leave {name} out"
             )
 
@@ -272,11 +273,11 @@ def _reduced(
     n = A.shape[0]
     sign = -1 if maximize else 1
     pairs = _pairs(partial_match, n)
-    rows = np.setdiff1d(np.arange(n), pairs[:, 0])
-    columns = np.setdiff1d(np.arange(n), pairs[:, 1])
+    rows = columns = np.arange(n)
     offset: float = 0
     if len(pairs):
         i, j = pairs.T
+        rows, columns = np.setdiff1d(rows, i), np.setdiff1d(columns, j)
         offset = evaluate(
             A[i][:, i], B[j][:, j], np.arange(len(pairs)), None if C is None else C[np.ix_(i, j)]
         )

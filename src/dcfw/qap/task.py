@@ -15,8 +15,8 @@ from dcfw import _validate, kernels
 from dcfw._arrays import to_numpy
 from dcfw._minimize import minimize
 from dcfw.functions.base import Function
-from dcfw.qap.objective import evaluate, is_sparse, round_to_permutation
-from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxation, spectral_norm
+from dcfw.qap.objective import evaluate, is_sparse, round_to_permutation, value
+from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, assignment
@@ -170,7 +170,7 @@ class Task:
         if self.method in SPLIT_METHODS:
             L = constant if constant > 0.0 else None
             return decompose(A, B, C, self.split, L), scale, self.method, least
-        phi = relaxation(A, B, C)
+        phi = relaxed(A, B, C)
         if self.method == "cgs":
             return phi, scale, CGS(L=constant), least
         return phi, scale, "fw", least
@@ -270,7 +270,7 @@ class Task:
         if self.polish is not None and cut and result.status not in ENDING:
             mark_ended(result, Status.TIME_LIMIT)  # the swaps are unfinished, whatever the relaxation is
         result.permutation = p
-        result.fun = evaluate(self.A, self.B, p, self.C)
+        result.fun = value(self.A, self.B, p, self.C)
         return result
 
     def rounded(self, result: QAPResult) -> np.ndarray:
