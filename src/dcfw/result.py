@@ -96,32 +96,23 @@ class History:
         self._length = 0
         self._stride = 1
         self._seen = 0
+        self._pending: list[tuple[float, ...]] = []
+        """Rows that are not in the table yet: to enter them together costs less than a step."""
 
-    def append(self, row: Row | np.void) -> None:
-        """Add a row; once the history has been thinned, it may replace the last one instead."""
-        # Between two kept rows the newest replaces the last one, so that the end is always there.
-        between = self._stride > 1 and self._seen % self._stride and self._length > 1
-        if not between:
-            self._make_room(1)
-            self._length += 1
-        self._table[self._length - 1] = row
-        if self._length > self.limit:
-            self._thin()
-        self._seen += 1
+    def append(self, row: tuple[float, ...]) -> None:
+        """Add a :class:`Row`, or a tuple in its order."""
+        self._pending.append(row)
+        if len(self._pending) >= 1024:
+            self._flush()
 
     def extend(self, rows: np.ndarray) -> None:
         """Add several rows at once, as an array of dtype :data:`ROW`."""
-        if self._stride == 1 and self._length + len(rows) <= self.limit:
-            self._make_room(len(rows))
-            self._table[self._length : self._length + len(rows)] = rows
-            self._length += len(rows)
-            self._seen += len(rows)
-        else:
-            for row in rows:
-                self.append(row)
+        self._flush()
+        self._enter(rows)
 
     def amend(self, **values: float) -> None:
         """Write values, by the names of their columns, into the last row."""
+        self._flush()
         row = self._table[self._length - 1]
         for name, value in values.items():
             row[name] = value
@@ -132,25 +123,28 @@ class History:
 
     def last(self) -> Row:
         """Return the last row."""
-        return self._row(self._length - 1)
+        return self._row(-1)
 
     def forget_certificates(self) -> None:
         """Reset the bounds on all DC gaps to the trivial ones."""
-        self._table["dc_low"], self._table["dc_high"] = 0.0, math.inf
+        rows = self.table()
+        rows["dc_low"], rows["dc_high"] = 0.0, math.inf
 
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
         """Convert to another unit: phi becomes sign * scale * phi + offset, gaps are multiplied by scale."""
-        rows = self._table[: self._length]
+        rows = self.table()
         rows["fun"] = sign * scale * rows["fun"] + offset
         for name in ("gap", "dc_low", "dc_high", "eps"):
             rows[name] *= scale
 
     def table(self) -> np.ndarray:
         """Return all rows as a structured array, a view: rows but the last never change once written."""
+        self._flush()
         return self._table[: self._length]
 
     def get_state(self) -> list[int]:
         """Return what a checkpoint needs besides the rows."""
+        self._flush()
         return [self._stride, self._seen]
 
     def set_state(self, state: list[int], rows: np.ndarray) -> None:
@@ -158,18 +152,19 @@ class History:
         self._stride, self._seen = state
         if rows.shape[1] != len(self.columns):
             raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
+        self._pending = []
         self._table = np.empty(max(len(rows), 16), dtype=ROW)
         self._length = len(rows)
         for name, column in zip(self.columns, rows.T, strict=True):
             self._table[name][: self._length] = column
 
     def __len__(self) -> int:
-        return self._length
+        return len(self.table())
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.columns:
             raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
-        return self._table[name][: self._length].copy()
+        return self.table()[name].copy()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
@@ -178,15 +173,42 @@ class History:
         return self.columns
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": self.table().copy()}
+        return {**self.__dict__, "_table": self.table().copy(), "_pending": []}
 
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
 
     def _row(self, index: int) -> Row:
-        if not self._length:
+        rows = self.table()
+        if not len(rows):
             raise IndexError("the history has no rows yet")
-        return Row(*self._table[index].item())
+        return Row(*rows[index].item())
+
+    def _flush(self) -> None:
+        if self._pending:
+            rows, self._pending = np.array(self._pending, dtype=ROW), []
+            self._enter(rows)
+
+    def _enter(self, rows: np.ndarray) -> None:
+        if self._stride > 1 or self._length + len(rows) > self.limit:
+            for row in rows:
+                self._enter_thinned(row)
+            return
+        self._make_room(len(rows))
+        self._table[self._length : self._length + len(rows)] = rows
+        self._length += len(rows)
+        self._seen += len(rows)
+
+    def _enter_thinned(self, row: np.void) -> None:
+        # Between two kept rows the newest replaces the last one, so that the end is always there.
+        between = self._stride > 1 and self._seen % self._stride and self._length > 1
+        if not between:
+            self._make_room(1)
+            self._length += 1
+        self._table[self._length - 1] = row
+        if self._length > self.limit:
+            self._thin()
+        self._seen += 1
 
     def _make_room(self, count: int) -> None:
         if self._length + count > len(self._table):

@@ -72,6 +72,8 @@ class Oracle:
     """
 
     error: float = 0.0
+    recalls: bool = False
+    """Whether the next answer is one that was given, and counted, before."""
 
     def __init__(self, domain: FeasibleSet) -> None:
         from dcfw.sets.given import as_set

@@ -108,12 +108,13 @@ class EntryStack:
 
     def add(self, x: Array, c: np.ndarray) -> Array:
         y = x.copy()  # in C order, whatever x is: its reshape is a view
-        rows = np.flatnonzero(c)
-        amounts = c[rows, None]
-        if self._values is not None:
-            amounts = amounts * self._values.array[rows]
+        rows = c.nonzero()[0]
         indices = self._indices.array[rows]
-        np.add.at(y.reshape(-1), indices.ravel(), np.broadcast_to(amounts, indices.shape).ravel())
+        if self._values is None:
+            amounts = c[rows].repeat(indices.shape[1])
+        else:
+            amounts = (c[rows, None] * self._values.array[rows]).ravel()
+        np.add.at(y.reshape(-1), indices.ravel(), amounts)
         return y
 
 
@@ -197,8 +198,9 @@ class DenseStack:
                 x = x + amount * array if amount else x
             return x
         y = x.copy()
-        for row in np.flatnonzero(c):
-            y += float(c[row]) * self.arrays[row]
+        for amount, array in zip(c.tolist(), self.arrays, strict=True):
+            if amount:
+                y += amount * array
         return y
 
 

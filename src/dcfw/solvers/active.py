@@ -203,7 +203,8 @@ class ActiveLoop:
                 if active.find(S) is None:
                     self._enter(run, f, active, S)
                 scores = active.scores(G)
-                worst, best = extremes(scores, active.weights)[0], active.find(S)
+                if not in_weights:
+                    worst, best = extremes(scores, active.weights)[0], active.find(S)
             run.before_step(X)
             try:
                 if in_weights:

@@ -325,7 +325,7 @@ class Remembering(Oracle):
         self.recalled = False
 
     @property
-    def recalls(self) -> bool:
+    def recalls(self) -> bool:  # type: ignore[override]
         """Whether the next answer is known, and has been counted."""
         return self.at_x_t and self.known is not None
 

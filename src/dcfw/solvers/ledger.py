@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw._arrays import Array
-from dcfw.result import ROW, History, Row
+from dcfw.result import ROW, History
 
 
 class Best(NamedTuple):
@@ -62,7 +62,7 @@ class Ledger:
         self.latest = False
         """Whether the last iterate is to be returned, and not the one of lowest value."""
         self._block: int | None = None
-        self._free = False
+        self._free = False  # whether gradients do not count
 
     # -- what was called --------------------------------------------------------------------------------
 
@@ -168,22 +168,14 @@ class Ledger:
             or (math.isnan(best.gap) and gap == gap and fun <= best.fun + slack)
         ):
             self.best = Best(fun, x, gap if certain or self.latest else math.nan)
+        low, high, eps = 0.0, gap if certain else math.inf, math.nan
+        # A plain tuple in the order of Row: in plain Frank-Wolfe every step brings one.
         self.history.append(
-            Row(
-                nit=self.nit,
-                fun=fun,
-                gap=gap,
-                dc_low=0.0,
-                dc_high=gap if certain else math.inf,
-                eps=math.nan,
-                n_inner=self.n_inner,
-                n_lmo=self.n_lmo,
-                n_grad_f=self.n_grad_f,
-                n_grad_g=self.n_grad_g,
-                n_fun=self.n_fun,
-                time=now - self.started,
+            (
+                self.nit, fun, gap, low, high, eps, self.n_inner, self.n_lmo, self.n_grad_f, self.n_grad_g,
+                self.n_fun, now - self.started,
             )
-        )
+        )  # fmt: skip
         # gap_DC <= FW gap at every point, for every decomposition.
         if certain and gap < self.dc_gap[1]:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
