@@ -173,7 +173,8 @@ class History:
         return self.columns
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": self.table().copy(), "_pending": []}
+        rows = self.table()  # which enters the pending ones
+        return {**self.__dict__, "_table": rows.copy()}
 
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
