@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
+import fuzz_checkpoints
 from dcfw import functions, sets
 from dcfw.checkpoints import file as checkpoint_file
 from hostile_files import fuzz, mutations, read_bounded
@@ -143,3 +144,62 @@ def test_an_array_larger_than_its_member_is_not_allocated(checkpoint_bytes: byte
 
 
 # -- training runs and features ------------------------------------------------------------------------------
+
+
+def test_mutated_checkpoints_are_refused_or_resumed_in_bounded_time_and_memory():
+    """More of them: python tests/cases/fuzz_checkpoints.py 20000."""
+    found = fuzz_checkpoints.run(150, seed=1)
+    assert set(found) == {"refused", "resumed"}
+
+
+@pytest.mark.parametrize("digits", [50, 4000])
+def test_shapes_with_many_digits_are_refused_at_once(tmp_path, digits):
+    path = tmp_path / "run.npz"
+    fuzz_checkpoints.solve("simplex", path, 2)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+    text["arrays"] = [["<f8", ["DIGITS"] * 30, "C", 0, False]] * 1000
+    hostile = json.dumps(text).replace('"DIGITS"', "9" * digits).encode()
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(hostile, dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"digits|description"):
+        checkpoint_file._parsed(np.frombuffer(hostile, dtype=np.uint8))
+    assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"
+
+
+def test_a_planted_link_beside_a_checkpoint_is_not_followed(tmp_path):
+    path, victim = tmp_path / "run.npz", tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "run.npz.tmp").symlink_to(victim)
+    fuzz_checkpoints.solve("simplex", path, 2)
+    assert victim.read_text() == "mine"
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("nit", -5),
+        ("n_lmo", -(10**6)),
+        ("seconds", -1e9),
+        ("noise", 1e200),
+        ("eps", float("nan")),
+        ("cap", -1),
+    ],
+)
+def test_a_state_with_a_value_that_no_run_writes_is_refused(tmp_path, name, value):
+    path = tmp_path / "run.npz"
+    fuzz_checkpoints.solve("simplex", path, 2)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+    places = [
+        node for node in fuzz_checkpoints._nodes(text["tree"]) if isinstance(node, dict) and name in node
+    ]
+    assert places
+    for node in places:
+        node[name] = value
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
+    assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,10 @@ from dcfw.npy import parsed
 
 FORMAT = "dcfw-checkpoint-1"
 ALIGN = 64
+LONGEST_TEXT = 8_000_000
+"""Bytes of the JSON text: about 50,000 atoms of an active set."""
+MOST_DIGITS = 40
+"""Of an integer: the state of a bit generator has 128 bits."""
 
 
 def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: np.ndarray) -> None:
@@ -44,9 +49,11 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
     if any(values.dtype.hasobject for values in readable.values()):
         raise TypeError("a checkpoint holds numbers only")
     text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
-    temporary = path.with_name(path.name + ".tmp")
+    # A new file under a name that nobody can foresee: no link that waits there is followed.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with open(temporary, "wb") as out:
+        with open(descriptor, "wb") as out:
             np.savez(  # numbers only; NumPy 1 would take allow_pickle for the name of an array
                 out,
                 state=np.frombuffer(text, dtype=np.uint8),
@@ -83,7 +90,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
         return None
     try:
         found = _members(path)
-        header = json.loads(found.pop("state").tobytes())
+        header = _parsed(found.pop("state"))
         if header["format"] != FORMAT:
             raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
         arrays = _arrays(header["arrays"], found.pop("data"))
@@ -92,6 +99,19 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
     except Exception as error:  # a damaged archive fails in many ways, and all of them mean the same
         raise unusable(path, error) from None
     return header, arrays, found
+
+
+def _parsed(text: np.ndarray) -> Any:
+    """Return what a JSON text says; none of ours is as long, or has numbers with as many digits, as some."""
+    if text.size > LONGEST_TEXT:
+        raise ValueError(f"its description takes {text.size} bytes")
+
+    def integer(digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            raise ValueError(f"it has a number of {len(digits)} digits")
+        return int(digits)
+
+    return json.loads(text.tobytes(), parse_int=integer)
 
 
 def _members(path: Path) -> dict[str, np.ndarray]:
@@ -120,8 +140,11 @@ def _arrays(table: list[Any], data: np.ndarray) -> list[Any]:
     arrays: list[Any] = []
     position = 0
     for name, sizes, order, at, foreign in table:
+        if not isinstance(name, str) or len(name) > 8 or len(sizes) > 32:
+            raise ValueError("it describes an array that no state has")
         dtype, shape = np.dtype(name), tuple(sizes)
-        if dtype.kind not in "biuf" or order not in "CF" or not all(type(n) is int and n >= 0 for n in shape):
+        sound = dtype.kind in "biuf" and dtype.itemsize <= 16 and order in ("C", "F")
+        if not (sound and all(type(n) is int and n >= 0 for n in shape)):
             raise ValueError("it describes an array that no state has")
         size = dtype.itemsize * int(np.prod(shape, dtype=object))
         if at != position or at + size > data.size:

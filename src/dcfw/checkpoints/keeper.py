@@ -16,6 +16,7 @@ from dcfw import _validate
 from dcfw._arrays import to_numpy
 from dcfw.checkpoints import file
 from dcfw.checkpoints.fingerprint import Fingerprint, compare
+from dcfw.checkpoints.schema import Schema, alike
 from dcfw.checkpoints.tree import Capture, Unsupported, rebuild
 from dcfw.result import History
 from dcfw.sets.base import Oracle
@@ -126,7 +127,7 @@ class Keeper:
     def outer_step(self, state: Any, settled: bool) -> Any:
         """Save if it is time to; in the first call of a resumed run, restore and return the saved state."""
         if self._saved is not None:
-            return self._restore()
+            return self._restore(state)
         self._restored = {}
         now = time.perf_counter()
         if not settled or (now < self._next and now < self._written + self.every):
@@ -170,7 +171,7 @@ class Keeper:
             )
         self._written = time.perf_counter()
 
-    def _restore(self) -> Any:
+    def _restore(self, fresh: Any) -> Any:
         assert self._saved is not None
         header, arrays = self._saved
         self._saved = None
@@ -179,6 +180,9 @@ class Keeper:
             parts = whole["parts"]
             if parts.keys() != self.parts.keys():
                 raise ValueError(f"it has the parts {sorted(parts)}, not {sorted(self.parts)}")
+            Schema(self.run.x0).check(whole, header["history"])
+            if not alike(fresh, whole["solver"]):
+                raise ValueError("the state of its solver is not one of this method")
             differing = self.fingerprint.unlike(whole, self.run.x0)
             if not differing:
                 self.run.set_state(whole["run"], header["history"])
@@ -189,7 +193,7 @@ class Keeper:
         except MemoryError:  # which says nothing about the file
             raise
         except Exception as error:  # a state that nobody has written fails in many ways
-            raise file.unusable(self.path, error) from error
+            raise file.unusable(self.path, error) from None
         finally:
             self._written = time.perf_counter()
         raise self._of_another_run([f"objective (other {', '.join(differing)})"])
