@@ -17,17 +17,16 @@ Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over
 to multiply the target vectors by a factor.  For comparison it has ``shrunken`` data, E2 = 0.3 Q E1 + 0.5 N
 with as many words as there are real pairs.
 
-    python -m dcfw_studies.alignment run STORE [--parts long rates choices] [--datasets planted ...]
-    python -m dcfw_studies.alignment report STORE -o results/alignment
+    dcfw-studies reproduce alignment --full --store STORE [--set parts=long,rates]
+    dcfw-studies report STORE --study alignment -o results/alignment
 
 A study goes on elsewhere from the rows of a report:
 
-    python -m dcfw_studies.alignment import STORE results/alignment
+    dcfw-studies study import STORE alignment results/alignment
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw.cli.page.curves import curve
-from dcfw_studies import command
+from dcfw_studies import checks
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
 from dcfw_studies.table_file import naming, read_table, read_versions
@@ -194,6 +193,10 @@ def study(
     parts: Sequence[str] = ("long", "rates", "choices"), seeds: int = 3, datasets: Sequence[str] = ALL
 ) -> Study:
     """Return the study's parts as one study, of these data sets."""
+    for part in parts:
+        checks.choice(part, "parts", ("long", "rates", "choices"))
+    for dataset in datasets:
+        checks.choice(dataset, "datasets", ALL)
     tasks = []
     for dataset in DATASETS:
         if "long" in parts:
@@ -279,29 +282,3 @@ def _read_curves(file: Path) -> dict[tuple[str, str], dict[str, list[float]]]:
             for name, text in line.items():
                 curve[name].append(float(text))
     return curves
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The module's command line."""
-    from dcfw_studies.alignment_report import write_report
-
-    def make(options: argparse.Namespace) -> Study:
-        return study(options.parts, options.seeds, options.datasets)
-
-    options: list[tuple[str, dict[str, Any]]] = [
-        (
-            "--parts",
-            {
-                "nargs": "+",
-                "choices": ["long", "rates", "choices"],
-                "default": ["long", "rates", "choices"],
-            },
-        ),
-        ("--seeds", {"type": command.positive, "default": 3}),
-        ("--datasets", {"nargs": "+", "choices": ALL, "default": ALL}),
-    ]
-    command.main("alignment", __doc__, make, write_report, options, arguments, import_rows)
-
-
-if __name__ == "__main__":
-    main()

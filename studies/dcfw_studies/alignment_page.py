@@ -100,7 +100,7 @@ def _what(rows: Rows, long: Rows) -> list[Any]:
             "and “active set” are ours, the latter is the library's default."
         ),
         Cards(cards),
-        Code("python -m dcfw_studies.alignment run STORE"),
+        Code("dcfw-studies reproduce alignment --full --store STORE"),
     ]
 
 

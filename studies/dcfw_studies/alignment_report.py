@@ -116,8 +116,8 @@ def _readme(
         "“exact steps” and “active set” are ours, the latter is `align` by default. What exactly is in "
         "`dcfw_studies.alignment`.",
         "",
-        "    python -m dcfw_studies.alignment run STORE",
-        "    python -m dcfw_studies.alignment report STORE -o results/alignment",
+        "    dcfw-studies reproduce alignment --full --store STORE",
+        "    dcfw-studies report STORE --study alignment -o results/alignment",
         "",
         f"Versions: {software}.",
         "",

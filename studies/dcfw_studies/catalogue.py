@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,8 @@ class Entry:
         """Return the quick part or the whole."""
         return self.full if full else self.quick
 
-    def study(self, full: bool) -> Study:
-        """Make the study.
+    def study(self, full: bool, settings: Sequence[str] | None = None) -> Study:
+        """Make the study: a part of it, or what NAME=VALUE settings say.
 
         Raises
         ------
@@ -101,12 +101,22 @@ class Entry:
         part = self.part(full)
         for name in part.data:
             data.find(name)
-        return part.make(importlib.import_module(f"dcfw_studies.{self.name}"))
+        module = importlib.import_module(f"dcfw_studies.{self.name}")
+        if settings:
+            from dcfw_studies.commands.settings import settings_for
 
-    def write_report(self, store: str, folder: str | Path) -> list[Path]:
+            chosen: Study = module.study(**settings_for(module.study, settings))
+            return chosen
+        return part.make(module)
+
+    def write_report(
+        self, store: str, folder: str | Path, settings: Sequence[str] | None = None
+    ) -> list[Path]:
         """Write tables and figures beside the published numbers into ``folder``; return the files."""
-        module = importlib.import_module(f"dcfw_studies.{self.report}")
-        files: list[Path] = module.write_report(store, folder)
+        from dcfw_studies.commands.settings import settings_for
+
+        write = importlib.import_module(f"dcfw_studies.{self.report}").write_report
+        files: list[Path] = write(store, folder, **settings_for(write, settings))
         return files
 
     def time(self, full: bool, n_jobs: int | None) -> str:

@@ -24,20 +24,20 @@ is: gap_PGM is L/2 d^2 in both cases, to first order.  The proximal point near a
 that gap_PPM is L/8 d^2; near a maximum it runs away from it, to a distance of (6 d / pi^2)^(1/3), and gap_PPM
 grows like d^(2/3), which is sharper than any quadratic.  A saddle has one direction of each kind.
 
-    python -m dcfw_studies.gaps run STORE
-    python -m dcfw_studies.gaps report STORE -o results/gaps
+    dcfw-studies reproduce gaps --store STORE
+    dcfw-studies report STORE --study gaps -o results/gaps
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dcfw_studies import checks, command
+from dcfw_studies import checks
 from dcfw_studies.study import Study
 
 L = np.pi**2
@@ -209,15 +209,3 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     from dcfw_studies import gaps_report
 
     return gaps_report.write_report(store, output)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The module's command line."""
-    options: list[tuple[str, dict[str, Any]]] = [
-        ("--step", {"type": float, "default": STEP, "help": "of the grid"})
-    ]
-    command.main("gaps", __doc__, lambda chosen: study(chosen.step), write_report, options, arguments)
-
-
-if __name__ == "__main__":
-    main()

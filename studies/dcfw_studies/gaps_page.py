@@ -52,7 +52,7 @@ def sections(store: Store) -> list[Section]:
         Bullets([text.replace("*", "") for text in found]),
         Row(charts),
         *(_table(name, lines) for name, lines in tables(rows).items()),
-        Code("python -m dcfw_studies.gaps run STORE"),
+        Code("dcfw-studies reproduce gaps --store STORE"),
     ]
     summary = "gap_PPM is flatter at minima and sharper at saddles and maxima; gap_PGM tells none apart."
     return [Section("Figure 1: the gaps of two splits", parts, (), summary)]

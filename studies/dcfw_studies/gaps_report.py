@@ -227,8 +227,8 @@ def _readme(rows: Rows, versions: Iterable[Mapping[str, str]]) -> str:
         f"phi(x) = sin(pi x1) cos(pi x2) on [-1, 1]^2, L = pi^2; the grid has step {some['step']:g} "
         f"({some['points']:,} points). What is computed, and how: `dcfw_studies.gaps`.",
         "",
-        "    python -m dcfw_studies.gaps run STORE",
-        "    python -m dcfw_studies.gaps report STORE -o results/gaps",
+        "    dcfw-studies reproduce gaps --store STORE",
+        "    dcfw-studies report STORE --study gaps -o results/gaps",
         "",
         f"Versions: {software}. Seconds of all rows together: {seconds:.1f}. The proximal subproblems are "
         f"solved to an FW gap of {accuracy:.1g} at most (verified at every point).",

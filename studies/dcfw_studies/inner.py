@@ -16,20 +16,19 @@ alignment      masked orthogonal alignment: least squares minus a nuclear norm, 
 completion     least squares on 50 % of a matrix of rank 2 minus a small square, nuclear ball (24 x 18)
 =============  ============================================================================================
 
-    python -m dcfw_studies.inner run STORE [--seeds 5]
-    python -m dcfw_studies.inner report STORE -o results/inner
+    dcfw-studies reproduce inner --store STORE [--set seeds=5]
+    dcfw-studies report STORE --study inner -o results/inner
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw import functions, sets, splits
-from dcfw_studies import command
+from dcfw_studies import checks
 from dcfw_studies.study import Study, Task, rng_for
 
 INNERS = ("fw", "away", "pairwise", "blended")
@@ -208,6 +207,8 @@ def row(dataset: str, method: str, seed: int, rtol: float, max_lmo: int) -> dict
 
 def study(seeds: int = 5, families: Sequence[str] | None = None) -> Study:
     """Return the study of all inner solvers on all splits of the given families."""
+    for family in families or ():
+        checks.choice(family, "families", FAMILIES)
     tasks = [
         Task(family, f"{inner}/{split}", seed)
         for family in (families or FAMILIES)
@@ -221,21 +222,3 @@ def study(seeds: int = 5, families: Sequence[str] | None = None) -> Study:
 def _cost(task: Task) -> float:
     """Guess the time of a row: assignment problems are the long ones, then those with many samples."""
     return {"qap": 50.0, "logistic": 20.0, "recovery": 8.0, "ksparse": 6.0, "l1": 3.0}.get(task.dataset, 1.0)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The module's command line."""
-    from dcfw_studies.inner_report import write_report
-
-    def make(options: argparse.Namespace) -> Study:
-        return study(options.seeds, options.families)
-
-    options: list[tuple[str, dict[str, Any]]] = [
-        ("--seeds", {"type": command.positive, "default": 5}),
-        ("--families", {"nargs": "+", "choices": list(FAMILIES)}),
-    ]
-    command.main("inner", __doc__, make, write_report, options, arguments)
-
-
-if __name__ == "__main__":
-    main()

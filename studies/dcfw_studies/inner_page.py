@@ -54,7 +54,7 @@ def sections(store: Store) -> list[Section]:
                 ),
             ]
         ),
-        Code(f"python -m dcfw_studies.inner run STORE --seeds {len(seeds)}"),
+        Code(f"dcfw-studies reproduce inner --store STORE --set seeds={len(seeds)}"),
     ]
     summary = (
         f"With {best['inner']} steps DC-FW solved {best['solved']} of {best['problems']} problems within the "

@@ -189,8 +189,8 @@ def _readme(
         f"the first one, at most {MAX_LMO:,} calls of the linear oracle and 60 seconds a run. What the "
         "families are: `dcfw_studies.inner`.",
         "",
-        "    python -m dcfw_studies.inner run STORE --seeds " + str(len(seeds)),
-        "    python -m dcfw_studies.inner report STORE -o results/inner",
+        "    dcfw-studies reproduce inner --store STORE --set seeds=" + str(len(seeds)),
+        "    dcfw-studies report STORE --study inner -o results/inner",
         "",
         "Versions: " + "; ".join(map(software_text, versions)) + ". "
         f"Seconds of all runs together: {sum(r['seconds'] for r in rows):.0f} (wall clock, on a machine "

@@ -9,26 +9,24 @@ Two networks (see :mod:`dcfw_studies.training`), every tensor in the l_inf ball 
 ``cnn``     the convolutional network on CIFAR-10
 
 CIFAR-10 comes with ``dcfw-studies fetch cifar10``; their features are computed once and cached.
-``--dataset cifar100`` runs the last two parts on a CIFAR-100 of your own.
+``--set dataset=cifar100`` runs the last two parts on a CIFAR-100 of your own.
 
-    python -m dcfw_studies.networks run STORE [--parts digits head cnn]
-    python -m dcfw_studies.networks report STORE -o results/networks
+    dcfw-studies reproduce networks --store STORE [--set parts=digits,head]
+    dcfw-studies report STORE --study networks -o results/networks
 
 A study goes on elsewhere from what a report has left:
 
-    python -m dcfw_studies.networks import STORE results/networks
+    dcfw-studies study import STORE networks results/networks
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dcfw_studies import command
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task
 from dcfw_studies.table_file import naming, read_table, read_versions
@@ -201,28 +199,3 @@ def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float
         ordered = [epochs[epoch] for epoch in sorted(epochs)]
         curves[run] = {name: [values[name] for values in ordered] for name in ordered[0]}
     return curves, one_run
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The module's command line."""
-    from dcfw_studies.networks_report import write_report
-
-    def make(options: argparse.Namespace) -> Study:
-        return study(
-            options.parts, seeds=options.seeds, epochs=options.epochs, images=options.images,
-            dataset=options.dataset, precision=options.precision,
-        )  # fmt: skip
-
-    options: list[tuple[str, dict[str, Any]]] = [
-        ("--parts", {"nargs": "+", "choices": PARTS, "default": list(PARTS)}),
-        ("--seeds", {"type": command.positive}),
-        ("--epochs", {"type": command.positive}),
-        ("--images", {"type": command.positive, "help": "train the convolutional network on so many images"}),
-        ("--dataset", {"choices": ["cifar10", "cifar100"], "default": "cifar10"}),
-        ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32"}),
-    ]
-    command.main("networks", __doc__, make, write_report, options, arguments, import_rows)
-
-
-if __name__ == "__main__":
-    main()

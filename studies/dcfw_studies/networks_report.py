@@ -231,7 +231,7 @@ def _readme(
         "over the seeds, not an interval for the mean. What each method is: `dcfw_studies.training`.",
         "",
         *(f"    {line}" for line in commands(rows)),
-        "    python -m dcfw_studies.networks report STORE -o results/networks",
+        "    dcfw-studies report STORE --study networks -o results/networks",
         "",
         "The paper trains for 100 epochs on a GPU, with EfficientNet-B0 (its weights could not be had here; "
         "Lite0 stands in its place) and CIFAR-100 besides, and shows one seed. It states no numbers, only "
@@ -292,14 +292,15 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
     Examples
     --------
     >>> commands([{"part": "cnn", "dataset": "cifar10", "epochs": 8, "images": 10000}])[1]
-    'python -m dcfw_studies.networks run STORE --parts cnn --epochs 8 --images 10000'
+    'dcfw-studies reproduce networks --store STORE --set parts=cnn --set epochs=8 --set images=10000'
     """
     lines = ["dcfw-studies fetch cifar10"]
     for panel in panels(rows):
-        line = f"python -m dcfw_studies.networks run STORE --parts {panel.part} --epochs {panel.epochs}"
-        line += f" --images {panel.images}" if panel.images else ""
-        line += f" --dataset {panel.dataset}" if panel.dataset == "cifar100" else ""
-        line += f" --precision {panel.precision}" if panel.precision != "float32" else ""
+        line = "dcfw-studies reproduce networks --store STORE"
+        line += f" --set parts={panel.part} --set epochs={panel.epochs}"
+        line += f" --set images={panel.images}" if panel.images else ""
+        line += f" --set dataset={panel.dataset}" if panel.dataset == "cifar100" else ""
+        line += f" --set precision={panel.precision}" if panel.precision != "float32" else ""
         lines.append(line)
     return lines
 

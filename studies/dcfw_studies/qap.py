@@ -5,18 +5,17 @@ authors' code does (A and B divided by their Frobenius norms, the start close to
 tolerance update ``0.8 * gap``, L = ||A||_2 ||B||_2), ``"text"`` what the paper says.  All methods start from
 the same point for the same instance and seed.
 
-    python -m dcfw_studies.qap run STORE --methods fw dcfw-1 --seeds 1
-    python -m dcfw_studies.qap report STORE -o results/qap
+    dcfw-studies reproduce qap --store STORE --set methods=fw,dcfw-1
+    dcfw-studies report STORE --study qap -o results/qap
 
 A study goes on elsewhere from the rows of a report:
 
-    python -m dcfw_studies.qap import STORE results/qap/rows.csv
-    python -m dcfw_studies.qap report STORE -o results/qap --protocol published
+    dcfw-studies study import STORE qap results/qap/rows.csv
+    dcfw-studies report STORE --study qap -o results/qap --set protocol=published
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import difflib
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw_studies import command
+from dcfw_studies import checks
 from dcfw_studies.protocols import NOISE
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
@@ -113,6 +112,9 @@ def study(
     """Return the study of the given methods on the paper's instances (those with n <= max_n)."""
     from dcfw import qap
 
+    for method in methods:
+        checks.choice(method, "methods", METHODS)
+    checks.choice(protocol, "protocol", NOISE)
     chosen = _instances(datasets) if datasets else qap.names(paper=True)
     if max_n is not None:
         chosen = [name for name in chosen if _size(name) <= max_n]
@@ -175,58 +177,3 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
         store.finish(task, result, seconds=seconds, started=started, versions=versions)
         for task, result, seconds, started, versions in found
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The module's command line."""
-    parser = argparse.ArgumentParser(prog="python -m dcfw_studies.qap", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="compute the rows that the store does not have yet")
-    running.add_argument("store")
-    running.add_argument("--methods", nargs="+", choices=list(METHODS), default=["fw", "dcfw-1"])
-    running.add_argument("--seeds", type=command.positive, default=1)
-    running.add_argument("--protocol", choices=list(NOISE), default="published")
-    running.add_argument("--max-n", type=command.positive)
-    running.add_argument("--datasets", nargs="+")
-    command.add_run_options(running)
-    exporting = commands.add_parser("export", help="write the rows as CSV")
-    exporting.add_argument("store")
-    exporting.add_argument("-o", "--output", required=True)
-    importing = commands.add_parser("import", help="take the rows of a CSV file into a store, to go on")
-    importing.add_argument("store")
-    importing.add_argument("rows")
-    importing.add_argument("--protocol", choices=list(NOISE), default="published")
-    reporting = commands.add_parser("report", help="write tables, figures and a README into a folder")
-    reporting.add_argument("store")
-    reporting.add_argument("-o", "--output", required=True)
-    reporting.add_argument("--protocol", choices=list(NOISE), default="published")
-    reporting.add_argument("--no-figures", action="store_true", help="tables only; needs no Matplotlib")
-    options = parser.parse_args(arguments)
-    with command.user_errors():
-        _do(options)
-
-
-def _do(options: argparse.Namespace) -> None:
-    """Do what the command line says."""
-    if options.command == "report":
-        from dcfw_studies.qap_report import write_report
-
-        for file in write_report(
-            options.store, options.output, options.protocol, figures=not options.no_figures
-        ):
-            print(file)
-        return
-    if options.command == "import":
-        with Store(options.store) as store:
-            print(import_rows(store, options.rows, protocol=options.protocol), "rows are new")
-        return
-    if options.command == "export":
-        with Store(options.store, readonly=True) as store:
-            store.export_csv(options.output, "qap", versions=True)
-        return
-    chosen = study(options.methods, options.seeds, options.protocol, options.max_n, options.datasets)
-    command.execute(chosen, options)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ costs
 The folder depends on the store and the protocol only: no date, no path and no machine is written into it,
 so the same rows give the same files.
 
-    python -m dcfw_studies.qap report STORE -o results/qap --protocol published
+    dcfw-studies report STORE --study qap -o results/qap --set protocol=published
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def summarise(
         "protocol": runs.protocol,
         "error": ERROR_WORDS[runs.protocol],
         "commands": {
-            "report": f"python -m dcfw_studies.qap report STORE -o FOLDER --protocol {runs.protocol}",
+            "report": f"dcfw-studies report STORE --study qap -o FOLDER --set protocol={runs.protocol}",
             "rows": tables.run_commands(runs, expected),
         },
         "run": {

@@ -372,10 +372,10 @@ def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") 
                 wanted[n, seeds].append(method)
     commands = []
     for (n, seeds), methods in sorted(wanted.items(), reverse=True):
-        limit = "" if n >= top else f" --max-n {n}"
+        limit = "" if n >= top else f" --set max_n={n}"
         commands.append(
-            f"python -m dcfw_studies.qap run {store} --methods {' '.join(methods)}"
-            f" --seeds {seeds} --protocol {runs.protocol}{limit}"
+            f"dcfw-studies reproduce qap --store {store} --set methods={','.join(methods)}"
+            f" --set seeds={seeds} --set protocol={runs.protocol}{limit}"
         )
     return commands
 

@@ -6,9 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from dcfw_studies import qap_tables as tables
-from dcfw_studies.qap import import_rows, main
+from dcfw_studies.commands import app
+from dcfw_studies.qap import import_rows
 from dcfw_studies.qap_report import cost_rows, expected_instances, summarise, write_report
 from dcfw_studies.qap_tables import Block, Runs
 from dcfw_studies.qap_text import order, readme
@@ -204,17 +206,17 @@ def test_coverage_names_what_is_missing():
 
 def test_the_commands_compute_all_rows_that_are_there():
     commands = tables.run_commands(Runs(rows()), SIZES)
-    prefix = "python -m dcfw_studies.qap run STORE --methods"
+    prefix = "dcfw-studies reproduce qap --store STORE --set"
     assert commands == [
-        f"{prefix} fw dcfw-1 --seeds 1 --protocol published",
-        f"{prefix} fw dcfw-1 --seeds 3 --protocol published --max-n 16",
-        f"{prefix} cgs --seeds 1 --protocol published --max-n 14",
+        f"{prefix} methods=fw,dcfw-1 --set seeds=1 --set protocol=published",
+        f"{prefix} methods=fw,dcfw-1 --set seeds=3 --set protocol=published --set max_n=16",
+        f"{prefix} methods=cgs --set seeds=1 --set protocol=published --set max_n=14",
     ]
 
 
 def test_the_readme_has_the_command_the_protocol_and_the_honest_statement():
     found = text()
-    assert "python -m dcfw_studies.qap report STORE -o FOLDER --protocol published" in found
+    assert "dcfw-studies report STORE --study qap -o FOLDER --set protocol=published" in found
     assert "Protocol **published**" in found
     assert "the study is **not complete**" in found
     assert "No number is extrapolated" in found
@@ -261,13 +263,19 @@ def test_one_method_alone_still_gives_a_report():
 # ------------------------------------------------------------------------------------------- files
 
 
-def test_the_command_writes_the_whole_folder(store, tmp_path, capsys):
+def command(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_writes_the_whole_folder(store, tmp_path):
     out = tmp_path / "results" / "qap"
-    main(["report", str(store), "-o", str(out), "--protocol", "published"])
+    printed = command("report", store, "--study", "qap", "-o", out, "--set", "protocol=published")
     figures = [f"{name}.{kind}" for name in ("errors", "heat_map", "costs") for kind in ("png", "svg")]
     files = ["README.md", "costs.csv", "rows.csv", "summary.json", *figures]
     assert sorted(path.name for path in out.iterdir()) == sorted(files)
-    assert sorted(capsys.readouterr().out.split()) == sorted(str(out / name) for name in files)
+    assert sorted(printed.split()) == sorted(str(out / name) for name in files)
     for name in figures:
         start = (out / name).read_bytes()[:8]
         assert start == b"\x89PNG\r\n\x1a\n" if name.endswith("png") else start.startswith(b"<?xml")
@@ -323,7 +331,7 @@ def test_costs_csv_leaves_a_gap_where_a_run_is_missing():
 
 def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
     write_report(store, tmp_path / "out", figures=False, expected=SIZES)
-    main(["import", str(tmp_path / "again.db"), str(tmp_path / "out" / "rows.csv")])
+    command("study", "import", tmp_path / "again.db", "qap", tmp_path / "out" / "rows.csv")
     with Store(store, readonly=True) as before, Store(tmp_path / "again.db") as after:
         assert after.rows("qap") == before.rows("qap")
     # Rows of before there was a column for the protocol.
@@ -333,7 +341,7 @@ def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
         writer = csv.DictWriter(file, names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(lines)
-    main(["import", str(tmp_path / "again.db"), str(tmp_path / "old.csv")])
+    command("study", "import", tmp_path / "again.db", "qap", tmp_path / "old.csv")
     with Store(tmp_path / "again.db") as after:
         assert len(after.rows("qap")) == len(lines)
 
@@ -347,7 +355,8 @@ def test_imported_rows_keep_the_software_that_computed_them(store, tmp_path):
         opened.finish(task, result, seconds=1.0, versions={"numpy": "0.1"})
         before = opened.versions("qap")
     write_report(store, tmp_path / "out", figures=False, expected=SIZES)
-    main(["export", str(store), "-o", str(tmp_path / "export.csv")])
+    with Store(store, readonly=True) as opened:
+        opened.export_csv(tmp_path / "export.csv", "qap", versions=True)
     for file in (tmp_path / "out" / "rows.csv", tmp_path / "export.csv"):
         with Store(":memory:") as after:
             import_rows(after, str(file))
@@ -361,7 +370,7 @@ def test_rows_of_a_file_that_does_not_tell_its_software_have_none(store, tmp_pat
     for line in lines:
         del line["versions"]
     (tmp_path / "old.csv").write_text(csv_text(lines))
-    main(["import", str(tmp_path / "old.db"), str(tmp_path / "old.csv")])
+    command("study", "import", tmp_path / "old.db", "qap", tmp_path / "old.csv")
     with Store(tmp_path / "old.db") as opened:
         assert opened.versions("qap") == [{}]
     write_report(tmp_path / "old.db", tmp_path / "old", figures=False, expected=SIZES)

@@ -200,15 +200,16 @@ def test_the_same_command_runs_here_and_on_a_cluster(make, tmp_path):
     found.worker()
     here, there = tmp_path / "here.db", tmp_path / "there.db"
     for store, options in ((here, []), (there, ["--dask", found.address])):
-        command = ["run", store, "--families", "alignment", "--seeds", "1", *options]
+        part = ["--set", "families=alignment", "--set", "seeds=1", "-o", tmp_path / "out"]
+        command = ["reproduce", "inner", "--store", store, *part, *options]
         done = subprocess.run(
-            [sys.executable, "-m", "dcfw_studies.inner", *map(str, command)],
+            [sys.executable, "-m", "dcfw_studies", *map(str, command)],
             env={**os.environ, "PYTHONPATH": SOURCE},
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("8 done, 0 skipped, 0 failed")
+        assert done.stdout.startswith("inner: 8 of 8 rows are there, 8 of them computed now")
     with Store(here, readonly=True) as one, Store(there, readonly=True) as two:
         timeless = [
             [{k: v for k, v in row.items() if k not in ("seconds", "started")} for row in s.rows("inner")]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import sqlite3
 import sys
@@ -14,26 +15,15 @@ import pytest
 from page_cases import fill_qap
 from typer.testing import CliRunner
 
-from dcfw_studies import alignment, alignment_report, cluster, networks, qap, run, sqlite_file, workers
+from dcfw_studies import alignment, alignment_report, cluster, inner, networks, qap, run, sqlite_file, workers
 from dcfw_studies.claims import Owner
 from dcfw_studies.cluster import ClusterError
 from dcfw_studies.commands import app
+from dcfw_studies.commands.settings import settings_for
 from dcfw_studies.store import Store, software_versions
 from dcfw_studies.study import Study, Task
 
-# -- python -m dcfw_studies.NAME ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["alignment", "gaps", "networks", "qap"])
-def test_a_study_run_as_a_program_explains_itself(name, monkeypatch, capsys):
-    file = Path(alignment.__file__).with_name(f"{name}.py")
-    monkeypatch.setattr(sys, "argv", [str(file), "--help"])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path(str(file), run_name="__main__")
-    assert end.value.code == 0
-    said = capsys.readouterr().out
-    assert f"usage: python -m dcfw_studies.{name}" in said
-    assert "report" in said
+# -- the settings of a study on the command line ---------------------------------------------------------
 
 
 def test_to_import_the_program_is_not_to_run_it(monkeypatch, capsys):
@@ -44,7 +34,11 @@ def test_to_import_the_program_is_not_to_run_it(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_report_command_prints_the_files_of_the_report(monkeypatch, capsys):
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_report_of_a_study_is_written_to_a_folder_and_its_files_are_printed(monkeypatch):
     asked = []
 
     def write_report(store, output):
@@ -52,141 +46,78 @@ def test_the_report_command_prints_the_files_of_the_report(monkeypatch, capsys):
         return [Path(output, "README.md"), Path(output, "rows.csv")]
 
     monkeypatch.setattr(alignment_report, "write_report", write_report)
-    alignment.main(["report", "s.db", "-o", "out"])
-    assert asked == [("s.db", "out")]
-    assert capsys.readouterr().out.split() == [str(Path("out", name)) for name in ("README.md", "rows.csv")]
+    done = call("report", "s.db", "--study", "alignment", "-o", "out")
+    assert asked == [("s.db", Path("out"))]
+    assert done.stdout.split() == [str(Path("out", name)) for name in ("README.md", "rows.csv")]
 
 
-def test_the_export_command_writes_the_rows_of_the_study(tmp_path):
+def test_the_rows_of_an_export_can_be_imported_again(tmp_path):
     with Store(tmp_path / "s.db") as store:
         fill_qap(store, np.random.default_rng(0), 1)
         store.finish(Task("a", "m", 0, study="other"), {"value": 1}, seconds=1.0)
         count = len(store.rows("qap"))
-    qap.main(["export", str(tmp_path / "s.db"), "-o", str(tmp_path / "rows.csv")])
-    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + count
-    with Store(":memory:") as store:
-        assert qap.import_rows(store, str(tmp_path / "rows.csv")) == count
+    assert call("study", "export", tmp_path / "s.db", "qap", "-o", tmp_path / "rows.csv").exit_code == 0
+    done = call("study", "import", tmp_path / "t.db", "qap", tmp_path / "rows.csv")
+    assert done.stderr == f"{count} rows are new\n"
 
 
-def test_the_run_command_runs_what_the_options_say(monkeypatch):
-    ran = []
-    monkeypatch.setattr(qap.command, "execute", lambda study, options: ran.append((study, options.store)))
-    options = ["--methods", "fw", "--seeds", "2", "--max-n", "12", "--protocol", "text"]
-    qap.main(["run", "s.db", "--datasets", "nug12", "nug30", *options])
-    ((study, store),) = ran
-    assert store == "s.db"
-    assert {(t.method, t.settings["protocol"]) for t in study.tasks} == {("fw", "text")}
-    assert {t.seed for t in study.tasks} == {0, 1}
-    assert {t.dataset for t in study.tasks} == {"nug12"}
-
-
-def said_in_one_line(capsys, main, *arguments):
-    """Return the one line with which a command ends, with exit code 1."""
-    with pytest.raises(SystemExit) as end:
-        main([str(argument) for argument in arguments])
-    if isinstance(end.value.code, str):  # Python prints it, and ends with 1
-        return end.value.code
-    assert end.value.code == 1
-    return capsys.readouterr().err
-
-
-def test_a_users_mistake_is_one_line_of_a_study_s_own_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "half.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,many,CONVERGED,1\n")
-    (tmp_path / "empty.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,\n")
-    (tmp_path / "wide.csv").write_text("dataset,method,seed,status,seconds\nnug12,fw,1,CONVERGED,1,2,3\n")
-    (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff")
-    (tmp_path / "text.db").write_text("my notes " * 1000)
-    for arguments, words in (
-        (("run", "s.db", "--datasets", "nosuch"), "got 'nosuch'"),
-        (("run", "s.db", "--datasets", "nug31"), "did you mean nug30"),
-        (("run", "s.db", "--datasets", "nug12", "nug12"), "more than once"),
-        (("run", "text.db", "--datasets", "nug12"), "not a store"),
-        (("report", "nosuch.db", "-o", "out"), "there is no store at nosuch.db"),
-        (("export", "nosuch.db", "-o", "x.csv"), "there is no store at nosuch.db"),
-        (("import", "s.db", "nosuch.csv"), "nosuch.csv"),
-        (("import", "s.db", "bad.csv"), "bad.csv has no column 'dataset', 'method'"),
-        (("import", "s.db", "half.csv"), "half.csv, row 2: invalid literal for int() with base 10: 'many'"),
-        (("import", "s.db", "empty.csv"), "empty.csv, row 2: nothing in the column 'seconds'"),
-        (("import", "s.db", "wide.csv"), "wide.csv, row 2: more cells than the header"),
-        (("import", "s.db", "picture.csv"), "picture.csv is not a CSV file"),
-    ):
-        line = said_in_one_line(capsys, qap.main, *arguments)
-        assert line.startswith("error: "), line
-        assert words in line
-        assert len(line.splitlines()) == 1
-    assert not (tmp_path / "nosuch.db").exists()
-    assert not (tmp_path / "out").exists()
-    assert "no store at" in said_in_one_line(capsys, networks.main, "report", "nosuch.db", "-o", "out")
-    assert "curves.csv" in said_in_one_line(capsys, networks.main, "import", "s.db", "nosuch")
+def test_settings_choose_the_part_of_a_study():
+    words = ["methods=fw", "seeds=2", "max-n=12", "protocol=text", "datasets=nug12,nug30"]
+    chosen = qap.study(**settings_for(qap.study, words))
+    assert {(t.method, t.settings["protocol"]) for t in chosen.tasks} == {("fw", "text")}
+    assert {t.seed for t in chosen.tasks} == {0, 1}
+    assert {t.dataset for t in chosen.tasks} == {"nug12"}
 
 
 @pytest.mark.parametrize(
-    ("main", "options"),
+    ("study", "pair", "said"),
     [
-        (qap.main, ["--n-jobs", "0"]),
-        (qap.main, ["--n-jobs", "-2"]),
-        (qap.main, ["--n-jobs", "many"]),
-        (qap.main, ["--seeds", "0"]),
-        (networks.main, ["--epochs", "0"]),
-        (networks.main, ["--seeds", "-1"]),
-        (alignment.main, ["--seeds", "0"]),
+        ("qap", "seeds=0", "--set seeds must be positive"),
+        ("qap", "seeds=many", "--set seeds must be a number"),
+        ("qap", "speed=3", "NAME among methods, seeds"),
+        ("qap", "seeds", "--set takes NAME=VALUE"),
+        ("qap", "methods=fast", "methods must be one of"),
+        ("qap", "datasets=nosuch", "got 'nosuch'"),
+        ("qap", "datasets=nug31", "did you mean nug30"),
+        ("qap", "datasets=nug12,nug12", "more than once"),
+        ("alignment", "parts=most", "parts must be one of"),
+        ("inner", "families=none", "families must be one of"),
     ],
 )
-def test_a_number_that_makes_no_sense_is_a_wrong_command_line(main, options, tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["run", str(tmp_path / "s.db"), *options])
-    assert end.value.code == 2
-    assert f"argument {options[0]}: " in capsys.readouterr().err
-    assert not (tmp_path / "s.db").exists()
+def test_a_setting_that_makes_no_sense_is_named(study, pair, said):
+    module = {"qap": qap, "alignment": alignment, "inner": inner}[study]
+    with pytest.raises(ValueError, match=re.escape(said)):
+        module.study(**settings_for(module.study, [pair]))
 
 
-def row_that_fails(dataset, method, seed):
-    if method == "good":
-        return {"value": 1.0}
-    raise OSError(f"no file\nfor {'abcde'[seed] if method == 'various' else method}")
-
-
-def executed(tmp_path, methods, seeds):
-    study = Study("failing", row_that_fails, ["a"], methods, range(seeds))
-    options = SimpleNamespace(store=tmp_path / "s.db", n_jobs=1, dask=None, stop_after=None)
-    qap.command.execute(study, options)
-
-
-def test_a_study_whose_rows_fail_says_why_and_ends_with_an_exit_code(tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        executed(tmp_path, ["good", "bad"], 2)
-    assert end.value.code == 1
-    said = capsys.readouterr()
-    assert "2 done, 0 skipped, 2 failed" in said.out
-    assert "failed: a, bad, seed 0 and 1 more: OSError: no file for bad\n" in said.err
-    executed(tmp_path, ["good"], 3)  # what failed in another part is not its fault
-    assert "failed:" not in capsys.readouterr().err
-
-
-def test_of_many_reasons_the_first_few_are_printed(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        executed(tmp_path, ["various"], 5)
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("failed: ")]
-    assert len(lines) == qap.command.SHOWN + 1
-    assert lines[-1] == "failed: 2 other errors; Store.failures() has them all"
-
-
-def test_an_interrupted_report_is_one_line_and_a_bug_is_not_hidden(monkeypatch, capsys):
-    def ends(error):
-        def write_report(store, output):
-            raise error
-
-        monkeypatch.setattr(alignment_report, "write_report", write_report)
-
-    ends(KeyboardInterrupt())
-    with pytest.raises(SystemExit) as end:
-        alignment.main(["report", "s.db", "-o", "out"])
-    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
-    ends(AttributeError("a bug"))
-    with pytest.raises(AttributeError, match="a bug"):
-        alignment.main(["report", "s.db", "-o", "out"])
+def test_a_users_mistake_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    header = "dataset,method,seed,status,seconds\n"
+    Path("bad.csv").write_text("a,b\n1,2\n")
+    Path("half.csv").write_text(header + "nug12,fw,many,CONVERGED,1\n")
+    Path("empty.csv").write_text(header + "nug12,fw,1,CONVERGED,\n")
+    Path("wide.csv").write_text(header + "nug12,fw,1,CONVERGED,1,2,3\n")
+    Path("picture.csv").write_bytes(b"\x89PNG\xff")
+    for arguments, words in (
+        (("report", "nosuch.db", "--study", "qap", "-o", "out"), "there is no store at nosuch.db"),
+        (("study", "import", "s.db", "qap", "nosuch.csv"), "nosuch.csv"),
+        (("study", "import", "s.db", "qap", "bad.csv"), "bad.csv has no column 'dataset', 'method'"),
+        (("study", "import", "s.db", "qap", "half.csv"), "half.csv, row 2: invalid literal for int()"),
+        (
+            ("study", "import", "s.db", "qap", "empty.csv"),
+            "row 2: nothing in the column 'seconds'",
+        ),
+        (("study", "import", "s.db", "qap", "wide.csv"), "wide.csv, row 2: more cells than the header"),
+        (("study", "import", "s.db", "qap", "picture.csv"), "picture.csv is not a CSV file"),
+        (("study", "import", "s.db", "networks", "nosuch"), "curves.csv"),
+        (("study", "import", "s.db", "gaps", "nosuch"), "cannot be imported"),
+    ):
+        done = call(*arguments)
+        assert done.exit_code == 1
+        assert words in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "nosuch.db").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_instance_without_a_number_in_its_name_has_no_size():

@@ -1,12 +1,10 @@
 """Control characters in names and errors of rows are written out on a terminal."""
 
-import pytest
 from typer.testing import CliRunner
 
-from dcfw_studies import command
 from dcfw_studies.commands import app
 from dcfw_studies.store import Store
-from dcfw_studies.study import Study, Task
+from dcfw_studies.study import Task
 
 ODD = "\x1b]0;mine\x07\x1b[2J\r\b\u202e"
 
@@ -31,18 +29,3 @@ def test_a_store_is_shown_without_the_control_characters_in_it(tmp_path):
     assert silent(done.output)
     assert done.output.count(WRITTEN) >= 6
     assert "line 1\nline 2" in done.output
-
-
-def fails(dataset, method, seed):
-    raise ValueError(f"bad {ODD}")
-
-
-def test_the_reasons_of_failures_are_shown_without_control_characters(tmp_path, capsys):
-    study = Study("odd", fails, ["a"], ["m"], [0])
-    with pytest.raises(SystemExit):
-        command.main(
-            "odd", None, lambda options: study, lambda *_: [], arguments=["run", str(tmp_path / "s.db")]
-        )
-    said = capsys.readouterr().err
-    assert silent(said)
-    assert f"failed: a, m, seed 0: ValueError: bad {WRITTEN}" in said

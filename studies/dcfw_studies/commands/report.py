@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from dcfw_studies.commands.settings import Settings
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
@@ -22,6 +24,11 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
+    study: Annotated[
+        str | None,
+        typer.Option(help="Write README, tables and figures of this study into -o.", show_default=False),
+    ] = None,
+    settings: Settings = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what the page has as JSON, for programs.")
     ] = False,
@@ -36,7 +43,12 @@ def report(
       dcfw-studies report results.db
       dcfw-studies report qap.db alignment.db -o report.html
       dcfw-studies report results.db --json
+      dcfw-studies report results.db --study qap -o results/qap
+      dcfw-studies report results.db --study qap -o text --set protocol=text
     """
+    if study is not None:
+        _write_folder(stores, study, output, settings)
+        return
     from dcfw import __version__
     from dcfw.cli.page import page, write
     from dcfw_studies.pages import collect, key_figures, overview
@@ -63,3 +75,15 @@ def report(
         typer.echo(json.dumps({"output": str(written), "bytes": size, "studies": studies}, indent=2))
     else:
         typer.echo(f"{written}: {len(studies)} studies, {size / 1024:,.0f} kB")
+
+
+def _write_folder(stores: list[Path], study: str, output: Path, settings: list[str] | None) -> None:
+    """Write the report of one study of one store into a folder, and print its files."""
+    from dcfw_studies import checks
+    from dcfw_studies.catalogue import CATALOGUE
+
+    if len(stores) != 1:
+        raise typer.BadParameter("--study takes one STORE")
+    entry = CATALOGUE[checks.choice(study, "--study", CATALOGUE)]
+    for file in entry.write_report(str(stores[0]), output, settings):
+        typer.echo(str(file))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.cli.values import wrong_ones_are_usage_errors
+from dcfw_studies.commands.settings import Settings
 
 STORE = Path("dcfw-study.db")
 FOLDER = Path("dcfw-results")
@@ -53,6 +54,7 @@ def reproduce(
         Path,
         typer.Option("-o", "--output", help="Where to write FOLDER/STUDY/README.md.", metavar="FOLDER"),
     ] = FOLDER,
+    chosen_settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Run a study of the paper and write its tables and figures beside the published numbers.
@@ -70,7 +72,8 @@ def reproduce(
     which part it is.
     Every row is stored as it finishes. Interrupt or kill it at any time: the same command goes on from
     there. Several of these commands may share a store, and no row is done twice.
-    `--full` after `--quick` keeps the rows of the quick part.
+    `--full` after `--quick` keeps the rows of the quick part.  `--set` chooses a part
+    of your own, by the parameters of `study` in the module of the study.
 
     \b
     Examples:
@@ -79,6 +82,7 @@ def reproduce(
       dcfw-studies reproduce alignment --full --store alignment.db -o results
       dcfw-studies reproduce qap --full --dask tcp://192.168.0.10:8786
       dcfw-studies reproduce all --json > summary.json
+      dcfw-studies reproduce qap --set methods=fw,dcfw-1 --set max_n=50
 
     \b
     A cluster is started with, for example:
@@ -91,6 +95,8 @@ def reproduce(
     from dcfw_studies.catalogue import CATALOGUE
     from dcfw_studies.runner import count_jobs
 
+    if chosen_settings and name is Name.all:
+        raise typer.BadParameter("--set is for one study, not for all")
     with wrong_ones_are_usage_errors():
         count_jobs(n_jobs)
     chosen = list(CATALOGUE) if name is Name.all else [name.value]
@@ -98,7 +104,7 @@ def reproduce(
     studies = {}
     for each in chosen:
         try:
-            studies[each] = CATALOGUE[each].study(full)
+            studies[each] = CATALOGUE[each].study(full, chosen_settings)
         except (ImportError, FileNotFoundError) as error:
             if name is not Name.all:
                 raise

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.terminal import shown
+from dcfw_studies.commands.settings import Settings, settings_for
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -100,6 +101,39 @@ def export(
                 "give a file in a folder that exists and is writable, with -o"
             ) from error
     typer.echo(f"{count} rows written to {output}", err=True)
+
+
+@group.command("import")
+def take(
+    store: StorePath,
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="The folder of a report (qap: its rows.csv).", show_default=False
+        ),
+    ],
+    settings: Settings = None,
+) -> None:
+    """Take the rows of a report into a store, to go on from there.
+
+    \b
+    Examples:
+      dcfw-studies study import results.db alignment results/alignment
+      dcfw-studies study import results.db qap results/qap/rows.csv
+    """
+    import importlib
+
+    from dcfw_studies import checks
+    from dcfw_studies.catalogue import CATALOGUE
+    from dcfw_studies.store import Store
+
+    module = importlib.import_module(f"dcfw_studies.{checks.choice(name, 'STUDY', CATALOGUE)}")
+    if not hasattr(module, "import_rows"):
+        raise ValueError(f"the study {name!r} is quick to run and cannot be imported")
+    options = settings_for(module.import_rows, settings)
+    with Store(store) as opened:
+        typer.echo(f"{module.import_rows(opened, str(folder), **options)} rows are new", err=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

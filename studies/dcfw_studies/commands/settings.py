@@ -1,0 +1,50 @@
+"""Settings of a study on the command line: ``--set seeds=3 --set methods=fw,dcfw-1``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study.", show_default=False),
+]
+
+
+def settings_for(function: Callable[..., Any], pairs: Sequence[str] | None) -> dict[str, Any]:
+    """Return the keyword arguments that NAME=VALUE pairs stand for, by the annotations of a function.
+
+    Examples
+    --------
+    >>> def study(methods: Sequence[str] = (), seeds: int = 1) -> None: ...
+    >>> settings_for(study, ["methods=fw,cgs", "seeds=3"])
+    {'methods': ['fw', 'cgs'], 'seeds': 3}
+    """
+    known = {
+        name: str(parameter.annotation)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, _, text = pair.partition("=")
+        name = name.replace("-", "_")
+        if name not in known or not text:
+            raise ValueError(f"--set takes NAME=VALUE with NAME among {', '.join(known)}, got {pair!r}")
+        found[name] = _value(name, text, known[name])
+    return found
+
+
+def _value(name: str, text: str, kind: str) -> Any:
+    if "Sequence" in kind:
+        return text.split(",")
+    try:
+        value: Any = int(text) if "int" in kind else float(text) if "float" in kind else text
+    except ValueError:
+        raise ValueError(f"--set {name} must be a number, got {text!r}") from None
+    if not isinstance(value, str) and value <= 0:
+        raise ValueError(f"--set {name} must be positive, got {text}")
+    return value
