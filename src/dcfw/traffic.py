@@ -99,7 +99,7 @@ class Network:
         return float(costs @ (v - self.domain.lmo(costs))) / float(costs @ v)
 
 
-class LinkCosts(Function):
+class LinkCosts(Function, trusted=True):
     """sum_e t0 (v + weight * b * capacity (v / capacity)^(power + 1)), convex for v >= 0.
 
     A weight of 1 / (power + 1) makes it Beckmann's objective, 1 the total time.
@@ -123,7 +123,7 @@ class LinkCosts(Function):
         return self.network.free_flow_time + slope * load**self.network.power
 
 
-class Savings(Function):
+class Savings(Function, trusted=True):
     """-sum_e price_e log(1 + v_e / size_e), convex: what economies of scale subtract from an objective.
 
     ``network.system_optimum - Savings(price, size)`` is the total time plus operating costs whose price per

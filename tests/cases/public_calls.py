@@ -42,6 +42,7 @@ MODULES = (
     "dcfw.tolerances",
     "dcfw.torch",
     "dcfw.traffic",
+    "dcfw.gromov",
 )
 
 NOT_CALLED = {
@@ -440,6 +441,32 @@ CALLS: dict[str, Call] = {
             "solver": choice("highs"),
         },
         oracles(M),
+    ),
+    # Gromov-Wasserstein
+    "dcfw.gromov.GromovLoss": Call(
+        {
+            "C1": array(M),
+            "C2": array(np.diag([1.0, 2.0, 0.5])),
+            "p": array(X),
+            "q": array(np.array([0.25, 0.5, 0.25])),
+            "M": array(POSITIVE),
+            "alpha": number(0.5),
+        },
+        lambda f: (f.value(np.outer(f.p, f.q)), f.grad(np.outer(f.p, f.q))),
+    ),
+    "dcfw.gromov.gromov_wasserstein": Call(
+        {
+            "C1": array(M),
+            "C2": array(np.diag([1.0, 2.0, 0.5])),
+            "p": array(X),
+            "q": array(np.array([0.25, 0.5, 0.25])),
+            "M": array(POSITIVE),
+            "alpha": number(0.5),
+            "stages": count(2, leave_out=ENDLESS),
+            "tol": number(1e-7),
+        },
+        lambda res: np.round(res.fun, 6),
+        omitted={"options": "those of minimize"},
     ),
     # traffic
     "dcfw.traffic.Savings": Call({"price": array(X), "size": array(X + 1.0)}, at(X)),

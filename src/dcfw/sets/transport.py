@@ -211,9 +211,11 @@ def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray, solver: str) -
     costs = costs / unit if unit > 0.0 else costs
     # Potentials are constant on the set; without them costs are small where plans are, and not negative.
     costs = costs - costs.min(axis=1)[:, None]
+    solve = _pot if solver == "pot" else _highs
+    if a.all() and b.all():
+        return solve(a, b, costs)
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
     plan = np.zeros((len(a), len(b)))
-    solve = _pot if solver == "pot" else _highs
     plan[np.ix_(rows, columns)] = solve(
         a[rows], b[columns], np.ascontiguousarray(costs[np.ix_(rows, columns)])
     )
@@ -224,7 +226,15 @@ def _pot(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
     import ot
 
     total = float(a.sum())
-    plan, log = ot.emd(a / total, b / total, costs, numItermax=2_000_000_000, log=True, check_marginals=False)
+    plan, log = ot.emd(
+        a / total,
+        b / total,
+        costs,
+        numItermax=2_000_000_000,
+        log=True,
+        center_dual=False,
+        check_marginals=False,
+    )
     if log["warning"] is not None:
         raise RuntimeError(f"POT found no optimal plan: {log['warning']}")
     return np.asarray(plan) * total
