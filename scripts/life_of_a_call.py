@@ -42,8 +42,8 @@ def minimize() -> Callable[[], Any]:
     from dcfw import functions, sets
 
     f, g = functions.Quadratic(np.diag([1.0, 2.0, 3.0]), np.ones(3)), functions.SquaredNorm(0.5)
-    domain = sets.Simplex(3)
-    return lambda: dcfw.minimize(f - g, domain)
+    objective, domain = f - g, sets.Simplex(3)
+    return lambda: dcfw.minimize(objective, domain)
 
 
 def qap_solve() -> Callable[[], Any]:
