@@ -1,4 +1,4 @@
-"""One ledger: no other file of the library writes a run's counters, and none decides by the text of a message."""
+"""One ledger: no other file of the library writes counters, and none decides by the text of a message."""
 
 from __future__ import annotations
 

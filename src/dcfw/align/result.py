@@ -12,6 +12,15 @@ class AlignResult(Result):
 
     ``rotation``  the orthogonal matrix nearest to ``x``
     ``product``   how gradients were computed (:mod:`dcfw.align.products`)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import align
+    >>> E = np.random.default_rng(0).standard_normal((2, 20))
+    >>> align.align(E, E[::-1]).rotation.round(3) + 0.0
+    array([[0., 1.],
+           [1., 0.]])
     """
 
     rotation: Any

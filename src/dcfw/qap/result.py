@@ -18,6 +18,14 @@ class QAPResult(Result):
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
     ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: SciPy's name for the permutation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dcfw import qap
+    >>> res = qap.solve(np.diag([1.0, 2.0], 1), np.diag([3.0, 1.0], -1))
+    >>> type(res).__name__, sorted(res.permutation.tolist()), res.sizes
+    ('QAPResult', [0, 1, 2], (3, 3))
     """
 
     permutation: Any = None
