@@ -13,7 +13,7 @@ import numpy as np
 
 from dcfw import kernels
 
-OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE = range(4)
+OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_SIZE = range(5)
 """What ``solve`` returns."""
 
 LARGEST = 2.0**1000
@@ -53,8 +53,10 @@ class SciPyLap:
         """Write the columns of the least assignment; return 0, or the reason why there is none."""
         from scipy.optimize import linear_sum_assignment
 
+        if not (cost.dtype == np.float64 and cost.flags.c_contiguous):
+            raise TypeError("the costs must be a C-contiguous array of float64")
         if cost.shape != (self.n, self.n):
-            raise ValueError("the costs have a wrong shape")
+            return WRONG_SIZE
         self.reset()
         finite = np.abs(cost[np.isfinite(cost)])
         if np.isnan(cost).any() or np.isneginf(cost).any():

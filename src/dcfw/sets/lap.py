@@ -23,19 +23,16 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
-from dcfw.kernels.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, solver
+from dcfw.kernels.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, WRONG_SIZE, solver
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 _EXACT_INTEGER = 2**53
-_FLOAT = np.dtype(np.float64)
 _COUNTERS = 5
 
 
 def as_costs(C: Array, n: int) -> np.ndarray:
     """Return C as an n x n, C-contiguous float64 array, a copy only where it has to be."""
-    if type(C) is np.ndarray and C.dtype is _FLOAT and C.shape == (n, n) and C.flags.c_contiguous:
-        return C
     C = to_numpy(_validate.array(C, "C", shape=(n, n), allow_inf=True, floating=False))
     if C.dtype.kind in "iu" and C.dtype.itemsize == 8:
         low, high = int(C.min()), int(C.max())
@@ -44,7 +41,7 @@ def as_costs(C: Array, n: int) -> np.ndarray:
                 f"C has integers from {low} to {high}, beyond 2^53 in magnitude, which float64 cannot tell "
                 "apart; subtract a constant from C or divide it"
             )
-    return np.require(C, dtype=_FLOAT, requirements=("C", "A"))
+    return np.require(C, dtype=np.float64, requirements=("C", "A"))
 
 
 class Assignment:
@@ -84,6 +81,7 @@ class Assignment:
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
         self._lap = solver(self.n)
+        self._solve = self._lap.solve
 
     @property
     def u(self) -> np.ndarray:
@@ -132,9 +130,14 @@ class Assignment:
             (which float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden
             pair.
         """
-        C = as_costs(C, self.n)
         columns = np.empty(self.n, np.int64)
-        status = self._lap.solve(C, columns)
+        try:  # the kernel looks at what it is given faster than Python could
+            status = self._solve(C, columns) if type(C) is np.ndarray else WRONG_SIZE
+        except TypeError:
+            status = WRONG_SIZE
+        if status == WRONG_SIZE:
+            C = as_costs(C, self.n)
+            status = self._solve(C, columns)
         if status != OPTIMAL:
             self._fail(C, status)
         return columns

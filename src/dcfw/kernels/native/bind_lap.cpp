@@ -14,14 +14,15 @@ namespace dcfw {
 
 namespace {
 
+constexpr int wrong_size = 4;  // beside the statuses of Lap
 constexpr std::int64_t largest_counter = std::int64_t(1) << 53;
 
 using PythonLap = Guarded<Lap>;
 
 int solve(PythonLap& self, const Matrix& cost, Indices out) {
     const std::size_t n = self.it.size();
-    if (cost.shape(0) != n || cost.shape(1) != n || out.shape(0) != n)
-        throw nb::value_error("the costs or the columns have a wrong shape");
+    if (out.shape(0) != n) throw nb::value_error("the columns have a wrong shape");
+    if (cost.shape(0) != n || cost.shape(1) != n) return wrong_size;
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> lock(self.mutex);
     const Lap::Status status = self.it.solve(cost.data());
