@@ -30,10 +30,7 @@ def scalar(
     allow_inf: bool = False,
 ) -> float:
     """Return ``value`` as a float inside the given bounds."""
-    zero_dimensional = getattr(value, "shape", None) == () and not isinstance(value, np.generic)
-    if isinstance(value, np.ndarray):  # float() would read the text "1.0" in an array as a number
-        zero_dimensional = zero_dimensional and value.dtype.kind in "iuf"
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or zero_dimensional):
+    if type(value) is not float and not _is_real(value):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
         number = float(value)
@@ -41,18 +38,29 @@ def scalar(
         raise ValueError(f"{name} must be a number that fits into a float, got one beyond 1e308") from None
     except (TypeError, ValueError):  # an array of another library that holds no real number
         raise TypeError(f"{name} must be a real number, got {value!r:.40}") from None
-    left, right = ("(" if open_low else "["), (")" if open_high else "]")
     ok = not math.isnan(number) and (allow_inf or math.isfinite(number))
     ok = ok and (number > low if open_low else number >= low)
     ok = ok and (number < high if open_high else number <= high)
     if not ok:
+        left, right = ("(" if open_low else "["), (")" if open_high else "]")
         raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {number!r}")
     return number
 
 
+def _is_real(value: Any) -> bool:
+    """Return whether ``value`` is a real number, or an array without dimensions that holds one."""
+    if isinstance(value, np.ndarray):  # float() would read the text "1.0" in an array as a number
+        return value.shape == () and value.dtype.kind in "iuf"
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, numbers.Real) or (
+        getattr(value, "shape", None) == () and not isinstance(value, np.generic)
+    )
+
+
 def integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> int:
     """Return ``value`` as an int inside the given bounds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__} ({value!r})")
     number = int(value)
     if number < low or (high is not None and number > high):
