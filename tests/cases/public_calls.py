@@ -306,7 +306,7 @@ CALLS: dict[str, Call] = {
         lambda pair: (pair[1].start(), pair[0].value(pair[1].start())),
     ),
     # sets
-    "dcfw.sets.Birkhoff": Call({"n": count(N, leave_out=ENDLESS), "accuracy": number(0.1)}, oracles(M)),
+    "dcfw.sets.Birkhoff": Call({"n": count(N, leave_out=ENDLESS)}, oracles(M)),
     "dcfw.sets.Box": Call(
         {
             "lower": array(np.array([0.0, -1.0, 0.5])),
