@@ -9,7 +9,7 @@ FAMILIES = {
     "alignment and completion": ["embedding_alignment", "matrix_completion"],
     "sparse penalties": ["sparse_recovery", "scad_regression"],
     "robust losses": ["trimmed_regression", "ramp_svm"],
-    "samples and networks": ["stochastic_gradients", "constrained_network"],
+    "samples and networks": ["stochastic_gradients", "constrained_network", "transformer"],
 }
 ORDER = [f"plot_{name}.py" for names in FAMILIES.values() for name in names]
 

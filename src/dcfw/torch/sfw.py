@@ -228,7 +228,7 @@ class Scion(SFW):
     >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     >>> optimizer = Scion(model, lr=0.01)
     >>> [(group["role"], group["constraint"]) for group in optimizer.param_groups]
-    [('hidden', 'spectral'), ('head', 'linf'), ('vector', None)]
+    [('hidden', 'spectral'), ('vector', None), ('head', 'linf')]
     """
 
     def __init__(
