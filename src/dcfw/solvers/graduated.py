@@ -33,7 +33,7 @@ from dcfw._arrays import Array, eps_of, like, norm
 from dcfw.functions.base import Function
 from dcfw.functions.dc import joined
 from dcfw.result import Status
-from dcfw.sets.atoms import Atom
+from dcfw.sets.atoms import Atom, Dense, copy_of
 from dcfw.solvers.loop import State, frank_wolfe
 from dcfw.solvers.paths import Path, Stage, find
 from dcfw.solvers.problem import Problem
@@ -78,6 +78,9 @@ class Graduated:
     perturbation : float
         After the convex stage x is moved this part of the way to a random vertex: a minimiser that shares the
         symmetries of phi would otherwise never leave them.  Restarts differ in it.
+    polish : callable, optional
+        A local search of your own: ``polish(x)`` is given the vertex at which a path has ended and returns a
+        vertex, which takes its place if phi is lower there.
 
     Examples
     --------
@@ -96,6 +99,7 @@ class Graduated:
     stages: int = 100
     steps: int = 6
     perturbation: float = 0.1
+    polish: Any = None
     name = "graduated"
     needs_split = False
 
@@ -107,6 +111,8 @@ class Graduated:
         _validate.integer(self.stages, "stages", low=1)
         _validate.integer(self.steps, "steps", low=1)
         _validate.scalar(self.perturbation, "perturbation", low=0.0, high=1.0)
+        if self.polish is not None:
+            _validate.function(self.polish, "polish")
 
     def solve(self, problem: Problem, run: Run) -> None:
         Restarted(self).solve(problem, run)
@@ -270,10 +276,12 @@ class Follower:
         theta = place.theta + place.step if self.plain else 1.0
         grad = place.grad + self.path.change(theta, -1.0, place.x, run)
         x, fun, gap = self._full_steps(concave, place.x, grad, math.inf)
+        self._polish(x, fun)
         assert run.ledger.best is not None
-        if run.ledger.best.fun < fun:
+        while run.ledger.best.fun < fun:
             fun, x, _ = run.ledger.best
             x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
+            self._polish(x, fun)
         run.ledger.accept(x, fun, gap)
         assert run.threshold is not None
         if gap > run.threshold:
@@ -283,13 +291,23 @@ class Follower:
                 "theta = -1: x is the best vertex found.",
             )
 
+    def _polish(self, x: Array, fun: float) -> None:
+        """Let the user's local search look for a better vertex."""
+        if self.method.polish is not None:
+            y = self.run.checked(self.method.polish(copy_of(x)), "polish")
+            value = self.run.value(self.problem.phi, y)
+            if value < fun:
+                if not self.problem.domain.contains(y):
+                    raise Stop(Status.BAD_ORACLE, "polish returned a point outside the set.")
+                self._found(value, Dense(y))
+
     def _full_steps(self, concave: Stage, x: Array, grad: Array, fun: float) -> tuple[Array, float, float]:
         """Return the vertex at which they end, phi and the FW gap of phi_{-1} there."""
         run = self.run
         while True:
             S, gap = run.lmo(grad, x)
             s = S.dense()
-            if fun < math.inf and norm(s - x) == 0.0:
+            if fun < math.inf and (norm(s - x) == 0.0 or gap <= 64.0 * eps_of(x) * norm(grad) * norm(x)):
                 gap = 0.0
             self._visit_best(gap)
             assert run.threshold is not None

@@ -144,6 +144,13 @@ class Oracles:
             answer = answer.astype(self.x0.dtype)
         return answer if self._numpy else self._like_x(answer, oracle)
 
+    def checked(self, answer: Any, oracle: str) -> Array:
+        """Return the answer of a user's function, if it is a finite array like x."""
+        answer = self._array(answer, self.shape, oracle)
+        if not _finite(answer):
+            self.bad(oracle)
+        return answer
+
     def _like_x(self, answer: Any, oracle: str) -> Array:
         """Return an answer of another library than NumPy in the precision of x, which others do not mix."""
         xp = namespace(self.x0)
