@@ -23,6 +23,7 @@ BENCHES = (
     "graphs",
     "birkhoff",
     "inner",
+    "graduated",
     "stochastic",
     "align",
     "torch",

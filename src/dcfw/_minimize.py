@@ -88,7 +88,7 @@ def minimize(
         Seconds of wall clock (for all of them together).
     restarts : int
         How many runs: the first from x0 (or ``domain.start()``), the others from random points (graduated
-        runs all start from x0, and are perturbed at random after their convex stage).  The best is
+        runs share the convex stage, and enter the path at random places).  The best is
         returned, with all values in ``restart_values``.
     callback : callable, optional
         ``callback(intermediate_result)`` at x0 and after each outer step; raise ``StopIteration`` to end

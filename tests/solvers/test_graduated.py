@@ -372,3 +372,35 @@ def test_other_array_libraries_take_the_same_path(backend):
 def test_options_are_checked(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Graduated(**options)
+
+
+def test_a_local_search_of_ones_own_improves_what_paths_end_in():
+    phi, domain = quadratic((40,), 2), sets.LInfBall(40)
+
+    def flips(x):
+        x = x.copy()
+        while True:
+            change = -2.0 * x * phi.grad(x) + 2.0 * phi.A.diagonal()
+            if change.min() > -1e-9:
+                return x
+            x[change.argmin()] *= -1.0
+
+    res = dcfw.minimize(phi, domain, method=Graduated(polish=flips))
+    assert np.array_equal(flips(res.x), res.x)
+    assert res.fun <= dcfw.minimize(phi, domain, method="graduated").fun
+    assert res.gap == 0.0
+
+
+@pytest.mark.parametrize(
+    ("polish", "message"),
+    [
+        (lambda x: x[:3], "polish returned shape (3,)"),
+        (lambda x: np.full(5, np.nan), "polish returned NaN or Inf"),
+        (lambda x: 10.0 * x, "polish returned a point outside the set"),
+    ],
+)
+def test_a_local_search_is_not_trusted(polish, message):
+    res = dcfw.minimize(quadratic((5,), shift=-20.0), sets.LInfBall(5), method=Graduated(polish=polish))
+    assert res.status is Status.BAD_ORACLE
+    assert message in res.message
+    assert is_listed(res.x, SIGNS)

@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, eps_of, like, norm
+from dcfw._arrays import Array, copy_of, eps_of, like, norm
 from dcfw.functions.base import Function
 from dcfw.functions.dc import joined
 from dcfw.result import Status
-from dcfw.sets.atoms import Atom, Dense, copy_of
+from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.loop import State, frank_wolfe
 from dcfw.solvers.paths import Path, Stage, find
 from dcfw.solvers.problem import Problem
@@ -77,7 +77,8 @@ class Graduated:
         Frank-Wolfe steps per stage, at most.
     perturbation : float
         After the convex stage x is moved this part of the way to a random vertex: a minimiser that shares the
-        symmetries of phi would otherwise never leave them.  Restarts differ in it.
+        symmetries of phi would otherwise never leave them.  Restarts enter the path at a random theta
+        between 1 and 0, with x moved 1 - theta of the way.
     polish : callable, optional
         A local search of your own: ``polish(x)`` is given the vertex at which a path has ended and returns a
         vertex, which takes its place if phi is lower there.
@@ -188,7 +189,7 @@ class Restarted:
         if which in self._convex:
             place, bound = self._convex[which]
             run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
-            return followers[which].leave(place)
+            return followers[which].enter(place)
         return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
 
 
@@ -233,7 +234,12 @@ class Follower:
 
     def leave(self, place: Place) -> Place:
         """Perturb the convex stage's x and lower theta by one step."""
-        return self._lower(self._perturbed(place, self.phi_1), self.longest)
+        return self._lower(self._perturbed(place, self.phi_1, self.method.perturbation), self.longest)
+
+    def enter(self, place: Place) -> Place:
+        """Begin a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
+        share = float(self.rng.uniform())
+        return self._lower(self._perturbed(place, self.phi_1, share), max(share, self.longest))
 
     def stage(self, place: Place) -> Place:
         """Take a few steps on phi_theta and return the next place."""
@@ -251,15 +257,15 @@ class Follower:
         if place.theta <= -1.0 or (quiet and _same(X)):
             return after._replace(theta=OVER, step=place.theta - OVER)
         if quiet and X.k == 1:
-            return self._lower(self._perturbed(after, F), self.longest)
+            return self._lower(self._perturbed(after, F, self.method.perturbation), self.longest)
         moved = norm(X.x - place.x) / (place.radius or 1.0)
         factor = CHANGE / self.method.stages / max(moved, 1e-12)
         step = place.step * min(max(factor, 0.5), 2.0)
         return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
 
-    def _perturbed(self, place: Place, F: Function) -> Place:
+    def _perturbed(self, place: Place, F: Function, share: float) -> Place:
         """Return the place with x moved towards a random mean of random vertices; F is what grad is of."""
-        run, share, x = self.run, self.method.perturbation, place.x
+        run, x = self.run, place.x
         if not share:
             return place
         shares = share * self.rng.dirichlet(np.ones(VERTICES))
