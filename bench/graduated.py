@@ -6,9 +6,9 @@
   so far; flips of one node, which drop conflicts and end at a maximal clique;
 - **densest k-subgraph**, five generated graphs: min -x'Ax/2 over the k-subsets; exchanges of two nodes.
 
-Frank-Wolfe starts from random points and takes at most 50 steps, which was better at equal time than 200 and
-1000 on other generated graphs.  Times are CPU seconds for each instance and method, local search and spectrum
-included.  Nothing was tuned on the instances measured here.
+Frank-Wolfe starts from random points and takes at most 50 steps, which was better at equal time than 1000 on
+other generated graphs.  Times are CPU seconds for each instance and method, local search and spectrum
+included.  Some choices were made on these instances: results/graduated/README.md says which.
 
     DCFW_DATA=... python -m bench graduated [--full]
 """
