@@ -259,12 +259,14 @@ class Result(_Declared):
 
     ``x``        the iterate of lowest phi; of a run that converged, the one that met the tolerance
     ``fun``      phi(x)
-    ``gap``      the FW gap at x (nan where the run ended before it was measured)
+    ``gap``      the FW gap at x (nan where no oracle has answered, or not with sense)
     ``dc_gap``   (low, high), an interval that contains the DC gap of the best certified iterate, the one
                  after ``dc_gap_nit`` outer steps
     ``success, status, message, time, history``  whether and why it ended, the seconds, the run as columns
     ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
                  or f, while g's value comes with its subgradient and is counted there
+    ``n_check``  the calls of the last look at the result, which are not among the others: ``contains``, and
+                 the gap at x where the run ended before it was known (0 where ``contains`` would take long)
     ``method, split``     what was run
     ``conditional``       the assumption under which the certificate holds, empty if it is unconditional
     ``restart_values, total_time``  the values of all runs, and their seconds
@@ -311,6 +313,7 @@ class Result(_Declared):
     n_grad_f: int = 0
     n_grad_g: int = 0
     n_resync: int = 0
+    n_check: int = 0
     time: float
     history: History
     method: str = ""

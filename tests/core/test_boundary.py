@@ -260,3 +260,42 @@ def test_a_duck_is_wrapped_once_and_keeps_what_it_knows():
     assert domain.violation(np.array([2.0, 0.0])) == math.inf
     assert domain.reach(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == pytest.approx(0.5)
     assert domain.contains(domain.random(0))
+
+
+class Failing(sets.Simplex):
+    """A simplex whose contains fails when it is asked for the third time: x0, then the result."""
+
+    def __init__(self, n, error):
+        super().__init__(n)
+        self.error, self.asked = error, 0
+
+    def contains(self, x, tol=1e-9):
+        self.asked += 1
+        if self.asked > 1:
+            raise self.error
+        return super().contains(x, tol)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ZeroDivisionError("mine"), Status.BAD_ORACLE), (KeyboardInterrupt(), Status.INTERRUPTED)],
+)
+def test_a_contains_that_fails_after_the_run_does_not_lose_the_result(error, status):
+    domain = Failing(3, error)
+    res = dcfw.minimize(objective(domain), domain)
+    assert domain.asked == 2
+    assert res.status is status
+    assert not res.success
+    assert res.fun < objective(domain).value(sets.Simplex(3).start())
+    assert sets.Simplex(3).contains(res.x)
+
+
+@pytest.mark.parametrize("budget", range(1, 12))
+@pytest.mark.parametrize("inner", ["fw", "away", "blended"])
+def test_the_gap_is_known_wherever_a_budget_ends_a_run(budget, inner):
+    A = np.random.default_rng(3).standard_normal((12, 12))
+    phi, domain = functions.Quadratic(A + A.T, np.cos(np.arange(12.0))), sets.Simplex(12)
+    res = dcfw.minimize(phi, domain, inner=inner, max_lmo=budget)
+    assert res.gap == pytest.approx(dcfw.gaps.fw_gap(phi, domain, res.x), abs=1e-9)
+    assert res.n_lmo <= budget
+    assert res.n_check >= 1

@@ -78,6 +78,9 @@ class Epigraph(Set, trusted=True):
         """Return an oracle around the ball's own."""
         return EpigraphOracle(self)
 
+    def check_work(self) -> float:
+        return self.ball.check_work()
+
     def violation(self, x: Array) -> float:
         """Return the larger of ||x|| - t and t - r where that is positive."""
         z = self._values(x)

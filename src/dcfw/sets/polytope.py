@@ -243,6 +243,10 @@ class ConvexHull(Set, trusted=True):
             for i, point in enumerate(self.points)
         )
 
+    def check_work(self) -> float:
+        count, n = self.points.shape
+        return 1e6 + float(50 * count * n * min(count, n))  # a linear programme
+
     def violation(self, x: Array) -> float:
         """Return the distance to the hull in the largest entry, by a linear programme."""
         from scipy.optimize import linprog

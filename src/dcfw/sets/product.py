@@ -87,6 +87,9 @@ class Product(Set, trusted=True):
         """Return an oracle made of the blocks' own, so that each keeps its state."""
         return ProductOracle(self)
 
+    def check_work(self) -> float:
+        return sum(block.check_work() for block in self.sets)
+
     def violation(self, x: Array) -> float:
         """Return the largest violation of a block."""
         parts = zip(self.sets, self.split(self._values(x)), strict=True)

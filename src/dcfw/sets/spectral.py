@@ -84,6 +84,9 @@ class SchattenBall(Set, trusted=True):
         """Return an oracle (for p = 1, one that answers with a :class:`~dcfw.sets.atoms.RankOne`)."""
         return NuclearOracle(self) if self.p == 1.0 else Oracle(self)
 
+    def check_work(self) -> float:
+        return 8.0 * math.prod(self.shape) * min(self.shape)  # all singular values
+
     def violation(self, x: Array) -> float:
         """Return ||X||_Sp - radius where that is positive."""
         x = self._values(x)
@@ -227,6 +230,9 @@ class Spectraplex(Set, trusted=True):
     def oracle(self) -> Oracle:
         """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.RankOne`."""
         return SpectraplexOracle(self)
+
+    def check_work(self) -> float:
+        return 8.0 * math.prod(self.shape) * min(self.shape)  # all singular values
 
     def violation(self, x: Array) -> float:
         """Return the largest of the asymmetry, the size of the lowest eigenvalue below 0 and the error

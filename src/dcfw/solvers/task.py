@@ -16,6 +16,7 @@ from dcfw.functions.base import Function
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.base import Set
+from dcfw.solvers import final_check
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
@@ -31,12 +32,6 @@ from dcfw.tolerances import Tolerance
 
 OWN_FUNCTION = (CGS, Stochastic, SFW, FWK, FWM)
 """Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
-
-OUTSIDE = (
-    "The set's contains() says that x is not in it, so its lmo must have returned a point outside: "
-    "dcfw.check looks for such mistakes."
-)
-"""The message for a user's set whose parts do not agree."""
 
 
 class Parts(NamedTuple):
@@ -151,9 +146,7 @@ class Task:
         result = self._finish(problem, run, oracle)
         if parts.refuted and result.status is not Status.NOT_CONVEX:
             result.withdraw(f"{parts.refuted}: nothing is certified.")
-        outside = not _ended_inside(domain, result.x, start)
-        if outside:
-            result.withdraw(OUTSIDE, Status.BAD_ORACLE)
+        outside = final_check.look(result, problem, oracle, began + left)
         result.method = solver.name
         result.split = result.split or parts.split
         if "conditional" not in run.ledger.extra:
@@ -213,8 +206,3 @@ def _leave_best(error: Exception, best: Result) -> None:
     if not getattr(getattr(error, "intermediate_result", None), "fun", math.inf) <= best.fun:
         with suppress(AttributeError, TypeError):  # an exception may have no room for it
             error.intermediate_result = best  # type: ignore[attr-defined]
-
-
-def _ended_inside(domain: Set, x: Array, start: Array) -> bool:
-    """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
-    return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
