@@ -17,6 +17,10 @@ a quarter of the steps.  Other widths have the first three learning rates, with 
 ``adamw+``      the same, projected after each step by :func:`dcfw.torch.constrain`
 ``dcfw``        :class:`dcfw.torch.DCFW` with exact steps on the same sets: projected SGD with momentum
 ``dcfw-fw``     the same with one Frank-Wolfe step for each block
+
+    python -m dcfw_studies.gpt results/networks/gpt.csv [SECONDS]
+
+adds the runs that the table lacks, a line for each as soon as it ends, and writes the report beside it.
 """
 
 from __future__ import annotations
@@ -299,7 +303,7 @@ def run(file: Path, seconds: float = math.inf) -> None:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         rows = read(file)
-        done = {(row["method"], int(row["width"]), float(row["lr"]), int(row["seed"])) for row in rows}
+        done = {_key(row) for row in rows}
         todo = next((task for task in plan(rows) if task not in done), None)
         if todo is None:
             return
@@ -322,6 +326,87 @@ def read(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(table))
 
 
+def report(file: Path) -> str:
+    """Return the text of the report of a table, and draw the curves beside it."""
+    rows = read(file)
+    text = [
+        "# A byte-level GPT in norm balls",
+        "",
+        f"{len(rows)} runs; `python -m dcfw_studies.gpt {file.name}` adds what is missing and writes this. "
+        f"Text: documentation of NumPy and SciPy, SHA-256 {rows[0]['text'][:16]}...; {rows[0]['parameters']} "
+        f"parameters, {STEPS} steps of {BATCH} sequences of {CONTEXT} bytes; processor seconds of one shared "
+        "thread. What each method is: `dcfw_studies.gpt`. Losses are nats per byte on the validation text.",
+        "",
+        "| method | learning rates tried (loss, seed 0) | best | seeds | loss | 3 bits | log of the product "
+        "of norms | seconds | of them in the optimizer |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    means = {}
+    for method in RATES:
+        lr = tuned(rows, method)
+        if lr is None:
+            continue
+        own = [r for r in rows if (r["method"], r["width"], float(r["lr"])) == (method, "96", lr)]
+        losses = [float(r["loss"]) for r in own]
+        means[method] = sum(losses) / len(losses)
+        tried = ", ".join(f"{rate:g} ({loss:.3f})" for rate, loss in sorted(rates_of(rows, method).items()))
+        others = [
+            sum(float(r[name]) for r in own) / len(own)
+            for name in ("loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
+        ]
+        text.append(
+            f"| {method} | {tried} | {lr:g} | {len(own)} | {means[method]:.3f} ({min(losses):.3f} to "
+            f"{max(losses):.3f}) | {others[0]:.3f} | {others[1]:.1f} | {others[2]:.0f} | {others[3]:.1f} |"
+        )
+    if "scion" in means:
+        text.append("")
+        for peer in ("scion20", "muon", "adamw", "dcfw"):
+            if peer in means:
+                percent = 100.0 * (means["scion"] / means[peer] - 1.0)
+                text.append(f"- The mean loss of `scion` is {percent:+.1f} % from that of `{peer}`.")
+    wide = [r for r in rows if r["width"] != "96"]
+    text += ["", "## Do learning rates transfer?", ""]
+    if wide:
+        text += ["| method | width | losses by learning rate (seed 0) |", "| --- | ---: | --- |"]
+        for method, width in sorted({(r["method"], int(r["width"])) for r in wide}):
+            own = [r for r in wide if (r["method"], int(r["width"])) == (method, width)]
+            tried = ", ".join(f"{float(r['lr']):g} ({float(r['loss'] or 'nan'):.3f})" for r in own)
+            text.append(f"| {method} | {width} | {tried} |")
+    missing = [task for task in plan(rows) if task not in {_key(row) for row in rows}]
+    if missing:
+        names = ", ".join(f"{m} at width {w}, lr {lr:g}, seed {seed}" for m, w, lr, seed in missing)
+        text += ["", f"Not run yet: {names}."]
+    _draw(file.with_suffix(".png"), rows)
+    return "\n".join([*text, "", f"![training loss]({file.stem}.png)", ""])
+
+
+def _key(row: dict[str, str]) -> tuple[str, int, float, int]:
+    return row["method"], int(row["width"]), float(row["lr"]), int(row["seed"])
+
+
+def _draw(file: Path, rows: list[dict[str, str]]) -> None:
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots(figsize=(7, 4.4), layout="constrained")
+    for method in RATES:
+        lr = tuned(rows, method)
+        own = [r for r in rows if (r["method"], r["width"], float(r["lr"])) == (method, "96", lr)]
+        if own:
+            curves = [list(map(float, r["curve"].split())) for r in own]
+            mean = [sum(values) / len(values) for values in zip(*curves, strict=True)]
+            ax.plot(range(20, STEPS + 1, 20), mean, label=f"{method}, lr {lr:g}")
+    ax.set(
+        xlabel="step",
+        ylabel="training loss (mean of the seeds)",
+        title="Each method at its best learning rate",
+    )
+    ax.legend()
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    run(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else math.inf)
+    table = Path(sys.argv[1])
+    run(table, float(sys.argv[2]) if len(sys.argv) > 2 else math.inf)
+    table.with_suffix(".md").write_text(report(table), encoding="utf-8")
