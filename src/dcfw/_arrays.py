@@ -33,7 +33,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_numpy(x: Array) -> bool:
-    """Tell whether ``x`` is a NumPy array, for which in-place and compact fast paths exist."""
+    """Return whether ``x`` is a NumPy array, for which in-place and compact fast paths exist."""
     return isinstance(x, np.ndarray)
 
 
@@ -106,7 +106,7 @@ def eps_of(x: Array) -> float:
 
 
 def copy_of(array: Array) -> Array:
-    """Return a copy of an array of any backend; what is no array is left as it is."""
+    """Return a copy of an array of any backend; other objects are returned as they are."""
     if isinstance(array, np.ndarray):
         return array.copy(order="K")
     if hasattr(array, "__array_namespace__") or hasattr(array, "detach"):

@@ -223,7 +223,7 @@ def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
     else:
         x0 = _validate.point(x0, "x0", domain)
         if hasattr(x0, "requires_grad"):
-            x0 = x0.detach()  # a solve is no part of anybody's graph
+            x0 = x0.detach()  # a solve is not part of an autograd graph
         if data is not None and namespace(data) is not namespace(x0):
             raise ValueError(
                 f"x0 must be an array like the objective's data: it is a {type(x0).__name__}, and they are "

@@ -135,7 +135,7 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
     -------
     DC
         Its ``conditional`` names an L that is taken on trust: one given here, unless phi computes its own and
-        that is no larger, or one that was stated with phi (``functions.Smooth(..., lipschitz=L)``).
+        that is not larger, or one that was stated with phi (``functions.Smooth(..., lipschitz=L)``).
 
     Examples
     --------
@@ -268,7 +268,7 @@ def best(phi: Any, domain: Any = None) -> DC:
        has many negative eigenvalues: then the proximal split, with L = its weak convexity modulus;
     3. any other smooth phi with a known Lipschitz constant gets the sliding split;
     4. a weakly concave phi with a known modulus gets the sliding split;
-    5. a difference p - q that is no quadratic stays what it is.
+    5. a difference p - q that is not a quadratic is kept.
 
     The result of a solve names the choice (``res.split``).
 
@@ -330,8 +330,8 @@ def _marked(dc: DC, domain: Any) -> DC:
     for made_for in () if domain is None else _sets_of(dc):
         if wrapped(made_for) is not wrapped(domain) and not _spectral.lies_flat(domain, made_for):
             raise ValueError(
-                f"objective has been split for {made_for!r}, and f - g is no split of it on {domain!r}: use "
-                "splits.spectral(phi, domain) with the set that it is minimised over"
+                f"objective has been split for {made_for!r}, and f - g is not a split of it on {domain!r}: "
+                "use splits.spectral(phi, domain) with the set that it is minimised over"
             )
     for part, label in ((dc.f, "f"), (dc.g, "g")):
         low = _spectral.lowest_curvature(part, domain)
@@ -357,7 +357,7 @@ def _sets_of(function: Function) -> Iterator[Any]:
 def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:
     from dcfw import _spectral
 
-    if domain is None and phi.size is None:  # no way to tell how many variables there are
+    if domain is None and phi.size is None:  # the number of variables is unknown
         return DC(phi, Zero(), name="convex (g = 0)") if phi.weak_convexity == 0.0 else proximal(phi)
     try:
         return _spectral.split(phi, domain, thorough=False)
@@ -391,7 +391,7 @@ def _refuse_a_penalty(phi: Function, split: str) -> None:
 
 
 def _kinks_point_up(phi: Function) -> bool:
-    """Tell whether phi is smooth but for kinks like that of -|x|, so that L/2 ||x||^2 - phi may be convex."""
+    """Return whether all kinks of phi are like that of -|x|, so that L/2 ||x||^2 - phi may be convex."""
     if phi.differentiable or isinstance(phi, WeaklyConcave):
         return True
     if isinstance(phi, Sum):
@@ -404,7 +404,7 @@ def _kinks_point_up(phi: Function) -> bool:
 
 
 def _curvature_on_trust(phi: Function) -> bool:
-    """Tell whether phi's weak convexity is somebody's statement.  That a part is convex needs no mark."""
+    """Return whether phi's weak convexity was stated by the user, apart from the convexity of a part."""
     if isinstance(phi, Sum):
         return any(map(_curvature_on_trust, phi.terms))
     if isinstance(phi, DC) and phi.whole is None:

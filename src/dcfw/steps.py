@@ -11,6 +11,9 @@ to the vertex S, with the gap, the curvature and the values along it) to a step 
 ``Backtracking()``  the same with L found on the way                      values, or affine gradients
 ==================  ====================================================  ==============================
 
+References: Demyanov and Rubinov 1970 (short steps); Dunn and Harshbarger 1978 (open loop); Pedregosa, Negiar,
+Askari and Jaggi 2020 (backtracking).
+
 >>> from dcfw import steps
 >>> steps.resolve("open-loop")
 OpenLoop()
@@ -230,7 +233,7 @@ class _Search:
             if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:
                 self.L = max(L * rule.shrink, 1e-300)
                 return eta
-            # A larger L that still gives eta = 1 is no new trial: after many full steps L may be tiny.
+            # A larger L that still gives eta = 1 is not a new trial: after many full steps L may be tiny.
             trials += eta < 1.0
             L *= rule.grow
         raise LineSearchFailed(
@@ -262,7 +265,7 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
     """Return a step at which the slope along the segment has (nearly) vanished.
 
     A bracketing secant (Illinois) search on the slope.  The gradient at the step it returns has just been
-    evaluated, so the next iteration gets it for nothing.  Along a function that may be nonconvex, a trial
+    evaluated, so the next iteration gets it for free.  Along a function that may be nonconvex, a trial
     that does not decrease the value enough counts as "too far", so the value always goes down.
     """
     gap = segment.gap
@@ -276,7 +279,7 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
     a, slope_a, b, slope_b = 0.0, -gap, 1.0, slope_at(1.0)
     if slope_b <= 0.0:
         return 1.0
-    # A small slope beyond the minimiser is no proof of descent (the slope may have jumped up early on), but
+    # A small slope beyond the minimiser does not prove descent (the slope may have jumped up early on), but
     # this is: the decrease up to a, at least ``gained`` where slopes increase, outweighs the rise since.
     # Where it does not (by more than rounding), the values decide.
     gained = 0.0

@@ -111,7 +111,7 @@ class Function:
 
     @property
     def stated(self) -> bool:
-        """Whether the two constants are somebody's statement; those of ready-made functions are computed."""
+        """Whether the two constants were stated by the user; those of ready-made functions are computed."""
         owners = (_protocol.owner(type(self), name) for name in ("lipschitz", "weak_convexity"))
         return not all(map(_protocol.trusted, owners))
 
@@ -289,7 +289,7 @@ class Wrapped(Function, trusted=True):
         value = self.wrapped.value(copy_of(x))
         try:
             return float(value)
-        except (TypeError, ValueError):  # a run tells whose fault it is
+        except (TypeError, ValueError):  # a run names the oracle to blame
             return value  # type: ignore[no-any-return]
 
     def grad(self, x: Array) -> Array:

@@ -104,7 +104,7 @@ class DC(Function, trusted=True):
         return common_size((self.f, self.g))
 
     # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h).  A phi that is known as a whole
-    # stays whole in sums with functions that are no differences: they are split anew.
+    # stays whole in sums with functions that are not differences: the sum is split again.
 
     def _parts(self) -> tuple[Function, Function]:
         """Return f and g, to be used in another difference."""

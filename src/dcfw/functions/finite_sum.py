@@ -1,4 +1,4 @@
-"""Means of many functions, and expectations: objectives of which a sample tells most of what matters.
+"""Means of many functions, and expectations: objectives that a sample estimates well.
 
 A :class:`FiniteSum` is F(x) = 1/m sum_i F_i(x).  Besides ``value`` and ``grad`` it has the verbs that
 stochastic methods (:mod:`dcfw.solvers.stochastic`) live on:
@@ -316,7 +316,7 @@ class Stream(Function, trusted=True):
 
 
 def _number(value: Any) -> Any:
-    """Return a batch's value as a float, or as it is where that cannot be: a run tells whose fault it is."""
+    """Return a batch's value as a float, or unchanged where that fails: a run names the oracle to blame."""
     try:
         return float(value)
     except (TypeError, ValueError):

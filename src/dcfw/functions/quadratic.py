@@ -140,7 +140,7 @@ class Quadratic(Function, trusted=True):
         """The smallest and largest eigenvalue of the symmetric part of A."""
         if self.n <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
             values = np.linalg.eigvalsh(self._dense())
-            # A zero eigenvalue comes out at rounding level, of either sign; it is no nonconvexity.
+            # A zero eigenvalue comes out at rounding level, of either sign; that is not nonconvexity.
             rounding = 4.0 * self.n * eps_of(values) * float(abs(values).max())
             return (0.0 if abs(values[0]) <= rounding else float(values[0])), float(values[-1])
         from dcfw.functions import spectrum
@@ -307,7 +307,7 @@ def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _coarser(A: Any, atom: OneHot) -> bool:
-    """Tell whether A has fewer digits than the atom, which happens in a sum of functions: products with a
+    """Return whether A has fewer digits than the atom, which happens in a sum of functions: products with a
     point would be in the atom's precision, and a column of A must not be in less."""
     return is_numpy(A) and A.dtype.itemsize < np.dtype(atom.dtype).itemsize
 

@@ -1,6 +1,6 @@
 """The extreme eigenvalues of a large symmetric matrix, of which only products are known.
 
-ARPACK's accuracy is relative to the eigenvalue that it looks for.  That is no accuracy at all for one near
+ARPACK's accuracy is relative to the eigenvalue that it looks for.  That is useless for one near
 zero, and where many lie there (a kernel matrix) the search does not come to an end.  So both ends are sought
 as the largest eigenvalue of a shifted matrix, 1 + A / (2 size) and 1 - A / (2 size), with ``size`` about the
 largest magnitude in the spectrum: then the accuracy is relative to that.

@@ -14,7 +14,7 @@ from dcfw.functions.base import Function, Linearisation, gradient, same_shape
 from dcfw.sets.atoms import Atom
 
 QUICK = 500
-"""Up to so many variables the eigenvalues of a quadratic are looked at to find mistakes in its use."""
+"""Up to this many variables the eigenvalues of a quadratic are computed to find mistakes in its use."""
 
 
 class Zero(Function, trusted=True):
@@ -204,7 +204,7 @@ def _convexity(terms: list[Function]) -> bool | None:
 
 
 def _linear(function: Function) -> bool:
-    """Tell whether a function is known to be linear, as far as that is quickly found out."""
+    """Return whether a function is known to be linear (a quick check)."""
     return function.affine_grad and (function.size or 0) <= QUICK and function.lipschitz == 0.0
 
 

@@ -1,1 +1,1 @@
-"""The solvers: one Frank-Wolfe loop, and a short file around it for each method."""
+"""The solvers: a short file for each method, around a generic loop and a loop with an active set."""

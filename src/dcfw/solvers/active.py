@@ -16,6 +16,9 @@ and a certificate never rest on an old vertex.
 Quadratics keep the gradient at each atom (its *image*).  Then a step between atoms needs no new gradient,
 and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.weights`);
 such a round counts as one inner step.
+
+References: Guelat and Marcotte 1986 (away steps); Lacoste-Julien and Jaggi 2015 (linear rates, pairwise
+steps); Braun, Pokutta and Zink 2017 (lazy steps); Tsuji, Tanaka and Pokutta 2022 (blended pairwise steps).
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ LOCAL = 0.1
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
 
 RESYNC = 200
-"""After so many steps X is computed afresh from the weights, and its gradient from X."""
+"""Number of steps after which X is recomputed from the weights, and its gradient from X."""
 
 
 class ActiveLoop:
@@ -59,7 +62,7 @@ class ActiveLoop:
 
     Notes
     -----
-    A start that is no vertex is an atom itself until its weight is gone.  If it is very close to the
+    A start that is not a vertex is an atom itself until its weight is gone.  If it is very close to the
     minimiser, that takes many short steps (of the order of one over the distance, though few calls of the
     oracle): to go on from an earlier solution, give its active set as x0 and not its point.
 
@@ -80,11 +83,11 @@ class ActiveLoop:
         self.active: ActiveSet | None = None
         self._last: Array | None = None
         self._target = math.inf
-        """The least promise for which a step without the oracle is taken."""
+        """The least slope for which a step is taken without calling the oracle."""
         self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
 
     def room(self) -> float:
-        """Return how far the weights can go on in the direction in which the last loop has changed them."""
+        """Return the longest feasible step of the weights along their change in the last loop."""
         change = self._change()
         if self.active is None or change is None or not change.any():
             return 0.0
@@ -92,9 +95,9 @@ class ActiveLoop:
         return float((self.active.weights[falling] / -change[falling]).min(initial=math.inf))
 
     def follow(self, step: float, x: Array) -> Array:
-        """Let the weights go on by ``step`` times what the last loop has changed; return what they make up.
+        """Extrapolate the weights by ``step`` times their last change; return the point that they make up.
 
-        That is x, but for rounding: a long step along a short change can make much of it.
+        That is x up to rounding, which a long step along a short change amplifies.
         """
         change = self._change()
         if self.active is None or change is None:
@@ -109,12 +112,12 @@ class ActiveLoop:
         return x
 
     def go_back(self, x: Array) -> None:
-        """Take the weights back to where the last loop began, at x."""
+        """Restore the weights with which the last loop began, at x."""
         self.follow(-1.0, x)
         self._last = x
 
     def add_square(self, f: Function, L: float) -> None:
-        """Go on with f, which is the last loop's function plus L/2 ||x||^2."""
+        """Update the images for f, the last loop's function plus L/2 ||x||^2."""
         if self.active is not None:
             self.active.add_square(f, L)
 
@@ -144,7 +147,7 @@ class ActiveLoop:
         self._last, self._target = state["last"], state["target"]
 
     def reattach(self, f: Function) -> None:
-        """Take f for the function whose images there are: it is the same one, made again."""
+        """Attach the images to f, a reconstruction of the function that they belong to."""
         if self.active is not None and self.active.f is not None:
             self.active.f = f
 
@@ -153,8 +156,8 @@ class ActiveLoop:
         if self.active is None:
             return None
         active = self.active.copy()
-        # x may have been updated so many times since it was last computed from the weights; and the set may
-        # be tiny or huge.
+        # x may have been updated RESYNC times since it was last computed from the weights; the bound is
+        # relative to the size of the set.
         rounding = 2.0 * RESYNC * eps_of(x) * max(norm(atom.dense()) for atom in active.atoms)
         return active if norm(active.point() - x) <= rounding else None
 
@@ -269,13 +272,13 @@ class ActiveLoop:
             raise _stuck(run, X)
         change = active.weights - before
         assert X.gained is not None
-        X.x = active.point()  # not by the change: what has no weight leaves nothing behind
+        X.x = active.point()  # not by the change, which would leave rounding of atoms without weight
         X.grad = active.combine_images(X.grad, change)
         X.gained, X.value = X.gained + gained, None
 
     @staticmethod
     def _forgive(run: Run, active: ActiveSet, worst: int, best: int) -> None:
-        """End the run for a negative curvature between two atoms, or take it for rounding from now on."""
+        """End the run for negative curvature between two atoms, unless rounding explains it."""
         curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
         ends = [active.atoms[j].dense() for j in (worst, best)]
         assert active.f is not None
@@ -336,7 +339,7 @@ class ActiveLoop:
 
     @staticmethod
     def _resync(run: Run, f: Function, active: ActiveSet, X: State) -> None:
-        """The weights are the truth: compute X from them, and its gradient where that is incremental."""
+        """Recompute X from the weights, and its gradient where that is incremental."""
         active.normalise()
         X.x = active.point()
         if active.f is not None:
@@ -369,7 +372,7 @@ class Way:
 
 
 def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
-    """Return alpha x + sum c a, without what has a zero before it."""
+    """Return alpha x + sum c a, skipping terms with a zero coefficient."""
     y = alpha * x
     for c, atom in terms:
         if c:
@@ -378,7 +381,7 @@ def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
 
 
 def nearly_done(run: Run, X: State) -> bool:
-    """Tell whether a loop that is stuck at rounding level may end as if it had met its tolerance.
+    """Return whether a loop that is stuck at rounding level may end as if it had met its tolerance.
 
     It may if it has moved and the gap left would end the run: the next outer step will see.
     """

@@ -1,4 +1,4 @@
-"""The active set: the vertices that make up a point, with their weights and what is known about them."""
+"""The active set: the vertices that make up a point, with their weights, gradients and inner products."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ActiveSet:
         """The function whose gradients the images are, None if there are none."""
         self.M = np.zeros((0, 0))
         self.noise = 0.0
-        """What rounding may make of a curvature that is zero."""
+        """A bound for the rounding error of a curvature."""
         self._zero = 0.0 * x
         self._weights = np.zeros(8)
         self._places: dict[Any, int] = {}
@@ -104,7 +104,7 @@ class ActiveSet:
         return place
 
     def attach(self, f: Function, gradient: Callable[[Atom], Array]) -> None:
-        """Have the images of f, from ``gradient(atom)`` unless they are there already."""
+        """Compute the images of f by ``gradient(atom)``, unless they are known."""
         if f is not self.f:
             self.f, self.noise = f, 0.0
             self._images = DenseStack()
@@ -133,7 +133,7 @@ class ActiveSet:
         return self._images.add(grad, c)
 
     def point(self) -> Array:
-        """Return X, afresh from the weights."""
+        """Return X, computed from the weights."""
         return self.combine(self._zero, self.weights)
 
     def move(self, coefficients: tuple[float, float, float], to: int, worst: int, eta: float) -> None:
@@ -171,9 +171,9 @@ class ActiveSet:
         return other
 
     def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
-        """Return by how much the weights differ from earlier ones, None if an atom that had one is gone.
+        """Return the change of the weights since earlier ones, None if an atom with weight has been dropped.
 
-        Differences that are rounding are none: they must not be extrapolated.
+        Differences at rounding level are set to zero, so that they are not extrapolated.
         """
         places = {id(atom): place for place, atom in enumerate(self.atoms)}
         change = self.weights.copy()
@@ -186,7 +186,7 @@ class ActiveSet:
         return change
 
     def add_square(self, f: Function, L: float) -> None:
-        """Have the images of f, which is the function that they are of plus L/2 ||x||^2."""
+        """Turn the images into those of f, their function plus L/2 ||x||^2."""
         m = len(self)
         for place, atom in enumerate(self.atoms if self.f is not None else []):
             dense = atom.dense()
@@ -196,7 +196,7 @@ class ActiveSet:
         self.f = f if self.f is not None else None
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that later steps depend on, down to the order of the sums; images stand as they are."""
+        """Return the complete state, including the order of sums; images are kept as they are."""
         m = len(self)
         return {
             "atoms": list(self.atoms),

@@ -1,7 +1,7 @@
-"""DC-FW on a split whose constant L is found on the way (``splits.sliding(phi, L="auto")`` and its kin).
+"""DC-FW on a split whose constant L is found on the way (such as ``splits.sliding(phi, L="auto")``).
 
 The split is f = p + L/2 ||x||^2, g = h + L/2 ||x||^2 with p - h = phi.  A small L means tight surrogates and
-long steps, but f and g must be convex; what an outer step can show of that is looked at:
+long steps, but f and g must be convex.  Each outer step checks what it can:
 
 * **g.**  A convex g lies above its linearisation, which is to say that phi(x_{t+1}) is at most the
   surrogate's value there.  If it is not, the point is not accepted, and the step is made again from x_t with
@@ -31,16 +31,16 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
 
 GROW = 2.0
-"""By how much L grows at least when it was too small."""
+"""The least factor by which L grows when it was too small."""
 
 SHRINK = 0.5
-"""By how much it shrinks at most when all has gone well."""
+"""The smallest factor by which L shrinks after successful steps."""
 
 SAFETY = 1.1
-"""How much more than the curvature that was measured is taken."""
+"""Safety factor on the measured curvature."""
 
 ATTEMPTS = 60
-"""How often an outer step is made again before the run gives up."""
+"""How often an outer step is repeated before the run gives up."""
 
 
 class AdaptiveDCFW:
@@ -121,7 +121,7 @@ class AdaptiveDCFW:
         if length == 0.0:
             return X, 0.0
         if self.split.h.convex:
-            # g is convex for every L; all that can be measured for nothing is f's curvature along d.
+            # g is convex for every L; only f's curvature along d can be measured at no cost.
             return X, L - inner(X.grad - start.grad, d) / length
         assert x_t.value is not None
         phi_t, phi = x_t.value - x_t.u.value, run.value(problem.phi, X.x)
@@ -156,7 +156,7 @@ class AdaptiveDCFW:
 
 
 def _drowns(x_t: Iterate, L: float) -> bool:
-    """Tell whether L x is so large that grad phi = grad f - grad g is lost in its rounding."""
+    """Return whether L x is so large that grad phi = grad f - grad g is lost in its rounding."""
     return eps_of(x_t.x) * L * norm(x_t.x) > 1e-3 * norm(x_t.grad - x_t.u.slope)
 
 

@@ -17,8 +17,8 @@ claimed.  Then come at most b outer steps, b the number of blocks:
               no known gap is worth a step
 
 The inner tolerance is shared out: a loop ends when its block's gap is at most a b-th of what DC-FW asks of
-the whole gap.  A block that meets that at once is passed over, which is no outer step.  At the start of a
-pass the whole gap is above the tolerance, so some block is not passed over: a run never spins.
+the whole gap.  A block that meets that at once is skipped, which does not count as an outer step.  At the
+start of a pass the whole gap is above the tolerance, so some block is not skipped: a run never spins.
 
 **g is linearised once in each outer step**, at x_t and as a whole, although only one block of the subgradient
 is used: g need not be separable, and a fresh tangent is a closer surrogate than an old one.
@@ -30,6 +30,8 @@ of f in one block, and updates of the whole gradient, count one each.
 
 **Certificates.**  gap_DC(x_t) is at most the FW gap, where that is known (else the history has nan), and at
 least the decrease of the surrogate in one block, where g is differentiable.
+
+Reference: Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013 (block-coordinate Frank-Wolfe).
 """
 
 from __future__ import annotations
@@ -161,7 +163,7 @@ class Blocks:
         self.stuck: float | None = None
         """The tolerance with which the last pass moved no block: with the same one, none ever will.
 
-        A block's gap in the measurement and in a step of its own differ by rounding, which may be all of it.
+        A block's gaps in the measurement and in its step differ by rounding, which may be all that is left.
         """
         self.since_resync = 0
         run.ledger.extra["n_lmo_blocks"] = [0] * self.count
@@ -191,7 +193,7 @@ class Blocks:
         """Return the block gaps at x_t; record their sum and end the run where that is due."""
         run = self.run
         if self.since_resync >= run.resync_period:
-            # Rounding adds up in the whole gradient, which follows the blocks: start it afresh now and then.
+            # Rounding accumulates in the whole gradient, which follows the blocks: recompute it periodically.
             self.x_t = self.x_t._replace(grad=self.problem.f.grad(self.x_t.x))
             run.ledger.count_resync()
             self.since_resync = 0
@@ -225,11 +227,11 @@ class Blocks:
         return f_t
 
     def idle(self, gap: float) -> bool:
-        """Tell whether a block with this gap meets its share of the tolerance without a step."""
+        """Return whether a block with this gap meets its share of the tolerance without a step."""
         return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
 
     def exhausted(self) -> bool:
-        """Tell whether a budget asks for the whole gap now instead of another step."""
+        """Return whether a budget leaves room for measuring the whole gap only."""
         run = self.run
         # A step takes a call of the oracle to begin with, and a measurement afterwards.
         return not self.measured and (run.nit >= run.maxiter or run.n_lmo + 1 + self.count > run.max_lmo)
@@ -250,7 +252,7 @@ class Blocks:
                 and not self.measured
                 and run.n_lmo + self.count <= run.max_lmo
             ):
-                self.measure()  # other blocks may tell that the run has converged
+                self.measure()  # with the other blocks the run may have converged
             raise
         if X.k == 1:
             return X.gap
@@ -294,7 +296,7 @@ class Blocks:
 
     @contextmanager
     def _only(self, i: int) -> Iterator[None]:
-        """Have the run see block i as if it were the whole problem.
+        """Present block i to the run as if it were the whole problem.
 
         What is left of the LMO budget is less by what a measurement needs, so that the gap of the point that
         is returned is known.

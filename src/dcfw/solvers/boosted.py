@@ -27,10 +27,10 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
 DRIFT = 16.0
-"""How far extrapolation may make rounding errors grow before gradients are taken afresh."""
+"""The growth of rounding errors by extrapolation at which gradients are recomputed."""
 
 NOTHING = (0.0, 1.0)
-"""What a search remembers: by how much the gradient's errors have grown, and the step to try first."""
+"""The memory of a search at first: the growth of the gradient's errors, and the step to try first."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _drift(x_t: Iterate, step: float) -> float:
 def _landing(problem: Problem, x: Array, step: float, d: Array) -> Array | None:
     """Return x + step d, from the weights of the active set if there is one, which then make it up.
 
-    A step that is mostly rounding may lead out of the set when it is extrapolated; then there is no landing.
+    A step that is mostly rounding may lead out of the set when it is extrapolated; then None is returned.
     """
     if hasattr(problem.inner, "follow"):
         return problem.inner.follow(step, x + step * d)

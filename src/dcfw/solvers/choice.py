@@ -57,7 +57,7 @@ def method_named(method: Any) -> Method:
 
 def check_inner(inner: Any, solver: Method) -> Any:
     """Return ``inner`` if it is a known name, or an inner loop, that the method can use."""
-    if not callable(inner) or isinstance(inner, type):  # an inner solver of a user's own is a function
+    if not callable(inner) or isinstance(inner, type):  # a user-defined inner solver is a function
         inner = _validate.choice(inner, "inner", INNER)
     if inner not in ("auto", "fw") and isinstance(solver, VANILLA):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")

@@ -1,8 +1,8 @@
-"""DC-FW, Algorithm 1 of the paper: Frank-Wolfe for differences of convex functions.
+"""DC-FW, Algorithm 1 of Maskan, Hou, Sra and Yurtsever: Frank-Wolfe for differences of convex functions.
 
 The symbols are the paper's.  :meth:`DCFW.solve` is the outer loop, :func:`minimise_surrogate` the inner one,
 whose body (lines 5, 6 and 10: the vertex S, the direction D, the step eta) is
-:func:`dcfw.solvers.loop.frank_wolfe`.  The kin of DC-FW differ in one place each:
+:func:`dcfw.solvers.loop.frank_wolfe`.  Its variants differ in one place each:
 :class:`~dcfw.solvers.boosted.BoostedDCFW` in how it gets from the inner loop's last point to x_{t+1},
 :class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in what f and g are.
 """
@@ -27,7 +27,7 @@ class Iterate(NamedTuple):
     value: float | None
     u: Linearisation
     memory: Any = None
-    """What a method that keeps something from step to step has found out so far."""
+    """What a variant of the method remembers from step to step."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ An estimator is called with x_0, x_1, ... in turn and returns an estimate v_t of
 ``Minibatch``  the batch's own gradient: unbiased; the noise falls as batches grow
 ``Momentum``   (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t): averages old gradients, at the price of a lag
                (Mokhtari, Hassani and Karbasi 2020)
-``Spider``     v_{t-1} + grad F_B(x_t) - grad F_B(x_{t-1}), afresh from a large batch every ``period`` steps
-               (Fang et al. 2018; Yurtsever, Sra and Cevher 2019)
+``Spider``     v_{t-1} + grad F_B(x_t) - grad F_B(x_{t-1}), restarted from a large batch every ``period``
+               steps (Fang et al. 2018; Yurtsever, Sra and Cevher 2019)
 ``Storm``      (1 - rho_t) (v_{t-1} - grad F_B(x_{t-1})) + grad F_B(x_t): the two ideas together, without
                large batches (Cutkosky and Orabona 2019)
 
@@ -113,7 +113,7 @@ class Minibatch:
 
 
 class Momentum(Minibatch):
-    """See the module's text."""
+    """An average of old gradients and the batch's own, (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t)."""
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
         rho = self.rho()
@@ -121,7 +121,10 @@ class Momentum(Minibatch):
 
 
 class Spider(Minibatch):
-    """See the module's text.  A stream's large batches have ``period`` times the samples of the others."""
+    """The last estimate plus a difference of gradients, restarted every ``period`` steps.
+
+    A stream's large batches have ``period`` times the samples of the others.
+    """
 
     def size(self, t: int) -> int:
         if t % self.period:
@@ -135,7 +138,7 @@ class Spider(Minibatch):
 
 
 class Storm(Minibatch):
-    """See the module's text."""
+    """The batch's gradient plus (1 - rho_t) times the error of the last estimate on this batch."""
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
         return here + (1.0 - self.rho()) * (self.v - self.before(batch, size))

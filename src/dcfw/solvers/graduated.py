@@ -351,7 +351,7 @@ class Follower:
         extra["lower_bound"] = max(extra["lower_bound"], value - gap - path.offset - rounding)
 
     def _visit(self, X: State) -> None:
-        """Record the beginning of a stage; phi at its vertex is computed where gradients do not tell it."""
+        """Record the beginning of a stage; compute phi at its vertex unless gradients determine it."""
         assert X.S is not None
         if self.run.ledger.best is None or not self.phi_1.affine_grad:
             self._value(X.S)

@@ -1,9 +1,11 @@
-"""The one Frank-Wolfe loop.
+"""The generic Frank-Wolfe loop.
 
 :func:`frank_wolfe` is lines 4 to 11 of Algorithm 1 as a generator: it yields the state at X_1, X_2, ...
-once the vertex and the gap there are known and before the step is taken, so that whoever runs it decides
-when to stop.  DC-FW runs it on the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a fresh
+once the vertex and the gap there are known and before the step is taken, so that the caller decides when to
+stop.  DC-FW runs it on the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a fresh
 subgradient in every step, CGS on its proximal subproblem.
+
+References: Frank and Wolfe 1956; Jaggi 2013 (the gap as a certificate).
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ def frank_wolfe(
         yield X
         run.before_step(X)
         if surrogate and X.k > 1 and 0.0 < gap <= run.lmo_error:
-            return  # the oracle can tell no more here, but at x_{t+1} it tells the FW gap of phi
+            return  # within the oracle's error nothing more is known here; at x_{t+1} the FW gap of phi is
         descent = _descent(run, gap) if run.lmo_error else gap
         if affine:
             _affine_step(run, f, X, S, descent, step, convex)
@@ -155,8 +157,8 @@ def _descent(run: Run, gap: float) -> float:
     if descent <= 0.0 < gap:
         raise Stop(
             Status.NO_PROGRESS,
-            f"The vertex found is no descent direction: the FW gap {gap:.3g} is within the linear oracle's "
-            f"own error bound {run.lmo_error:.3g}.",
+            f"The vertex found is not a descent direction: the FW gap {gap:.3g} is within the error bound "
+            f"{run.lmo_error:.3g} of the linear oracle itself.",
         )
     return max(descent, 0.0)
 
@@ -230,9 +232,9 @@ def length_of_step(step: Step, segment: Segment, X: State) -> float:
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:
-    """Return how negative the curvature of f between the points may come out by rounding.
+    """Return how negative rounding may make the curvature of f between the points.
 
-    Products with a large Hessian may cancel, and leave gradients whose size says nothing of their errors.
+    Products with a large Hessian may cancel, and leave gradients whose size says nothing about their errors.
     """
     L = f.lipschitz
     return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * sum(map(norm, points)) ** 2

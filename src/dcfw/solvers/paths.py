@@ -36,10 +36,10 @@ PROBES = 16
 """Products with the Hessian from which the sizes of its rows are estimated, to 1/sqrt(2 PROBES)."""
 
 DENSE = 300
-"""Up to so many variables the spectrum comes from all eigenvalues, beyond from Lanczos."""
+"""Up to this many variables the spectrum comes from all eigenvalues, beyond from Lanczos."""
 
 VERTICES = 8
-"""At how many random vertices a function is looked at that should be constant there."""
+"""Number of random vertices at which a function that should be constant is evaluated."""
 
 ROUNDING = 1e-12
 """How far the vertices of a set are from their sphere, relative to its radius."""

@@ -22,7 +22,7 @@ class Problem:
     """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
 
     ``step`` is the rule bound to f.  ``phi`` is the objective as one function; ``f`` and ``g`` are its parts
-    (g = 0 where there is no split).  ``rng`` is for methods that draw.
+    (g = 0 where there is no split).  ``rng`` is for randomised methods.
     """
 
     phi: Function

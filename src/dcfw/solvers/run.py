@@ -134,7 +134,7 @@ class Run(Oracles):
             eps = rule.next(eps, gap)
         except NoProgress as reason:
             raise Stop(Status.NO_PROGRESS, str(reason)) from None
-        if rule.enough(gap, eps, lambda: 0.0):  # a rule of the user's own that would stay where it is
+        if rule.enough(gap, eps, lambda: 0.0):  # a user-defined rule that would never move
             raise Stop(Status.NO_PROGRESS, f"The FW gap {gap:.3g} already meets the rule's tolerance.")
         self.rule, self.eps = rule, eps
         self.ledger.record_tolerance(eps)

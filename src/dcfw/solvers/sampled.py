@@ -76,7 +76,7 @@ class Sampled:
         return self._total(x, F)
 
     def _look_at(self, x: Array, answer: Linearisation, oracle: str) -> None:
-        """End the run if a batch's gradient has not the shape of x, or its value is no finite number."""
+        """End the run if a batch's gradient has another shape than x, or its value is not a finite number."""
         if getattr(answer.slope, "shape", None) != x.shape:
             self.run.wrong_shape(oracle, answer.slope)
         self.run.check_number(answer.value, "the value of a batch")
@@ -123,7 +123,7 @@ class Sampled:
             raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")
 
     def _may_confirm(self) -> bool:
-        """Tell whether enough samples have been drawn since the last time to afford it."""
+        """Return whether enough samples have been drawn since the last confirmation to afford another."""
         return self.samples.n_samples - self.confirmed_at >= (self.samples.m or self.confirmed_at)
 
     def _confirm(self, x: Array, ending: bool = False) -> None:
@@ -138,7 +138,7 @@ class Sampled:
         self.confirmed_at = samples.n_samples
         kept = run.lmo_error
         _, gap = run.lmo(p - self.u.slope, x)
-        run.lmo_error = kept  # it goes with the vertex that the next step makes for
+        run.lmo_error = kept  # it belongs to the vertex of the next step
         self._count()
         met = self._meets(gap)
         if ending or met:

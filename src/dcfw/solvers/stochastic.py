@@ -1,7 +1,7 @@
 """Stochastic DC-FW: sliding on gradients that are estimated from samples; and stochastic Frank-Wolfe.
 
 The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or a :class:`~dcfw.functions.Stream`, c any
-smooth terms besides, g convex (the part that a DC penalty subtracts, say).  Both methods replace grad F(x_t)
+further smooth terms, g convex (the part that a DC penalty subtracts, say).  Both methods replace grad F(x_t)
 by an estimate (:mod:`dcfw.solvers.estimators`), take c and g as they are, and write
 
     v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t,    u_t a subgradient of g at x_t.
@@ -21,11 +21,14 @@ which falls from the components' constant for b = 1 to the mean's for b = m.
 
 **What is certain.**  The FW gap in the history is that of the estimate.  Before a run ends as converged, the
 gap is measured with the whole gradient of a finite sum (at most once an epoch; these samples are counted),
-and when it ends for want of iterations or epochs, too (``certify=False`` saves that).  A stream has nothing
+and also when iterations or epochs run out (``certify=False`` saves that).  A stream has nothing
 but estimates: its gap is confirmed with fresh samples.  If the gap of a result is an estimate,
 ``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, not the one of lowest value,
 since values on the way are estimates as well; ``fun`` is the value at x.  ``n_samples`` and ``epochs`` say
 what the gradients have cost, in the result and in the callback (for a stream, an epoch is one sample).
+
+References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wolfe); Gower et al. 2019
+(expected smoothness); those of the estimators are in :mod:`dcfw.solvers.estimators`.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Sampling:
     estimator : {"minibatch", "momentum", "spider", "storm"}
         See :mod:`dcfw.solvers.estimators`.
     epochs : float, optional
-        The budget: so many times m samples (so many samples, for a stream).  No step is begun beyond it.
+        The budget in multiples of m samples (in samples, for a stream).  No step begins beyond it.
     period : int, optional
         Steps between SPIDER's large batches; unless given, as many as use up as many samples as a large one.
     certify : bool
@@ -171,7 +174,7 @@ class Stochastic(Sampling):
 
 
 class _Ended(Exception):
-    """A StopIteration of the user's on its way through the loop, a generator, which lets none through."""
+    """Carries a user's StopIteration through the loop, a generator, which would swallow it."""
 
     def __init__(self, reason: StopIteration) -> None:
         super().__init__()
