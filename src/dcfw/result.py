@@ -253,6 +253,13 @@ class _Declared(OptimizeResult):  # type: ignore[misc]
             raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
         super().__init__(filled)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._defaults:
+            raise AttributeError(
+                f"{type(self).__name__} has no field {name!r}; result[{name!r}] = value adds an item"
+            )
+        self[name] = value
+
 
 class Result(_Declared):
     """A :class:`scipy.optimize.OptimizeResult` with the fields that every solve fills in.

@@ -211,6 +211,10 @@ def test_a_result_has_the_fields_that_its_class_declares_and_no_others():
         Extended(**res)
     with pytest.raises(TypeError, match="Result has no field nonsense"):
         Result(**res, nonsense=1)
+    with pytest.raises(AttributeError, match=r"no field 'gapp'; result\['gapp'\] = value adds an item"):
+        res.gapp = 0.0
+    res["mine"] = 1
+    assert res.mine == 1
 
 
 def test_a_thinned_run_still_certifies_its_last_step(monkeypatch):
