@@ -6,6 +6,7 @@ FAMILIES = {
     "smooth, two splits": ["two_splits"],
     "quadratics": ["maximum_clique", "graph_colouring"],
     "assignment": ["graph_matching", "concave_transport"],
+    "transport and traffic": ["traffic"],
     "alignment and completion": ["embedding_alignment", "matrix_completion"],
     "sparse penalties": ["sparse_recovery", "scad_regression"],
     "robust losses": ["trimmed_regression", "ramp_svm"],

@@ -52,6 +52,14 @@ class Network:
         Nodes below it may not be passed.
     name : str
         What the network is called.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> one = np.ones(1)
+    >>> road = traffic.Network([[0, 1]], 5 * one, 30 * one, 0.15 * one, 4 * one, [[0.0, 60.0], [0.0, 0.0]])
+    >>> road.times(np.array([60.0]))
+    array([17.])
     """
 
     links: np.ndarray
@@ -64,6 +72,7 @@ class Network:
     name: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "links", np.asarray(self.links, dtype=np.int64))
         size = (len(self.links),)
         for field in ("free_flow_time", "capacity", "b", "power"):
             values = np.asarray(to_numpy(_validate.array(getattr(self, field), field, shape=size)), float)
@@ -103,6 +112,12 @@ class LinkCosts(Function, trusted=True):
     """sum_e t0 (v + weight * b * capacity (v / capacity)^(power + 1)), convex for v >= 0.
 
     A weight of 1 / (power + 1) makes it Beckmann's objective, 1 the total time.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> round(traffic.braess().system_optimum.value(np.array([4.0, 2.0, 2.0, 2.0, 4.0])), 3)
+    552.0
     """
 
     convex = True
@@ -226,6 +241,14 @@ def read(name: Any) -> Network:
     name : str or path
         Such as "SiouxFalls": the files ``tntp/SiouxFalls_net.tntp`` and ``tntp/SiouxFalls_trips.tntp`` in the
         folder named by ``DCFW_DATA``; or a path to them without ``_net.tntp``.
+
+    Examples
+    --------
+    >>> from dcfw import traffic
+    >>> traffic.read("NoSuchTown")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: ...
     """
     given = _validate.path(name, "name")
     plain = len(given.parts) == 1

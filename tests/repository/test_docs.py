@@ -36,6 +36,8 @@ MODULES = {
     "dcfw.qap.generators": "qap",
     "dcfw.align": "align",
     "dcfw.torch": "torch",
+    "dcfw.traffic": "traffic",
+    "dcfw.gromov": "gromov",
     "dcfw.data": "data",
     "dcfw_studies": "studies",
 }
