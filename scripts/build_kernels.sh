@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 cmake -S . -B build -G Ninja -DPython_EXECUTABLE="$(command -v "$python")" -DCMAKE_BUILD_TYPE=Release "$@" > /dev/null
 cmake --build build
-cp build/_kernels*.so src/dcfw/
+cp --remove-destination build/_kernels*.so src/dcfw/

@@ -43,6 +43,9 @@ class Status(enum.IntEnum):
     BAD_ORACLE = 7, "An oracle returned something unusable."
     NOT_CONVEX = 8, "f turned out not to be convex, so DC-FW and its certificates do not apply."
     LINE_SEARCH = 9, "The line search found no acceptable step."
+    OPTIMAL = 10, "The value meets the bound: it is optimal."
+    TARGET = 11, "The target value was reached."
+    FINISHED = 12, "The search has used its budget, as asked."
 
 
 ENDING = (Status.INTERRUPTED, Status.CALLBACK)

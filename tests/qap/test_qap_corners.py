@@ -8,8 +8,6 @@ from typer.testing import CliRunner
 
 from dcfw import qap
 from dcfw.cli import app
-from dcfw.qap import portfolio
-from dcfw.qap.task import Task
 from dcfw.result import Status
 
 
@@ -55,33 +53,6 @@ def test_a_problem_beyond_the_precision_of_floats_is_not_said_to_be_constant():
     assert better.fun < res.fun  # exact, so that it is not all the same which permutation is taken
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"restarts": 8},
-        {"restarts": "auto", "time_limit": 0.3},
-        {"restarts": "auto", "time_limit": 0.3, "n_jobs": 2},
-    ],
-)
-def test_a_long_search_keeps_the_point_and_the_history_of_its_best_start_only(options, monkeypatch):
-    made, run = [], Task.run
-
-    def watched(self, index, rng, deadline):
-        made.append(run(self, index, rng, deadline))
-        return made[-1]
-
-    A, B = np.random.default_rng(0).integers(0, 9, (2, 8, 8))
-    qap.solve(A, B, polish="2opt", rng=0, **options)  # what is compiled for it is no start of the search
-    monkeypatch.setattr(Task, "run", watched)
-    res = qap.solve(A, B, polish="2opt", rng=0, **options)
-    assert len(made) == len(res.restart_values) > 1
-    assert [("history" in each, "x" in each) for each in made if each is not res] == [(False, False)] * (
-        len(made) - 1
-    )
-    assert res.fun == min(res.restart_values) == qap.evaluate(A, B, res.permutation)
-    assert len(res.history) > 0
-
-
 def test_equal_permutations_have_equal_values_in_the_list_of_all_starts():
     # The value of the whole problem, and that of the part that a partial match leaves, are rounded otherwise.
     rng = np.random.default_rng(1)
@@ -94,33 +65,6 @@ def test_equal_permutations_have_equal_values_in_the_list_of_all_starts():
     assert res.restart_values == [res.fun] * 3
 
 
-def test_the_swaps_of_a_sparse_problem_are_compiled_before_its_clock_starts(monkeypatch):
-    loaded = []
-    monkeypatch.setattr(portfolio, "load", lambda *arguments: loaded.append(arguments))
-    A = sparse.random_array((120, 120), density=0.02, rng=0, format="csr")
-    qap.solve(A, np.eye(120), polish="2opt", time_limit=0.1, rng=0)
-    ((kinds, _, options),) = loaded
-    assert kinds == (("<f8", True), ("<f8", False), None)
-    assert dict(options)["polish"] == "2opt"
-    monkeypatch.undo()
-    portfolio.load.__wrapped__(kinds, False, options)
-
-
-@pytest.mark.parametrize("split", ["auto", "paper"])
-def test_the_searches_of_auto_are_compiled_before_its_clock_starts(split, monkeypatch):
-    searched, improve = [], portfolio._improve
-
-    def watched(task, best, rng, seconds, search):
-        searched.append((task.n, search))
-        improve(task, best, rng, seconds, search)
-
-    portfolio.load.cache_clear()
-    monkeypatch.setattr(portfolio, "_improve", watched)
-    A, B = np.random.default_rng(0).integers(0, 9, (2, 9, 9))
-    qap.solve(A, B, split=split, restarts="auto", polish="2opt", time_limit=0.2, rng=0)
-    assert searched[:2] == [(6, "kicks"), (6, "tabu")]
-
-
 def interrupted(function):
     """Return a function whose result is that of a solve which Ctrl-C has ended."""
 
@@ -130,13 +74,6 @@ def interrupted(function):
         return result
 
     return call
-
-
-def test_ctrl_c_while_a_solve_compiles_its_loops_ends_the_solve(monkeypatch):
-    portfolio.load.cache_clear()
-    monkeypatch.setattr(Task, "run", interrupted(Task.run))
-    with pytest.raises(KeyboardInterrupt):
-        qap.solve(np.eye(7), np.eye(7), time_limit=60.0)
 
 
 @pytest.mark.parametrize("restarts", ["1", "auto"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dcfw import Status, qap
-from dcfw.qap import portfolio, solver, task
+from dcfw.qap import starts, task
 
 
 def small(n=8, seed=0):
@@ -46,19 +46,13 @@ def test_a_polish_that_was_cut_short_makes_the_status_time_limit(monkeypatch):
     assert res.status is Status.TIME_LIMIT
 
 
-def test_to_use_up_the_limit_is_what_auto_is_meant_for():
-    A, B = small(4)
-    res = qap.solve(A, B, restarts="auto", time_limit=0.05, polish="2opt", rng=0)
-    assert (res.status, res.success) == (Status.CONVERGED, True)
-
-
 @pytest.mark.parametrize("restarts", [10**6, "auto"])
 def test_a_clock_that_is_set_back_does_not_prolong_the_search(restarts, monkeypatch):
     A, B = small(6)
     monkeypatch.setattr(time, "time", itertools.count(1e9, -3600.0).__next__)
     handed_out = []
-    run = solver._run_one
-    monkeypatch.setattr(solver, "_run_one", lambda *given: handed_out.append(1) or run(*given))
+    run = starts._run_one
+    monkeypatch.setattr(starts, "_run_one", lambda *given: handed_out.append(1) or run(*given))
     begun = time.monotonic()
     res = qap.solve(A, B, restarts=restarts, time_limit=0.2, n_jobs=2, polish="2opt", rng=0)
     assert len(res.restart_values) < 10**6
@@ -102,23 +96,6 @@ def test_a_spectral_split_that_would_not_fit_the_limit_is_not_built(monkeypatch)
 def test_a_split_that_was_asked_for_is_built_whatever_it_costs(monkeypatch):
     slow_eigenvalues(monkeypatch, 1000.0)
     assert qap.solve(*small(120), split="spectral", time_limit=10.0, max_lmo=3, rng=0).split == "spectral"
-
-
-def test_auto_leaves_out_the_careful_start_that_it_has_no_time_for(monkeypatch):
-    A, B = small(120)
-    splits = []
-    run = task.Task.run
-
-    def record(self, index, rng, deadline):
-        splits.append((self.n, self.method, self.split))
-        return run(self, index, rng, deadline)
-
-    monkeypatch.setattr(task.Task, "run", record)
-    spent = slow_eigenvalues(monkeypatch, 0.5)
-    qap.solve(A, B, restarts="auto", time_limit=1.0, rng=0)
-    assert (120, "dcfw", "balanced") in splits
-    assert (120, "dcfw", "spectral") not in splits
-    assert sum(spent) < 0.5
 
 
 @pytest.mark.parametrize("method", ["fw", "cgs"])
@@ -221,50 +198,3 @@ def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():
             qap.solve(A, B, restarts=8, rng=0)
         assert spread[0] == 0.0
         assert min(spread[1:]) > 0.03
-
-
-def starts_of_auto(monkeypatch, polish, limit=400.0):
-    """Return what was done, on a clock that each start and each improvement moves by 10 seconds."""
-    made, now = [], [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    run, improve = task.Task.run, portfolio._improve
-
-    def record(self, index, rng, deadline):
-        if self.n == 8:
-            made.append((self.method, self.split, index))
-            now[0] += 10.0
-        return run(self, index, rng, None)
-
-    def pause(task, best, rng, seconds, search):
-        if task.n == 8:
-            made.append(search)
-            now[0] += 10.0
-        improve(task, best, rng, 0.0, search)
-
-    monkeypatch.setattr(task.Task, "run", record)
-    monkeypatch.setattr(portfolio, "_improve", pause)
-    qap.solve(*small(), restarts="auto", time_limit=limit, polish=polish, rng=0)
-    return made
-
-
-def test_auto_takes_turns_between_quick_and_careful_starts_kicks_and_tabu_search(monkeypatch):
-    made = starts_of_auto(monkeypatch, "2opt")
-    assert [start[:2] for start in made[:3]] == [
-        ("fw", "spectral"),
-        ("dcfw", "balanced"),
-        ("dcfw", "spectral"),
-    ]
-    assert [start[2] for start in made[:3]] == [0, 0, 0]
-    rest = made[3:]
-    searches = [search for search in rest if isinstance(search, str)]
-    assert abs(len(searches) - 0.7 * len(made)) <= 2  # seven tenths of the time
-    assert searches == [("kicks", "tabu")[k % 2] for k in range(len(searches))]
-    starts = [start for start in rest if not isinstance(start, str)]
-    assert {start[0] for start in starts[0::2]} == {"dcfw"}
-    assert {start[0] for start in starts[1::2]} == {"fw"}
-    assert all(start[2] > 0 for start in starts)  # from random points
-
-
-def test_without_swaps_the_later_starts_of_auto_are_quick(monkeypatch):
-    made = starts_of_auto(monkeypatch, None)
-    assert {start[0] for start in made[3:]} == {"fw"}

@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib import parallel_config
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import Result, qap
@@ -327,37 +326,6 @@ def test_a_callback_that_stops_a_later_start_is_what_the_result_says():
     assert len(result.restart_values) == 3
     assert result.status is Status.CALLBACK
     assert result.message.startswith(Status.CALLBACK.sentence)
-
-
-def test_workers_that_fill_the_time_make_starts_of_their_own_and_end_with_it():
-    rng = np.random.default_rng(16)
-    A, B = rng.integers(0, 9, (2, 25, 25))
-    solve(A, B, restarts="auto", time_limit=0.1, polish="2opt")
-    begun = time.perf_counter()
-    result = solve(A, B, restarts="auto", time_limit=1.0, polish="2opt", n_jobs=2, rng=0)
-    assert time.perf_counter() - begun < 5.0
-    check(result, A, B)
-    assert result.fun == min(result.restart_values)
-    with parallel_config(backend="loky"):
-        check(solve(A, B, restarts="auto", time_limit=1.0, polish="2opt", n_jobs=2, rng=0), A, B)
-
-
-def test_the_second_worker_starts_elsewhere(monkeypatch):
-    from dcfw.qap.task import Task
-
-    numbers, real = [], Task.run
-
-    def run(self, index, rng, deadline):
-        numbers.append((index, self.method))
-        return real(self, index, rng, deadline)
-
-    monkeypatch.setattr(Task, "run", run)
-    rng = np.random.default_rng(17)
-    A, B = rng.integers(0, 9, (2, 8, 8))
-    solve(A, B, restarts="auto", time_limit=0.3, n_jobs=2)
-    first = [index for index, _ in numbers if index < 10**9]
-    assert first.count(0) == 3  # a quick start and two careful ones
-    assert {method for index, method in numbers if index >= 10**9} == {"fw"}
 
 
 def test_quick_starts_keep_to_a_budget_that_is_smaller_than_theirs():

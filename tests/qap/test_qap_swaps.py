@@ -50,40 +50,6 @@ cases = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(cases)
-def test_deltas_stay_right_through_many_swaps(case):
-    A, B, C, p = make(*case)
-    n = len(p)
-    work = swaps.prepare(A, B, C, p)
-    exact = A.dtype.kind == "i"
-    assert work.exact == exact
-    deltas = swaps.all_deltas(work)
-    rng = np.random.default_rng(0)
-    for _ in range(12):
-        r, s = sorted(rng.choice(n, 2, replace=False))
-        swaps.swap(work.Bp, work.Bpt, work.Cp, work.p, work.symmetric, r, s)
-        p = exchanged(p, r, s)
-        swaps.update_deltas(*work[:5], work.symmetric, deltas, 0, r, s)
-    np.testing.assert_array_equal(work.p, p)
-    value = evaluate(A, B, p, C)
-    upper = np.triu_indices(n, 1)
-    expected = np.array([evaluate(A, B, exchanged(p, r, s), C) - value for r, s in zip(*upper, strict=True)])
-    fresh = swaps.all_deltas(work)[upper]
-    single = np.array([swaps.delta(*work[:5], work.symmetric, r, s) for r, s in zip(*upper, strict=True)])
-    for got in (deltas[upper], fresh, single):
-        if exact:
-            np.testing.assert_array_equal(got, work.scale * expected)
-        else:
-            np.testing.assert_allclose(got, work.scale * expected, rtol=0, atol=work.tolerance * 10)
-
-
-def test_large_integers_are_searched_in_integers():
-    assert swaps.prepare(*make(9, 0, size=50)).A.dtype == np.float64
-    assert swaps.prepare(*make(9, 0, size=10**8)).A.dtype == np.int64
-    assert not swaps.prepare(*make(9, 0, size=2**40)).exact
-
-
 @settings(max_examples=30, deadline=None)
 @given(cases, st.booleans(), st.integers(0, 3))
 def test_descent_ends_where_no_swap_helps(case, best_improvement, fixed):
@@ -95,8 +61,8 @@ def test_descent_ends_where_no_swap_helps(case, best_improvement, fixed):
     np.testing.assert_array_equal(q[:fixed], p[:fixed])
     assert value == evaluate(A, B, q, C)
     assert type(value) is (int if A.dtype.kind == "i" else float)
-    tolerance = swaps.prepare(A, B, C, p).tolerance
-    assert best_swap(A, B, C, q, fixed) >= -2 * tolerance
+    tolerance = 0.0 if A.dtype.kind == "i" else 1e-9
+    assert best_swap(A, B, C, q, fixed) >= -tolerance
     assert (value < evaluate(A, B, p, C)) == (made > 0)
 
 
@@ -174,32 +140,6 @@ def test_tabu_finds_the_optimum_of_small_problems(kind, integers):
     A, B, C, p = make(6, 4, kind, integers=integers)
     optimum = min(evaluate(A, B, np.array(q), C) for q in permutations(range(6)))
     assert robust_tabu(A, B, p, C, iterations=3000, rng=0)[1] == pytest.approx(optimum, rel=1e-12)
-
-
-def test_bookkeeping_of_tabu_agrees_with_recomputation_after_many_steps(monkeypatch):
-    """The deltas and bans that the loop has kept for thousands of steps, against fresh ones."""
-    from dcfw.qap import tabu
-
-    seen = {}
-    loop = tabu._tabu_loop
-
-    def spy(*arguments):
-        result = loop(*arguments)
-        seen["arguments"], seen["result"] = arguments, result
-        return result
-
-    monkeypatch.setattr(tabu, "_tabu_loop", spy)
-    for kind in KINDS:
-        A, B, C, start = make(14, 9, kind)
-        robust_tabu(A, B, start, C, iterations=4000, rng=3)
-        p, deltas, banned, pair_banned = (seen["arguments"][i] for i in (5, 7, 9, 10))
-        scale = 2 if "A" in kind or "B" in kind else 1
-        value = evaluate(A, B, p, C)
-        assert seen["result"][1] == scale * (value - evaluate(A, B, start, C))
-        for r in range(14):
-            for s in range(r + 1, 14):
-                assert deltas[r, s] == scale * (evaluate(A, B, exchanged(p, r, s), C) - value)
-                assert pair_banned[r, s] == min(banned[r, p[s]], banned[s, p[r]])
 
 
 def test_a_run_depends_on_its_seed_only_and_not_on_the_clock(monkeypatch):

@@ -183,7 +183,7 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
         "n": problem.n,
         "method": result.method,
         "split": result.split,
-        "starts": len(result.restart_values),
+        "starts": result.n_starts,
         "value": result.fun,
         "best_known": best,
         "best_known_status": None if best is None else problem.status,

@@ -101,6 +101,11 @@ def bound(
     return -low if maximize else low
 
 
+def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> int | float:
+    """Return the better of the two cheapest bounds of a minimisation problem with dense matrices."""
+    return bound(A, B, C)
+
+
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:
     """Return the bound of Gilmore and Lawler; ``exact`` says that no sum of products is rounded."""
     n = len(A)

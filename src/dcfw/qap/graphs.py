@@ -16,8 +16,9 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw.qap.objective import INT64_MAX, evaluate, is_sparse, square
+from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
-from dcfw.qap.solver import BALANCED, _padded, solve
+from dcfw.qap.solver import BALANCED, solve
 from dcfw.qap.task import SPLIT_METHODS
 
 DENSE_NODES = 300
@@ -169,7 +170,7 @@ def _pairs(
 def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, float]:
     """Return agreement and disagreement, with each edge counted once (an undirected one is twice in A)."""
     n = max(A.shape[0], B.shape[0])
-    A, B = _padded(A, n), _padded(B, n)
+    A, B = padded(A, n), padded(B, n)
     integers = A.dtype.kind == B.dtype.kind == "i"
     agreement = evaluate(A, B, p)
     if integers:  # exact, whatever their size

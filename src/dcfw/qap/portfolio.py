@@ -1,219 +1,246 @@
 """How ``qap.solve(..., restarts="auto", time_limit=T)`` fills its time.
 
-A relaxation finds the right region and swaps find the bottom of it, so the time is shared: a part goes to
-new starts (relax, round, polish), the rest to improving the best permutation so far.  For ``polish="2opt"``
-that is seven tenths of it, which kicks with swap descents and robust tabu search share equally; for
-``polish="tabu"`` three quarters, all for tabu search.  Without a polish all of the time goes to new starts.
+Three searches are good at different problems: robust tabu search at unstructured ones, breakout local
+search at
+structured ones with deep basins, annealing at smooth and sparse ones.  Which one is best for the problem at
+hand is
+found out on line, by successive halving: each gets an equal part of the first fifth of the time; annealing
+and the
+better one of the other two go on for a second round; the best of these has the rest.  Searches that are
+level stay
+in together.  Nothing in this depends on the instance but what the searches find.
 
-Kicks find what structured instances hide, tabu search what the others do.  Over 23 instances with n = 19 to
-256, three seconds of processor time each and half of it for starts, kicks alone ended at a mean error of
-0.34 %, tabu search alone at 0.18 %, both by turns at 0.17 %.  With both, two seconds and two seeds on 18
-instances, shares of 0.3, 0.5 and 0.7 for starts ended at 0.17, 0.22 and 0.24 %.  On 22 instances with n = 25
-to 150 that had no part in these choices, two seconds and three seeds each, kicks with a share of 0.5 ended
-at 0.40 %, both searches with 0.3 at 0.21 %; the change cost 0.6 points on tai80b, 0.2 on tai150b and 0.1 on
-tai100b.
+Two starts are graduated paths (:mod:`dcfw.qap.graduated`), where these take no more than a twentieth of the
+time
+each; they bring the searches near a good permutation at once.  A tabu search that has stopped improving
+starts
+again from a child of two of the best permutations found so far.
 
-With ``split="auto"`` many of the new starts are *quick*: short runs of plain Frank-Wolfe (at most 100
-assignment problems, gap to 1e-2) from widely scattered points.  A DC-FW run gives the better permutation, but
-at equal time several quick starts beat one careful one: over 11 instances with n = 25 to 256 and one second
-each, FW starts with kicks ended at a mean error of 0.5 %, spectral DC-FW starts with kicks at 1.3 %, and
-without kicks FW, spectral and balanced DC-FW starts at 2.4, 3.4 and 5.2 %.
+The clock is the wall's unless another is given, or counts steps: then a search with a seed gives the same
+answer
+on every machine.  With several workers each runs its own searches; they share the incumbent and the elite.
 
-That is so where good permutations are many and unlike each other.  Where one is far better than all others
-(two copies of one graph, say) they are of no use: quick starts and kicks end nowhere near it, and DC-FW
-from the barycentre finds it nearly always.  So after the first quick start come two *careful* ones, DC-FW
-with the balanced and with the spectral split, each for a tenth of the time at most (``python -m bench
-graphs``).  A split that takes longer to build than that is left out.
-
-With ``polish="2opt"`` every second start from then on is a careful one too, with the spectral split and from
-a random point.  With one second of processor time and three seeds each that brought the mean error from 0.61
-to 0.30 % on sko100a, from 0.99 to 0.83 % on tai30a and from 0.25 to 0.06 % on sko64, over 12 instances with
-n = 25 to 150 from 0.70 to 0.65 %; the worst losses were 0.07 points on sko81 and 0.06 on tho150.
-
-With ``n_jobs`` several workers do so side by side, the first of them as said, the others without the two
-careful starts from the barycentre.
+Measured by ``python -m bench field`` (``results/field``).
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import functools
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dcfw.qap.result import QAPResult
-from dcfw.qap.task import OWN, Deadline, Task, better
-from dcfw.result import ENDING, Status
+from dcfw.kernels.swaps import Layout
+from dcfw.qap.searches import Annealer, Stepwise, child
 
-SHARE_OF_STARTS = {"2opt": 0.3, "tabu": 0.25}
-"""The share of the time for new starts, by what improves the best permutation in the rest of it."""
-KICK = (0.05, 0.3)
-QUICK: dict[str, Any] = {"method": "fw", "rtol": 1e-2, "max_lmo": 100}
-QUICK_NOISE = 0.1
-FAR = 10**9  # between the numbers of the starts of two workers
-CAREFUL = ("balanced", "spectral")
-SHARE_OF_CAREFUL = 0.1
-"""The share of all the time that a careful start may take."""
-SEARCHES: dict[str | None, tuple[str, ...]] = {"2opt": ("kicks", "tabu"), "tabu": ("tabu",)}
-"""What improves the best permutation, by polish; several share the time equally."""
-LONGEST = {"kicks": 1.0, "tabu": 60.0}
-"""Seconds that a search goes on for at a time, which is what Ctrl-C may lose.
+ROUNDS = (
+    {"tabu": 0.07, "breakout": 0.07, "annealing": 0.07},
+    {"tabu": 0.05, "breakout": 0.05, "annealing": 0.22},
+)
+"""Shares of the time in the rounds of the halving; what is left belongs to the winner.
 
-Kicks lose nothing by a pause, tabu search forgets its bans.
-"""
+An annealing run says nothing before its end, so that it is judged by a longer one."""
+SHARE_OF_PATH = 0.05
+"""A graduated start may take this share of the time."""
+LARGEST = 700
+"""Larger problems are annealed only: the deltas of all swaps take O(n^3) operations to set up."""
+ELITE = 12
 
 
-def fill(task: Task, seeds: Any, deadline: float, count: int = 0) -> Iterator[QAPResult]:
-    """Yield the results of all starts made until the deadline; the best one is improved on the way.
+@dataclass
+class Incumbent:
+    """The best permutation of a search, how it was found, and the best few; shared by all workers."""
 
-    ``count`` is the number of the first start: number 0 is the one that is not random, and it alone is
-    followed by careful ones.
-    """
-    starters, waiting = [task], []
-    if task.automatic:
-        both = [careful(task, split) for split in CAREFUL]
-        starters = [quick(task), both[-1]] if task.polish == "2opt" else [quick(task)]  # by turns
-        waiting = both if count == 0 else []
-    begun = time.perf_counter()
-    allowed = SHARE_OF_CAREFUL * (deadline - begun)
-    spent, made = 0.0, 0
-    searched = dict.fromkeys(SEARCHES.get(task.polish, ()), 0.0)
-    best: QAPResult | None = None
-    while best is None or time.perf_counter() < deadline:
-        now = time.perf_counter()
-        (stream,) = seeds.spawn(1)
-        rng = np.random.default_rng(stream)
-        new = task.polish is None or task.n < 3 or spent < SHARE_OF_STARTS[task.polish] * (now - begun)
-        if best is None or new or waiting:
-            first = best is not None and bool(waiting)  # a careful start from where the first one began
-            starter = waiting.pop(0) if first else starters[made % len(starters)]
-            made += 1
-            until = deadline if starter is starters[0] else min(deadline, now + allowed)
-            if starter is not starters[0] and not starter.affordable(until - now):
-                starters = starters[:1]
-                continue
-            result = starter.run(0 if first else count, rng, until)
-            count += 1
-            spent += time.perf_counter() - now
-            if best is None or result.fun < best.fun:
-                best = result
-            yield result
-        else:
-            search = min(searched, key=searched.__getitem__)
-            seconds = min(deadline - now, 0.1 * (deadline - begun), LONGEST[search])
-            _improve(task, best, rng, seconds, search)
-            searched[search] += time.perf_counter() - now
+    clock: Callable[[], float]
+    accept: Callable[[Any, np.ndarray, str, float], None] | None = None
+    value: Any = None
+    p: np.ndarray | None = None
+    trace: list[tuple[float, Any, str]] = field(default_factory=list)
+    elite: list[tuple[Any, np.ndarray]] = field(default_factory=list)
+    starts: int = 0
+    lock: Any = field(default_factory=threading.RLock)
+
+    def offer(self, value: Any, p: np.ndarray, name: str) -> None:
+        """Take a permutation in if it is among the best few."""
+        with self.lock:
+            if all(value != known for known, _ in self.elite):
+                self.elite.append((value, p))
+                self.elite.sort(key=lambda pair: pair[0])
+                del self.elite[ELITE:]
+            if self.value is None or value < self.value:
+                self.value, self.p = value, p
+                moment = self.clock()
+                self.trace.append((moment, value, name))
+                if self.accept is not None:
+                    self.accept(value, p, name, moment)
 
 
-def quick(task: Task) -> Task:
-    """Return the task with the settings for many short starts."""
-    starter = copy.copy(task)
-    budget = QUICK["max_lmo"] if task.max_lmo is None else min(QUICK["max_lmo"], task.max_lmo)
-    starter.__dict__.update(QUICK | {"max_lmo": budget}, _model=None)
-    starter.protocol = dataclasses.replace(task.protocol, noise=QUICK_NOISE)
-    return starter
+class Budget:
+    """The time of a search: seconds of a clock, or steps (one step is a swap chosen among all n^2 / 2)."""
+
+    def __init__(self, clock: Callable[[], float] | None, seconds: float | None, steps: int | None) -> None:
+        self.steps = 0.0
+        self._lock = threading.Lock()
+        self.counts = seconds is None
+        self.limit = float(steps or 0) if seconds is None else seconds
+        self._clock = clock
+        self._begun = 0.0 if clock is None else clock()
+
+    def now(self) -> float:
+        """Return what has been used up."""
+        if self.counts or self._clock is None:
+            return self.steps
+        return self._clock() - self._begun
+
+    def spend(self, steps: float) -> None:
+        with self._lock:
+            self.steps += steps
 
 
-def careful(task: Task, split: str) -> Task:
-    """Return the task with another decomposition, for one start from where the first one begins."""
-    starter = copy.copy(task)
-    starter.__dict__.update(split=split, flexible=False, _model=None)
-    return starter
+class Team:
+    """The searches of one worker, and how they share its time."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        budget: Budget,
+        incumbent: Incumbent,
+        rng: np.random.Generator,
+        goal: Any,
+        paths: list[Callable[[np.random.Generator], np.ndarray]],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.layout, self.budget, self.incumbent, self.rng, self.goal = layout, budget, incumbent, rng, goal
+        self.paths, self.stopped = paths, stopped
+        self.slice = min(max(budget.limit / 200.0, 2e-3), 5e-2)
+        if budget.counts:
+            self.slice = max(1.0, budget.limit / 200.0)
+
+    # What the searches see.
+
+    def now(self) -> float:
+        return self.budget.now()
+
+    def spend(self, steps: float) -> None:
+        self.budget.spend(steps)
+
+    def offer(self, value: Any, p: np.ndarray, name: str) -> None:
+        self.incumbent.offer(value, p, name)
+
+    def ended(self) -> bool:
+        best = self.incumbent.value
+        return self.stopped() or (best is not None and best <= self.goal) or self.now() >= self.budget.limit
+
+    # The search.
+
+    def run(self) -> None:
+        """Search until the budget is used up or the goal is reached."""
+        searches = self._searches()
+        for k, shares in enumerate(ROUNDS):
+            begun, left = self.now(), 1.0 - sum(sum(earlier.values()) for earlier in ROUNDS[:k])
+            whole = (self.budget.limit - begun) / left  # starting up has taken its part
+            for search in searches:
+                search.work(self.now() + shares[search.kind] * whole, self)
+                if self.ended():
+                    return
+            searches = self._best(searches, steps_only=k == 0)
+        while not self.ended():
+            begun = self.now()
+            for j, search in enumerate(searches):
+                part = (self.budget.limit - begun) * (j + 1) / len(searches)
+                search.work(begun + part, self)
+
+    @staticmethod
+    def _best(searches: list[Any], steps_only: bool) -> list[Any]:
+        """Return the searches that go on: the best ones, and after the first round annealing in any case."""
+        spared = [search for search in searches if steps_only and search.kind == "annealing"]
+        others = [search for search in searches if search not in spared]
+        best = min((search.best for search in others), default=None)
+        return [search for search in others if search.best == best] + spared
+
+    def _searches(self) -> list[Any]:
+        n = self.layout.n
+        start = self.rng.permutation(n) if self.incumbent.p is None else self.incumbent.p
+        seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
+        annealer = Annealer(self.layout.annealing(start, seeds[0]), self._anywhere, n, n <= LARGEST)
+        if n > LARGEST:
+            return [annealer]
+        begun = self.now()
+        descent = self.layout.descent(start)
+        descent.run(20 * n)
+        self.spend(n)
+        self.offer(descent.value, descent.p, "descent")
+        setting_up = self.now() - begun
+        first = [self._start(path, setting_up) for path in self.paths] or [self._anywhere(), self._anywhere()]
+        tabu = self.layout.tabu(first[0], seeds[1], skewed=True)
+        breakout = self.layout.breakout(first[1], seeds[2])
+        return [
+            Stepwise("tabu", tabu, patience=2000 * n, restart=self._mixed),
+            Stepwise("breakout", breakout),
+            annealer,
+        ]
+
+    def _start(self, path: Callable[[np.random.Generator], np.ndarray], setting_up: float) -> np.ndarray:
+        """Return the end of a graduated path, or a random permutation where that would take too long."""
+        n = self.layout.n
+        # Setting up the deltas is one product of two matrices; a path makes about 200.
+        if 200.0 * setting_up > 2.0 * SHARE_OF_PATH * self.budget.limit:
+            return self._anywhere()
+        p = path(self.rng)
+        self.incumbent.starts += 1
+        self.spend(100.0 * n)
+        self.offer(self.layout.problem.value(p), p, "graduated")
+        return p
+
+    def _anywhere(self) -> np.ndarray:
+        """Return a random permutation, for a new start."""
+        self.incumbent.starts += 1
+        return self.rng.permutation(self.layout.n)
+
+    def _mixed(self) -> np.ndarray:
+        """Return a child of two of the best permutations, for a new start."""
+        elite = self.incumbent.elite
+        if len(elite) < 2:
+            return self._anywhere()
+        self.incumbent.starts += 1
+        i, j = self.rng.choice(len(elite), size=2, replace=False)
+        return child(elite[i][1], elite[j][1], self.rng)
 
 
-def _improve(task: Task, best: QAPResult, rng: np.random.Generator, seconds: float, search: str) -> None:
-    """Try to improve the best permutation for a while."""
-    if search == "tabu":
-        from dcfw.qap.tabu import robust_tabu
-
-        p, value, _ = robust_tabu(
-            task.A, task.B, best.permutation, task.C, iterations=10**12, rng=rng, time_limit=seconds
-        )
-    else:
-        from dcfw.qap.kicks import iterated_two_opt
-
-        p, value, _ = iterated_two_opt(
-            task.A, task.B, best.permutation, task.C, rounds=10**12, rng=rng, time_limit=seconds, share=KICK
-        )
-    if value <= best.fun:
-        best.permutation, best.fun = p, value
-
-
-def fill_side_by_side(task: Task, seeds: Any, deadline: float, n_jobs: int) -> Iterator[QAPResult]:
-    """Yield the results of several workers that fill the time, each with improvements of its own best."""
-    from dcfw.parallel import Parallel, delayed, effective_n_jobs
-
-    if not task.automatic:  # else no start is made with the task's own split
-        task.model(deadline)
-    end = Deadline.at(deadline)
-    found: list[QAPResult] = []  # filled by threads, so that Ctrl-C does not lose what is finished
-    ended: list[bool] = []
-    workers = effective_n_jobs(n_jobs)
-    jobs = (
-        delayed(_worker)(task, seeds, end, k, found, ended) for k, seeds in enumerate(seeds.spawn(workers))
-    )
-    try:
-        answers = Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
-    except KeyboardInterrupt:
-        ended.append(True)
-        yield from found.copy()
-        raise
-    for answer in answers:
-        yield from answer
-
-
-def _worker(
-    task: Task, seeds: Any, end: Deadline, k: int, found: list[QAPResult], ended: list[bool]
-) -> list[QAPResult]:
-    """Return the results of one worker."""
-    own, best = [], None
-    for result in fill(task, seeds, end.here(), k * FAR):
-        own.append(result)
-        found.append(result)
-        best = better(best, result)
-        if ended or result.status in ENDING:
-            ended.append(True)
-            break
-    return own
-
-
-@functools.cache
-def load(
-    kinds: tuple[tuple[str, bool] | None, ...], searching: bool, options: tuple[tuple[str, Any], ...]
+def search(
+    layout: Layout,
+    budget: Budget,
+    incumbent: Incumbent,
+    seeds: np.random.SeedSequence,
+    *,
+    goal: Any,
+    paths: list[Callable[[np.random.Generator], np.ndarray]],
+    stopped: Callable[[], bool],
+    workers: int = 1,
 ) -> None:
-    """Solve a tiny problem, so that the compiled functions are there before the clock starts.
+    """Search with one team a worker, in threads (the compiled loops release the interpreter lock)."""
+    teams = [
+        Team(layout, budget, incumbent, np.random.default_rng(stream), goal, paths, stopped)
+        for stream in seeds.spawn(workers)
+    ]
+    if workers == 1:
+        teams[0].run()
+        return
+    failures: list[BaseException] = []
 
-    ``kinds`` are the types of A, B and C, and whether they are sparse; ``searching`` says that the time is to
-    be filled.  On a new machine the functions are compiled, which takes some seconds; after that they come
-    from a file.
-    """
-    rng = np.random.default_rng(0)
-    A, B, C = (None if kind is None else _tiny(rng, *kind) for kind in kinds)
-    order, none = np.arange(6), np.empty((0, 2), dtype=np.int64)
-    task = Task(
-        *(A, B, C, 1, order, order, none, 0),
-        **dict(options),
-        init="barycenter", rtol=1e-3, maxiter=3, max_lmo=None, protocol=OWN, callback=None,
-    )  # fmt: skip
-    starters = [task]
-    if searching and task.automatic:
-        starters = [quick(task), *(careful(task, split) for split in CAREFUL)]
-    for starter in starters:
-        best = starter.run(1, rng, None)
-        if best.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # there is nothing yet to be returned
-    for search in SEARCHES.get(task.polish, ()) if searching else ():
-        _improve(task, best, rng, 1e-3, search)
+    def work(team: Team) -> None:
+        try:
+            team.run()
+        except BaseException as error:
+            failures.append(error)
 
-
-def _tiny(rng: np.random.Generator, kind: str, sparse: bool) -> Any:
-    M = rng.integers(1, 9, (6, 6)).astype(kind)
-    if not sparse:
-        return M
-    from scipy.sparse import csr_array
-
-    return csr_array(M)
+    threads = [threading.Thread(target=work, args=(team,), daemon=True) for team in teams]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():  # so that Ctrl-C reaches the main thread between two waits
+            thread.join(0.05)
+    if failures:
+        raise failures[0]

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+import html
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw.result import Result
 
 
+class Incumbent(NamedTuple):
+    """A line of the trace: after ``time`` seconds (or steps), ``search`` found a permutation of this
+    value."""
+
+    time: float
+    value: float
+    search: str
+
+
 class QAPResult(Result):
     """The fields of :class:`dcfw.Result` and those of an assignment.
 
+    ``status``, ``success``, ``message`` and ``time`` belong to the whole call; ``x``, ``gap``, ``dc_gap``,
+    ``history`` and the counts to the relaxation that the permutation comes from, which is also there as a
+    result
+    of its own, ``relaxation``.
+
     ``permutation``            the answer; ``fun`` is its value
+    ``bound``                  a value that no permutation can beat (:func:`dcfw.qap.bound`), where it was
+    computed
+    ``gap_to_bound``           |fun - bound| / max(|bound|, 1)
+    ``n_starts``               how many relaxations, paths and searches were started
+    ``trace``                  the incumbents: (time, value, search)
+    ``labels``                 pairs of labels, where A or B is a DataFrame
     ``relaxed, relaxed_fun``   the doubly stochastic matrix it comes from, and phi there
     ``perturbed``              whether the start had to be perturbed, because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
@@ -29,6 +51,12 @@ class QAPResult(Result):
     """
 
     permutation: Any = None
+    bound: float | None = None
+    gap_to_bound: float | None = None
+    n_starts: int = 1
+    trace: Any = ()
+    labels: list[tuple[Any, Any]] | None = None
+    relaxation: Any = None
     relaxed: Any = None
     relaxed_fun: float | None = None
     perturbed: bool = False
@@ -38,10 +66,77 @@ class QAPResult(Result):
     disagreement: float | None = None
     col_ind: Any = None
 
+    def save(self, path: Any) -> None:
+        """Write the permutation as a ``.sln`` file of QAPLIB: n and the value, then the permutation from 1.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from dcfw import qap
+        >>> res = qap.solve([[0, 1], [1, 0]], [[0, 2], [2, 0]])
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "tiny.sln"
+        >>> res.save(file)
+        >>> qap.read_solution(file).value
+        4
+        """
+        p = np.asarray(self.permutation) + 1
+        Path(path).write_text(f"{len(p)} {self.fun}\n{' '.join(map(str, p.tolist()))}\n", encoding="utf-8")
+
+    def plot(self, ax: Any = None, *, y: str = "fun", x: str = "time", **style: Any) -> Any:
+        """Draw the incumbents' values against time, with the bound; other columns are those of the
+        relaxation.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            A new figure's unless given.
+        y, x : str
+            As in :meth:`dcfw.Result.plot`; the default draws the search.
+        **style
+            For ``ax.step``.
+        """
+        if len(self.trace) == 0 or (y, x) != ("fun", "time"):
+            return super().plot(ax, y=y, x=x, **style)
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        times = [line.time for line in self.trace]
+        values = [line.value for line in self.trace]
+        ax.step([*times, max(self.time, times[-1])], [*values, values[-1]], where="post", **style)
+        if self.bound is not None:
+            ax.axhline(float(self.bound), linestyle=":", color="grey", label=f"bound {self.bound:g}")
+            ax.legend()
+        ax.set_xlabel("seconds")
+        ax.set_ylabel("value")
+        return ax
+
     def _details(self) -> list[str]:
         lines = []
+        if self.bound is not None:
+            lines.append(f"   bound: {self.bound!r}  (gap {100.0 * (self.gap_to_bound or 0.0):.3g} %)")
+        if len(self.trace):
+            last = self.trace[-1]
+            lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {last.time:.3g}")
         if self.disagreement is not None:
             lines.append(f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}")
         if self.permutation is not None:
             lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
         return lines
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "value": self.fun,
+            "bound": "not computed" if self.bound is None else self.bound,
+            "gap to the bound": "" if self.gap_to_bound is None else f"{100.0 * self.gap_to_bound:.3g} %",
+            "status": f"{self.status.name}: {self.message}",
+            "seconds": f"{self.time:.3g}",
+            "starts": self.n_starts,
+            "incumbents": len(self.trace),
+            "permutation": np.array2string(np.asarray(self.permutation), threshold=60),
+        }
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table>{cells}</table>"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +17,10 @@ from dcfw import _validate, kernels
 from dcfw._arrays import to_numpy
 from dcfw._minimize import minimize
 from dcfw.functions.base import Function
-from dcfw.qap.objective import evaluate, is_sparse, round_to_permutation, value
+from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
+from dcfw.qap.graduated import SPLITS as PATH_SPLITS
+from dcfw.qap.objective import as_permutation, dense, is_sparse, round_to_permutation, value
+from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
@@ -85,14 +90,7 @@ class Task:
 
     def __init__(
         self,
-        A: Any,
-        B: Any,
-        C: Any,
-        sign: int,
-        rows: np.ndarray,
-        columns: np.ndarray,
-        pairs: np.ndarray,
-        offset: float,
+        problem: Problem,
         *,
         method: str,
         split: str,
@@ -104,23 +102,23 @@ class Task:
         max_lmo: int | None,
         protocol: Protocol,
         callback: Callable[..., Any] | None,
-        automatic: bool = False,
         flexible: bool = False,
     ) -> None:
-        self.automatic, self.flexible = automatic, flexible
-        self.A, self.B, self.C = A, B, C
-        self.sign, self.rows, self.columns, self.pairs, self.offset = sign, rows, columns, pairs, offset
-        self.n = len(rows)
+        self.problem, self.flexible = problem, flexible
+        self.A, self.B, self.C, self.n = problem.A, problem.B, problem.C, problem.n
         self.inner = inner
         self.method, self.split, self.init, self.polish = method, split, init, polish
         self.rtol, self.maxiter, self.max_lmo = rtol, maxiter, max_lmo
         self.protocol, self.callback = protocol, callback
         self._model: tuple[Function, float, Any, float] | None = None
+        self._paths: dict[str, Any] = {}
+        self.permutation: np.ndarray | None = None  # the user's own start, if it is one
+        self._check_init()
 
     # Matrices and functions are made once per process; workers make their own.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None}
+        return {**self.__dict__, "_model": None, "_paths": {}}
 
     def model(self, deadline: float | None = None) -> tuple[Function, float, Any, float]:
         """Return the objective in the scale of the solve, that scale, the method, and the least gap.
@@ -180,15 +178,22 @@ class Task:
             self.method in SPLIT_METHODS and self.split in ("sliding", "proximal")
         )
 
-    def check_init(self) -> None:
+    def _check_init(self) -> None:
         if isinstance(self.init, str):
             _validate.choice(self.init, "init", ("barycenter", "random"))
             return
+        problem = self.problem
+        full = (self.n + len(problem.pairs),) * 2
+        if np.ndim(self.init) == 1:
+            whole = as_permutation(self.init, full[0], "init")
+            self.permutation = problem.reduce(whole)
+            self.init = np.zeros((self.n, self.n))
+            self.init[np.arange(self.n), self.permutation] = 1.0
+            return
         X = to_numpy(_validate.array(self.init, "init", ndim=2))
-        full = (self.n + len(self.pairs),) * 2
         if tuple(X.shape) == full != (self.n, self.n):
             self._check_pairs(X)
-            X = X[np.ix_(self.rows, self.columns)]
+            X = X[np.ix_(problem.rows, problem.columns)]
         if tuple(X.shape) != (self.n, self.n):
             raise ValueError(f"init must be a doubly stochastic matrix of shape {full}, got {tuple(X.shape)}")
         X = np.array(X, dtype=np.float64)
@@ -201,7 +206,7 @@ class Task:
 
     def _check_pairs(self, X: np.ndarray) -> None:
         """Refuse a start of the whole problem that leaves the given pairs open."""
-        i, j = self.pairs.T
+        i, j = self.problem.pairs.T
         if np.abs(X[i, j] - 1.0).max() > 1e-6:
             k = int(np.abs(X[i, j] - 1.0).argmax())
             raise ValueError(
@@ -209,22 +214,6 @@ class Task:
                 f"({int(i[k])}, {int(j[k])}); give a doubly stochastic matrix of shape {(self.n, self.n)} "
                 "for the free rows and columns, or init='barycenter'"
             )
-
-    def complete(self, permutation: np.ndarray) -> np.ndarray:
-        """Return the permutation of the whole problem."""
-        p = np.empty(self.n + len(self.pairs), dtype=np.int64)
-        p[self.rows] = self.columns[permutation]
-        p[self.pairs[:, 0]] = self.pairs[:, 1]
-        return p
-
-    def complete_matrix(self, X: np.ndarray) -> np.ndarray:
-        """Return the doubly stochastic matrix of the whole problem."""
-        if not len(self.pairs):
-            return X
-        full = np.zeros((self.n + len(self.pairs),) * 2)
-        full[np.ix_(self.rows, self.columns)] = X
-        full[self.pairs[:, 0], self.pairs[:, 1]] = 1.0
-        return full
 
     def start(self, index: int, rng: np.random.Generator, deadline: float | None) -> np.ndarray:
         if index == 0 and isinstance(self.init, np.ndarray):
@@ -242,24 +231,19 @@ class Task:
     def run(self, index: int, rng: np.random.Generator, deadline: float | None) -> QAPResult:
         """Return the result of one start: relax, round, polish.
 
-        Its ``fun`` and ``permutation`` are those of the reduced minimisation problem.
+        Its ``fun`` and ``permutation`` are those of the reduced minimisation problem; what concerns the
+        relaxation is in the user's units.
         """
         if self.n == 0:
-            return self.settled()
-        self.model(deadline)  # first of all, because nothing interrupts it
-        X0 = self.start(index, rng, deadline)
-        result, constant = self.relax(X0, deadline)
-        result.perturbed = False
-        if constant and self.n > 1 and np.ptp(X0) <= 1e-12:
-            # Every permutation looks alike from the barycentre: leave it at random.
-            second, constant = self.relax(self.perturbed(rng, deadline), deadline)
-            if constant:
-                result.message += " The objective is constant up to rounding: all permutations look alike."
-            else:
-                result, result.perturbed = second, True
-                result.message += " The gradient at the barycentre is constant: the start was perturbed."
-        result.relaxed_fun = float(result.fun)
-        p = self.rounded(result)
+            result = self.settled()
+            result.x = result.relaxed = self.problem.complete_matrix(result.x)
+            return result
+        if self.method == "graduated":
+            result = self.graduate(index, rng)
+            p = result.permutation
+        else:
+            result = self.relaxed(index, rng, deadline)
+            p = self.rounded(result)
         if self.polish is not None and (deadline is None or time.perf_counter() < deadline):
             try:
                 p = self.improve(p, rng, deadline)
@@ -269,9 +253,76 @@ class Task:
         cut = deadline is not None and time.perf_counter() >= deadline
         if self.polish is not None and cut and result.status not in ENDING:
             mark_ended(result, Status.TIME_LIMIT)  # the swaps are unfinished, whatever the relaxation is
+        if index == 0 and self.permutation is not None:  # the answer is never worse than the user's start
+            p = min(p, self.permutation, key=lambda q: value(self.A, self.B, q, self.C))
         result.permutation = p
         result.fun = value(self.A, self.B, p, self.C)
+        result.x = result.relaxed = self.problem.complete_matrix(result.x)
         return result
+
+    def relaxed(self, index: int, rng: np.random.Generator, deadline: float | None) -> QAPResult:
+        """Return the result of the relaxation from one start."""
+        self.model(deadline)  # first of all, because nothing interrupts it
+        X0 = self.start(index, rng, deadline)
+        result, constant = self.relax(X0, deadline)
+        if constant and self.n > 1 and np.ptp(X0) <= 1e-12:
+            # Every permutation looks alike from the barycentre: leave it at random.
+            second, constant = self.relax(self.perturbed(rng, deadline), deadline)
+            if constant:
+                result.message += " The objective is constant up to rounding: all permutations look alike."
+            else:
+                result, result.perturbed = second, True
+                result.message += " The gradient at the barycentre is constant: the start was perturbed."
+        result.relaxed_fun = float(result.fun)
+        return result
+
+    def path(self, split: str) -> GraduatedPath:
+        """Return the graduated path with one r, prepared once."""
+        if split not in self._paths:
+            self._paths[split] = prepare(dense(self.A), dense(self.B), self.C, split)
+        return cast(GraduatedPath, self._paths[split])
+
+    def graduate(self, index: int, rng: np.random.Generator) -> QAPResult:
+        """Return the end of a graduated path, the better one of two for ``split="auto"``."""
+        started = time.perf_counter()
+        if index == 0 and isinstance(self.init, np.ndarray):
+            X0 = self.init
+        else:
+            first = index == 0 and isinstance(self.init, str) and self.init == "barycenter"
+            X0 = perturbed_centre(self.n, FIRST_NOISE if first else NOISE, rng)
+        splits = PATH_SPLITS if self.split == "auto" else (self.split,)
+        stages = STAGES if self.maxiter is None else self.maxiter
+        ends = [self.path(split).follow(X0, stages, max_lmo=self.max_lmo) for split in splits]
+        if any(len(end.p) == 0 for end in ends):
+            raise FloatingPointError(
+                "an assignment problem of the path has no finite costs; rescale A, B and C"
+            )
+        values = [value(self.A, self.B, end.p, self.C) for end in ends]
+        best = ends[int(np.argmin(values))]
+        X = np.zeros((self.n, self.n))
+        X[np.arange(self.n), best.p] = 1.0
+        n_lmo = sum(end.n_lmo for end in ends)
+        used_up = self.max_lmo is not None and any(end.n_lmo >= self.max_lmo for end in ends)
+        status = Status.MAX_LMO if used_up else Status.CONVERGED
+        return QAPResult(
+            x=X,
+            permutation=best.p,
+            fun=min(values),
+            relaxed_fun=float(self.problem.value(min(values))),
+            success=not used_up,
+            status=status,
+            message=status.sentence if used_up else "The path ended at a permutation that repeats.",
+            gap=math.nan if used_up else 0.0,
+            dc_gap=(0.0, math.inf),
+            time=time.perf_counter() - started,
+            history=History(),
+            method="graduated",
+            split=splits[int(np.argmin(values))],
+            conditional="gap and dc_gap are those of phi - r, the concave end of the path",
+            nit=best.stages,
+            n_inner=sum(end.n_inner for end in ends),
+            n_lmo=n_lmo,
+        )
 
     def rounded(self, result: QAPResult) -> np.ndarray:
         """Return the permutation nearest to the relaxed point.
@@ -283,7 +334,7 @@ class Task:
             return p
         objective = self.model()[0]
         vertex = assignment(objective.grad(result.x))
-        return min(p, vertex, key=lambda q: evaluate(self.A, self.B, q, self.C))
+        return min(p, vertex, key=lambda q: value(self.A, self.B, q, self.C))
 
     def settled(self) -> QAPResult:
         """Return the result where the partial match leaves nothing to choose."""
@@ -291,7 +342,7 @@ class Task:
             x=np.empty((0, 0)),
             permutation=np.empty(0, dtype=np.int64),
             fun=0,
-            relaxed_fun=float(self.offset),
+            relaxed_fun=float(self.problem.offset),
             success=True,
             status=Status.CONVERGED,
             message="The partial match leaves nothing to choose.",
@@ -326,32 +377,52 @@ class Task:
         maxiter = self.maxiter
         if maxiter is None:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
-        solved = minimize(
-            objective,
-            _Polytope(self.n),
-            X0,
-            method=method,
-            tolerance=Adaptive(0.8, self.protocol.update),
-            tol=least,
-            rtol=self.rtol,
-            maxiter=maxiter,
-            max_inner=10_000,
-            max_lmo=self.max_lmo,
-            time_limit=None if deadline is None else max(deadline - time.perf_counter(), 0.0),
-            callback=None if self.callback is None else partial(self._call_back, scale),
-            **options,
-        )
+        with self._in_user_units(scale):
+            solved = minimize(
+                objective,
+                _Polytope(self.n),
+                X0,
+                method=method,
+                tolerance=Adaptive(0.8, self.protocol.update),
+                tol=least,
+                rtol=self.rtol,
+                maxiter=maxiter,
+                max_inner=10_000,
+                max_lmo=self.max_lmo,
+                time_limit=None if deadline is None else max(deadline - time.perf_counter(), 0.0),
+                callback=None if self.callback is None else partial(self._call_back, scale),
+                **options,
+            )
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
         result = QAPResult(**solved)
-        result.rescale(scale, self.sign, self.offset)
-        result.history.rescale(scale, self.sign, self.offset)
+        result.rescale(scale, self.problem.sign, self.problem.offset)
+        result.history.rescale(scale, self.problem.sign, self.problem.offset)
         return result, constant
 
     def _call_back(self, scale: float, intermediate_result: Result) -> None:
         assert self.callback is not None
-        intermediate_result.rescale(scale, self.sign, self.offset)
-        intermediate_result.x = self.complete_matrix(intermediate_result.x)
-        self.callback(intermediate_result)
+        seen = QAPResult(**intermediate_result)
+        self.problem.present(seen, scale)
+        seen.relaxed, seen.relaxed_fun = seen.x, float(seen.fun)
+        self.callback(seen)
+
+    @contextmanager
+    def _in_user_units(self, scale: float) -> Iterator[None]:
+        """Convert what an exception carries (``intermediate_result``) to the user's units, with a
+        permutation."""
+        try:
+            yield
+        except BaseException as error:
+            found = getattr(error, "intermediate_result", None)
+            if isinstance(found, Result):
+                p = round_to_permutation(found.x)
+                result = QAPResult(**found)
+                self.problem.present(result, scale)
+                result.relaxed, result.relaxed_fun = result.x, float(result.fun)
+                result.permutation = self.problem.complete(p)
+                result.fun = self.problem.evaluate(result.permutation)
+                error.intermediate_result = result  # type: ignore[attr-defined]
+            raise
 
     def improve(self, p: np.ndarray, rng: np.random.Generator, deadline: float | None) -> np.ndarray:
         from dcfw.qap.swaps import two_opt
@@ -364,20 +435,6 @@ class Task:
             left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
             p, _, _ = robust_tabu(self.A, self.B, p, self.C, iterations=50 * self.n, rng=rng, time_limit=left)
         return p
-
-
-def better(best: QAPResult | None, result: QAPResult) -> QAPResult:
-    """Return the better of two results, the first of equal ones; of the other one only the value is left.
-
-    A search of some hours makes so many starts that their points would fill the memory.
-    """
-    if best is not None:
-        best, result = (result, best) if result.fun < best.fun else (best, result)
-        kept = {name: result[name] for name in ("fun", "status")}
-        result.clear()
-        result.update(kept)
-        return best
-    return result
 
 
 class _Polytope(Birkhoff, trusted=True):

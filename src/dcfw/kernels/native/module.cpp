@@ -7,8 +7,10 @@ namespace dcfw {
 
 void bind_flows(nb::module_&);
 void bind_lap(nb::module_&);
+void bind_graduated(nb::module_&);
 void bind_qap(nb::module_&);
 void bind_sums(nb::module_&);
+void bind_swaps(nb::module_&);
 
 }  // namespace dcfw
 
@@ -16,6 +18,8 @@ NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
     dcfw::bind_flows(m);
     dcfw::bind_lap(m);
+    dcfw::bind_graduated(m);
     dcfw::bind_qap(m);
     dcfw::bind_sums(m);
+    dcfw::bind_swaps(m);
 }

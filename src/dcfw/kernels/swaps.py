@@ -1,0 +1,136 @@
+"""Swap searches for the quadratic assignment problem: the compiled ones, or NumPy's behind the same methods.
+
+:func:`layout` prepares a problem once; its methods make searches, each an object with ``run``, ``best`` and
+``best_p``.  Integer data are searched exactly, in the narrowest type in which no number can be rounded or
+overflow: float32, int32, float64, int64.  Other data, and larger integers, are searched in float64, and a
+step
+counts as an improvement only if it exceeds what rounding may have added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcfw import kernels
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A problem ready for swap searches, whose values are ``scale`` times those of the data."""
+
+    problem: Any
+    kind: str
+    scale: int
+    n: int
+    exact: bool
+
+    def tabu(self, p: np.ndarray, seed: int, *, skewed: bool = False, fixed: int = 0) -> Any:
+        """Return a robust tabu search that starts from p."""
+        return self._make("TabuSearch", p, seed, skewed, fixed)
+
+    def breakout(self, p: np.ndarray, seed: int) -> Any:
+        """Return a breakout local search that starts from p."""
+        return self._make("BreakoutSearch", p, seed)
+
+    def annealing(self, p: np.ndarray, seed: int) -> Any:
+        """Return an annealer that starts from p."""
+        return self._make("Annealing", p, seed)
+
+    def descent(self, p: np.ndarray, fixed: int = 0) -> Any:
+        """Return a descent by best swaps."""
+        return self._make("Descent", p, fixed)
+
+    def first_descent(self, p: np.ndarray, order: np.ndarray, fixed: int = 0) -> Any:
+        """Return a descent by the first improving swap of the pairs in the given order."""
+        return self._make("FirstDescent", p, np.ascontiguousarray(order, dtype=np.int64), fixed)
+
+    def goal(self, target: float | None) -> Any:
+        """Return a target value in the searches' units; None is never reached."""
+        lowest = -math.inf if self.kind == "float64" else -(2**62)
+        if target is None or not math.isfinite(target):
+            return lowest
+        scaled = target * self.scale
+        return float(scaled) if self.kind == "float64" else max(math.floor(scaled), lowest)
+
+    def _make(self, name: str, p: np.ndarray, *options: Any) -> Any:
+        p = np.ascontiguousarray(p, dtype=np.int64)
+        if kernels.native is None:
+            from dcfw.kernels import numpy_swaps
+
+            return getattr(numpy_swaps, name)(self.problem, p, *options)
+        return getattr(kernels.native, f"{name}_{self.kind}")(self.problem, p, *options)
+
+
+def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
+    """Lay out dense int64 or float64 matrices.
+
+    If one of A and B is symmetric, the other is replaced by M + M^T, which doubles the objective and makes
+    both
+    symmetric.
+
+    Examples
+    --------
+    >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
+    >>> layout(A, B).kind, layout(A + A.T, B).scale
+    ('float32', 2)
+    """
+    symmetric_A, symmetric_B = np.array_equal(A, A.T), np.array_equal(B, B.T)
+    scale = 1 if symmetric_A == symmetric_B else 2
+    kind, exact = _kind(A, B, C, scale)
+    A, B = A.astype(kind), B.astype(kind)
+    C = None if C is None else np.ascontiguousarray(C.astype(kind) * kind(scale))
+    if scale == 2:
+        A, B = (A, B + B.T) if symmetric_A else (A + A.T, B)
+    tolerance = 0.0
+    if not exact:
+        eps = float(np.finfo(np.float64).eps)
+        linear = 0.0 if C is None else float(np.abs(C).max())
+        tolerance = 32 * len(A) * eps * float(np.abs(A).max()) * float(np.abs(B).max()) + 8 * eps * linear
+    name = np.dtype(kind).name
+    arguments = (np.ascontiguousarray(A), np.ascontiguousarray(B), C, kind(tolerance).item())
+    if kernels.native is None:
+        from dcfw.kernels.numpy_swaps import AssignmentProblem
+
+        return Layout(AssignmentProblem(*arguments), name, scale, len(A), exact)
+    return Layout(
+        getattr(kernels.native, f"AssignmentProblem_{name}")(*arguments), name, scale, len(A), exact
+    )
+
+
+def _kind(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, scale: int) -> tuple[Any, bool]:
+    """Return the type to search in, and whether it is exact."""
+    if any(M.dtype.kind != "i" for M in (A, B, C) if M is not None):
+        return np.float64, False
+    # Python's integers cannot overflow.  A and B may be doubled.
+    largest_A, largest_B = (scale * _largest(M) for M in (A, B))
+    largest_C = 0 if C is None else scale * _largest(C)
+    sum_A, sum_B = (scale * _largest_sum(M) for M in (A, B))
+    # Deltas are sums of four entries of S = A^T B' + A B'^T + C' and a product of four entries each of A
+    # and B; an
+    # update is a product of differences of differences.  The factor covers what is subtracted on the way.
+    entry = 2 * min(sum_A * largest_B, largest_A * sum_B) + largest_C
+    bound = 4 * entry + 64 * largest_A * largest_B
+    total = len(A) * (entry + largest_C)
+    if bound < 2**24:
+        return np.float32, True
+    if bound < 2**29:
+        return np.int32, True
+    if max(bound, total) < 2**53:
+        return np.float64, True
+    return (np.int64, True) if max(bound, total) < 2**60 else (np.float64, False)
+
+
+def _largest(M: np.ndarray) -> int:
+    return max(abs(int(M.min())), abs(int(M.max()))) if M.size else 0
+
+
+def _largest_sum(M: np.ndarray) -> int:
+    """Return a bound of the absolute sums of rows and columns."""
+    if _largest(M) * len(M) > 2**62:
+        return _largest(M) * len(M)
+    size = np.abs(M)
+    return int(max(size.sum(axis=0).max(), size.sum(axis=1).max())) if M.size else 0

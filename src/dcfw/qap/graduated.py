@@ -1,0 +1,134 @@
+"""Graduated DC-FW for the quadratic assignment problem: sweep the decomposition from convex to concave.
+
+If r is convex and constant on permutations, phi and phi + theta r have the same minimisers among
+permutations for
+every theta.  Choose r such that phi + r is convex and phi - r concave, and follow theta from 1 (one convex
+problem,
+no bad local minima) to -1 (a concave one, whose minimum is at a permutation); each stage starts from the
+point,
+gradients and assignment prices of the one before.  At theta = -1 full assignment steps, which never raise
+phi - r, end at a permutation that repeats.  Two choices of r, for A and B centred and scaled to unit norm:
+
+``"norm"``
+    r = c/2 ||X||^2; theta c falls from half of -lambda_min to -lambda_max, the extreme eigenvalues of the
+    Hessian
+    on the tangent space (from those of the centred A and B if one of them is symmetric, else bounds).
+``"paper"``
+    r = 1/2 ||A X||^2 + 1/2 ||X B||^2 = f + g for the paper's f = 1/4 ||A X + X B||^2, g = 1/4 ||A X - X
+    B||^2, so that
+    phi + theta r = (1 + theta) f - (1 - theta) g: the paper's own decomposition with its weights swept.
+
+References: M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching problem",
+PAMI 2009;
+Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI 2014; H. Maron, Y. Lipman,
+"(Probably) concave graph matching", NeurIPS 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw import kernels
+
+SPLITS = ("norm", "paper")
+STAGES, STEPS, TOLERANCE = 60, 6, 0.1
+"""Values of theta, Frank-Wolfe steps at each at most, and the relative gap that ends a stage."""
+FIRST_NOISE, NOISE = 0.05, 0.3
+"""How far entries of the first start and of later ones are from 1/n, relatively.
+
+At the exact barycentre the gradient may be constant (esc* of QAPLIB): every permutation looks alike."""
+WHOLE = 10**12
+
+
+class PathEnd(NamedTuple):
+    """The permutation at the end of a path, and what it cost."""
+
+    p: np.ndarray
+    n_lmo: int
+    n_inner: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class GraduatedPath:
+    """A problem prepared for paths with one r; see :func:`prepare`."""
+
+    kernel: Any
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+    ends: tuple[float, float]
+
+    def follow(
+        self, X: np.ndarray, stages: int = STAGES, steps: int = STEPS, max_lmo: int | None = None
+    ) -> PathEnd:
+        """Follow the path from a doubly stochastic X."""
+        G = self.A @ X @ self.B.T + self.A.T @ X @ self.B + self.C
+        thetas = np.linspace(*self.ends, max(stages, 2)).tolist()
+        limit = WHOLE if max_lmo is None else max_lmo
+        p, n_lmo, n_inner, made = self.kernel.follow(
+            np.ascontiguousarray(X), np.ascontiguousarray(G), thetas, steps, TOLERANCE, limit
+        )
+        return PathEnd(np.asarray(p, dtype=np.int64), int(n_lmo), int(n_inner), int(made))
+
+
+def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> GraduatedPath:
+    """Return the path of dense matrices with r = "norm" or "paper"."""
+    n = len(A)
+    A, a = _normalised(A)
+    B, b = _normalised(B)
+    linear = np.zeros((n, n)) if C is None else np.ascontiguousarray(C / (a * b), dtype=np.float64)
+    squares: tuple[Any, Any] = (None, None)
+    ends = (1.0, -1.0)
+    if split == "norm":
+        low, high = _extreme_curvatures(A, B)
+        # Where phi is convex (concave) itself, a little of r still moves the path towards a permutation.
+        least = 1e-3 * max(high, -low, 1e-300)
+        ends = (max(-0.5 * low, least), min(-high, -least))
+    else:
+        squares = np.ascontiguousarray(A.T @ A), np.ascontiguousarray(B @ B.T)
+    if kernels.native is None:
+        from dcfw.kernels.numpy_graduated import GraduatedPath as Fallback
+
+        return GraduatedPath(Fallback(A, B, linear, *squares), A, B, linear, ends)
+    return GraduatedPath(kernels.native.GraduatedPath(A, B, linear, *squares), A, B, linear, ends)
+
+
+def perturbed_centre(n: int, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """Return a doubly stochastic matrix near the barycentre, by Sinkhorn's scaling of log-normal entries."""
+    X = np.exp(noise * rng.standard_normal((n, n)))
+    for _ in range(20):
+        X /= X.sum(axis=1, keepdims=True)
+        X /= X.sum(axis=0)
+    return X
+
+
+def _normalised(M: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the matrix without its mean, which adds a constant to phi, and with norm 1; and that norm."""
+    M = M.astype(np.float64)
+    centred = M - M.mean()
+    norm = float(np.linalg.norm(centred))
+    if not norm > 1e-12 * float(np.abs(M).max()):
+        return np.zeros_like(M), 1.0
+    return np.ascontiguousarray(centred / norm), norm
+
+
+def _extreme_curvatures(A: np.ndarray, B: np.ndarray) -> tuple[float, float]:
+    """Return bounds on the eigenvalues of the Hessian of <A X, X B> on matrices with zero row and column
+    sums."""
+    n = len(A)
+    if not (np.array_equal(A, A.T) or np.array_equal(B, B.T)):
+        size = 2.0 * float(np.linalg.norm(A, 2) * np.linalg.norm(B, 2))
+        return -size, size
+    ends = []
+    for M in (A, B):
+        S = 0.5 * (M + M.T)
+        S = S - S.mean(axis=0) - S.mean(axis=1)[:, None] + S.mean()
+        values = np.linalg.eigvalsh(S)
+        ends.append((float(values[0]), float(values[-1])))
+    products = [2.0 * x * y for x in ends[0] for y in ends[1]]
+    # A matrix of order n has n - 1 tangent directions; for n = 1 there is none.
+    return (min(products), max(products)) if n > 1 else (0.0, 0.0)

@@ -1,0 +1,239 @@
+"""A quadratic assignment problem as it is solved, and the way back to the user's.
+
+Solvers minimise over the free rows and columns, on square matrices of one size.  The user may maximise, give
+matrices of different sizes, fix pairs, and name rows and columns.  :class:`Problem` owns the map between
+the two:
+every value, permutation, matrix, result, callback, exception and history passes through it and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import to_numpy
+from dcfw.qap.objective import INT64_MAX, dense, evaluate, is_sparse, largest, square, value
+from dcfw.result import History, Result
+
+DENSE_UP_TO = 100
+"""Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The minimisation problem of the free rows and columns, and what it leaves out.
+
+    ``whole`` are the padded matrices of the user's problem, ``sizes`` theirs before the padding, ``labels``
+    the
+    names of A's rows and of B's rows where they have any.
+    """
+
+    A: Any
+    B: Any
+    C: Any
+    sign: int
+    rows: np.ndarray
+    columns: np.ndarray
+    pairs: np.ndarray
+    offset: float
+    whole: tuple[Any, Any, Any]
+    sizes: tuple[int, int]
+    labels: tuple[Any, Any] = (None, None)
+
+    @property
+    def n(self) -> int:
+        """The number of free rows."""
+        return len(self.rows)
+
+    def value(self, reduced: Any) -> Any:
+        """Return a value of the reduced problem in the user's units."""
+        return self.sign * reduced + self.offset
+
+    def reduced_value(self, value: float) -> float:
+        """Return a value in the user's units as one of the reduced problem."""
+        return self.sign * (value - self.offset)
+
+    def evaluate(self, permutation: np.ndarray) -> Any:
+        """Return the value of a whole permutation."""
+        A, B, C = self.whole
+        return value(A, B, permutation, C)
+
+    def complete(self, permutation: np.ndarray) -> np.ndarray:
+        """Return the permutation of the whole problem."""
+        p = np.empty(self.n + len(self.pairs), dtype=np.int64)
+        p[self.rows] = self.columns[permutation]
+        p[self.pairs[:, 0]] = self.pairs[:, 1]
+        return p
+
+    def reduce(self, permutation: np.ndarray) -> np.ndarray:
+        """Return what a whole permutation that has the given pairs does to the free rows."""
+        place = np.full(self.n + len(self.pairs), -1, dtype=np.int64)
+        place[self.columns] = np.arange(self.n)
+        p = np.asarray(place[permutation[self.rows]])
+        if (p < 0).any():
+            raise ValueError("init must have the pairs of partial_match")
+        return p
+
+    def complete_matrix(self, X: np.ndarray) -> np.ndarray:
+        """Return the doubly stochastic matrix of the whole problem."""
+        if not len(self.pairs):
+            return X
+        full = np.zeros((self.n + len(self.pairs),) * 2)
+        full[np.ix_(self.rows, self.columns)] = X
+        full[self.pairs[:, 0], self.pairs[:, 1]] = 1.0
+        return full
+
+    def present(self, result: Result, scale: float) -> None:
+        """Convert a result of the relaxation, whose phi is 1/scale of the reduced one, to the user's
+        units."""
+        result.rescale(scale, self.sign, self.offset)
+        result.x = self.complete_matrix(result.x)
+        result.history = HistoryInUnits(result.history, scale, self.sign, self.offset)
+
+    def matched(self, permutation: np.ndarray) -> list[tuple[Any, Any]] | None:
+        """Return the pairs of labels, if A or B has any; without padding."""
+        if all(names is None for names in self.labels):
+            return None
+        names = [
+            range(size) if own is None else own for own, size in zip(self.labels, self.sizes, strict=True)
+        ]
+        return [
+            (names[0][i], names[1][j])
+            for i, j in enumerate(permutation.tolist())
+            if i < self.sizes[0] and j < self.sizes[1]
+        ]
+
+
+class HistoryInUnits(History):
+    """A running history seen in other units; nothing is copied until a column is asked for."""
+
+    def __init__(self, source: History, scale: float, sign: float, offset: float) -> None:
+        super().__init__(source.limit)
+        self._source, self._units = source, (scale, sign, offset)
+
+    def _load(self) -> None:
+        """Copy what the source has by now."""
+        self.__dict__.update(vars(self._source), _source=self._source, _units=self._units)
+        self._table = self._source.table().copy()
+        History.rescale(self, *self._units)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self._load()
+        return super().__getitem__(name)
+
+    def table(self) -> np.ndarray:
+        """Return all rows as a structured array."""
+        self._load()
+        return super().table()
+
+    def settled(self) -> History:
+        """Return an ordinary history, for a run that has ended."""
+        self._load()
+        out = History(self.limit)
+        out.__dict__.update({k: v for k, v in vars(self).items() if k not in ("_source", "_units")})
+        return out
+
+
+def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool) -> Problem:
+    """Return the problem that is solved for the user's data, after checking them."""
+    labels = (_labels(A), _labels(B))
+    A, B, C, sizes = _data(A, B, C)
+    whole = (A, B, C)
+    n = A.shape[0]
+    sign = -1 if maximize else 1
+    pairs = _pairs(partial_match, n)
+    rows = columns = np.arange(n)
+    offset: float = 0
+    if len(pairs):
+        rows, columns = np.setdiff1d(rows, pairs[:, 0]), np.setdiff1d(columns, pairs[:, 1])
+        A, B, C, offset = _without_pairs(A, B, C, pairs, rows, columns)
+    if len(rows) <= DENSE_UP_TO:
+        A, B = dense(A), dense(B)
+    if maximize:
+        A, C = -A, None if C is None else -C
+    return Problem(A, B, C, sign, rows, columns, pairs, offset, whole, sizes, labels)
+
+
+def _labels(M: Any) -> list[Any] | None:
+    """Return the index of a DataFrame (anything with an index and columns)."""
+    if hasattr(M, "index") and hasattr(M, "columns") and not callable(M.index):
+        return list(M.index)
+    return None
+
+
+def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
+    """Return the matrices checked and padded to one size."""
+    A, B = square(A, "A"), square(B, "B")
+    sizes = (int(A.shape[0]), int(B.shape[0]))
+    n = max(sizes)
+    A, B = padded(A, n), padded(B, n)
+    if C is not None:
+        C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, "C", ndim=2, floating=False))
+        if C.shape not in (sizes, (n, n)):
+            raise ValueError(f"C must have shape {sizes}, got {C.shape}")
+        C = square(padded(C, n), "C")
+    return A, B, C, sizes
+
+
+def padded(M: Any, n: int) -> Any:
+    """Return a matrix with zeros added up to n rows and columns."""
+    rows, columns = M.shape
+    if rows >= n and columns >= n:
+        return M
+    if is_sparse(M):
+        M = M.copy()
+        M.resize((n, n))
+        return M
+    return np.pad(M, ((0, max(n - rows, 0)), (0, max(n - columns, 0))))
+
+
+def _pairs(partial_match: Any, n: int) -> np.ndarray:
+    if partial_match is None:
+        return np.empty((0, 2), dtype=np.int64)
+    if np.ma.is_masked(partial_match) or hasattr(partial_match, "nnz"):
+        raise TypeError("partial_match must be an ordinary array of pairs, neither masked nor sparse")
+    try:
+        pairs = np.atleast_2d(np.asarray(partial_match))
+    except ValueError:
+        raise ValueError("partial_match must be pairs of integers [[i, j], ...], each of two") from None
+    if pairs.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"partial_match must be pairs of integers [[i, j], ...], got shape {pairs.shape} and dtype "
+            f"{pairs.dtype}"
+        )
+    if pairs.min() < 0 or pairs.max() >= n:
+        raise ValueError(f"partial_match must hold indices from 0 to {n - 1}")
+    for column, side in enumerate(("row", "column")):
+        values, counts = np.unique(pairs[:, column], return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(f"partial_match repeats the {side} index {int(values[counts > 1][0])}")
+    return pairs.astype(np.int64)
+
+
+def _without_pairs(
+    A: Any, B: Any, C: Any, pairs: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> tuple[Any, Any, Any, float]:
+    """Return the matrices of the free rows and columns, and the value of the given pairs.
+
+    The given pairs leave a linear term behind, and their own value as a constant.
+    """
+    i, j = pairs.T
+    offset = evaluate(A[i][:, i], B[j][:, j], np.arange(len(pairs)), None if C is None else C[np.ix_(i, j)])
+    strips = [A[rows][:, i], B[columns][:, j], A[i][:, rows], B[j][:, columns]]
+    if A.dtype.kind == B.dtype.kind == "i":  # whatever C is, their products are summed in int64
+        added = 0 if C is None or C.dtype.kind != "i" else largest(C)
+        if 2 * len(pairs) * largest(A) * largest(B) + added > INT64_MAX:
+            strips = [M.astype(np.float64) for M in strips]
+    ends_A, ends_B, starts_A, starts_B = (dense(M) for M in strips)
+    linear = ends_A @ ends_B.T + starts_A.T @ starts_B
+    C = linear if C is None else linear + C[np.ix_(rows, columns)]
+    A, B = A[rows][:, rows], B[columns][:, columns]
+    return A, B, C, offset

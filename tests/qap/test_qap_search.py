@@ -1,0 +1,230 @@
+"""``qap.solve(restarts="auto")`` and ``method="graduated"``: answers, units, statuses, budgets,
+interrupts."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dcfw import Status, qap
+from dcfw.qap.searches import child, schedule
+
+
+def brute(A, B, C=None, better=min):
+    return better(qap.evaluate(A, B, list(p), C) for p in itertools.permutations(range(len(A))))
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_search_finds_the_optimum_of_small_problems(symmetric, maximize):
+    rng = np.random.default_rng(3)
+    A, B, C = rng.integers(-9, 10, (3, 6, 6))
+    if symmetric:
+        A, B = A + A.T, B + B.T
+    res = qap.solve(A, B, C, restarts="auto", max_steps=2000, maximize=maximize, rng=0)
+    assert res.fun == brute(A, B, C, max if maximize else min) == qap.evaluate(A, B, res.permutation, C)
+    assert type(res.fun) is int
+    assert res.success
+    assert res.trace[-1].value == res.fun
+    values = [line.value for line in res.trace]
+    assert values == sorted(values, reverse=not maximize)
+    assert (res.bound >= res.fun) if maximize else (res.bound <= res.fun)
+
+
+def test_the_search_respects_partial_matches_linear_terms_and_sizes():
+    rng = np.random.default_rng(1)
+    A, B = rng.integers(0, 9, (7, 7)), rng.integers(0, 9, (5, 5))
+    C = rng.integers(0, 50, (7, 5))
+    for maximize in (False, True):
+        pairs = [[0, 2], [4, 1]]
+        res = qap.solve(
+            A, B, C, restarts="auto", max_steps=1500, partial_match=pairs, maximize=maximize, rng=0
+        )
+        padded = [np.pad(M, ((0, 7 - M.shape[0]), (0, 7 - M.shape[1]))) for M in (A, B, C)]
+        values = [
+            qap.evaluate(padded[0], padded[1], list(p), padded[2])
+            for p in itertools.permutations(range(7))
+            if p[0] == 2 and p[4] == 1
+        ]
+        assert res.fun == (max(values) if maximize else min(values))
+        assert (res.permutation[0], res.permutation[4]) == (2, 1)
+        assert res.x.shape == res.relaxed.shape == (7, 7)
+        assert res.sizes == (7, 5)
+
+
+def test_a_budget_in_steps_gives_the_same_search_every_time():
+    problem = qap.generators.nugent(20, rng=0)
+    first, second = (
+        qap.solve(problem.A, problem.B, restarts="auto", max_steps=4000, rng=7) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.permutation, second.permutation)
+    assert first.trace == second.trace
+    assert first.status is Status.FINISHED
+
+
+def test_a_target_and_a_bound_end_the_search():
+    problem = qap.generators.li_pardalos(12, rng=0)
+    res = qap.solve(problem.A, problem.B, restarts="auto", time_limit=60, target=problem.best, rng=0)
+    assert res.status in (Status.TARGET, Status.OPTIMAL)
+    assert res.time < 30
+    assert res.fun == problem.best
+    flat = qap.solve(np.ones((5, 5), dtype=int), np.ones((5, 5), dtype=int), restarts="auto", time_limit=60)
+    assert (flat.status, flat.fun, flat.bound, flat.gap_to_bound) == (Status.OPTIMAL, 25, 25, 0.0)
+    assert flat.success
+
+
+def test_another_clock_can_measure_the_limit():
+    ticks = itertools.count()
+    problem = qap.generators.nugent(12, rng=0)
+    res = qap.solve(
+        problem.A, problem.B, restarts="auto", time_limit=300.0, rng=0, clock=lambda: float(next(ticks))
+    )
+    assert res.status in (Status.FINISHED, Status.OPTIMAL)
+    assert next(ticks) >= 300
+
+
+@pytest.mark.parametrize(
+    "options", [{"restarts": "auto", "max_steps": 500}, {"restarts": 2, "polish": "2opt"}, {}]
+)
+def test_the_answer_is_never_worse_than_the_permutation_it_starts_from(options):
+    problem = qap.generators.li_pardalos(10, rng=3)
+    res = qap.solve(problem.A, problem.B, init=problem.permutation, rng=0, **options)
+    assert res.fun == problem.best
+    with pytest.raises(ValueError, match="each of 0"):
+        qap.solve(problem.A, problem.B, init=np.zeros(10, dtype=int))
+
+
+def test_several_workers_share_one_incumbent():
+    problem = qap.generators.nugent(15, rng=2)
+    res = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.3, n_jobs=2, rng=0)
+    assert res.fun == qap.evaluate(problem.A, problem.B, res.permutation) == min(res.restart_values)
+
+
+def test_callbacks_and_their_histories_are_in_the_users_units():
+    rng = np.random.default_rng(5)
+    A, B = rng.integers(0, 9, (2, 9, 9))
+    seen = []
+
+    def watch(intermediate_result):
+        r = intermediate_result
+        if len(r.history):
+            seen.append((r.fun if r.permutation is None else r.relaxed_fun, r.history["fun"][-1], r.x.shape))
+
+    qap.solve(A, B, maximize=True, partial_match=[[0, 0]], callback=watch, rng=0)
+    assert seen
+    for fun, recorded, shape in seen:
+        assert fun == pytest.approx(recorded)
+        assert fun > 0
+        assert shape == (9, 9)
+
+
+@pytest.mark.parametrize("options", [{"restarts": 3}, {"restarts": "auto", "max_steps": 400}])
+def test_an_exception_keeps_what_was_found_in_the_users_units(options):
+    rng = np.random.default_rng(5)
+    A, B = rng.integers(1, 9, (2, 9, 9))
+    calls = itertools.count()
+
+    def fail(intermediate_result):
+        if next(calls) >= 6:
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine") as caught:
+        qap.solve(A, B, maximize=True, partial_match=[[2, 3]], callback=fail, rng=0, **options)
+    found = caught.value.intermediate_result
+    assert found.permutation[2] == 3
+    assert found.fun == qap.evaluate(A, B, found.permutation) > 0
+    assert found.x.shape == (9, 9)
+
+
+def test_a_callback_and_ctrl_c_end_a_search_without_losing_it():
+    problem = qap.generators.nugent(12, rng=0)
+    for error, status in ((StopIteration, Status.CALLBACK), (KeyboardInterrupt, Status.INTERRUPTED)):
+
+        def stop(intermediate_result, error=error):
+            if len(intermediate_result.trace) >= 1:
+                raise error
+
+        res = qap.solve(problem.A, problem.B, restarts="auto", time_limit=60, callback=stop, rng=0)
+        assert (res.status, res.success) == (status, False)
+        assert res.fun == qap.evaluate(problem.A, problem.B, res.permutation)
+
+
+def test_labels_of_frames_come_back():
+    pandas = pytest.importorskip("pandas")
+    A = pandas.DataFrame([[0, 3], [3, 0]], index=["press", "lathe"], columns=["press", "lathe"])
+    B = pandas.DataFrame(np.arange(9).reshape(3, 3), index=list("xyz"), columns=list("xyz"))
+    res = qap.solve(A, B)
+    assert {left for left, _ in res.labels} == {"press", "lathe"}
+    assert all(right in "xyz" for _, right in res.labels)
+
+
+def test_a_result_describes_itself(tmp_path):
+    from matplotlib.figure import Figure
+
+    problem = qap.generators.nugent(9, rng=0)
+    res = qap.solve(problem.A, problem.B, restarts="auto", max_steps=500, rng=0)
+    assert "bound" in str(res)
+    assert "FINISHED" in res._repr_html_() or "OPTIMAL" in res._repr_html_()
+    assert res.plot(Figure().subplots()).get_ylabel() == "value"
+    assert res.relaxation.n_lmo == res.n_lmo > 0
+    res.save(tmp_path / "mine.sln")
+    solution = qap.read_solution(tmp_path / "mine.sln")
+    assert solution.value == res.fun
+
+
+@pytest.mark.parametrize("split", ["norm", "paper", "auto"])
+def test_a_graduated_path_ends_at_a_permutation_of_its_value(split):
+    rng = np.random.default_rng(2)
+    for n in (1, 2, 5, 11):
+        A, B, C = rng.integers(-9, 10, (3, n, n))
+        res = qap.solve(A, B, C, method="graduated", split=split, rng=0)
+        assert res.fun == qap.evaluate(A, B, res.permutation, C)
+        assert res.success
+        assert res.n_lmo > 0
+
+
+def test_a_graduated_path_finds_a_planted_matching():
+    rng = np.random.default_rng(0)
+    G = np.triu(rng.random((40, 40)) < 0.3, 1).astype(int)
+    G = G + G.T
+    p = rng.permutation(40)
+    H = G[np.ix_(p, p)]
+    res = qap.solve(G, H, method="graduated", split="paper", maximize=True, rng=0)
+    assert res.fun == G.sum()
+
+
+def test_the_compiled_path_and_numpys_agree(monkeypatch):
+    from dcfw import kernels
+
+    if kernels.native is None:
+        pytest.skip("the extension is not built")
+    rng = np.random.default_rng(4)
+    A, B, C = rng.standard_normal((3, 12, 12))
+    ours = [qap.solve(A, B, C, method="graduated", split=split, rng=0) for split in ("norm", "paper")]
+    monkeypatch.setattr(kernels, "native", None)
+    for mine, split in zip(ours, ("norm", "paper"), strict=True):
+        theirs = qap.solve(A, B, C, method="graduated", split=split, rng=0)
+        np.testing.assert_array_equal(mine.permutation, theirs.permutation)
+        assert mine.n_lmo == theirs.n_lmo
+
+
+def test_children_keep_what_their_parents_share():
+    rng = np.random.default_rng(0)
+    one = rng.permutation(30)
+    other = one.copy()
+    other[[3, 8, 20]] = other[[8, 20, 3]]
+    for _ in range(20):
+        p = child(one, other, rng)
+        assert sorted(p) == list(range(30))
+        same = one == other
+        np.testing.assert_array_equal(p[same], one[same])
+
+
+def test_a_schedule_falls_and_lingers_where_the_objective_does():
+    T = 0.9 ** np.arange(40)
+    E = 1.0 / (1.0 + np.exp(-(np.log(T) + 2.0) / 0.1))  # falls around log T = -2
+    temperature = schedule(np.stack((T, E), axis=1))
+    points = [math.log(temperature(share)) for share in np.linspace(0, 1, 101)]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(points))
+    assert sum(-2.8 < point < -1.2 for point in points) > 60
