@@ -2,7 +2,8 @@
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
-runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` has options of its own.
+runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` and ``field`` have
+options of their own.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ def _load(name: str) -> ModuleType:
 
 
 def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["quality"]:
-        _load("quality").main(arguments[1:])
+    if arguments[:1] in (["quality"], ["field"]):
+        _load(arguments[0]).main(arguments[1:])
         return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
-    parser.add_argument("bench", choices=[*BENCHES, "quality", "all"])
+    parser.add_argument("bench", choices=[*BENCHES, "quality", "field", "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
     options = parser.parse_args(arguments)

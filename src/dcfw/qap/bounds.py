@@ -13,8 +13,16 @@ value of a permutation equals it, the permutation is optimal, and else it is so 
     V^T A V, sorted up, and V^T B V, sorted down; the linear part is an assignment problem.  One of the
     matrices must be symmetric (then the other is replaced by its symmetric part).
 
-The first is the better one where flows are few, the second on dense matrices.  Both hold in floating-point
-arithmetic as well: what rounding may have added is taken off.
+``"convex"``
+    (Anstreicher and Brixius 2001)  A convex quadratic programme over doubly stochastic matrices, by
+    Frank-Wolfe
+    with a certified gap: :mod:`dcfw.qap.convex_bound`.  Never weaker than the projection bound once solved.
+``"dual-ascent"``
+    (Hahn and Grant 1998)  An ascent on the dual of a linearisation, for n up to 32:
+    :mod:`dcfw.qap.dual_ascent`.
+    The strongest of the four as a rule, and the dearest.
+
+All hold in floating-point arithmetic as well: what rounding may have added is taken off.
 
 Examples
 --------
@@ -28,15 +36,20 @@ True
 from __future__ import annotations
 
 import math
+import time
+from typing import NamedTuple
 
 import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array
+from dcfw.qap.convex_bound import convex_bound
+from dcfw.qap.dual_ascent import LARGEST as LARGEST_ASCENT
+from dcfw.qap.dual_ascent import dual_ascent
 from dcfw.qap.objective import dense, largest, matrices
 from dcfw.sets import lap
 
-METHODS = ("auto", "gilmore-lawler", "projection")
+METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
 
 LARGEST = 2.0**900
 """What a sum of products may be."""
@@ -46,8 +59,26 @@ SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 """What a product that underflows may lose."""
 
 
+class IntBound(int):
+    """A bound of integer data, and the method that found it."""
+
+    method: str
+
+
+class FloatBound(float):
+    """A bound, and the method that found it."""
+
+    method: str
+
+
 def bound(
-    A: Array, B: Array, C: Array | None = None, *, maximize: bool = False, method: str = "auto"
+    A: Array,
+    B: Array,
+    C: Array | None = None,
+    *,
+    maximize: bool = False,
+    method: str = "auto",
+    time_limit: float = 2.0,
 ) -> int | float:
     """Return a lower bound of ``sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)]`` over all permutations p.
 
@@ -59,13 +90,19 @@ def bound(
         The linear term.
     maximize : bool
         Return an upper bound instead.
-    method : {"auto", "gilmore-lawler", "projection"}
-        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the better of the two where both apply.
+    method : {"auto", "gilmore-lawler", "projection", "convex", "dual-ascent"}
+        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the best of those that apply, from the cheapest on,
+        as far
+        as the time allows.
+    time_limit : float
+        Seconds for the convex bound and the dual ascent, which give weaker bounds if they are cut short.
 
     Returns
     -------
     int or float
-        An int where all data are integers: the bound is rounded up (down, for a maximum).
+        An int where all data are integers: the bound is rounded up (down, for a maximum).  Its attribute
+        ``method``
+        names what found it.
 
     Examples
     --------
@@ -75,35 +112,81 @@ def bound(
     (62, 62, 82)
     """
     A, B, C = matrices(A, B, C)
-    A, B = dense(A), dense(B)
     maximize = _validate.flag(maximize, "maximize")
     method = _validate.choice(method, "method", METHODS)
-    parts = [A, B] if C is None else [A, B, C]
-    whole = all(part.dtype.kind == "i" for part in parts)
-    # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1 costs)
-    # and their sum.
-    n = len(A)
-    cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
-    exact = whole and n * (2 * n + 1) * cost < 2**53
-    A, B = (-A if maximize else A).astype(np.float64), B.astype(np.float64)
-    C = np.zeros_like(A) if C is None else (-C if maximize else C).astype(np.float64)
-    if float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
-        raise ValueError(f"A, B and C must have products below {LARGEST:.2g}; rescale them")
-    symmetric = np.array_equal(A, A.T) or np.array_equal(B, B.T)
-    if method == "projection" and not symmetric:
-        raise ValueError("method 'projection' needs A or B to be symmetric: use 'gilmore-lawler'")
-    found = -math.inf
-    if method != "projection":
-        found = gilmore_lawler(A, B, C, exact)
-    if symmetric and method != "gilmore-lawler":
-        found = max(found, projection(A, B, C))
-    low = math.ceil(found) if whole else found
-    return -low if maximize else low
+    deadline = time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
+    data = _Data.of(dense(A), dense(B), C, maximize)
+    if method in ("projection", "convex") and not data.symmetric:
+        raise ValueError(f"method {method!r} needs A or B to be symmetric: use 'gilmore-lawler'")
+    if method == "dual-ascent" and len(data.A) > LARGEST_ASCENT:
+        raise ValueError(f"method 'dual-ascent' is for n up to {LARGEST_ASCENT}: use 'convex'")
+    found, by = -math.inf, "gilmore-lawler"
+    for name in METHODS[1:] if method == "auto" else (method,):
+        value = _one(name, data, deadline)
+        if value > found:
+            found, by = value, name
+    low = math.ceil(found) if data.whole else found
+    answer: IntBound | FloatBound = (
+        IntBound(-low if maximize else low) if data.whole else FloatBound(-low if maximize else low)
+    )
+    answer.method = by
+    return answer
+
+
+def _one(name: str, data: _Data, deadline: float) -> float:
+    """Return one of the bounds, -inf where it does not apply or has no time left."""
+    if name == "gilmore-lawler":
+        return gilmore_lawler(data.A, data.B, data.C, data.exact)
+    if name == "dual-ascent":
+        if len(data.A) > LARGEST_ASCENT or time.perf_counter() > deadline:
+            return -math.inf
+        return dual_ascent(data.A, data.B, data.C, deadline=deadline)
+    if not data.symmetric:
+        return -math.inf
+    if name == "projection":
+        return projection(data.A, data.B, data.C)
+    now = time.perf_counter()  # the rest is for the dual ascent
+    part = 0.3 if len(data.A) <= LARGEST_ASCENT else 1.0
+    return (
+        -math.inf
+        if now > deadline
+        else convex_bound(data.A, data.B, data.C, deadline=now + part * (deadline - now))
+    )
+
+
+class _Data(NamedTuple):
+    """The minimisation problem in double precision, and what is known about its numbers."""
+
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+    whole: bool
+    exact: bool
+    symmetric: bool
+
+    @classmethod
+    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray | None, maximize: bool) -> _Data:
+        parts = [A, B] if C is None else [A, B, C]
+        whole = all(part.dtype.kind == "i" for part in parts)
+        # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1
+        # costs)
+        # and their sum.
+        n = len(A)
+        cost = 0
+        if whole:
+            cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
+        exact = whole and n * (2 * n + 1) * cost < 2**53
+        A, B = (-A if maximize else A).astype(np.float64), B.astype(np.float64)
+        C = np.zeros_like(A) if C is None else (-C if maximize else C).astype(np.float64)
+        if float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
+            raise ValueError(f"A, B and C must have products below {LARGEST:.2g}; rescale them")
+        symmetric = np.array_equal(A, A.T) or np.array_equal(B, B.T)
+        return cls(A, B, C, whole, exact, symmetric)
 
 
 def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> int | float:
     """Return the better of the two cheapest bounds of a minimisation problem with dense matrices."""
-    return bound(A, B, C)
+    return bound(A, B, C, time_limit=0.0)
 
 
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:

@@ -8,6 +8,7 @@ every value, permutation, matrix, result, callback, exception and history passes
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import to_numpy
 from dcfw.qap.objective import INT64_MAX, dense, evaluate, is_sparse, largest, square, value
-from dcfw.result import History, Result
+from dcfw.result import Result
 
 DENSE_UP_TO = 100
 """Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
@@ -91,7 +92,8 @@ class Problem:
         units."""
         result.rescale(scale, self.sign, self.offset)
         result.x = self.complete_matrix(result.x)
-        result.history = HistoryInUnits(result.history, scale, self.sign, self.offset)
+        result.history = copy.copy(result.history)  # the run goes on writing to its own
+        result.history.rescale(scale, self.sign, self.offset)
 
     def matched(self, permutation: np.ndarray) -> list[tuple[Any, Any]] | None:
         """Return the pairs of labels, if A or B has any; without padding."""
@@ -105,39 +107,6 @@ class Problem:
             for i, j in enumerate(permutation.tolist())
             if i < self.sizes[0] and j < self.sizes[1]
         ]
-
-
-class HistoryInUnits(History):
-    """A running history seen in other units; nothing is copied until a column is asked for."""
-
-    def __init__(self, source: History, scale: float, sign: float, offset: float) -> None:
-        super().__init__(source.limit)
-        self._source, self._units = source, (scale, sign, offset)
-
-    def _load(self) -> None:
-        """Copy what the source has by now."""
-        self.__dict__.update(vars(self._source), _source=self._source, _units=self._units)
-        self._table = self._source.table().copy()
-        History.rescale(self, *self._units)
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        self._load()
-        return super().__getitem__(name)
-
-    def table(self) -> np.ndarray:
-        """Return all rows as a structured array."""
-        self._load()
-        return super().table()
-
-    def settled(self) -> History:
-        """Return an ordinary history, for a run that has ended."""
-        self._load()
-        out = History(self.limit)
-        out.__dict__.update({k: v for k, v in vars(self).items() if k not in ("_source", "_units")})
-        return out
 
 
 def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool) -> Problem:
