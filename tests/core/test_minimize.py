@@ -749,7 +749,7 @@ def test_a_solver_and_an_inner_loop_of_ones_own_are_used():
                 S, gap = run.lmo(run.grad_f(problem.phi, x), x)
                 run.visit(x, run.value(problem.phi, x), gap)
                 x = S.dense()
-                run.nit += 1
+                run.end_outer_step()
 
     res = dcfw.minimize(quadratics(), sets.Simplex(9), method=Vertex(), maxiter=1, tol=0.0)
     assert res.method == "vertex"
@@ -921,7 +921,7 @@ def test_the_gap_covers_what_an_inexact_oracle_may_have_missed():
 def test_a_step_is_settled_while_the_budget_has_two_more_calls_of_the_oracle():
     run = a_run(sets.Simplex(3).oracle(), max_lmo=10)
     run.keeper = SimpleNamespace(outer_step=lambda state, settled: settled)
-    for run.n_lmo, settled in ((0, True), (8, True), (9, False), (10, False)):
+    for run.ledger.n_lmo, settled in ((0, True), (8, True), (9, False), (10, False)):
         assert run.outer_step() is settled
-    run.n_lmo = 0
+    run.ledger.n_lmo = 0
     assert run.outer_step(settled=False) is False

@@ -123,7 +123,8 @@ def frank_wolfe(
     point that is returned is always known.
     """
     X = State(run, f, x, grad, value)
-    surrogate = linear is not None and not callable(linear)
+    subgradient: Any = linear if callable(linear) else None
+    surrogate = linear is not None and subgradient is None
     affine = f.affine_grad and merit is None
     if not surrogate:  # the steps of this loop are the outer ones
         run.keep(loop=X, step=step)
@@ -131,7 +132,7 @@ def frank_wolfe(
     while True:
         if not surrogate:
             run.outer_step()
-        X.linear = u = linear(X.x) if callable(linear) else linear
+        X.linear = u = linear if subgradient is None else subgradient(X.x)
         X.S, X.gap = S, gap = run.lmo(X.grad if u is None else X.grad - u, X.x)
         if X.gained is not None and X.gained + gap < X.bound:
             X.bound = X.gained + gap
@@ -222,7 +223,7 @@ def length_of_step(step: Step, segment: Segment, X: State) -> float:
         raise Stop(Status.LINE_SEARCH, str(failure)) from None
     if not 0.0 <= eta <= 1.0:
         raise Stop(Status.BAD_ORACLE, f"the step rule returned {eta}, not a number in [0, 1].")
-    if eta < 0.25 * eps_of(X.x):
+    if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the first test is the cheap one
         raise Stop(
             Status.NO_PROGRESS,
             f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g} "
