@@ -294,7 +294,7 @@ class Result(_Declared):
                           their number
 
     Applications extend it: a subclass declares further fields as annotations, with defaults where it has
-    any, and adds lines to the text in :meth:`_details`; ``Extended(**result, field=value)`` makes one.
+    any, and adds lines to the text in ``_details``; ``Extended(**result, field=value)`` makes one.
 
     Examples
     --------

@@ -192,7 +192,7 @@ def run(
         not count then.  By default the one of ``joblib.parallel_config("dask")``, if that is in force.
     progress : callable, optional
         ``progress(done, total, task, result)`` after each row, when the row is safe; ``result`` is None
-        for a row that failed.  See :class:`dcfw_studies.progress.ProgressBar`.
+        for a row that failed.  See ``dcfw_studies.progress.ProgressBar``.
     limit : int, optional
         Compute at most that many rows.
     stop_after : float, optional

@@ -28,7 +28,7 @@ FAR = 1e10
 
 
 class OrderedWeightedL1(CompactSet, trusted=True):
-    """The ball {sum_i w_i |x|_(i) <= radius} of the ordered weighted l1 norm.
+    """The ball of the ordered weighted l1 norm: ``sum_i w_i |x|_(i) <= radius``.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class OrderedWeightedL1(CompactSet, trusted=True):
 
 
 class KNormBall(OrderedWeightedL1, trusted=True):
-    """The ball {sum of the k largest |x_i| <= radius} of the top-k norm.
+    """The ball of the top-k norm: the k largest absolute values sum up to at most ``radius``.
 
     It is the hull of the l1 ball of radius ``radius`` and the cube of radius ``radius / k``.
 

@@ -31,7 +31,7 @@ class Polytope(Set, trusted=True):
 
     It must be bounded and not empty; both are checked at construction, by one linear programme and two more
     for each variable that no constraint bounds by itself.  Units do not matter: variables and rows are
-    scaled, and answers are verified (:mod:`dcfw.sets.linear_programme`).  What an answer may be short of the
+    scaled, and answers are verified (``dcfw.sets.linear_programme``).  What an answer may be short of the
     minimum is the oracle's error, which certificates include.
 
     Parameters

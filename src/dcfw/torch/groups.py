@@ -81,7 +81,7 @@ def param_groups(
     constraint, radius
         One set for all weights of two dimensions or more, in place of those by role; vectors stay free.
     roles : dict, optional
-        Options by role that replace those of :data:`ROLES`: ``{"vector": {"constraint": "box", "radius":
+        Options by role that replace those of ``ROLES``: ``{"vector": {"constraint": "box", "radius":
         (0.0, 2.0)}}``.
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
