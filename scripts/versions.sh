@@ -51,7 +51,7 @@ if [ -n "$threads" ] && ! command -v "$python" > /dev/null; then
 fi
 $wanted > "$folder/bounds"
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q -r "$folder/bounds" pytest hypothesis > "$folder/log" 2>&1 ||
+"$folder/venv/bin/pip" install -q -r "$folder/bounds" pytest pytest-xdist hypothesis > "$folder/log" 2>&1 ||
     { cat "$folder/log" >&2; echo "versions: these cannot be installed together" >&2; exit 1; }
 "$folder/venv/bin/pip" list --format=freeze | grep -i -E "^($(names | paste -sd '|'))=="
 
@@ -61,7 +61,7 @@ quick="test_imports.py test_bad_input.py test_bad_input_table.py test_steps.py t
     test_lap.py test_qap_objective.py test_qap_instances.py test_align_vectors.py test_align_solver.py \
     test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py test_minimize.py test_fuzz.py"
 # shellcheck disable=SC2046,SC2086
-PYTHONPATH="$root/src" "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider \
+PYTHONPATH="$root/src" "$folder/venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
     -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $threads $(printf 'tests/*/%s ' $quick)
 echo "== commands"
 for command in --help info "qap --help"; do

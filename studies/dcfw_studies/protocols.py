@@ -87,7 +87,7 @@ def solve_as(
     --------
     >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
     >>> solve_as("published", A, B, np.full((2, 2), 0.5) + [[0.01, -0.01], [-0.01, 0.01]], method="fw").fun
-    17
+    11
     """
     n, published = len(A), protocol == "published"
     left, right = A.astype(np.float64), B.astype(np.float64)

@@ -1,6 +1,6 @@
 """What the source must not contain: the calls through which a file or a server could do harm.
 
-The rules are checked on the syntax tree of every module of the package, and each rule on a line that breaks
+The rules are checked on the syntax tree of every module of both packages, and each rule on a line that breaks
 it, so that a rule that has stopped to work is seen.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import dcfw
+from places import PACKAGE, ROOT
 
-SOURCES = sorted(Path(dcfw.__file__).parent.rglob("*.py"))
+SOURCES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "studies" / "dcfw_studies").rglob("*.py")])
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "yaml", "xml", "telnetlib"}
 """Modules that execute, or expand without a bound, what they read."""
 CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "tempfile.mktemp", "joblib.load"}
@@ -81,10 +80,14 @@ def _wrong_call(call: ast.Call) -> Iterator[tuple[int, str]]:
         yield call.lineno, "runs what it loads"
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.relative_to(SOURCES[0].parent).as_posix())
-def test_the_source_keeps_the_rules(file: Path) -> None:
-    found = list(offences(ast.parse(file.read_text(encoding="utf-8"))))
-    assert not found, "; ".join(f"line {line} {what}" for line, what in found)
+def test_the_source_keeps_the_rules() -> None:
+    assert len(SOURCES) > 100
+    found = [
+        f"{file}, line {line} {what}"
+        for file in SOURCES
+        for line, what in offences(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
