@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FAMILIES = {
     "smooth, two splits": ["two_splits"],
-    "quadratics": ["maximum_clique", "graph_colouring"],
+    "quadratics": ["maximum_clique", "max_cut", "graph_colouring"],
     "assignment": ["graph_matching", "concave_transport"],
     "transport and traffic": ["traffic"],
     "alignment and completion": ["embedding_alignment", "matrix_completion"],
