@@ -12,7 +12,8 @@ solves that, which bounds all cuts from above, and takes it away step by step un
 and x is at a corner.
 
 The left picture shows the best cut found so far along one path, the right one the cuts of 30 paths that were
-entered at random places, beside those of 30 Frank-Wolfe runs from random points.
+entered at random places, beside those of 30 Frank-Wolfe runs from random points.  On the first 14 nodes
+the cut and its bound are checked against all 8192 cuts.
 """
 
 import matplotlib.pyplot as plt
@@ -41,6 +42,16 @@ graduated = [cut(value) for value in res.restart_values]
 bound = cut(res.lower_bound)
 assert set(np.unique(res.x)) == {-1.0, 1.0}
 assert cut(res.fun) <= bound
+
+# %%
+# The check: all cuts of the graph on the first 14 nodes.
+
+few = functions.Quadratic(W[:14, :14] / 2)
+small = dcfw.minimize(few, sets.LInfBall(14), method="graduated", restarts=10, rng=0)
+signs = 1.0 - 2.0 * (np.arange(2**13)[:, None] >> np.arange(14) & 1)
+least = 0.5 * np.einsum("ki,ij,kj->k", signs, W[:14, :14] / 2, signs).min()
+assert small.lower_bound <= least
+assert abs(small.fun - least) < 1e-9
 
 # %%
 # Frank-Wolfe from random points, each answer rounded to the nearest corner.
