@@ -332,7 +332,8 @@ def report(file: Path) -> str:
     text = [
         "# A byte-level GPT in norm balls",
         "",
-        f"{len(rows)} runs; `python -m dcfw_studies.gpt {file.name}` adds what is missing and writes this. "
+        f"{len(rows)} runs; `python -m dcfw_studies.gpt results/networks/{file.name}` adds what is missing "
+        "and writes this. "
         f"Text: documentation of NumPy and SciPy, SHA-256 {rows[0]['text'][:16]}...; {rows[0]['parameters']} "
         f"parameters, {STEPS} steps of {BATCH} sequences of {CONTEXT} bytes; processor seconds of one shared "
         "thread. What each method is: `dcfw_studies.gpt`. Losses are nats per byte on the validation text.",

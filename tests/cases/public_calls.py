@@ -8,6 +8,7 @@ value and a kind for every parameter, so a new name or a new parameter makes a t
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -745,10 +746,16 @@ def _model() -> Any:
     return torch.nn.Linear(3, 2)
 
 
-def _adam(model: Any) -> Any:
+@functools.cache
+def _trained() -> Any:
+    """Return a model that an optimizer and its constraint share."""
+    return _model()
+
+
+def _adam() -> Any:
     import torch
 
-    return torch.optim.AdamW(model.parameters())
+    return torch.optim.AdamW(_trained().parameters())
 
 
 def _row(value: float) -> Any:
@@ -819,8 +826,8 @@ def _with_torch() -> dict[str, Call]:
         ),
         "dcfw.torch.constrain": Call(
             {
-                "optimizer": other(lambda: _adam(_model())),
-                "groups": other(lambda: []),
+                "optimizer": other(_adam),
+                "groups": other(lambda: _trained()),
                 "every": count(1),
                 "method": choice("project"),
             },

@@ -49,7 +49,8 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     if not (name is None or isinstance(name, str)):
         return regions.Given(name, shape)
     size = tuple(size) if isinstance(size, list) else size
-    return _region(name, size, *(group.get(key, GROUP_DEFAULTS[key]) for key in SHAPING), shape)
+    make = _region.__wrapped__ if torch.compiler.is_compiling() else _region  # the compiler warns of caches
+    return make(name, size, *(group.get(key, GROUP_DEFAULTS[key]) for key in SHAPING), shape)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -100,5 +100,8 @@ def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "projec
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(groups, torch.nn.Module):
         groups = param_groups(groups)
+    groups = _validate.listed(groups, "groups")
+    if not all(isinstance(group, dict) and "params" in group for group in groups):
+        raise TypeError("groups must be a model, or dictionaries with 'params' and 'constraint'")
     every = _validate.integer(every, "every", low=1)
     return Constraint(optimizer, groups, every, _validate.choice(method, "method", METHODS))

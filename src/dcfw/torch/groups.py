@@ -107,6 +107,13 @@ def param_groups(
         _validate.choice(constraint, "constraint", (*CONSTRAINTS, "roles"))
     if not isinstance(radius, tuple | list):  # the bounds of a box
         _validate.scalar(radius, "radius", low=0.0, open_low=True)
+    for name, given in (("roles", roles), ("overrides", overrides)):
+        if given is not None and not (
+            isinstance(given, dict) and all(isinstance(v, dict) for v in given.values())
+        ):
+            raise TypeError(
+                f"{name} must be a dictionary of dictionaries of options, got {type(given).__name__}"
+            )
     for role in roles or {}:
         _validate.choice(role, "each role", tuple(ROLES))
     found: dict[Any, dict[str, Any]] = {}

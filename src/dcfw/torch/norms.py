@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import region_of
 from dcfw.torch.groups import Groups, param_groups
@@ -95,7 +96,9 @@ def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
     """
     if isinstance(model, type) or not callable(getattr(model, "named_parameters", None)):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    found = param_groups(model) if groups is None else Groups(groups)
+    found = param_groups(model) if groups is None else Groups(_validate.listed(groups, "groups"))
+    if not all(isinstance(group, dict) and {"params", "constraint"} <= group.keys() for group in found):
+        raise TypeError("groups must be dictionaries with 'params' and 'constraint'")
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
         return Norms(
