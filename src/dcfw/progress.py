@@ -6,17 +6,6 @@ import sys
 from types import TracebackType
 from typing import IO, Any
 
-_drawn: list[Bar] = []
-"""The bars that are on a terminal now."""
-
-
-def announce(line: str) -> bool:
-    """Write a line above the bar that is drawn now; return False, and write nothing, if there is none."""
-    if not _drawn:
-        return False
-    _drawn[-1].write(line)
-    return True
-
 
 class Bar:
     """A callable ``bar(done, total)`` that draws a bar on a terminal; use it in a ``with`` block.
@@ -70,7 +59,6 @@ class Bar:
             )
             self._line = self._bar.add_task(self.title, total=None, last="")
             self._bar.start()
-            _drawn.append(self)
         return self
 
     def __call__(self, done: float, total: float, last: str = "") -> None:
@@ -80,15 +68,9 @@ class Bar:
                 last = last[: self._room - 1] + "…"
             self._bar.update(self._line, completed=done, total=total, last=last)
 
-    def write(self, line: str) -> None:
-        """Write a line above the bar, if there is one."""
-        if self._bar is not None:
-            self._bar.console.print(line, markup=False, highlight=False)
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-            _drawn.remove(self)

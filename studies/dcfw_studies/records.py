@@ -21,19 +21,19 @@ def utc_now() -> str:
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of Python, NumPy, SciPy, Numba and dcfw, without importing the heavy ones.
+    """Return the versions of Python, NumPy, SciPy and dcfw, without importing the heavy ones.
 
     PyTorch is named where it is loaded, that is, where the row may have used it.
 
     Examples
     --------
     >>> sorted(set(software_versions()) - {"torch"})
-    ['dcfw', 'numba', 'numpy', 'python', 'scipy']
+    ['dcfw', 'numpy', 'python', 'scipy']
     """
     import dcfw
 
     found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
-    for name in ("numpy", "scipy", "numba", *(("torch",) if "torch" in sys.modules else ())):
+    for name in ("numpy", "scipy", *(("torch",) if "torch" in sys.modules else ())):
         found[name] = _installed(name)
     return found
 

@@ -1,7 +1,5 @@
 """Long commands draw a bar with the time left on a terminal, and nothing at all on anything else."""
 
-import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -48,33 +46,6 @@ def test_a_bar_writes_nothing_to_a_file():
     with Bar("reading", file=stream) as bar:
         bar(1, 2)
     assert stream.getvalue() == ""
-
-
-def test_compiling_is_announced_once_above_a_bar_and_only_if_something_is_compiled(tmp_path, monkeypatch):
-    from dcfw import _compiling
-
-    code = "from dcfw._compiling import njit\n@njit()\ndef one():\n    return 1\n"
-    code += "@njit()\ndef more():\n    return one()\n"
-
-    def drawn(name, bar=Bar):
-        """Return what is drawn while a function of a module that was just imported is called."""
-        (tmp_path / f"{name}.py").write_text(code)
-        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        monkeypatch.setattr(_compiling, "_said", False)
-        stream = Terminal()
-        with bar("searching", file=stream):
-            assert module.more() == 1
-        return stream.getvalue()
-
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "cache"))
-    assert drawn("first").count("compiling, which may take a minute") == 1
-    assert "compiling" not in drawn("first")  # it is in the cache now
-    monkeypatch.setattr("sys.stdout", io.StringIO())
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert "compiling" not in drawn("second", bar=lambda title, file: contextlib.nullcontext())
-    assert sys.stdout.getvalue() + sys.stderr.getvalue() == ""
 
 
 def on_a_terminal(arguments, folder):

@@ -163,7 +163,7 @@ def test_dcfw_keeps_python_free_of_the_global_interpreter_lock_if_its_dependenci
     """Importing all of it and solving; where the interpreter has the lock anyway, that this works."""
     code = textwrap.dedent("""
         import sys
-        import joblib, numba, numpy, rich, scipy.optimize, typer
+        import joblib, numpy, rich, scipy.optimize, typer
 
         locked = getattr(sys, "_is_gil_enabled", lambda: True)
         before = locked()

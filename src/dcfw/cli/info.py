@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 PACKAGES = (
-    *("numpy", "scipy", "numba", "array-api-compat", "joblib", "typer", "rich"),
+    *("numpy", "scipy", "array-api-compat", "joblib", "typer", "rich"),
     *("torch", "matplotlib", "networkx", "scikit-learn", "threadpoolctl", "copt"),
 )
 DATA_SETS = ("qaplib", "embeddings", "cifar10")

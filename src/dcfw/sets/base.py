@@ -285,7 +285,7 @@ _protocol.declare(Set, True)
 
 
 def is_extended(G: Array) -> bool:
-    """Tell whether ``G`` has a precision that LAPACK, HiGHS and Numba do not know."""
+    """Tell whether ``G`` has a precision that LAPACK, HiGHS and the kernels do not know."""
     return is_numpy(G) and G.dtype.itemsize > 8
 
 
