@@ -53,7 +53,7 @@ def test_half_of_the_entries_are_enough(product, as_given):
         "mask": (E2, mask),
         "sparse": (scipy.sparse.csr_matrix(np.where(mask, E2, 0.0)),),
     }[as_given]
-    res = align(E1, *Y, product=product, tol=1e-9)
+    res = align(E1, *Y, lam=1e-4, product=product, tol=1e-9)
     assert (res.status, res.product) == (Status.CONVERGED, product)
     np.testing.assert_allclose(res.rotation, Q, atol=1e-6)
     assert res.fun == pytest.approx(literal_phi(E1, E2, mask, 1e-4, res.x), abs=1e-12)
@@ -311,9 +311,20 @@ def test_with_inexact_factors_gaps_are_upper_bounds_and_points_feasible():
         G = f.grad(X) - u
         pairs.append((intermediate_result.gap, np.vdot(G, X) + np.linalg.norm(G, "nuc")))
 
-    res = align(f, polar="inexact", callback=look, max_lmo=80, tol=0.0)
+    res = align(f, lam=1e-4, polar="inexact", callback=look, max_lmo=80, tol=0.0)
     assert len(pairs) > 3
     assert all(true <= gap * (1.0 + 1e-9) for gap, true in pairs)
     assert any(true < gap * 0.9999 for gap, true in pairs)  # the bound is in there
     exact = align(f, max_lmo=80, tol=0.0)
     assert res.fun == pytest.approx(exact.fun, rel=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
+def test_the_default_weight_follows_the_scale_of_the_data(scale):
+    rng = np.random.default_rng(4)
+    E1, Q = rng.standard_normal((6, 80)), np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    Y = np.where(rng.random((6, 80)) < 0.5, Q @ E1, np.nan)
+    plain, scaled = align(E1, Y), align(scale * E1, scale * Y)
+    np.testing.assert_allclose(scaled.rotation, plain.rotation, atol=1e-6)
+    assert np.abs(scaled.rotation - Q).max() < 1e-2
+    assert scaled.fun == pytest.approx(scale**2 * plain.fun, rel=1e-6)

@@ -45,7 +45,7 @@ def align_run(d: int, n: int, **options: Any) -> dict[str, Any]:
     Q = np.linalg.qr(np.sin(1.0 + i * i.T + 0.7 * i))[0]
     seen = (3 * i + 2 * j) % 5 < 3
     Y = np.where(seen, Q @ E + 0.05 * np.sin(i + j), np.nan)
-    res = align.align(E, Y, **options)
+    res = align.align(E, Y, **{"lam": 1e-4, **options})
     counts = {name: int(res[name]) for name in COUNTS}
     ends = {"fun": float(res.fun), "gap": float(res.gap), "trace": float(np.trace(res.rotation))}
     return {"status": res.status.name, "product": res.product, "floats": ends} | counts

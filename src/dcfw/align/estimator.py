@@ -42,7 +42,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     Parameters
     ----------
     lam
-        Weight of the nuclear norm, which pulls X towards orthogonal matrices.
+        Weight of the nuclear norm, which pulls X towards orthogonal matrices.  By default 1e-4 times the mean
+        squared length of the source vectors, so that the scale of the data does not matter.
     method
         ``"dcfw"``, ``"boosted"``, ``"fw-k"`` or ``"fw-m"``, as for :func:`dcfw.align.align`.
     centre
@@ -92,7 +93,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def __init__(
         self,
         *,
-        lam: float = 1e-4,
+        lam: float | None = None,
         method: str = "dcfw",
         centre: bool = False,
         unit_rows: bool = False,

@@ -42,6 +42,8 @@ METHODS = (*OURS, "fw-k", "fw-m")
 """The methods that are for this problem."""
 
 RTOL = 1e-4
+WEIGHT = 1e-4
+"""The default weight of the nuclear norm, over the mean squared length of the source vectors."""
 """The part of the first gap at which a run has converged, unless something else is asked for."""
 
 ATOMS = 64
@@ -56,7 +58,7 @@ def align(
     Y: Any = None,
     mask: Any = None,
     *,
-    lam: float = 1e-4,
+    lam: float | None = None,
     method: Any = "dcfw",
     step: Any = "exact",
     inner: Any = "auto",
@@ -85,8 +87,10 @@ def align(
         stored zero is an observation), or masked in a NumPy masked array.
     mask : array of shape (d2, n), optional
         P: true (or 1) where Y is observed.
-    lam : float
-        The weight of the nuclear norm.
+    lam : float, optional
+        The weight of the nuclear norm, in the units of the loss: squares of the data's.  By default 1e-4
+        times the mean squared length of the source vectors, so that the scale of the data does not matter;
+        for vectors of length 1 that is the paper's 1e-4.
     method : {"dcfw", "boosted", "fw-k", "fw-m"} or a solver object
         As in :func:`dcfw.minimize`.  FW-K takes the curvature constant 4 ||E1||_F^2 / n, which holds for
         every mask.
@@ -135,7 +139,8 @@ def align(
     >>> bool(abs(res.rotation - Q).max() < 1e-6)
     True
     """
-    lam = _validate.scalar(lam, "lam", low=0.0)
+    if lam is not None:
+        lam = _validate.scalar(lam, "lam", low=0.0)
     if isinstance(method, str):
         method = _validate.choice(method, "method", METHODS)
     if isinstance(E1, MaskedLeastSquares):
@@ -153,7 +158,7 @@ def align(
         f = MaskedLeastSquares(
             E1, Y, mask, product=product, dtype=dtype, passes=_passes(method, maxiter, max_lmo)
         )
-    g = PolarNuclearNorm(lam)
+    g = PolarNuclearNorm(_usual_weight(f) if lam is None else lam)
     tol, rtol = _stop(tol, rtol, f, x0)
     result = minimize(
         f - g,
@@ -172,6 +177,12 @@ def align(
         callback=callback,
     )
     return AlignResult(**result, rotation=_best_rotation(result.x, f, g), product=f.product)
+
+
+def _usual_weight(f: MaskedLeastSquares) -> float:
+    """Return the default of ``lam``, which scales as the loss does."""
+    lengths = float(sum(f.source[i, i] for i in range(f.source.shape[0]))) / f.n
+    return WEIGHT * lengths
 
 
 def _stop(tol: float | None, rtol: float | None, f: MaskedLeastSquares, x0: Any) -> tuple[float, float]:

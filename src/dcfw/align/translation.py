@@ -73,7 +73,7 @@ def trial(
     *,
     observed: float = 0.1,
     holdout: float = 0.2,
-    lam: float = 1e-4,
+    lam: float | None = None,
     method: str = "dcfw",
     steps: int = 300,
     tol: float = 1e-4,

@@ -28,7 +28,13 @@ def align(
     ],
     observed: Annotated[float, typer.Option(help="The part of the target entries that is known.")] = 0.1,
     holdout: Annotated[float, typer.Option(help="The part of the source words kept for the test.")] = 0.2,
-    lam: Annotated[float, typer.Option(help="Weight of the nuclear norm.")] = 1e-4,
+    lam: Annotated[
+        float | None,
+        typer.Option(
+            help="Weight of the nuclear norm.",
+            show_default="1e-4 of the mean squared length of the source vectors",
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="dcfw, boosted, fw-k or fw-m.")] = "dcfw",
     steps: Annotated[int, typer.Option(help="Frank-Wolfe steps, each one polar factor.", min=1)] = 300,
     tol: Annotated[float, typer.Option(help="Stop at this part of the first gap.")] = 1e-4,
@@ -134,7 +140,7 @@ def _read(path: Path, limit: int | None, on_error: str) -> Any:
 
 
 def _check_values(
-    observed: float, holdout: float, lam: float, method: str, tol: float, retrieval: str
+    observed: float, holdout: float, lam: float | None, method: str, tol: float, retrieval: str
 ) -> None:
     """Refuse values that the trial would refuse, in the words of the command line."""
     from dcfw import _validate
@@ -145,7 +151,8 @@ def _check_values(
     _validate.choice(retrieval, "--retrieval", translation.METHODS)
     _validate.scalar(observed, "--observed", low=0.0, high=1.0, open_low=True)
     _validate.scalar(holdout, "--holdout", low=0.0, high=1.0, open_low=True, open_high=True)
-    _validate.scalar(lam, "--lam", low=0.0)
+    if lam is not None:
+        _validate.scalar(lam, "--lam", low=0.0)
     _validate.scalar(tol, "--tol", low=0.0, high=1.0)
 
 
