@@ -132,9 +132,34 @@ class Draw:
 # -- sets -------------------------------------------------------------------------------------------------
 
 
+def subsets(n: int, k: int, at_most: bool) -> np.ndarray:
+    """Return the 0/1 vectors with k ones, or with at most k."""
+    every = (ref.signs(n) + 1.0) / 2.0
+    counts = every.sum(axis=1)
+    return np.asarray(every[counts <= k if at_most else counts == k])
+
+
+def top_k(n: int, k: int, R: float) -> np.ndarray:
+    """Return the points whose hull is the ball of the top-k norm."""
+    return np.asarray(R * np.vstack([np.eye(n), -np.eye(n), ref.signs(n) / k]))
+
+
+VERTEX_SETS = {
+    "hypersimplex": lambda n, k, R: (sets.Hypersimplex(n, k, R), R * subsets(n, k, False)),
+    "at most": lambda n, k, R: (sets.Hypersimplex(n, k, R, at_most=True), R * subsets(n, k, True)),
+    "top-k": lambda n, k, R: (sets.KNormBall(n, k, R), top_k(n, k, R)),
+    "permutahedron": lambda n, k, R: (
+        sets.Permutahedron(R * np.minimum(np.arange(n), k)),
+        R * np.array([p @ np.minimum(np.arange(n), k) for p in ref.permutations(n).reshape(-1, n, n)]),
+    ),
+    "scaled": lambda n, k, R: (sets.Scale(sets.Simplex(n), R * k), R * k * np.eye(n)),
+}
+"""Polytopes with few vertices: (n, k, R) -> the set and its vertices."""
+
+
 def draw_set(draw: Draw, depth: int = 0) -> tuple[Any, Any]:
     kinds = ["simplex", "l1", "l2", "linf", "lp", "box", "ksparse", "birkhoff", "spectral", "nuclear"]
-    kinds += ["schatten", "spectraplex", "polytope", "hull", "epigraph", "product"]
+    kinds += ["schatten", "spectraplex", "polytope", "hull", "epigraph", "product", *VERTEX_SETS]
     kind = draw.pick(kinds)
     if depth and (kind == "product" or (draw.eR and kind in ("birkhoff", "polytope"))):
         kind = "simplex"  # blocks have one scale, and those two have size 1
@@ -164,6 +189,9 @@ def draw_set(draw: Draw, depth: int = 0) -> tuple[Any, Any]:
         return sets.KSparse(n, k, R), ref.Hull(
             R * ref.k_sparse(n, k), lambda x: max(abs(x).max() - LD(R), abs(x).sum() / k - LD(R))
         )
+    if kind in VERTEX_SETS:
+        domain, V = VERTEX_SETS[kind](n, int(rng.integers(1, n + 1)), R)
+        return domain, ref.Hull(V)
     if kind == "birkhoff":
         n = int(rng.integers(1, 4))
         draw.eT, draw.eR, draw.R = max(min(draw.eT, 900), -900), 0, 1.0
