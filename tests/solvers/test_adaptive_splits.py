@@ -288,3 +288,14 @@ def test_a_condition_of_the_objective_is_stated_beside_that_of_the_constant():
     res = dcfw.minimize(splits.sliding(dc, L="auto"), sets.L2Ball(3), np.full(3, 0.2), maxiter=3)
     assert "the data are right" in res.conditional
     assert "found from the curvature" in res.conditional
+
+
+def test_the_gap_of_a_run_cut_short_is_that_of_phi_however_small_phi_is():
+    # The last look at a result once took the gradient as a difference of the parts, whose L has nothing to do
+    # with phi before the solver has found it: a tiny phi drowned in rounding, and the gap came out as 0.
+    A = np.diag([3.0, -1.0, 2.0])
+    for scale in (1.0, 1e-18):
+        phi = functions.Smooth(lambda x, s=scale: 0.5 * s * float(x @ A @ x), lambda x, s=scale: s * (A @ x))
+        res = dcfw.minimize(splits.sliding(phi, L="auto"), sets.Simplex(3), np.full(3, 1 / 3), tol=0.0, max_lmo=1)
+        assert res.gap == pytest.approx(gaps.fw_gap(phi, sets.Simplex(3), res.x), rel=1e-9)
+        assert res.gap > 0.0

@@ -65,7 +65,7 @@ def _measure(result: Result, problem: Problem, oracle: Any) -> None:
     """Find the Frank-Wolfe gap of a point at which the run ended before it knew."""
     with suppress(Exception):  # an oracle that fails here has its say in the next run
         result.n_check += 1
-        G = problem.f.grad(result.x) - problem.g.linearise(result.x).slope
+        G = problem.phi.grad(result.x)
         gap = inner(G, result.x) - oracle(G).inner(G) + oracle.error
         if math.isfinite(gap):
             result.gap = max(gap, 0.0)
