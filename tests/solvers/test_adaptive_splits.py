@@ -296,6 +296,7 @@ def test_the_gap_of_a_run_cut_short_is_that_of_phi_however_small_phi_is():
     A = np.diag([3.0, -1.0, 2.0])
     for scale in (1.0, 1e-18):
         phi = functions.Smooth(lambda x, s=scale: 0.5 * s * float(x @ A @ x), lambda x, s=scale: s * (A @ x))
-        res = dcfw.minimize(splits.sliding(phi, L="auto"), sets.Simplex(3), np.full(3, 1 / 3), tol=0.0, max_lmo=1)
+        split, start = splits.sliding(phi, L="auto"), np.full(3, 1 / 3)
+        res = dcfw.minimize(split, sets.Simplex(3), start, tol=0.0, max_lmo=1)
         assert res.gap == pytest.approx(gaps.fw_gap(phi, sets.Simplex(3), res.x), rel=1e-9)
         assert res.gap > 0.0
