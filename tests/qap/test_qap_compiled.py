@@ -60,7 +60,7 @@ def both(objective, X0, *, method="dcfw", **options):
     options = {"rtol": 1e-2, "max_lmo": 2000, "tolerance": Adaptive(0.8), **options}
     domain = Watched(len(X0))
     generic = minimize(objective, domain, X0, method=method, inner="fw", **options)
-    generic.tied = domain.tied
+    generic["tied"] = domain.tied
     if method == "fw":
         compiled = minimize(objective, domain, X0, method=CompiledFW(), **options)
     else:
@@ -92,7 +92,7 @@ def objective_of(method, split, A, B, C):
 def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, linear):
     A, B, C, X0 = problem(n, seed, symmetric, linear)
     runs = both(decompose(A, B, C, split), X0, max_lmo=400)
-    assume(not runs[0].tied)
+    assume(not runs[0]["tied"])
     same(*runs)
 
 
@@ -107,7 +107,7 @@ def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, li
 def test_frank_wolfe_and_sliding_take_the_same_steps(n, seed, symmetric, linear, method):
     A, B, C, X0 = problem(n, seed, symmetric, linear)
     runs = both(relaxation(A, B, C), X0, method="fw" if method == "fw" else CGS(L=2.0), max_lmo=400)
-    assume(not runs[0].tied)
+    assume(not runs[0]["tied"])
     same(*runs)
 
 

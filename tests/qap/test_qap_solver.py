@@ -378,10 +378,9 @@ REGULAR = {
 
 @every_method
 @pytest.mark.parametrize("name", REGULAR)
-@pytest.mark.parametrize("protocol", [None, "text"])
-def test_a_constant_gradient_at_the_barycentre_is_left_and_said_so(method, split, name, protocol):
+def test_a_constant_gradient_at_the_barycentre_is_left_and_said_so(method, split, name):
     A, B = REGULAR[name]
-    options = {"method": method, "split": split, "protocol": protocol, "max_lmo": 500, "rng": 0}
+    options = {"method": method, "split": split, "max_lmo": 500, "rng": 0}
     for init in ("barycenter", np.full(A.shape, 1.0 / len(A))):
         result = solve(A, B, init=init, **options)
         check(result, A, B)
@@ -630,7 +629,6 @@ I3 = np.eye(3)
         ((I3, I3), {"split": "spektral"}, ValueError, "split must be one of .*did you mean 'spectral'"),
         ((I3, I3), {"inner": "fww"}, ValueError, "inner must be one of .*did you mean 'fw'"),
         ((I3, I3), {"polish": "2-opt"}, ValueError, "polish must be one of .*did you mean '2opt'"),
-        ((I3, I3), {"protocol": "paper"}, ValueError, "protocol must be one of"),
         ((I3, I3), {"init": "barycentre"}, ValueError, "init must be one of .*did you mean 'barycenter'"),
         ((I3, I3), {"init": np.ones((3, 3))}, ValueError, "init must be doubly stochastic"),
         ((I3, I3), {"init": 2 * I3 - 1 / 3}, ValueError, "init must be doubly stochastic"),
