@@ -231,8 +231,8 @@ def test_runs_of_several_settings_are_reported_apart_and_not_mixed(networks, tmp
         assert f"## Convolutional network, digits, {setting}" in text
         assert f"- CNN, digits, {setting}: DC-FW becomes worse" in text
         assert f"Convolutional network, digits, {setting}" in titles(section)
-    assert text.count("--parts digits") == 3
-    assert "--epochs 2 --images 10\n" in text
+    assert text.count("--set parts=digits") == 3
+    assert "--set epochs=2 --set images=10\n" in text
 
 
 def test_curves_of_several_settings_are_read_back_each_to_its_run(networks, tmp_path):
@@ -290,7 +290,7 @@ def test_networks_on_the_larger_data_are_not_named_after_the_smaller():
     run = {"part": "cnn", "dataset": "cifar100", "epochs": 2, "precision": "bfloat16"}
     assert list(networks_report.short_names([run]).values()) == ["CNN, CIFAR-100"]
     (_, line) = networks_report.commands([run])
-    assert line.endswith("--parts cnn --epochs 2 --dataset cifar100 --precision bfloat16")
+    assert line.endswith("--set parts=cnn --set epochs=2 --set dataset=cifar100 --set precision=bfloat16")
 
 
 def test_unconstrained_methods_alone_have_no_inner_steps(networks):
@@ -515,10 +515,10 @@ def test_a_smaller_run_whose_seeds_a_larger_one_has_needs_no_command():
     again = [{**row, "seed": 1} for row in rows[:1]]
     sizes = {"tai12a": 12, "tai60a": 60}
     both = qap_report.summarise(Runs(rows + again, "published"), sizes)["commands"]["rows"]
-    assert [line.split("--seeds ")[1].split()[0] for line in both] == ["1", "2"]
+    assert [line.split("--set seeds=")[1].split()[0] for line in both] == ["1", "2"]
     swapped = [{**row, "seed": 1 - row["seed"]} for row in rows + again]
     alone = qap_report.summarise(Runs(swapped, "published"), sizes)["commands"]["rows"]
-    assert [line.split("--seeds ")[1].split()[0] for line in alone] == ["2"]
+    assert [line.split("--set seeds=")[1].split()[0] for line in alone] == ["2"]
 
 
 def test_sections_of_a_protocol_need_rows_of_it():

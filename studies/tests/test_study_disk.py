@@ -98,10 +98,11 @@ def test_a_read_only_disk_is_one_line_and_exit_code_1_on_the_command_line(tmp_pa
     if subprocess.run(["unshare", "-rm", "bash", "-c", f"{mount} true"], capture_output=True).returncode:
         pytest.skip("this system does not let us mount a folder read-only")
     for path in (old, new):
-        done = in_namespace(f"{mount} {sys.executable} -m dcfw_studies.inner run {path}")
+        command = f"-m dcfw_studies reproduce inner --store {path} -o {tmp_path / 'out'}"
+        done = in_namespace(f"{mount} {sys.executable} {command}")
         assert done.returncode == 1
         assert done.stdout == ""
-        assert done.stderr.startswith(f"error: store {path}: ")
+        assert done.stderr.startswith(f"dcfw-studies: store {path}: ")
         assert "writable" in done.stderr
         assert done.stderr.count("\n") == 1
     done = in_namespace(f"{mount} {sys.executable} -m dcfw_studies study status {old} --json")
