@@ -105,16 +105,17 @@ def _kind(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, scale: int) -> tup
     """Return the type to search in, and whether it is exact."""
     if any(M.dtype.kind != "i" for M in (A, B, C) if M is not None):
         return np.float64, False
-    # Python's integers cannot overflow.  A and B may be doubled.
-    largest_A, largest_B = (scale * _largest(M) for M in (A, B))
+    # Python's integers cannot overflow.  One of A and B may be doubled: twice a product, whichever it is.
+    largest_A, largest_B = scale * _largest(A), _largest(B)
     largest_C = 0 if C is None else scale * _largest(C)
-    sum_A, sum_B = (scale * _largest_sum(M) for M in (A, B))
+    sum_A, sum_B = scale * _largest_sum(A), _largest_sum(B)
     # Deltas are sums of four entries of S = A^T B' + A B'^T + C' and a product of four entries each of A
     # and B; an
     # update is a product of differences of differences.  The factor covers what is subtracted on the way.
-    entry = 2 * min(sum_A * largest_B, largest_A * sum_B) + largest_C
+    product = min(sum_A * largest_B, largest_A * sum_B)
+    entry = 2 * product + largest_C
     bound = 4 * entry + 64 * largest_A * largest_B
-    total = len(A) * (entry + largest_C)
+    total = len(A) * (product + largest_C)
     if bound < 2**24:
         return np.float32, True
     if bound < 2**29:
