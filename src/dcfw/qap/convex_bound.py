@@ -29,6 +29,8 @@ import numpy as np
 from dcfw.kernels.lap import OPTIMAL, solver
 
 EPS = float(np.finfo(np.float64).eps)
+SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+"""Products that underflow are rounded by up to this, however small they are."""
 ENOUGH = 1e-5
 """A gap of this share of the bound is not worth another step."""
 
@@ -69,7 +71,7 @@ def convex_bound(
         X += eta * (S - X)
         Z += eta * step
     size = float(np.linalg.norm(A) * np.linalg.norm(B)) + float(np.abs(D).max()) * n
-    return best + constant - 64.0 * n * n * EPS * size
+    return best + constant - 64.0 * n * n * EPS * size - 64.0 * n**3 * SMALLEST
 
 
 def _dual(sigma: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

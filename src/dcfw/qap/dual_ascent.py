@@ -26,6 +26,8 @@ import numpy as np
 
 from dcfw.kernels.lap import OPTIMAL, solver
 
+SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+"""Numbers that underflow are rounded by up to this, however small they are."""
 LARGEST = 32
 """Q has n^4 entries."""
 PATIENCE, ENOUGH = 8, 1e-4
@@ -54,8 +56,9 @@ def dual_ascent(
     total = float(np.abs(Q).sum() + np.abs(L).sum()) + abs(bound)
     small, large = solver(n - 1), solver(n)
     part, whole = np.empty(n - 1, dtype=np.int64), np.empty(n, dtype=np.int64)
-    stale = 0
+    stale = rounds = 0
     while True:
+        rounds += 1
         _share(Q, others)
         for i in range(n):
             for j in range(n):
@@ -81,7 +84,7 @@ def dual_ascent(
         bound += gain
         stale = stale + 1 if gain <= ENOUGH * abs(bound) else 0
         if bound >= enough or stale >= PATIENCE or n < 3 or time.perf_counter() > deadline:
-            return bound - 1e-12 * n * n * total
+            return bound - 1e-12 * n * n * total - rounds * n**4 * SMALLEST
         Q += (L / (n - 1))[:, :, None, None]  # what is left of a leader goes back, equally to each row
         L[:] = 0.0
 
