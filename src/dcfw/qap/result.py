@@ -31,7 +31,7 @@ class QAPResult(Result):
     ``permutation``            the answer; ``fun`` is its value
     ``bound``                  a value that no permutation can beat (:func:`dcfw.qap.bound`), where it was
     computed
-    ``gap_to_bound``           |fun - bound| / max(|bound|, 1)
+    ``gap_to_bound``           ``|fun - bound| / max(|bound|, 1)``
     ``n_starts``               how many relaxations, paths and searches were started
     ``trace``                  the incumbents: (time, value, search)
     ``labels``                 pairs of labels, where A or B is a DataFrame
