@@ -12,7 +12,7 @@ import dcfw
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = (ROOT / "tests", ROOT / "studies" / "tests")
-PACKAGE = Path(next(iter(dcfw.__path__)))
+PACKAGE = Path(dcfw.__file__).parent  # an editable install has a second folder, of the extension alone
 STUDIES = importlib.util.find_spec("dcfw_studies")
 SOURCE = os.pathsep.join(
     [str(PACKAGE.parent), *([str(Path(STUDIES.origin).parents[1])] if STUDIES and STUDIES.origin else [])]

@@ -15,6 +15,7 @@ from dcfw.functions import FiniteSum
 from dcfw.sets import polar
 from dcfw.solvers import sampled
 from dcfw.solvers.cgs import CGS
+from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.stochastic import Stochastic
 
 
@@ -86,7 +87,7 @@ def test_default_batches_are_the_root_of_the_number_of_terms(m, batch, period, m
 
     monkeypatch.setitem(sampled.ESTIMATORS, "spider", Estimator)
     loss = FiniteSum(m, lambda x: 0.0, lambda x, i: x, lipschitz=1.0)
-    run = SimpleNamespace(dc_gap=(0.0, math.inf), dc_gap_nit=0, keep=lambda **parts: None)
+    run = SimpleNamespace(ledger=Ledger(0.0), keep=lambda **parts: None)
     sampled.Sampled(Stochastic(estimator="spider"), SimpleNamespace(phi=loss, rng=0), run)
     assert made == [(batch, period)]
 

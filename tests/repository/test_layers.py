@@ -11,7 +11,7 @@ from places import PACKAGE, ROOT
 
 LAYERS = (
     ("_arrays", "_lazy", "terminal", "progress", "parallel", "version"),
-    ("_validate", "_protocol", "_compiling", "kernels", "npy", "result"),
+    ("_validate", "_protocol", "kernels", "npy", "result"),
     ("data", "profiles", "callbacks", "tolerances", "sets"),
     ("functions",),
     ("splits", "_spectral"),

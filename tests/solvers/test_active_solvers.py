@@ -15,7 +15,6 @@ from dcfw.sets.atoms import OneHot
 from dcfw.solvers.active import ActiveLoop, _stuck
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
-from dcfw.solvers.weights import pairwise_steps
 from reference_gaps import symmetric
 
 RULES = ("away", "pairwise", "blended")
@@ -323,21 +322,6 @@ def test_a_step_without_the_oracle_promises_the_slope_that_its_rule_can_have():
     assert ActiveLoop("pairwise")._promise(scores, here, worst=1, best=0) == 3.0
     assert ActiveLoop("away")._promise(scores, here, worst=1, best=0) == 2.0
     assert ActiveLoop("away")._promise(scores, 3.5, worst=1, best=0) == 2.5
-
-
-def test_steps_in_the_weights_are_counted_on_from_loop_to_loop(monkeypatch):
-    told, counts = [], []
-
-    def watched(*args, taken):
-        told.append(taken)
-        outcome = pairwise_steps(*args, taken=taken)
-        counts.append(outcome[0])
-        return outcome
-
-    monkeypatch.setattr("dcfw.solvers.active.pairwise_steps", watched)
-    solve(strongly_convex(DOMAINS["hull"], 4), DOMAINS["hull"], "blended", tol=1e-8)
-    assert len(told) > 2
-    assert told == [0, *np.cumsum(counts)[:-1]]
 
 
 @pytest.mark.parametrize("size", [10.0, 1e4, 1e8])

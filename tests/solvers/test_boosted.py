@@ -406,7 +406,10 @@ def landing(domain, x, step, d):
 
 def test_there_is_no_landing_outside_of_the_set():
     x, d = np.zeros(3), np.array([1.0, 0.0, 0.0])
-    for ball in (sets.L2Ball(3), SimpleNamespace(contains=lambda x: bool(x @ x <= 1.0))):
+    for ball in (
+        sets.L2Ball(3),
+        SimpleNamespace(contains=lambda x, tol: bool(x @ x <= 1.0), tangent=lambda d: d),
+    ):
         np.testing.assert_array_equal(landing(ball, x, 0.9, d), 0.9 * d)
         assert landing(ball, x, 1.0 + 1e-6, d) is None
 

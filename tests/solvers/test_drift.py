@@ -19,7 +19,7 @@ class Meter:
 
     def __call__(self, run, f, X, S, descent, step, convex):
         # The error is largest at the end of a period: look at the last step before the fresh gradient.
-        last = run.since_resync + 1 == run.resync_period
+        last = run.ledger.since_resync + 1 == run.resync_period
         if last or self.steps % self.every == 0:
             fresh = f.grad(X.x)
             error = np.abs(X.grad - fresh).max() / np.abs(fresh).max()
