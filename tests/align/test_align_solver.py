@@ -315,7 +315,7 @@ def test_with_inexact_factors_gaps_are_upper_bounds_and_points_feasible():
     assert len(pairs) > 3
     assert all(true <= gap * (1.0 + 1e-9) for gap, true in pairs)
     assert any(true < gap * 0.9999 for gap, true in pairs)  # the bound is in there
-    exact = align(f, max_lmo=80, tol=0.0)
+    exact = align(f, lam=1e-4, max_lmo=80, tol=0.0)
     assert res.fun == pytest.approx(exact.fun, rel=1e-2)
 
 

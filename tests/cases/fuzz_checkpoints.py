@@ -76,9 +76,10 @@ PROBLEMS: dict[str, Any] = {
 BUDGET = {"max_lmo": 60, "max_inner": 50, "time_limit": 2.0}
 
 
-def solve(name: str, path: Path, maxiter: int) -> Any:
+def solve(name: str, path: Path, maxiter: int, every: float = 30.0) -> Any:
     phi, domain, options = PROBLEMS[name]()
-    return dcfw.minimize(phi, domain, checkpoint=path, maxiter=maxiter, **{**BUDGET, **options}), domain
+    checkpoint = dcfw.checkpoints.Checkpoint(path, every=every)
+    return dcfw.minimize(phi, domain, checkpoint=checkpoint, maxiter=maxiter, **{**BUDGET, **options}), domain
 
 
 def original(name: str, folder: Path) -> dict[str, bytes]:

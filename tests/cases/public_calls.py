@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import io
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,7 +51,9 @@ NOT_CALLED = {
     "dcfw.traffic.LinkCosts": "made by a network",
     "dcfw.traffic.Network": "a record",
     "dcfw.Result": "made by solves; a dictionary",
+    "dcfw.align.AlignResult": "made by solves; a dictionary",
     "dcfw.align.Trial": "made by trial",
+    "dcfw.qap.QAPResult": "made by solves; a dictionary",
     "dcfw.qap.Instance": "a record",
     "dcfw.functions.Function": "a base class",
     "dcfw.sets.Set": "a base class",
@@ -515,7 +518,15 @@ CALLS: dict[str, Call] = {
     "dcfw.data.find": Call({"relative": path("", called=("relative", "found", "inside"))}, str),
     # quadratic assignment
     "dcfw.qap.evaluate": Call({**AT_FLOW, "permutation": permutation(P), "C": LINEAR}),
-    "dcfw.qap.bound": Call({**AT_FLOW, "C": LINEAR, "maximize": flag(False), "method": choice("auto")}),
+    "dcfw.qap.bound": Call(
+        {
+            **AT_FLOW,
+            "C": LINEAR,
+            "maximize": flag(False),
+            "method": choice("auto"),
+            "time_limit": number(2.0),
+        }
+    ),
     "dcfw.qap.gradient": Call({**AT_FLOW, "X": array(BISTOCHASTIC), "C": LINEAR}),
     "dcfw.qap.round_to_permutation": Call({"X": array(BISTOCHASTIC + np.eye(4))}),
     "dcfw.qap.decompose": Call(
@@ -536,7 +547,7 @@ CALLS: dict[str, Call] = {
             "weight": text("weight", allow=("None",)),
             "seeds": array(np.array([[0, 1]])),
         },
-        lambda result: (result.fun, sorted(map(int, result.col_ind)) if "col_ind" in result else 0),
+        lambda result: (result.fun, sorted(map(int, result.mapping))),
         omitted={"options": "those of solve"},
     ),
     "dcfw.qap.quadratic_assignment": Call(
@@ -571,9 +582,12 @@ CALLS: dict[str, Call] = {
             "maxiter": count(10),
             "max_lmo": count(100),
             "time_limit": number(5.0),
+            "max_steps": count(100),
+            "target": number(1.0),
             "n_jobs": count(1, leave_out=(*ENDLESS, "negative", "zero")),
             "rng": seed(0),
             "callback": callback(lambda intermediate_result: None),
+            "clock": callback(time.perf_counter),
         },
         lambda result: result.fun,
     ),

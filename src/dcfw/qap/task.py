@@ -184,7 +184,7 @@ class Task:
             return
         problem = self.problem
         full = (self.n + len(problem.pairs),) * 2
-        if np.ndim(self.init) == 1:
+        if _dimensions(self.init) == 1:
             whole = as_permutation(self.init, full[0], "init")
             self.permutation = problem.reduce(whole)
             self.init = np.zeros((self.n, self.n))
@@ -455,3 +455,11 @@ def _rounding(A: Any, B: Any, C: np.ndarray | None) -> float:
     for axis in (0, 1):
         size += float(abs(A).sum(axis=axis).max()) * float(abs(B).sum(axis=axis).max()) / n
     return float(8.0 * np.finfo(np.float64).eps * n**1.5 * size)
+
+
+def _dimensions(value: Any) -> int:
+    """Return the number of dimensions; rows of different lengths, which have none, are to be a matrix."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 2

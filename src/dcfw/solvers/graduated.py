@@ -90,7 +90,7 @@ class Graduated:
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> W = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
-    >>> res = dcfw.minimize(functions.Quadratic(W / 2), sets.LInfBall(5), method="graduated")
+    >>> res = dcfw.minimize(functions.Quadratic(W), sets.LInfBall(5), method="graduated")
     >>> cut = 0.5 * (5 - res.fun)
     >>> cut, np.unique(res.x), res.lower_bound <= res.fun
     (4.0, array([-1.,  1.]), True)
