@@ -18,6 +18,7 @@ from dcfw.profiles import performance_profile
 from dcfw.qap import swaps, tabu
 from dcfw.result import History
 from dcfw.sets.atoms import Dense
+from dcfw.sets.given import as_set
 from dcfw.solvers.stochastic import Stochastic
 
 RNG = np.random.default_rng
@@ -73,6 +74,9 @@ class Strict:
     def lmo(self, G):
         return np.eye(3)[int(np.argmin(G))]
 
+    def start(self):
+        return np.eye(3)[0]
+
 
 class Lenient(Strict):
     def violation(self, x):
@@ -82,11 +86,11 @@ class Lenient(Strict):
 def test_what_single_precision_cannot_represent_better_is_inside():
     x = np.full(3, 1 / 3, dtype=np.float32)
     assert not Strict().contains(x)
-    assert _validate.point(x, "x0", Lenient()) is x
+    assert _validate.point(x, "x0", as_set(Lenient())) is x
     with pytest.raises(ValueError, match=r"x0 must lie in the set .*breaks the constraints by 3e-06\)$"):
-        _validate.point(np.array([1.0, 0.0, 3e-6]), "x0", Lenient())
+        _validate.point(np.array([1.0, 0.0, 3e-6]), "x0", as_set(Lenient()))
     with pytest.raises(ValueError, match=r"x0 must lie in the set \w+$"):  # which cannot say by how much
-        _validate.point(x, "x0", Strict())
+        _validate.point(x, "x0", as_set(Strict()))
 
 
 # -- functions -------------------------------------------------------------------------------------------
