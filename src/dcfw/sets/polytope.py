@@ -126,7 +126,10 @@ class Polytope(Set, trusted=True):
         try:
             return self._programme.minimise(c)
         except RuntimeError as error:
-            raise RuntimeError(f"HiGHS could not minimise a linear function over {self!r}: {error}") from None
+            raise ValueError(
+                "A_ub, b_ub, A_eq, b_eq and bounds, or the costs, have entries of too different sizes: HiGHS "
+                f"could not minimise a linear function over {self!r}: {error}; rescale the problem"
+            ) from None
 
     def violation(self, x: Array) -> float:
         """Return the largest violation of a constraint, its row scaled to norm 1."""
