@@ -464,4 +464,4 @@ def test_only_a_missing_pytorch_is_said_to_be_missing(monkeypatch, name, said):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModuleNotFoundError, match=said):
-        runpy.run_path(str(Path(next(iter(dcfw.__path__)), "torch", "__init__.py")))
+        runpy.run_path(str(Path(dcfw.__file__).with_name("torch") / "__init__.py"))
