@@ -21,6 +21,7 @@ import numpy as np
 from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL
 from dcfw_studies.records import software_text
 from dcfw_studies.store import Store, csv_text
+from dcfw_studies.table_file import shortened
 
 COSTS = {
     "n_lmo": "calls of the linear oracle",
@@ -48,7 +49,7 @@ Key = tuple[str, str, int]
 def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
     """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
     with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("inner"), opened.versions("inner")
+        rows, versions = opened.rows("inner", versions=True), opened.versions("inner")
     if not rows:
         raise ValueError("the store has no row of the study 'inner': run it first")
     table: dict[Key, Mapping[str, Any]] = {(r["dataset"], r["method"], r["seed"]): r for r in rows}
@@ -63,7 +64,9 @@ def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) 
     families = family_table(table)
     values = value_table(table)
     files = {
-        "rows.csv": csv_text([{name: r[name] for name in (*COLUMNS, *COSTS)} for r in rows]),
+        "rows.csv": csv_text(
+            shortened([{name: r[name] for name in (*COLUMNS, *COSTS, "versions")} for r in rows])
+        ),
         "families.csv": csv_text(families),
         "summary.json": json.dumps({"families": families, "values": values}, indent=2) + "\n",
         "README.md": _readme(rows, versions, solvers, families, values, drawn),

@@ -184,10 +184,6 @@ def summarise(
                 **_score(tables.PUBLISHED_SCORE, tables.PUBLISHED_INSTANCES),
                 "errors": tables.PUBLISHED_ERROR,
             },
-            f"independent, n <= {tables.SMALL}": {
-                **_score(tables.INDEPENDENT_SCORE, tables.INDEPENDENT_INSTANCES),
-                "errors": tables.INDEPENDENT_ERROR,
-            },
         },
         "heat_map": [
             {"row": a, "column": b, "ours": _cell(cell), "published": _published_cell(a, b)}

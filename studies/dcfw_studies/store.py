@@ -274,6 +274,22 @@ class Store:
             )
         ]
 
+    def stored(self, study: str) -> list[tuple[Task, dict[str, Any], float, dict[str, str]]]:
+        """Return the finished rows of a study as (task, result, seconds, versions)."""
+        columns = ("key", "dataset", "method", "seed", "settings", "result", "seconds", "versions")
+        version = self.newest().get(study, 1)
+        return [
+            (
+                Task(dataset, method, seed, self._decoded(settings), study, version),
+                self._decoded(result),
+                seconds,
+                self._decoded(software),
+            )
+            for _, dataset, method, seed, settings, result, seconds, software in self._select(
+                columns, "rows", study
+            )
+        ]
+
     def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
         """Return what failed and has not succeeded since, with ``error``, ``traceback`` and ``attempts``."""
         task = ("key", "study", "dataset", "method", "seed", "settings")

@@ -20,6 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcfw_studies.code_hash import code_hash
 from dcfw_studies.records import encode_result, software_versions, utc_now
 from dcfw_studies.study import Row, Task, printable
 
@@ -61,11 +62,17 @@ def compute(run: Row, task: Task) -> Outcome:
             seconds = time.perf_counter() - clock
         if isinstance(result, dict) and result.get("status") == "INTERRUPTED":
             raise KeyboardInterrupt  # a solver has returned its best so far, which is no row
-        text, versions = encode_result(task, result), software_versions()
+        text, versions = encode_result(task, result), software_versions() | _code(run)
         return Outcome(task.key, started, seconds, result=text, versions=versions)
     except (Exception, SystemExit) as error:
         seconds = time.perf_counter() - clock
         return failed(task, error, started, seconds)
+
+
+def _code(run: Row) -> dict[str, str]:
+    """Return the hash of the code behind a row, where it is the code of a study of ours."""
+    module = getattr(run, "__module__", "")
+    return {"code": code_hash(module)} if module.startswith("dcfw_studies.") else {}
 
 
 def died(task: Task, error: BaseException, started: str, seconds: float) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcfw.cli.application import application
 from dcfw_studies import __version__
-from dcfw_studies.commands import bench, fetch, report, reproduce, study, train
+from dcfw_studies.commands import bench, check_rows, fetch, report, reproduce, study, train
 
 app = application(
     "dcfw-studies",
@@ -21,5 +21,5 @@ app = application(
     Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line, 130 interrupted.
     """,
 )
-for _command in (bench, fetch, report, reproduce, study, train):
+for _command in (bench, check_rows, fetch, report, reproduce, study, train):
     _command.register(app)

@@ -16,6 +16,7 @@ void bind_swaps(nb::module_&);
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
+    m.attr("source_hash") = DCFW_SOURCE_HASH;
     dcfw::bind_flows(m);
     dcfw::bind_lap(m);
     dcfw::bind_graduated(m);
