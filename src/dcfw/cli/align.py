@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.values import number, wrong_ones_are_usage_errors
+from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -44,16 +44,12 @@ def align(
     ] = False,
     retrieval: Annotated[str, typer.Option(help="nn (nearest cosine) or csls.")] = "nn",
     limit: Annotated[
-        int, typer.Option(help="Read only so many words of each file; 0 for all.", metavar="WORDS", min=0)
+        int, typer.Option(help="Read only this many words of each file; 0 for all.", metavar="WORDS", min=0)
     ] = 0,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave out lines that cannot be read, and count them.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Decides the pairs held out and the entries known.", min=0)] = 0,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw a picture into this file (.png, .svg, .pdf).", show_default=False),
-    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -75,7 +71,7 @@ def align(
       dcfw align --source en.vec --target fr.vec --dictionary en-fr.txt
       dcfw align --source en.bin --target fr.vec.gz --dictionary en-fr.txt --json
       dcfw align --source en.npy --target fr.npy --dictionary pairs.tsv \\
-        --observed 0.2 --limit 50000 --plot out.png --output mapped.vec
+        --observed 0.2 --limit 50000 --output mapped.vec
     """
     from dcfw.align.dictionary import read_dictionary
     from dcfw.align.translation import trial
@@ -83,7 +79,7 @@ def align(
 
     with wrong_ones_are_usage_errors():  # before large files are read
         _check_values(observed, holdout, lam, method, tol, retrieval)
-    _check_names(plot, output)
+    _check_name(output)
     words = read_dictionary(dictionary)
     left, right = (
         _read(path, limit or None, "skip" if skip_broken else "raise") for path in (source, target)
@@ -112,10 +108,6 @@ def align(
         )
     report = summary(found, [(str(source), left), (str(target), right)])
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))  # first: writing may fail
-    if plot is not None:
-        from dcfw.align.pictures import draw
-
-        draw(found, left.words, right.words).savefig(plot)
     if output is not None:
         _write(output, found, left.words)
     if found.result.status.name == "INTERRUPTED":
@@ -156,16 +148,15 @@ def _check_values(
     _validate.scalar(tol, "--tol", low=0.0, high=1.0)
 
 
-def _check_names(plot: Path | None, output: Path | None) -> None:
-    """Complain about what could not be written, before the work is done instead of after."""
-    for option, path in (("--plot", plot), ("--output", output)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ValueError(f"{option}: the folder of {path} does not exist")
-        if path is not None and path.is_dir():
-            raise ValueError(f"{option} must name a file, got the folder {path}")
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {plot}")
-    if output is not None and output.name.lower().endswith(".npy.gz"):
+def _check_name(output: Path | None) -> None:
+    """Raise the error of a file that cannot be written, before the work instead of after it."""
+    if output is None:
+        return
+    if not output.absolute().parent.is_dir():
+        raise ValueError(f"--output: the folder of {output} does not exist")
+    if output.is_dir():
+        raise ValueError(f"--output must name a file, got the folder {output}")
+    if output.name.lower().endswith(".npy.gz"):
         raise ValueError(
             "--output must end in .npy for the rotation, or in .vec, .vec.gz or .bin for the mapped vectors, "
             f"got {output}"
@@ -173,7 +164,7 @@ def _check_names(plot: Path | None, output: Path | None) -> None:
 
 
 def _check_words(output: Path | None, words: list[str]) -> None:
-    """Complain, likewise, about words that the file of mapped vectors would not give back."""
+    """Raise the error of words that the file of mapped vectors would not give back."""
     from dcfw.align.vectors import check_writable
 
     if output is None or _holds_the_rotation(output):

@@ -5,6 +5,9 @@ exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was 
 shows a traceback.  ``--debug`` shows it always.
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -84,3 +87,17 @@ def application(name: str, version: str, about: str) -> typer.Typer:
 
     app.callback(help=about)(main)
     return app
+
+
+@contextmanager
+def wrong_ones_are_usage_errors() -> Iterator[None]:
+    """Turn TypeError and ValueError in this block into a usage error (exit code 2)."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def number(value: float) -> float | None:
+    """Return the number, or None if it is not finite: JSON has neither NaN nor infinity."""
+    return float(value) if math.isfinite(value) else None

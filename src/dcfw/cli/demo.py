@@ -27,8 +27,7 @@ def demo(
 
     The matching of two graphs, in which one is planted; the alignment of two sets of vectors that are mostly
     unobserved; and a regression with outliers, smooth and nonconvex.  Prints one table and writes a
-    page with the convergence plots.  That takes about a minute the first time, when loops are compiled, and
-    some ten seconds afterwards.
+    page with the convergence plots, in about ten seconds.
 
     \b
     Examples:
@@ -40,7 +39,7 @@ def demo(
     from dcfw.cli.showcase import solves
     from dcfw.cli.showcase_page import demo_page
 
-    check_writable(output)  # before the minute, not after it
+    check_writable(output)  # before the work, not after it
     begun = time.perf_counter()
     outcomes = list(_with_progress(list(solves())))
     written = write(output, demo_page(outcomes, time.perf_counter() - begun))

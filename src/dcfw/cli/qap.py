@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.values import number, wrong_ones_are_usage_errors
+from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -79,40 +79,24 @@ def qap(
         starts = number_of_starts(restarts)
         _check(method, split, polish, starts, time_limit, jobs)
     problem = find(instance)
-    options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, "rng": seed}
-    options["polish"] = None if polish == "none" else polish
     with Bar(problem.name, transient=True) as bar:
-        bar(0.0, 1.0, "getting ready")
-        compile_first(problem, restarts=starts, **options)
         result = solve(
             problem.A,
             problem.B,
+            method=method,
+            split=split,
+            maximize=maximize,
+            rng=seed,
+            polish=None if polish == "none" else polish,
             restarts=starts,
             time_limit=time_limit,
             n_jobs=jobs,
-            callback=_Progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
-            **options,
+            callback=_progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
         )
     report = summary(problem, result, maximize)
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
     if result.status.name == "INTERRUPTED":
         raise typer.Exit(130)
-
-
-def compile_first(problem: Any, restarts: int | str, **options: Any) -> None:
-    """Run what is about to run on a corner of the problem.
-
-    The first use after an installation compiles for some seconds, which are not for the time limit to count.
-    """
-    from dcfw.qap import solve
-
-    A, B = (M[:5, :5] for M in (problem.A, problem.B))
-    runs: list[dict[str, Any]] = [{"restarts": 2}]
-    if restarts == "auto":
-        runs += 2 * [{"restarts": "auto", "time_limit": 0.2}]  # quick starts first, then improvements
-    for run in runs:
-        if solve(A, B, **run, **options).status.name == "INTERRUPTED":
-            raise KeyboardInterrupt  # the corner's permutation is not what was asked for
 
 
 def find(instance: str) -> Any:
@@ -232,20 +216,17 @@ def _what_it_proves(value: int | float, bound: int | float) -> str:
     return f"no permutation is {side}{apart}"
 
 
-class _Progress:
-    """Says how far the search is: the larger of the parts of the starts and of the time that are used up."""
+def _progress(bar: Any, starts: int | str, time_limit: float) -> Any:
+    """Return a callback that shows the fraction of the starts or of the time used, whichever is larger."""
+    clock, begun = time.monotonic(), 0
 
-    def __init__(self, bar: Any, starts: int | str, time_limit: float) -> None:
-        self.bar = bar
-        self.starts = starts if isinstance(starts, int) else float("inf")
-        self.time_limit = time_limit
-        self.begun = -1
-        self.clock = time.monotonic()
-
-    def __call__(self, intermediate_result: Any) -> None:
+    def show(intermediate_result: Any) -> None:
+        nonlocal begun
         state = intermediate_result
-        if state.nit == 0:
-            self.begun += 1
-        used = (time.monotonic() - self.clock) / self.time_limit if self.time_limit else 1.0
-        part = min(max(self.begun / self.starts, used), 1.0)
-        self.bar(part, 1.0, f"start {self.begun + 1}, step {state.nit}, {state.n_lmo} assignments solved")
+        begun += state.nit == 0
+        done = 0.0 if isinstance(starts, str) else (begun - 1) / starts
+        used = (time.monotonic() - clock) / time_limit if time_limit else 1.0
+        fraction = min(max(done, used), 1.0)
+        bar(fraction, 1.0, f"start {begun}, step {state.nit}, {state.n_lmo} assignments solved")
+
+    return show

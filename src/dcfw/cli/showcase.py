@@ -60,13 +60,7 @@ class Outcome:
 
 
 def solves() -> Iterator[Solve]:
-    """Yield all lines of the table.
-
-    Examples
-    --------
-    >>> sorted({line.problem.key for line in solves()})
-    ['alignment', 'matching', 'regression']
-    """
+    """Yield all lines of the table."""
     yield from matching()
     yield from alignment()
     yield from regression()
@@ -102,7 +96,6 @@ def matching() -> Iterator[Solve]:
     from dcfw import qap
 
     A, B, planted = noisy_copy(NODES, np.random.default_rng(0))
-    small = noisy_copy(12, np.random.default_rng(0))[:2]
     problem = Problem(
         "matching",
         f"Graph matching, planted {planted}",
@@ -121,9 +114,7 @@ def matching() -> Iterator[Solve]:
     ]
 
     def run(callback: Callback | None, options: dict[str, Any]) -> Any:
-        # Compiled before the clock starts; and without the callback, which the compiled loop would wait for.
-        if qap.match(*small, rng=0, **options).status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        # Without the callback, which would select the generic loop.
         result = qap.match(A, B, rng=0, **options)
         result.fun = round(result.disagreement)
         return result

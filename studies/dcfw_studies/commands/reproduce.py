@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.values import wrong_ones_are_usage_errors
+from dcfw.cli.application import wrong_ones_are_usage_errors
 from dcfw_studies.commands.settings import Settings
 
 STORE = Path("dcfw-study.db")

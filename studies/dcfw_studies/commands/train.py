@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.values import number, wrong_ones_are_usage_errors
+from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:

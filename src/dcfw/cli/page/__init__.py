@@ -1,20 +1,8 @@
 """Self-contained web pages: reports of studies and of the demonstration.
 
-A page is one file that needs no network: its style sheet, its script and its data are inside, and a
-Content-Security-Policy forbids everything else.  Three layers:
-
-=============  ==========================================================================================
-parts          what a page is made of, as plain data (:class:`Section`, :class:`Table`, :class:`Chart`, ...)
-render         those parts as HTML, every text escaped
-document       the whole file: head, policy, resources, contents, footer
-=============  ==========================================================================================
-
-and beside them :mod:`studies`, which asks each study in a store for its sections, and the resources ``.css``
-and ``.js``, which are ours and need no build step.
-
-**A study contributes a function** ``sections(store) -> list[Section]`` in its module
-``dcfw_studies.NAME_page`` (or ``NAME_report``, or ``NAME``), where NAME is the study's name in the store.
-A study without one gets a generic table of its rows.
+A page is one file that needs no network: it contains its style sheet, its script and its data, and a
+Content-Security-Policy forbids everything else.  ``parts`` describes the contents as plain data, ``render``
+writes them as HTML, ``document`` fills ``page.html``.
 
 >>> from dcfw.cli.page import Section, Text, page
 >>> html = page("A title", [Section("Results", [Text("1 < 2")])])

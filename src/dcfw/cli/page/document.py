@@ -1,8 +1,8 @@
-"""The whole page: one HTML file with its style sheet, its script and its data inside.
+"""A whole page: one HTML file that contains its style sheet, its script and its data.
 
-The Content-Security-Policy in the head allows the page's own inline style and script by their hashes, images
-from ``data:`` addresses, and nothing else: no request can leave the page, and no text that slipped into
-markup could run.  Nothing of the machine or the time is written, so the same input gives the same file.
+The Content-Security-Policy in ``page.html`` allows the page's own style and script by their hashes, images
+from ``data:`` addresses, and nothing else: the page makes no request, and text that slipped into markup
+could not run.  The file names neither machine nor time, so the same input gives the same file.
 """
 
 from __future__ import annotations
@@ -17,21 +17,15 @@ from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
+from string import Template
 
 from dcfw.cli.page.parts import Card, Cards, Section
 from dcfw.cli.page.render import Renderer, anchors, cards
 
-STYLES = ("page.css",)
 EARLY = "theme.js"
-"""Runs before the page is drawn, so that a remembered theme does not flash."""
+"""Runs before the page is drawn, so that a stored theme does not flash."""
 SCRIPTS = ("scales.js", "drawing.js", "chart.js", "table.js", "start.js")
 """One module in this order: later files use the names of earlier ones."""
-
-ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' "
-    "height='16' rx='4' fill='%230072B2'/%3E%3Cpath d='M3 4l4 6 2-2 4 4' fill='none' stroke='white' "
-    "stroke-width='1.8' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E"
-)
 
 
 @cache
@@ -49,84 +43,34 @@ def page(
     key_figures: Sequence[Card] = (),
     footer: str = "",
 ) -> str:
-    """Return a page as HTML.
+    """Return a page as HTML, with the sections' summaries and the key figures at the top.
 
-    Parameters
-    ----------
-    title : str
-        Title and heading of the page.
-    sections : sequence of Section
-        Its contents.  Their summaries are listed at the top, with links.
-    lead : str
-        A sentence or two below the heading.
-    key_figures : sequence of Card
-        What a reader should see first.
-    footer : str
-        The last line.
-
-    Examples
-    --------
     >>> from dcfw.cli.page import Section, Text
     >>> html = page("Demo", [Section("One", [Text("Hello.")])])
     >>> html.startswith("<!doctype html>"), html.count("<h2")
     (True, 1)
     """
-    styles, early, script = resource(*STYLES), resource(EARLY), resource(*SCRIPTS)
     renderer = Renderer()
-    names = anchors(sections)
-    body = "\n".join(renderer.section(section, name) for section, name in zip(sections, names, strict=True))
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"style-src {_hash(styles)}",
-            f"script-src {_hash(early)} {_hash(script)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-    head = [
-        '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{escape(title)}</title>",
-        f'<link rel="icon" href="{ICON}">',
-        f"<style>{styles}</style>",
-        f"<script>{early}</script>",
-    ]
+    named = list(zip(sections, anchors(sections), strict=True))
     top = [
-        '<header class="top">',
-        '<p class="brand"><span aria-hidden="true">◆</span> dcfw</p>',
-        f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(lead)}</p>' if lead else "",
         cards(Cards(key_figures)) if key_figures else "",
-        _summaries(sections, names),
-        "</header>",
+        _summaries(named),
     ]
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>',
-            *head,
-            '</head>\n<body>\n<a class="skip" href="#main">Skip to the contents</a>',
-            '<div class="frame">',
-            _contents(sections, names),
-            '<main id="main">',
-            *(line for line in top if line),
-            body,
-            f"<footer>{escape(footer)}</footer>" if footer else "",
-            "</main>\n</div>",
-            f'<script type="module">{script}</script>',
-            "</body>\n</html>\n",
-        ]
+    texts = {"style": resource("page.css"), "early": resource(EARLY), "script": resource(*SCRIPTS)}
+    return Template(resource("page.html")).substitute(
+        **texts,
+        **{f"{name}_hash": _hash(text) for name, text in texts.items()},
+        title=escape(title),
+        contents=_contents(named),
+        top="\n".join(filter(None, top)),
+        body="\n".join(renderer.section(section, name) for section, name in named),
+        footer=f"<footer>{escape(footer)}</footer>" if footer else "",
     )
 
 
 def write(path: str | os.PathLike[str], html: str) -> Path:
-    """Write a page, whole or not at all, and return its path.
-
-    An :class:`OSError` says that the page could not be written, why, and what to do.
-    """
+    """Write a page atomically and return its path; an OSError says what to do."""
     target = Path(path)
     with _draft(target) as draft:
         draft.write_text(html, encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -136,14 +80,13 @@ def write(path: str | os.PathLike[str], html: str) -> Path:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise the error of :func:`write` now, if a page could not be written there."""
-    target = Path(path)
-    with _draft(target) as draft:
+    with _draft(Path(path)) as draft:
         draft.touch()
 
 
 @contextlib.contextmanager
 def _draft(target: Path) -> Iterator[Path]:
-    """Give a path beside the target, and turn what goes wrong there into words."""
+    """Yield a temporary path beside the target; errors name the target and the remedy."""
     try:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
@@ -164,28 +107,31 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _contents(sections: Sequence[Section], names: Sequence[str]) -> str:
-    """Return the list of contents, two levels deep."""
-    lines = []
-    for section, name in zip(sections, names, strict=True):
-        below = "".join(
-            f'<li><a href="#{inner}">{escape(entry.title)}</a></li>'
-            for entry, inner in zip(section.sections, anchors(section.sections, name), strict=True)
-        )
-        nested = f"<ul>{below}</ul>" if below else ""
-        lines.append(f'<li><a href="#{name}">{escape(section.title)}</a>{nested}</li>')
+def _contents(named: Sequence[tuple[Section, str]]) -> str:
+    """Return the table of contents, two levels deep."""
+
+    def below(section: Section, name: str) -> list[tuple[Section, str]]:
+        return list(zip(section.sections, anchors(section.sections, name), strict=True))
+
+    def entries(found: Sequence[tuple[Section, str]], depth: int) -> str:
+        items = [
+            f'<li><a href="#{name}">{escape(section.title)}</a>'
+            + (entries(below(section, name), 2) if depth == 1 else "")
+            + "</li>"
+            for section, name in found
+        ]
+        return f"<ul>{''.join(items)}</ul>" if items else ""
+
     return (
         '<nav aria-label="Contents"><details open><summary>Contents</summary>'
-        f"<ul>{''.join(lines)}</ul></details></nav>"
+        f"{entries(named, 1) or '<ul></ul>'}</details></nav>"
     )
 
 
-def _summaries(sections: Sequence[Section], names: Sequence[str]) -> str:
-    found = [(s, name) for s, name in zip(sections, names, strict=True) if s.summary]
-    if not found:
-        return ""
-    items = "".join(
+def _summaries(named: Sequence[tuple[Section, str]]) -> str:
+    items = [
         f'<li><a href="#{name}">{escape(section.title)}</a> {escape(section.summary)}</li>'
-        for section, name in found
-    )
-    return f'<ul class="summary">{items}</ul>'
+        for section, name in named
+        if section.summary
+    ]
+    return f'<ul class="summary">{"".join(items)}</ul>' if items else ""

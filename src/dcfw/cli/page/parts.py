@@ -1,7 +1,7 @@
-"""What a page is made of: sections of text, cards, tables and charts, as plain data.
+"""The contents of a page as plain data: sections of text, cards, tables and charts.
 
-A study describes what it wants to show with these classes and knows nothing of HTML; :mod:`render` turns
-them into a page.  Every text here is plain text: it is escaped when it is written, whatever it contains.
+A study describes its results with these classes and knows nothing of HTML; :mod:`render` writes them.  All
+texts are plain text and are escaped when they are written.
 
 >>> table = Table("Errors", ["method", Column("mean error", ".4f")], [["FW", 0.0138], ["DC-FW", 0.0085]])
 >>> chart = Chart("Gap", "steps", "FW gap", [Series("FW", [1, 10], [1.0, 0.1])], y_scale="log")
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Scale: TypeAlias = Literal["linear", "log"]
@@ -37,14 +37,14 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Code:
-    """Commands or code, shown as they are."""
+    """Commands or code, shown verbatim."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Card:
-    """A key figure: what it is, its value, and a remark below it (often the published value)."""
+    """A key figure: label, value, and a remark below it (often the published value)."""
 
     label: str
     value: str
@@ -60,17 +60,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table that needs more than its column says.
-
-    Parameters
-    ----------
-    text : str
-        What is shown.
-    sort : float or str, optional
-        What the column is sorted by; the text by default.
-    heat : float, optional
-        Between 0 and 1: how strongly the cell is coloured.
-    """
+    """A table cell with its own sort key (the text by default) and a heat between 0 and 1 as its colour."""
 
     text: str
     sort: float | str | None = None
@@ -78,27 +68,16 @@ class Cell:
 
 
 def beyond_floats(value: Any) -> bool:
-    """Tell whether a value is an integer too large for a float, with which nothing can be computed."""
+    """Return whether a value is an integer too large for a float."""
     return isinstance(value, int) and abs(value) > sys.float_info.max
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, and for numbers the format of its values.
+    """A table column: its title, and a format such as ``".3f"``, ``",d"`` or ``".1%"`` (None for text).
 
-    Parameters
-    ----------
-    title : str
-        Its head.
-    spec : str, optional
-        A format of Python for numbers, such as ``".3f"``, ``",d"`` or ``".1%"``.  None means text.
-
-    Examples
-    --------
-    >>> Column("error", ".2%").show(0.0138)
-    '1.38%'
-    >>> Column("calls", ",d").show(None), Column("calls", ",d").show(20000.0)
-    ('', '20,000')
+    >>> Column("error", ".2%").show(0.0138), Column("calls", ",d").show(None), Column("calls", ",d").show(2e4)
+    ('1.38%', '', '20,000')
     """
 
     title: str
@@ -112,9 +91,7 @@ class Column:
         """Return the text of a value; nothing for None."""
         if value is None:
             return ""
-        if self.spec is None or isinstance(value, str):
-            return str(value)
-        if beyond_floats(value):
+        if self.spec is None or isinstance(value, str) or beyond_floats(value):
             return str(value)
         if isinstance(value, float) and not math.isfinite(value):
             return "unknown" if math.isnan(value) else "∞" if value > 0 else "−∞"
@@ -125,16 +102,8 @@ class Column:
 class Table:
     """A table that readers can sort and filter.
 
-    Parameters
-    ----------
-    caption : str
-        What the table shows, in a few words.
-    columns : sequence of Column or str
-        A string is a column of text.  The first column names the rows.
-    rows : sequence of sequences
-        Values as the columns format them, or :class:`Cell`.  None is an empty cell.
-    note : str
-        How the numbers were made: protocol, seeds, on how many runs they stand.
+    A string among ``columns`` is a column of text; the first column names the rows.  Cells are values that
+    their column formats, or :class:`Cell`; None is empty.  ``note`` says how the numbers were made.
     """
 
     caption: str
@@ -154,21 +123,9 @@ class Table:
 class Series:
     """One line (or cloud of points) of a chart.
 
-    Parameters
-    ----------
-    name : str
-        Its entry in the legend.
-    x, y : sequences of float
-        The points; a value that is not finite interrupts the line.
-    labels : sequence of str, optional
-        A name for each point, shown when a reader points at it.
-    low, high : sequences of float, optional
-        A band around the line.
-    style : int, optional
-        Which colour, dash pattern and marker; by default the place of the series in its chart.  Give the
-        same number to the same method in all charts of a study.
-    hidden : bool
-        Not shown until a reader asks for it in the legend.
+    Values that are not finite interrupt the line; ``labels`` name the points, ``low`` and ``high`` draw a
+    band.  ``style`` selects colour, dashes and marker (by default the place in the chart): give the same
+    number to the same method everywhere.  ``hidden`` lines appear when selected in the legend.
     """
 
     name: str
@@ -191,23 +148,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that readers can zoom, read off, and take methods out of.
+    """A chart that readers can zoom, read off, and remove methods from.
 
-    Parameters
-    ----------
-    title, x_label, y_label : str
-        What is shown, and the axes.
-    series : sequence of Series
-        What is drawn; a value that is not positive is left out on a logarithmic axis.
-    kind : {"line", "step", "scatter"}
-        How points are joined; a step keeps its value until the next point.
-    x_scale, y_scale : {"linear", "log"}
-        The axes.
-    caption : str
-        How the numbers were made.
-    y_floor : float, optional
-        Where the vertical axis ends at first, if a few values far below would flatten all others.
-        On a logarithmic axis a line that drops to 0 then leaves the chart; without a floor it ends before.
+    A step keeps its value until the next point; logarithmic axes omit values that are not positive.
+    ``y_floor`` is the initial lower end of the vertical axis: without it a line that drops to 0 on a
+    logarithmic axis ends early, with it the line leaves the chart.
     """
 
     title: str
@@ -223,14 +168,14 @@ class Chart:
 
 @dataclass(frozen=True)
 class Row:
-    """Charts or tables that stand side by side where the screen is wide enough."""
+    """Charts or tables side by side, where the screen is wide enough."""
 
     parts: Sequence[Chart | Table]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that is part of the page: ``data`` is the file, ``media`` its type (``image/png``, ...)."""
+    """An embedded image: ``data`` is the file, ``media`` its type (``image/png``, ...)."""
 
     data: bytes
     alt: str
@@ -243,35 +188,20 @@ Part: TypeAlias = Text | Bullets | Code | Cards | Table | Chart | Row | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A section with its parts and the sections below it.
-
-    Parameters
-    ----------
-    title : str
-        Its heading, and its entry in the list of contents.
-    parts : sequence
-        Text, Bullets, Code, Cards, Table, Chart, Row or Picture.
-    sections : sequence of Section
-        What stands below it.
-    summary : str
-        One or two sentences for the top of the page: what the reader should take away.
-    """
+    """A heading with its parts and subsections; ``summary`` is for the top of the page."""
 
     title: str
     parts: Sequence[Part] = ()
-    sections: Sequence[Section] = field(default=())
+    sections: Sequence[Section] = ()
     summary: str = ""
 
     def walk(self) -> Iterator[Part]:
-        """Yield all parts of the section and of those below it; a row as what is in it."""
+        """Yield all parts of the section and its subsections; a row as its contents."""
         for part in self.parts:
-            if isinstance(part, Row):
-                yield from part.parts
-            else:
-                yield part
+            yield from part.parts if isinstance(part, Row) else [part]
         for section in self.sections:
             yield from section.walk()
 
     def count(self, kind: type) -> int:
-        """Return how many parts of a kind there are."""
+        """Return the number of parts of a kind."""
         return sum(isinstance(part, kind) for part in self.walk())

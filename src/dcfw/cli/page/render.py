@@ -45,8 +45,6 @@ DIGITS = 6
 def embedded_json(value: Any) -> str:
     r"""Return JSON that may stand inside a script element, whatever its strings contain.
 
-    Examples
-    --------
     >>> embedded_json({"name": "</script><img>"})
     '{"name":"\\u003c/script\\u003e\\u003cimg\\u003e"}'
     """
@@ -58,8 +56,6 @@ def embedded_json(value: Any) -> str:
 def numbers(values: Sequence[float]) -> list[float | int | None]:
     """Return numbers for JSON: rounded for a drawing, None for those that are not finite.
 
-    Examples
-    --------
     >>> numbers([1, 2.0, 1 / 3, float("nan")])
     [1, 2, 0.333333, None]
     """
@@ -75,10 +71,8 @@ def numbers(values: Sequence[float]) -> list[float | int | None]:
 
 
 class Renderer:
-    """Writes parts as HTML and gives every part an id of its own.
+    """Writes parts as HTML, with unique ids.
 
-    Examples
-    --------
     >>> Renderer().part(Text("a < b"))
     '<p>a &lt; b</p>'
     """
@@ -126,7 +120,10 @@ class Renderer:
         head = "".join(
             f'<th scope="col"{" class=number" if c.numeric else ""}>{escape(c.title)}</th>' for c in columns
         )
-        body = "\n".join(_row(columns, row) for row in table.rows)
+        body = "\n".join(
+            f"<tr>{''.join(_cell(c, row[k], k == 0) for k, c in enumerate(columns))}</tr>"
+            for row in table.rows
+        )
         return (
             f'<figure class="table"><figcaption><strong id="{name}">{escape(table.caption)}</strong>'
             f"{_note(table.note)}</figcaption>"
@@ -167,11 +164,6 @@ class Renderer:
 
 def _note(text: str) -> str:
     return f' <span class="note">{escape(text)}</span>' if text else ""
-
-
-def _row(columns: Sequence[Column], row: Sequence[Any]) -> str:
-    cells = (_cell(c, value, k == 0) for k, (c, value) in enumerate(zip(columns, row, strict=True)))
-    return "<tr>" + "".join(cells) + "</tr>"
 
 
 def _cell(column: Column, value: Any, first: bool) -> str:
@@ -215,8 +207,6 @@ def picture(part: Picture) -> str:
 def alternative(chart: Chart) -> str:
     """Say in words what a chart shows: its axes, and where each line begins and ends.
 
-    Examples
-    --------
     >>> from dcfw.cli.page.parts import Series
     >>> alternative(Chart("Gap", "steps", "FW gap", [Series("FW", [1, 10], [1.0, 0.1])], y_scale="log"))
     'Gap: FW gap (log scale) against steps. FW: 2 points, FW gap from 1 to 0.1.'
@@ -241,5 +231,5 @@ def _lines_in_words(chart: Chart) -> Iterator[str]:
 
 
 def anchors(sections: Sequence[Section], prefix: str = "s") -> list[str]:
-    """Return an id for each of the sections, made of places and not of their titles."""
+    """Return an id for each section, made from its place."""
     return [f"{prefix}-{k}" for k in range(1, len(sections) + 1)]
