@@ -76,9 +76,14 @@ def constrain_rows(rounds: int) -> Iterator[Row]:
     """Yield what projecting after AdamW costs; steps of 1e-3 leave the balls a little each time."""
     for name, options in {
         "linf": {"constraint": "linf", "radius": 0.03},
-        "spectral": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init"},
-        "spectral, capped": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init", "method": "cap"},
-        "spectral, every 10": {"constraint": "spectral", "radius": 0.5, "radius_mode": "init", "every": 10},
+        "spectral": {"constraint": "spectral", "radius": 0.6, "radius_mode": "scion"},
+        "spectral, capped": {
+            "constraint": "spectral",
+            "radius": 0.6,
+            "radius_mode": "scion",
+            "method": "cap",
+        },
+        "spectral, every 10": {"constraint": "spectral", "radius": 0.6, "radius_mode": "scion", "every": 10},
     }.items():
         ours, peer = (torch.optim.AdamW(_parameters(2)) for _ in range(2))
         every = options.pop("every", 1)
@@ -112,8 +117,8 @@ def newton_schulz(G: torch.Tensor) -> torch.Tensor:
 
 def muon_rows(rounds: int, without_amx: bool) -> Iterator[Row]:
     matrices = _parameters(2)
-    # Half of what the usual initialisation has: with these gradients most singular values are clipped.
-    ours = DCFW(matrices, constraint="spectral", radius=0.5, radius_mode="init", solver="exact")
+    # About half of what the usual initialisation has: with these gradients most singular values are clipped.
+    ours = DCFW(matrices, constraint="spectral", radius=0.6, radius_mode="scion", solver="exact")
     best = _interleaved({"ours": ours.step, "Muon": torch.optim.Muon(_parameters(2)).step}, rounds)
     note = ", Muon without AMX" if without_amx else ""
     yield _row(f"step of the matrices, exact, spectral{note}", best["ours"], best["Muon"], "Muon", 1.0)

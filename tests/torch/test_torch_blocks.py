@@ -1,9 +1,7 @@
 """What a step does with parameters that have no gradient, no entries, or no place in the set yet."""
 
 import copy
-import io
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -19,12 +17,6 @@ METHODS = {
     "sfw": lambda params, **options: SFW(params, lr=0.5, **options),
     "gradient": lambda params, **options: SFW(params, lr=0.5, rescale="gradient", **options),
     "open-loop": lambda params, **options: SFW(params, rescale="open-loop", **options),
-}
-COUPLED = {
-    "l2": ({"radius": 1.0}, sets.L2Ball(10, 1.0)),
-    "l1": ({"radius": 1.5}, sets.L1Ball(10, 1.5)),
-    "simplex": ({"radius": 1.0}, sets.Simplex(10, 1.0)),
-    "k-sparse": ({"k": 3, "radius": 0.4}, sets.KSparse(10, 3, 0.4)),
 }
 
 
@@ -44,129 +36,30 @@ def joined(params):
     return torch.cat([p.detach().reshape(-1) for p in params])
 
 
-# -- groups of which some have no gradient -----------------------------------------------------------------
+# -- parameters without a gradient --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("constraint", COUPLED)
-def test_a_group_stays_in_its_set_when_some_parameters_have_no_gradient(constraint, name):
-    options, core = COUPLED[constraint]
-    params = [torch.nn.Parameter(torch.randn(shape)) for shape in ((2, 2), (3,), (3,))]
-    optimizer = METHODS[name](params, constraint=constraint, scope="group", momentum=0.5, **options)
-    for t in range(12):
-        for i, p in enumerate(params):
-            p.grad = torch.randn(p.shape) if (t + i) % 3 == 0 or t % 4 == 3 else None
-        optimizer.step()
-        assert core.violation(joined(params).numpy()) <= 2e-6 * core.scale
-
-
-@pytest.mark.parametrize("name", ["exact", "fw"])
-def test_one_gradient_of_two_scales_both_as_the_projection_requires(name):
-    a, b = parameter([1.0, 0.0]), parameter([0.0, 0.0], [-1.0, 0.0])
-    METHODS[name]([a, b], constraint="l2", scope="group", inner_tol=1e-6).step()
-    half = math.sqrt(0.5)  # the projection of (1, 0, 1, 0)
-    torch.testing.assert_close(joined([a, b]), torch.tensor([half, 0.0, half, 0.0]), atol=0.05, rtol=0.0)
-
-
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("constraint", COUPLED)
-def test_no_gradient_is_a_gradient_of_zero_in_a_coupled_group(constraint, name):
-    options = COUPLED[constraint][0]
-    starts, found = [torch.randn(2, 2), torch.randn(3), torch.randn(3)], []
-    for missing in (None, 0.0):
-        params = [torch.nn.Parameter(start.clone()) for start in starts]
-        optimizer = METHODS[name](params, constraint=constraint, scope="group", **options)
-        for t in range(6):
-            for i, p in enumerate(params):
-                p.grad = torch.sin(3.0 * p.detach() + t)
-                if (t + i) % 3 == 0:
-                    p.grad = None if missing is None else torch.zeros_like(p)
-            optimizer.step()
-        found.append(joined(params))
-    assert torch.equal(*found)
+@pytest.mark.parametrize("constraint", ["l2", "linf"])
+def test_a_parameter_without_gradient_is_passed_over(constraint, name):
+    a, b = parameter([5.0, 0.0]), parameter([0.0, 0.0], [1.0, 1.0])
+    optimizer = METHODS[name]([a, b], constraint=constraint)
+    optimizer.step()
+    assert a.tolist() == [5.0, 0.0]
+    a.grad = torch.tensor([0.0, 1.0])
+    optimizer.step()
+    assert float(a.detach().abs().max()) <= 1.0
 
 
 def test_a_parameter_without_gradient_has_no_weight_decay_and_keeps_its_momentum():
     a, b = parameter([0.5], [1.0]), parameter([0.5], [1.0])
-    options = {"constraint": "l2", "radius": 100.0, "scope": "group", "momentum": 0.9, "weight_decay": 0.1}
-    optimizer = DCFW([a, b], lr=0.1, **options)
+    optimizer = DCFW([a, b], lr=0.1, constraint="l2", radius=100.0, momentum=0.9, weight_decay=0.1)
     optimizer.step()
     kept, at = optimizer.state[b]["momentum_buffer"].clone(), b.detach().clone()
     b.grad = None
     optimizer.step()
     assert torch.equal(optimizer.state[b]["momentum_buffer"], kept)
-    assert torch.equal(b.detach(), at)  # the set does not bind: nothing requires it to move
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_coupled_group_without_any_gradient_stays(name):
-    a, b = parameter([3.0, 0.0]), parameter([0.0, 4.0])
-    METHODS[name]([a, b], constraint="l2", scope="group").step()
-    assert joined([a, b]).tolist() == [3.0, 0.0, 0.0, 4.0]
-
-
-def test_a_frozen_parameter_joins_its_group_when_it_is_unfrozen():
-    for name in METHODS:
-        a, b = parameter([0.5, 0.0], [0.1, 0.0]), parameter([2.0, 0.0])
-        b.requires_grad_(False)
-        optimizer = METHODS[name]([a, b], constraint="l2", scope="group")
-        optimizer.step()
-        assert b.tolist() == [2.0, 0.0]
-        b.requires_grad_(True)
-        optimizer.step()
-        assert float(joined([a, b]).norm()) <= 1.0 + 1e-6, name
-
-
-@pytest.mark.parametrize("constraint", ["l2", "linf"])
-def test_what_a_group_remembers_does_not_depend_on_who_has_a_gradient(constraint):
-    a, b = parameter([0.1, 0.2], [1.0, 1.0]), parameter([0.3], [1.0])
-    dcfw = METHODS["fw"]([a, b], constraint=constraint, scope="group", track_gap=True)
-    sfw = METHODS["open-loop"]([a, b], constraint=constraint, scope="group")
-    for t in range(4):
-        a.grad = torch.ones(2) if t % 2 else None
-        dcfw.step()
-        sfw.step()
-        assert "gaps" in dcfw.state[a]
-        assert "gaps" not in dcfw.state[b]
-        assert float(sfw.state[a]["step"]) == t + 1.0
-        assert "step" not in sfw.state[b]
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_resumed_group_with_missing_gradients_is_the_uninterrupted_one(name):
-    def steps(params, optimizer, times):
-        for t in times:
-            for i, p in enumerate(params):
-                p.grad = None if (t + i) % 3 == 0 else torch.sin(3.0 * p.detach() + t)
-            optimizer.step()
-
-    def make(starts):
-        params = [torch.nn.Parameter(start.clone()) for start in starts]
-        return params, METHODS[name](params, constraint="l2", scope="group", momentum=0.5)
-
-    starts = [torch.randn(4), torch.randn(2, 2), torch.randn(3)]
-    whole, optimizer = make(starts)
-    steps(whole, optimizer, range(7))
-    first, optimizer = make(starts)
-    steps(first, optimizer, range(3))
-    file = io.BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
-    second, optimizer = make([p.detach() for p in first])
-    optimizer.load_state_dict(torch.load(file, weights_only=True))
-    steps(second, optimizer, range(3, 7))
-    assert torch.equal(joined(whole), joined(second))
-
-
-def test_an_elementwise_group_passes_over_parameters_without_gradient():
-    for name in ("exact", "fw", "sfw"):
-        a, b = parameter([5.0, 0.0]), parameter([0.0, 0.0], [1.0, 1.0])
-        optimizer = METHODS[name]([a, b], constraint="linf", scope="group")
-        optimizer.step()
-        assert a.tolist() == [5.0, 0.0]
-        a.grad = torch.tensor([0.0, 1.0])
-        optimizer.step()
-        assert a.tolist()[0] == 1.0
+    assert torch.equal(b.detach(), at)
 
 
 # -- sets without a projection ------------------------------------------------------------------------------
@@ -329,7 +222,7 @@ def test_last_step_leaves_out_a_group_that_is_no_longer_tracked():
 @pytest.mark.parametrize(
     ("constraint", "scope"),
     [
-        *itertools.product(["linf", "l2", "l1", "simplex", "k-sparse"], ["tensor", "row", "group"]),
+        *itertools.product(["linf", "l2", "l1", "simplex", "k-sparse"], ["tensor", "row"]),
         ("spectral", "tensor"),
         ("nuclear", "tensor"),
     ],

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
 from dcfw.torch import constrain, matrices  # noqa: E402
+from torch_cores import core as core_of  # noqa: E402
 
 SHAPE = (8, 5)
 SETS = {
@@ -43,7 +44,7 @@ def step(p, optimizer):
 @pytest.mark.parametrize("constraint", SETS)
 def test_every_iterate_is_in_the_set(constraint, method):
     p, optimizer, constraint_ = adam(constraint, method)
-    core = constraint_._region(constraint_.param_groups[0], SHAPE).core(SHAPE)
+    core = core_of(constraint_._region(constraint_.param_groups[0], SHAPE), SHAPE)
     for _ in range(10):
         step(p, optimizer)
         assert core.violation(p.detach().numpy()) <= 1e-6

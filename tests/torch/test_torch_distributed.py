@@ -8,6 +8,7 @@ import os
 import socket
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
-from dcfw.torch import DCFW, SFW, Scion, constrain, param_groups  # noqa: E402
+from dcfw.torch import DCFW, SFW, Scion, constrain, param_groups, shards  # noqa: E402
 
 RANKS = 2
 
@@ -148,8 +149,6 @@ def what_cannot_work_is_refused(rank):
     model = sharded()
     with pytest.raises(ValueError, match=r"needs whole tensors, but .* set the group option gather=True"):
         DCFW(param_groups(model))
-    with pytest.raises(ValueError, match="lie on different ranks"):
-        DCFW(model.parameters(), scope="group", solver="fw")
 
 
 def test_data_parallel_replicas_are_bit_identical(verdicts):
@@ -162,3 +161,12 @@ def test_data_parallel_replicas_are_bit_identical(verdicts):
 def test_shards_of_fsdp2(verdicts, work):
     pytest.importorskip("torch.distributed.fsdp", reason="this PyTorch has no FSDP2")
     passed(verdicts, work)
+
+
+def test_rows_that_lie_on_different_ranks_are_refused():
+    second = SimpleNamespace(dim=1, is_shard=lambda: True)
+    mesh = SimpleNamespace(get_group=lambda i: None)
+    parameter = SimpleNamespace(placements=[second], device_mesh=mesh)
+    group = {"scope": "row", "gather": False, "constraint": "linf"}
+    with pytest.raises(ValueError, match="lie on different ranks"):
+        shards.refuse(parameter, "w", group, elementwise=True)

@@ -7,8 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
-from dcfw import sets  # noqa: E402
-from dcfw.torch import DCFW, SFW, matrices, radius, regions, sliding_step  # noqa: E402
+from dcfw.torch import DCFW, SFW, matrices, regions, sliding_step  # noqa: E402
+from dcfw.torch.base import RADIUS_MODES, region_of  # noqa: E402
+from torch_cores import core as core_of  # noqa: E402
 
 REGIONS = {
     "linf": regions.Interval(-0.4, 0.4),
@@ -41,7 +42,7 @@ def one_thread():
 
 def answers(name, verb, blocks, scale=1.0):
     """Return what the torch set and its counterpart of the core say to the same random blocks."""
-    region, core = REGIONS[name], REGIONS[name].core(SHAPE)
+    region, core = REGIONS[name], core_of(REGIONS[name], SHAPE)
     X = scale * torch.randn(blocks, math.prod(SHAPE), dtype=torch.float64)
     ours = getattr(region, verb)(X).numpy()
     theirs = [getattr(core, "lmo" if verb == "vertex" else verb)(x.reshape(SHAPE)) for x in X.numpy()]
@@ -60,7 +61,7 @@ def test_vertices_are_those_of_the_core(name):
 
 @pytest.mark.parametrize("name", ["spectral", "nuclear"])
 def test_vertices_of_matrix_balls_are_nearly_optimal_points_of_them(name):
-    region, core = REGIONS[name], REGIONS[name].core(SHAPE)
+    region, core = REGIONS[name], core_of(REGIONS[name], SHAPE)
     for _ in range(10):
         G = torch.randn(1, math.prod(SHAPE), dtype=torch.float64)
         s = region.vertex(G)
@@ -83,7 +84,9 @@ def test_projections_of_large_blocks_with_ties_stay_exact(name):
         name
     ]
     X = torch.randn(1, 5000, dtype=torch.float64).mul(4).round().div(4)
-    np.testing.assert_allclose(region.project(X)[0], region.core((5000,)).project(X[0].numpy()), atol=1e-10)
+    np.testing.assert_allclose(
+        region.project(X)[0], core_of(region, (5000,)).project(X[0].numpy()), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", REGIONS)
@@ -91,13 +94,13 @@ def test_zero_gradients_have_a_vertex_in_the_set(name):
     X = torch.zeros(1, math.prod(SHAPE), dtype=torch.float64)
     X = REGIONS[name].project(X)
     S = X - REGIONS[name].away(torch.zeros_like(X), X)
-    assert REGIONS[name].core(SHAPE).contains(S.numpy().reshape(SHAPE))
+    assert core_of(REGIONS[name], SHAPE).contains(S.numpy().reshape(SHAPE))
 
 
 @pytest.mark.parametrize("method", ["exact", "fw", "sfw"])
 @pytest.mark.parametrize("name", REGIONS)
 def test_every_iterate_is_feasible(name, method):
-    core = REGIONS[name].core(SHAPE)
+    core = core_of(REGIONS[name], SHAPE)
     p = torch.nn.Parameter(2.0 * torch.randn(SHAPE))  # a start outside the set, in single precision
     options = {"constraint": name, **GROUPS[name]}
     optimizer = SFW([p], **options) if method == "sfw" else DCFW([p], solver=method, inner_steps=7, **options)
@@ -110,7 +113,7 @@ def test_every_iterate_is_feasible(name, method):
 @pytest.mark.parametrize("name", [n for n in REGIONS if n not in ("spectral", "nuclear")])
 def test_rows_are_sets_of_their_own(name):
     options = {**GROUPS[name], **({"k": 2} if name == "k-sparse" else {})}
-    core = {"k-sparse": regions.KSparse(2, 0.3)}.get(name, REGIONS[name]).core((5,))
+    core = core_of({"k-sparse": regions.KSparse(2, 0.3)}.get(name, REGIONS[name]), (5,))
     for solver in ("exact", "fw"):
         p = torch.nn.Parameter(torch.randn(SHAPE))
         optimizer = DCFW([p], constraint=name, scope="row", solver=solver, **options)
@@ -192,50 +195,15 @@ def test_the_interval_of_frank_wolfe_contains_the_dc_gap_of_the_exact_step():
     assert found["fw"]["fw_gap"] == pytest.approx(found["exact"]["fw_gap"])
 
 
-def test_diameters_are_those_of_the_core():
-    assert regions.L1(2.0).diameter((7,)) == sets.L1Ball(7, 2.0).diameter
-    assert matrices.Spectral(3.0, (4, 6)).diameter((4, 2, 3)) == sets.SpectralBall((4, 6), 3.0).diameter
-
-
-NORMS = {
-    "linf": lambda w: w.abs().max(),
-    "l2": lambda w: w.norm(),
-    "l1": lambda w: w.abs().sum(),
-    "spectral": lambda w: torch.linalg.matrix_norm(w, 2),
-    "nuclear": lambda w: torch.linalg.matrix_norm(w, "nuc"),
-    "k-sparse": lambda w: torch.maximum(w.abs().max(), w.abs().sum() / 50),
-}
-
-
-@pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("layer", [(60, 90), (120, 40)])
-def test_the_init_radius_is_the_norm_of_torchs_own_initialisation(name, layer):
-    d_out, d_in = layer
-    weight = torch.nn.Linear(d_in, d_out).weight.detach()
-    expected = radius.factor("init", name, layer, "tensor", 50)
-    assert float(NORMS[name](weight)) == pytest.approx(expected, rel=0.06)
-
-
-def test_the_init_radius_of_a_kernel_is_that_of_its_matrix_and_rows_have_rows():
-    weight = torch.nn.Conv2d(16, 32, 3).weight.detach()
-    assert float(weight.norm()) == pytest.approx(
-        radius.factor("init", "l2", (32, 16, 3, 3), "tensor"), rel=0.05
-    )
-    rows = weight.flatten(1).norm(dim=1).mean()
-    assert float(rows) == pytest.approx(radius.factor("init", "l2", (32, 16, 3, 3), "row"), rel=0.05)
-    assert radius.factor("init", "l2", (25,), "tensor") == 5.0
-
-
 def test_the_scion_radius_is_that_of_its_operator_norms():
-    assert radius.factor("scion", "spectral", (8, 2), "tensor") == 2.0
-    assert radius.factor("scion", "linf", (8, 2, 5), "tensor") == 0.1
-    assert radius.factor("scion", "l2", (9,), "tensor") == 3.0
+    for name, shape, bound in (("spectral", (8, 2), 2.0), ("linf", (8, 2, 5), 0.1), ("l2", (9,), 3.0)):
+        assert region_of({"constraint": name, "radius_mode": "scion"}, shape).bound == bound
 
 
 def test_no_mode_resets_the_weights():
     p = torch.nn.Parameter(torch.randn(4, 3))
     before = p.detach().clone()
-    for mode in radius.MODES:
+    for mode in RADIUS_MODES:
         DCFW([p], radius_mode=mode, radius=1e-3)
     assert torch.equal(p.detach(), before)
 

@@ -7,7 +7,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
 import dcfw.torch  # noqa: E402
-from dcfw import sets  # noqa: E402
 from dcfw.torch import SFW, Scion, matrices  # noqa: E402
 from dcfw.torch.matrices import polar_inside  # noqa: E402
 from places import ROOT  # noqa: E402
@@ -40,12 +39,6 @@ def test_rescaled_by_the_gradient_the_step_is_as_long_as_that_of_sgd():
     moved = stepped(X, [G], lr=0.05, radius=2.0, rescale="gradient")
     assert float((moved - X).norm()) == pytest.approx(0.05 * float(G.norm()), rel=1e-5)
     torch.testing.assert_close(stepped(X, [1e6 * G], lr=0.05, radius=2.0, rescale="gradient"), S)
-
-
-def test_rescaled_by_the_diameter_the_step_is_lr_over_it():
-    eta = 0.3 / sets.LInfBall(5, 2.0).diameter
-    moved = stepped(X, [G], lr=0.3, radius=2.0, rescale="diameter")
-    torch.testing.assert_close(moved, X + eta * (S - X))
 
 
 def test_the_open_loop_is_two_over_t_plus_one():

@@ -207,20 +207,6 @@ def test_ending_early_and_going_on_with_steps_of_zero_are_the_same_bit_for_bit()
     assert torch.equal(runs[0], runs[2])
 
 
-def test_a_group_is_one_block():
-    a, b = torch.rand(6, 4) - 0.5, torch.rand(5) - 0.5
-    parts = [torch.nn.Parameter(a.clone()), torch.nn.Parameter(b.clone())]
-    whole = torch.nn.Parameter(torch.cat((a.reshape(-1), b)))
-    options = {"lr": 0.2, "constraint": "l2", "radius": 1.0, "solver": "fw", "inner_steps": 5}
-    first, second = DCFW(parts, scope="group", **options), DCFW([whole], **options)
-    for t in range(5):
-        for p in (*parts, whole):
-            p.grad = gradient(p, t)
-        first.step()
-        second.step()
-    torch.testing.assert_close(torch.cat([p.detach().reshape(-1) for p in parts]), whole.detach())
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("solver", ["exact", "fw"])
 def test_half_precision_follows_single(dtype, solver):

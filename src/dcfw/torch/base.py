@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import torch
 
 from dcfw import _validate
-from dcfw.torch import matrices, radius, regions, shards, state
+from dcfw.torch import matrices, regions, shards, state
 from dcfw.torch.regions import Region, Tensor
 
 CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "k-sparse", "spectral", "nuclear")
 ELEMENTWISE = (None, "linf", "box")
 MATRICES = ("spectral", "nuclear")
-SCOPES = ("tensor", "group", "row")
+SCOPES = ("tensor", "row")
+RADIUS_MODES = ("absolute", "scion")
 LARGEST = 3e38
 """What sizes may be at most: numbers that single precision has."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -40,7 +41,7 @@ GROUP_DEFAULTS: dict[str, Any] = {
 """Options of every group; ``stack`` and ``gather`` are set in groups (:func:`dcfw.torch.param_groups`)."""
 
 
-SHAPING = ("radius_mode", "scope", "k", "stack")
+SHAPING = ("radius_mode", "k", "stack")
 
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -54,12 +55,13 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
 
 
 @functools.lru_cache(maxsize=4096)
-def _region(
-    name: str | None, size: Any, mode: str, scope: str, k: Any, stack: int, shape: tuple[int, ...]
-) -> Region:
+def _region(name: str | None, size: Any, mode: str, k: Any, stack: int, shape: tuple[int, ...]) -> Region:
     if name is None:
         return regions.UNBOUNDED
-    scale = radius.factor(mode, name, shape, scope, k, stack)
+    scale = 1.0
+    if mode == "scion":
+        d_out, d_in = matrices.matrix_shape(shape, stack)
+        scale = 1.0 / d_in if name in ("linf", "box") else math.sqrt(d_out / d_in)
     if name == "box":
         return regions.Interval(scale * size[0], scale * size[1])
     size = scale * size
@@ -74,12 +76,9 @@ def _region(
 
 
 class Problem(NamedTuple):
-    """Blocks with a set each, all of one kind, as (blocks, n) tensors that can be computed with."""
+    """The blocks of a parameter, each with the same set, as (blocks, n) tensors."""
 
     parameter: Tensor
-    """Where state that belongs to the blocks is kept (the group's first one, if they span a group)."""
-    members: list[Tensor]
-    """All parameters that the blocks are made of."""
     region: Region
     tensors: list[Tensor]
     number: int
@@ -93,9 +92,8 @@ class Problem(NamedTuple):
             shards.scatter(self.parameter, self.number, None if X is None else X.view(shape))
             return
         assert X is not None
-        weights = [shards.local(p) for p in self.members]
-        for p, part in zip(weights, X.reshape(-1).split([p.numel() for p in weights]), strict=True):
-            p.copy_(part.view(p.shape))
+        weight = shards.local(self.parameter)
+        weight.copy_(X.reshape(weight.shape))
 
 
 class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
@@ -229,7 +227,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if group["k"] is not None:
             _validate.integer(group["k"], "k", low=1)
         _validate.choice(group["scope"], "scope", SCOPES)
-        _validate.choice(group["radius_mode"], "radius_mode", radius.MODES)
+        _validate.choice(group["radius_mode"], "radius_mode", RADIUS_MODES)
         self._check_constraint(group)
         names = group.get("param_names") or [f"params[{i}]" for i in range(len(group["params"]))]
         for name, p in zip(names, group["params"], strict=True):
@@ -264,8 +262,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             )
         if (own or name in MATRICES) and scope != "tensor":
             raise ValueError(f"constraint={name!r} is for whole tensors: use scope='tensor', got {scope!r}")
-        if scope == "group" and group["radius_mode"] != "absolute":
-            raise ValueError("scope='group' has one radius for all its tensors: use radius_mode='absolute'")
 
     def _check_shape(self, group: dict[str, Any], name: str, shape: tuple[int, ...]) -> None:
         constraint, stack = group["constraint"], group["stack"]
@@ -279,7 +275,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise ValueError(f"{name} of shape {shape} cannot be cut into stack={stack} equal matrices")
         if constraint == "k-sparse":
             entries = columns if group["scope"] == "row" else rows * columns
-            if group["scope"] != "group" and group["k"] > entries > 0:
+            if group["k"] > entries > 0:
                 raise ValueError(
                     f"k must be at most the {entries} entries of a block of {name}, got {group['k']}"
                 )
@@ -311,12 +307,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         Half precision is computed with in single.
         """
         lists = ([shards.local(p) for p in params], *lists)
-        if group["scope"] == "group":
-            if params:
-                first = group["params"][0]
-                tensors = [torch.cat([_wide(t).reshape(-1) for t in many]).unsqueeze(0) for many in lists]
-                yield Problem(first, params, self._region(group, tuple(first.shape)), tensors, 0, False)
-            return
         for i, p in enumerate(params):
             gathered = group["gather"] and group["constraint"] not in ELEMENTWISE and shards.ranks(p) > 1
             shape = (p if gathered else shards.local(p)).shape
@@ -324,7 +314,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             size = (rows, shape.numel() // rows if rows else 0)
             parts = [shards.whole(many[i], p) if gathered else many[i] for many in lists]
             tensors = [_wide(part).reshape(size) for part in parts]
-            yield Problem(p, [p], self._region(group, tuple(p.shape)), tensors, i, gathered)
+            yield Problem(p, self._region(group, tuple(p.shape)), tensors, i, gathered)
 
     def _each(self, problems: Iterable[Problem], compute: Callable[[Problem], Tensor]) -> None:
         """Write the new weights of all blocks; gathered ones are computed by the ranks in turn."""
@@ -337,14 +327,14 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             found = [compute(q) if own else None for q, own in zip(window, mine, strict=True)]
             for problem, X in zip(window, found, strict=True):
                 problem.write(X)
-                for p in problem.members:
-                    self.state[p]["inside"] = True
-                    if not torch.compiler.is_compiling():
-                        self._left[p] = (p._version, problem.region)
+                p = problem.parameter
+                self.state[p]["inside"] = True
+                if not torch.compiler.is_compiling():
+                    self._left[p] = (p._version, problem.region)
 
     def _enter(self, problem: Problem) -> Tensor:
         """Return the weights of the blocks, moved into their sets if they may be outside."""
-        if not all(self._is_inside(p, problem.region) for p in problem.members):
+        if not self._is_inside(problem.parameter, problem.region):
             problem.tensors[0] = problem.region.enter(problem.tensors[0])
         return problem.tensors[0]
 
@@ -355,19 +345,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             now = (p._version, region)
             inside = self._left.get(p, now) == now
         return inside
-
-    def _block(
-        self, group: dict[str, Any], params: list[Tensor], slopes: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the parameters of a block and their slopes, zero for those without a gradient.
-
-        Where a set couples the entries of a group, the others alone do not say how far they may go.
-        """
-        if group["scope"] != "group" or group["constraint"] in ELEMENTWISE:
-            return params, slopes
-        block = [p for p in group["params"] if p.numel() and (p.requires_grad or p.grad is not None)]
-        given = dict(zip(params, slopes, strict=True))
-        return block, [given[p] if p in given else torch.zeros_like(shards.local(p)) for p in block]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
         """Return the named state of each parameter, zero at first."""

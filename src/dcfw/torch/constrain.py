@@ -29,14 +29,7 @@ class Constraint(ConstrainedOptimizer):
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
         method = _validate.choice(group["method"], "method", METHODS)
-        if method == "normalize" and group["constraint"] not in (
-            None,
-            "linf",
-            "l2",
-            "l1",
-            "spectral",
-            "nuclear",
-        ):
+        if method == "normalize" and group["constraint"] in ("box", "simplex", "k-sparse"):
             raise ValueError(f"constraint={group['constraint']!r} has no norm to normalise")
 
     def _after(self, *_: Any) -> None:

@@ -25,11 +25,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from dcfw import sets
 from dcfw.sets.polar import schedule
 from dcfw.torch.regions import Region, Tensor, _length, _lowered, asking_is_free
 
@@ -77,9 +75,6 @@ class Spectral(MatrixBall):
     def size(self, X: Tensor) -> Tensor:
         return torch.linalg.matrix_norm(self.matrices(X), 2).max()
 
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.SpectralBall(self.shape, self.radius)
-
 
 class Nuclear(MatrixBall):
     def vertex(self, R: Tensor) -> Tensor:
@@ -94,9 +89,6 @@ class Nuclear(MatrixBall):
 
     def size(self, X: Tensor) -> Tensor:
         return torch.linalg.matrix_norm(self.matrices(X), "nuc").max()
-
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.NuclearBall(self.shape, self.radius)
 
 
 def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:

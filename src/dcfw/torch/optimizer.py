@@ -43,14 +43,12 @@ class DCFW(ConstrainedOptimizer):
         ``project(x)``, for tensors of the parameter's shape: the sets of :mod:`dcfw.sets` do.
     radius : float or (lower, upper), default 1.0
         The size of the set, the two bounds for ``"box"``.
-    radius_mode : {"absolute", "init", "scion"}
-        What the radius is multiplied by: 1; the norm that the usual initialisation of such a weight has; or
-        1/d_in for sign constraints and sqrt(d_out/d_in) for others.  See :mod:`dcfw.torch.radius`.
+    radius_mode : {"absolute", "scion"}
+        The factor of the radius: 1, or 1/d_in for sign constraints and sqrt(d_out/d_in) for others.
     k : int, optional
         The number of nonzeros of a vertex, for ``"k-sparse"``.
-    scope : {"tensor", "group", "row"}
-        What a block is: a set and a step size of its own for each tensor, one for all tensors of the group
-        together (frozen ones apart), or one for each row (output unit).
+    scope : {"tensor", "row"}
+        Whether each tensor has a set and a step size, or each row (output unit) of it.
     momentum, nesterov, weight_decay
         As in ``torch.optim.SGD``.
     solver : {"auto", "exact", "fw"}
@@ -78,11 +76,7 @@ class DCFW(ConstrainedOptimizer):
     Coordinates whose gradient is zero are not touched on sets that treat entries one by one; on others (an l2
     ball, say) Frank-Wolfe steps move all of a block together.
 
-    Parameters without a gradient (None) are passed over, as in PyTorch, with one exception: in a block of a
-    whole group (``scope="group"``) on a set that couples entries (not ``"linf"``, ``"box"`` or None) they
-    count with a gradient of zero, without weight decay or momentum, and move as the set requires.  Without
-    them the block would leave it.  Frozen ones (``requires_grad=False``) are no part of such a block, and if
-    no parameter of a group has a gradient, none moves.
+    Parameters without a gradient (None) are passed over, as in PyTorch.
 
     Groups may also have ``stack`` (how many matrices a weight is, see :mod:`dcfw.torch.matrices`) and
     ``gather`` (whole tensors under FSDP2, see :mod:`dcfw.torch.shards`).
@@ -182,13 +176,11 @@ class DCFW(ConstrainedOptimizer):
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = self._directions(group, params)
         if group["solver"] == "fw" or not self._has_closed_form(group):
-            block, slopes = self._block(group, params, slopes)
-            problems = self._problems(group, block, slopes)
+            problems = self._problems(group, params, slopes)
             self._each(problems, lambda problem: self._frank_wolfe(group, problem))
             return
         if group["track_gap"]:
-            block, along = self._block(group, params, slopes)
-            for problem in self._problems(group, block, along):
+            for problem in self._problems(group, params, slopes):
                 gaps = self._gaps_of_exact(group, problem)
                 self._record(problem, gaps, torch.zeros_like(gaps[:1]))
         weights, lr = [shards.local(p) for p in params], group["lr"]
@@ -203,7 +195,7 @@ class DCFW(ConstrainedOptimizer):
             return
         else:
             torch._foreach_add_(weights, slopes, alpha=-lr)
-        self._project(group, self._block(group, params, slopes)[0])
+        self._project(group, params)
 
     def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
         """Return what SGD would descend along."""

@@ -2,8 +2,7 @@
 
 The sets are those of :mod:`dcfw.sets`, in the form that a training step needs: many blocks at once (the rows
 of a two-dimensional tensor), nothing but tensor operations (no ``int``, no ``float``: on an accelerator each
-would wait for the device), and a vertex that depends on where one stands.  ``core(shape)`` is the set's
-counterpart there, from which diameters come and against which the tests compare every answer.
+would wait for the device), and a vertex that depends on the current point.
 
 ``away(R, X)`` returns X - S for a vertex S that minimises <R, S>.  Where a residual R_i is zero any S_i does;
 on an interval that is its midpoint, and whoever puts X_i there, too, holds the coordinate.
@@ -16,12 +15,10 @@ from typing import Any
 
 import torch
 
-from dcfw import sets
-
 Tensor = Any
 
 APPROACH = 500
-"""At most so many Frank-Wolfe steps take a start into a set without a projection."""
+"""The largest number of Frank-Wolfe steps that bring a start into a set without a projection."""
 
 
 class Region:
@@ -58,13 +55,6 @@ class Region:
         """Return the norm that the radius bounds, of the largest block."""
         raise NotImplementedError
 
-    def core(self, shape: tuple[int, ...]) -> Any:
-        """Return the same set from :mod:`dcfw.sets`."""
-        raise NotImplementedError
-
-    def diameter(self, shape: tuple[int, ...]) -> float:
-        return float(self.core(shape).diameter)
-
     @property
     def bound(self) -> float:
         """What :meth:`size` is at most."""
@@ -99,11 +89,6 @@ class Interval(Region):
     def settle(self, X: Tensor) -> Tensor:
         return X.clamp_(self.lower, self.upper)
 
-    def core(self, shape: tuple[int, ...]) -> Any:
-        if self.lower == -self.upper:
-            return sets.LInfBall(shape, self.upper)
-        return sets.Box(self.lower, self.upper, shape=shape)
-
 
 UNBOUNDED = Interval(-float("inf"), float("inf"))
 """All of space: what a parameter without a constraint lives in."""
@@ -125,9 +110,6 @@ class L2(Region):
     def size(self, X: Tensor) -> Tensor:
         return torch.linalg.vector_norm(X, dim=-1).max()
 
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.L2Ball(shape, self.radius)
-
 
 @dataclass(frozen=True)
 class L1(Region):
@@ -145,9 +127,6 @@ class L1(Region):
     def size(self, X: Tensor) -> Tensor:
         return X.abs().sum(dim=-1).max()
 
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.L1Ball(shape, self.radius)
-
 
 @dataclass(frozen=True)
 class Simplex(Region):
@@ -161,9 +140,6 @@ class Simplex(Region):
 
     def size(self, X: Tensor) -> Tensor:
         return X.sum(dim=-1).max()
-
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.Simplex(shape, self.radius)
 
 
 @dataclass(frozen=True)
@@ -186,9 +162,6 @@ class KSparse(Region):
 
     def size(self, X: Tensor) -> Tensor:
         return torch.maximum(X.abs().max(), X.abs().sum(dim=-1).max() / self.k)
-
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return sets.KSparse(shape, self.k, self.radius)
 
 
 @dataclass(frozen=True)
@@ -215,9 +188,6 @@ class Given(Region):
 
     def size(self, X: Tensor) -> Tensor:
         return torch.full((), float("nan"))
-
-    def core(self, shape: tuple[int, ...]) -> Any:
-        return self.domain
 
 
 def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:

@@ -5,7 +5,6 @@ With m the averaged gradient and s = lmo(m), x <- x + eta (s - x).  What eta is 
 
 ``None``         lr, the step of Scion, Lion and Muon with weight decay: the default
 ``"gradient"``   lr ||m|| / ||s - x||, at most 1: the length of an SGD step (Pokutta, Spiegel, Zimmer 2020)
-``"diameter"``   lr / diameter
 ``"open-loop"``  2/(t+1): the baseline of the DC-FW paper, which slows down as the set grows
 
 ``unconstrained=True`` leaves the shrinking out, x <- x + lr s: the set then gives the geometry of the step,
@@ -26,7 +25,7 @@ from dcfw.torch.base import ConstrainedOptimizer, Problem
 from dcfw.torch.matrices import Spectral, polar_inside
 from dcfw.torch.regions import Interval, Tensor
 
-RESCALES = ("gradient", "diameter", "open-loop")
+RESCALES = ("gradient", "open-loop")
 SMALL = 2**17
 """On a CPU, matrices with fewer entries than this are multiplied in batches."""
 
@@ -47,7 +46,7 @@ class SFW(ConstrainedOptimizer):
         m <- momentum m + (1 - momentum) g.
     nesterov : bool, default False
         Ask the oracle for momentum m + (1 - momentum) g instead of m.
-    rescale : {None, "gradient", "diameter", "open-loop"}
+    rescale : {None, "gradient", "open-loop"}
         How the step size comes from ``lr``, see the text of the module.
     weight_decay : float, default 0.0
         Decoupled: x <- (1 - lr weight_decay) x before the step.  Needs a set that contains zero.
@@ -136,7 +135,6 @@ class SFW(ConstrainedOptimizer):
             # Scion's norm for biases and gains: the l2 ball whose radius is that of a root mean square.
             group = {**group, "constraint": "l2", "radius_mode": "scion", "scope": "tensor"}
             group |= {"unconstrained": True, "rescale": None}
-        params, slopes = self._block(group, params, slopes)
         problems = self._problems(group, params, slopes)
         if group["gather"]:
             self._each(problems, functools.partial(self._towards_vertex, group, vertices=None))
@@ -189,9 +187,6 @@ class SFW(ConstrainedOptimizer):
             return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
         if rescale == "open-loop":
             return 2.0 / (self._count(problem.parameter) + 1.0)
-        if rescale == "diameter":
-            shape = tuple(problem.parameter.shape) if group["scope"] == "tensor" else (m.shape[-1],)
-            return torch.as_tensor(lr / problem.region.diameter(shape), device=m.device).clamp(max=1.0)
         return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
 
     def _count(self, p: Tensor) -> Tensor:

@@ -90,8 +90,8 @@ def refuse(parameter: Tensor, name: str, group: dict[str, Any], elementwise: boo
             f"dimension {dimensions[0]}; set the group option gather=True (param_groups(..., gather=True)), "
             "use 'linf', 'box' or None for it, or leave it out of fully_shard (ignored_params)"
         )
-    if group["scope"] == "group" or (group["scope"] == "row" and any(dimensions) and not group["gather"]):
+    if group["scope"] == "row" and any(dimensions) and not group["gather"]:
         raise ValueError(
-            f"scope={group['scope']!r} joins entries of {name} that lie on different ranks (FSDP2); "
-            "use scope='tensor' (or 'row' with shards along dimension 0)"
+            f"scope='row' joins entries of {name} that lie on different ranks (FSDP2); "
+            "use scope='tensor', or shards along dimension 0"
         )
