@@ -109,10 +109,14 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
 
 
 def quality(R: np.ndarray, data: Data) -> dict[str, float]:
-    """Return the mean cosine of the fitted pairs, and how well held-out words are translated."""
+    """Return cosine and residual of the fitted pairs, and how well held-out words are translated.
+
+    The residual is ||R E1 - E2|| / ||E2||, which the authors' script computes (without the division).
+    """
     from dcfw.align import mean_cosine, precision_at
 
-    scores = {"cosine": mean_cosine((R @ data.E1).T, data.E2.T)}
+    residual = float(np.linalg.norm(R @ data.E1 - data.E2) / np.linalg.norm(data.E2))
+    scores = {"cosine": mean_cosine((R @ data.E1).T, data.E2.T), "residual": residual}
     if data.test is not None:
         mapped, target = data.test["source"] @ R.T, data.test["target"]
         held, correct = data.test["held"], data.test["correct"]
@@ -153,6 +157,7 @@ def row(
     from dcfw.align import nearest_rotation
 
     data = load(dataset, seed, scaling)
+    d = len(data.E1)
     known = rng_for("alignment mask", dataset, seed, rate).random(data.E2.shape) < rate
     wanted = data.E2 if target == 1.0 else target * data.E2
     result = run(method, data.E1, wanted, known, lam=lam, steps=steps)
@@ -160,6 +165,7 @@ def row(
         "map": result.rotation,
         "vertex": nearest_rotation(np.where(known, data.E2, 0.0) @ data.E1.T),
         "full": nearest_rotation(data.E2 @ data.E1.T),
+        "random": nearest_rotation(rng_for("alignment rotation", dataset, seed).standard_normal((d, d))),
     }
     scores = {f"{name} {key}": value for name, R in maps.items() for key, value in quality(R, data).items()}
     if part == "choices":

@@ -21,7 +21,7 @@ PUBLISHED = {"dcfw": (10_000, 88, 0), "fw-k": (10_000, 10_000, 0), "fw-m": (10_0
 PUBLISHED_QUALITY = 93.11
 PAIRS, FIRST_PAIRS = 7733, 4340
 """Pairs in the dictionary whose words both have vectors, and English words among them."""
-MEASURES = ("cosine", "held cosine", "p@1", "p@5")
+MEASURES = ("residual", "cosine", "held cosine", "p@1", "p@5")
 """How a map is judged; the last three on held-out pairs."""
 AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "iterations": ("steps", lambda c: c["n_lmo"]),
@@ -96,12 +96,16 @@ def over_seeds(
 
 
 def percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
-    """Return the quality of a map as a percentage of that of Procrustes with every entry known."""
-    return 100.0 * float(row[f"{name} {measure}"]) / float(row[f"full {measure}"])
+    """Return the quality of a map as a percentage of that of Procrustes with every entry known.
+
+    Of residuals, where less is better, the inverse ratio is taken.
+    """
+    ours, full = float(row[f"{name} {measure}"]), float(row[f"full {measure}"])
+    return 100.0 * (full / ours if measure == "residual" else ours / full)
 
 
 def shares(row: Row, name: str) -> list[tuple[float, float] | None]:
-    """Return percentage and value of each of the four measures of a map, None where it was not measured."""
+    """Return percentage and value of each of the measures of a map, None where it was not measured."""
     return [
         (percent(row, name, measure), float(row[f"{name} {measure}"]))
         if row.get(f"{name} {measure}", "") != ""

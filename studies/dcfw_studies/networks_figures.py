@@ -13,7 +13,8 @@ from dcfw_studies.networks_report import SHOWN, TITLES, groups, mean_curve, shor
 
 
 def _colours() -> dict[str, str]:
-    return dict(zip(TITLES, (COLOURS[k] for k in (0, 5, 3, 1, 2, 6, 4)), strict=True))
+    order = (0, 5, 3, 3, 1, 2, 6, 4)  # the two of the paper share a colour
+    return dict(zip(TITLES, (COLOURS[k] for k in order), strict=True))
 
 
 def draw_epochs(rows: list[dict[str, Any]], folder: Path, c: float = 10.0) -> list[str]:

@@ -7,6 +7,7 @@ weight tensor is held in the l_inf ball of radius c.  The optimizers:
                 tenth of the step's first one, at most 20
 ``dcfw-exact``  the same surrogate solved in closed form: a step of SGD, then clipping
 ``dcfw-paper``  Algorithm 1 with the paper's only-decreasing tolerance and its cap of inner steps
+``dcfw-authors``  the same with the authors' product of norms in place of the gap: what their code runs
 ``fw``          Frank-Wolfe with the open-loop step 2/(t+1): the paper's baseline
 ``sfw``         stochastic Frank-Wolfe whose steps have the length of SGD's (Pokutta, Spiegel, Zimmer 2020)
 ``sgd``         SGD with the learning rate 1/L, without constraint
@@ -39,7 +40,7 @@ from dcfw_studies import checks
 from dcfw_studies.files import write_file
 from dcfw_studies.images import NAMES, features, load
 
-CONSTRAINED = ("dcfw", "dcfw-exact", "dcfw-paper", "fw", "sfw")
+CONSTRAINED = ("dcfw", "dcfw-exact", "dcfw-paper", "dcfw-authors", "fw", "sfw")
 METHODS = (*CONSTRAINED, "sgd", "adamw")
 MODELS = ("cnn", "head")
 CAPS = {"cnn": 10_000, "head": 2_000}
@@ -233,16 +234,18 @@ def make_optimizer(settings: Settings, model: Any) -> Any:
     import torch
 
     from dcfw.torch import DCFW, SFW
-    from dcfw_studies.authors import AuthorsDCFW
+    from dcfw_studies.authors import AuthorsDCFW, AuthorsFW
 
     c, lr = settings.c, 1.0 / settings.L
     weights = list(model.parameters())
-    if settings.method == "dcfw-paper":
-        return AuthorsDCFW(weights, c, L=settings.L, inner_steps=CAPS[settings.model])
+    if settings.method in ("dcfw-paper", "dcfw-authors"):
+        published = settings.method == "dcfw-authors"
+        cap = CAPS[settings.model]
+        return AuthorsDCFW(weights, c, L=settings.L, inner_steps=cap, published=published)
     makers: dict[str, Callable[[], Any]] = {
         "dcfw": lambda: DCFW(weights, lr, radius=c, solver="fw", track_gap=True),
         "dcfw-exact": lambda: DCFW(weights, lr, radius=c, solver="exact"),
-        "fw": lambda: SFW(weights, radius=c, rescale="open-loop"),
+        "fw": lambda: AuthorsFW(weights, c),
         "sfw": lambda: SFW(weights, lr, radius=c, momentum=0.9, rescale="gradient"),
         "sgd": lambda: torch.optim.SGD(weights, lr),
         "adamw": lambda: torch.optim.AdamW(weights),
@@ -265,7 +268,7 @@ def _epoch(
     import torch
 
     loss_sum = correct = inner = 0.0
-    counted = settings.method in ("dcfw", "dcfw-paper")
+    counted = settings.method in ("dcfw", "dcfw-paper", "dcfw-authors")
     begun, batches, seen = time.perf_counter(), 0, 0
     run.model.train()
     for rows in _batches(len(x), settings.batch):

@@ -58,7 +58,7 @@ def test_every_method_trains_and_constrained_weights_stay_in_the_ball(method):
     else:
         assert run.curves["largest"][-1] > c
         assert math.isnan(run.curves["at_bound"][-1])
-    counted = method in ("dcfw", "dcfw-paper")
+    counted = method in ("dcfw", "dcfw-paper", "dcfw-authors")
     assert counted == (run.curves["inner_steps"][-1] >= 1.0)
 
 
@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("method", ["dcfw", "dcfw-paper", "sfw", "adamw"])
+@pytest.mark.parametrize("method", ["dcfw", "dcfw-paper", "fw", "sfw", "adamw"])
 def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, method):
     whole = training.train(Settings(method=method, images=300, batch=64, epochs=3))
     file = tmp_path / "run.pt"
@@ -150,7 +150,7 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         for t in study.tasks
         if t.method in ("dcfw", "fw", "sgd")
     ]
-    assert len(study.tasks) == (5 * 3 + 2) * 2
+    assert len(study.tasks) == (6 * 3 + 2) * 2
     assert len(kept) == (2 * 3 + 1) * 2
     from dcfw_studies.study import Study
 
