@@ -31,7 +31,7 @@ cases = st.tuples(
     st.integers(2, 40),
     st.integers(0, 10**6),
     st.sampled_from(KINDS),
-    st.sampled_from([3, 60, 2000, 10**6, 2 * 10**7]),  # float32, int32, float64 and int64
+    st.sampled_from([3, 2000, 10**6]),  # int32, and float64 with exact sums
     st.booleans(),
     st.booleans(),
 )
@@ -98,10 +98,8 @@ def test_compiled_and_numpy_searches_take_the_same_steps(name, case):
 
 @compiled
 def test_types_are_the_narrowest_exact_ones():
-    kinds = [
-        swaps.layout(*make(12, 0, "symmetric", size, False)[:2]).kind for size in (3, 2000, 10**6, 2 * 10**7)
-    ]
-    assert kinds == ["float32", "int32", "float64", "int64"]
+    kinds = [swaps.layout(*make(12, 0, "symmetric", size, False)[:2]).kind for size in (3, 2000, 10**6)]
+    assert kinds == ["int32", "int32", "float64"]
     ready = swaps.layout(*make(9, 0, "symmetric", 2**40, False)[:2])
     assert (ready.kind, ready.exact) == ("float64", False)
 

@@ -1,10 +1,9 @@
 """Swap searches for the quadratic assignment problem: the compiled ones, or NumPy's behind the same methods.
 
 :func:`layout` prepares a problem once; its methods make searches, each an object with ``run``, ``best`` and
-``best_p``.  Integer data are searched exactly, in the narrowest type in which no number can be rounded or
-overflow: float32, int32, float64, int64.  Other data, and larger integers, are searched in float64, and a
-step
-counts as an improvement only if it exceeds what rounding may have added.
+``best_p``.  Integer data are searched exactly, in int32 or in float64, where no number can be rounded or
+overflow.  Other data, and larger integers, are searched in float64, and a step counts as an improvement
+only if it exceeds what rounding may have added.
 """
 
 from __future__ import annotations
@@ -69,14 +68,13 @@ def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
     """Lay out dense int64 or float64 matrices.
 
     If one of A and B is symmetric, the other is replaced by M + M^T, which doubles the objective and makes
-    both
-    symmetric.
+    both symmetric.
 
     Examples
     --------
     >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
     >>> layout(A, B).kind, layout(A + A.T, B).scale
-    ('float32', 2)
+    ('int32', 2)
     """
     symmetric_A, symmetric_B = np.array_equal(A, A.T), np.array_equal(B, B.T)
     scale = 1 if symmetric_A == symmetric_B else 2
@@ -110,19 +108,15 @@ def _kind(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, scale: int) -> tup
     largest_C = 0 if C is None else scale * _largest(C)
     sum_A, sum_B = scale * _largest_sum(A), _largest_sum(B)
     # Deltas are sums of four entries of S = A^T B' + A B'^T + C' and a product of four entries each of A
-    # and B; an
-    # update is a product of differences of differences.  The factor covers what is subtracted on the way.
+    # and B; an update is a product of differences of differences.  The factor covers what is subtracted
+    # on the way.
     product = min(sum_A * largest_B, largest_A * sum_B)
     entry = 2 * product + largest_C
     bound = 4 * entry + 64 * largest_A * largest_B
     total = len(A) * (product + largest_C)
-    if bound < 2**24:
-        return np.float32, True
     if bound < 2**29:
         return np.int32, True
-    if max(bound, total) < 2**53:
-        return np.float64, True
-    return (np.int64, True) if max(bound, total) < 2**60 else (np.float64, False)
+    return np.float64, max(bound, total) < 2**53
 
 
 def _largest(M: np.ndarray) -> int:

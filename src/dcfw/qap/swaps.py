@@ -7,8 +7,7 @@ Exchanging p(r) and p(s) changes the value by
                   + C'[r,s] + C'[s,r] - C'[r,r] - C'[s,s],
 
 where B'[i,j] = B[p(i),p(j)] and C'[i,j] = C[i,p(j)].  The compiled searches keep all deltas up to date in
-O(1) a
-pair (``kernels/native/swap_deltas.hpp``), in a type in which integer data are exact
+O(1) a pair (``kernels/native/swap_deltas.hpp``), in a type in which integer data are exact
 (:mod:`dcfw.kernels.swaps`).
 """
 

@@ -1,4 +1,4 @@
-// Python classes of the swap searches, one of each for float32, int32, int64 and float64 data.
+// Python classes of the swap searches, one of each for int32 and for float64 data.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -172,9 +172,7 @@ void bind(nb::module_& m, const std::string& kind) {
 }  // namespace swaps
 
 void bind_swaps(nb::module_& m) {
-    swaps::bind<float>(m, "float32");
     swaps::bind<std::int32_t>(m, "int32");
-    swaps::bind<std::int64_t>(m, "int64");
     swaps::bind<double>(m, "float64");
 }
 

@@ -6,7 +6,7 @@
 #include <cstdlib>  // defines __GLIBC__ where it is one
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
-#define DCFW_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#define DCFW_CLONES __attribute__((target_clones("default", "avx2")))
 #else
 #define DCFW_CLONES
 #endif

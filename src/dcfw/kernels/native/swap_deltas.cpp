@@ -8,19 +8,8 @@ namespace dcfw::swaps {
 namespace {
 
 // Overloads rather than templates: only functions can have clones.
-[[gnu::flatten]] DCFW_CLONES void refresh(SwapDeltas<float>& s) { s.refresh(); }
-[[gnu::flatten]] DCFW_CLONES void swap(SwapDeltas<float>& s, int i, int j) { s.swap(i, j); }
-[[gnu::flatten]] DCFW_CLONES Pair swap_and_find(SwapDeltas<float>& s, int i, int j, SwapDeltas<float>::Step before, float aspired) {
-    return s.swap_and_find(i, j, before, aspired);
-}
-[[gnu::flatten]] DCFW_CLONES Pair swap_and_find_best(SwapDeltas<float>& s, int i, int j) { return s.swap_and_find_best(i, j); }
-[[gnu::flatten]] DCFW_CLONES Pair find(const SwapDeltas<float>& s, SwapDeltas<float>::Step before, float aspired) { return s.find(before, aspired); }
-[[gnu::flatten]] DCFW_CLONES Pair find_best(const SwapDeltas<float>& s) { return s.find_best(); }
-[[gnu::flatten]] DCFW_CLONES void anneal(Annealing<float>& s, std::int64_t count, double hot, double cold, int sweeps) {
-    s.run(count, hot, cold, sweeps);
-}
-
 [[gnu::flatten]] DCFW_CLONES void refresh(SwapDeltas<std::int32_t>& s) { s.refresh(); }
+[[gnu::flatten]] DCFW_CLONES void prepare(SwapDeltas<std::int32_t>& s, int i, int j) { s.prepare(i, j); }
 [[gnu::flatten]] DCFW_CLONES void swap(SwapDeltas<std::int32_t>& s, int i, int j) { s.swap(i, j); }
 [[gnu::flatten]] DCFW_CLONES Pair swap_and_find(SwapDeltas<std::int32_t>& s, int i, int j, SwapDeltas<std::int32_t>::Step before, std::int32_t aspired) {
     return s.swap_and_find(i, j, before, aspired);
@@ -32,19 +21,8 @@ namespace {
     s.run(count, hot, cold, sweeps);
 }
 
-[[gnu::flatten]] DCFW_CLONES void refresh(SwapDeltas<std::int64_t>& s) { s.refresh(); }
-[[gnu::flatten]] DCFW_CLONES void swap(SwapDeltas<std::int64_t>& s, int i, int j) { s.swap(i, j); }
-[[gnu::flatten]] DCFW_CLONES Pair swap_and_find(SwapDeltas<std::int64_t>& s, int i, int j, SwapDeltas<std::int64_t>::Step before, std::int64_t aspired) {
-    return s.swap_and_find(i, j, before, aspired);
-}
-[[gnu::flatten]] DCFW_CLONES Pair swap_and_find_best(SwapDeltas<std::int64_t>& s, int i, int j) { return s.swap_and_find_best(i, j); }
-[[gnu::flatten]] DCFW_CLONES Pair find(const SwapDeltas<std::int64_t>& s, SwapDeltas<std::int64_t>::Step before, std::int64_t aspired) { return s.find(before, aspired); }
-[[gnu::flatten]] DCFW_CLONES Pair find_best(const SwapDeltas<std::int64_t>& s) { return s.find_best(); }
-[[gnu::flatten]] DCFW_CLONES void anneal(Annealing<std::int64_t>& s, std::int64_t count, double hot, double cold, int sweeps) {
-    s.run(count, hot, cold, sweeps);
-}
-
 [[gnu::flatten]] DCFW_CLONES void refresh(SwapDeltas<double>& s) { s.refresh(); }
+[[gnu::flatten]] DCFW_CLONES void prepare(SwapDeltas<double>& s, int i, int j) { s.prepare(i, j); }
 [[gnu::flatten]] DCFW_CLONES void swap(SwapDeltas<double>& s, int i, int j) { s.swap(i, j); }
 [[gnu::flatten]] DCFW_CLONES Pair swap_and_find(SwapDeltas<double>& s, int i, int j, SwapDeltas<double>::Step before, double aspired) {
     return s.swap_and_find(i, j, before, aspired);
@@ -61,6 +39,10 @@ namespace {
 template <class T>
 void Passes<T>::refresh(Deltas& state) {
     swaps::refresh(state);
+}
+template <class T>
+void Passes<T>::prepare(Deltas& state, int r, int s) {
+    swaps::prepare(state, r, s);
 }
 template <class T>
 void Passes<T>::swap(Deltas& state, int r, int s) {
@@ -87,13 +69,9 @@ void run_annealing(Annealing<T>& search, std::int64_t count, double hot, double 
     anneal(search, count, hot, cold, sweeps);
 }
 
-template struct Passes<float>;
 template struct Passes<std::int32_t>;
-template struct Passes<std::int64_t>;
 template struct Passes<double>;
-template void run_annealing(Annealing<float>&, std::int64_t, double, double, int);
 template void run_annealing(Annealing<std::int32_t>&, std::int64_t, double, double, int);
-template void run_annealing(Annealing<std::int64_t>&, std::int64_t, double, double, int);
 template void run_annealing(Annealing<double>&, std::int64_t, double, double, int);
 
 }  // namespace dcfw::swaps

@@ -104,19 +104,40 @@ class SwapDeltas {
         for (int i = fixed; i < problem.n; ++i) touch(i);
     }
 
+    // Bring p, value and S up to date, and the deltas of pairs with r or s except for what update_row adds to them.
+    void prepare(int r, int s) {
+        if (delta(r, s) < none()) value += static_cast<Value>(delta(r, s));  // else they are interchangeable
+        const int pr = p[r], ps = p[s];
+        const T factor = problem.symmetric ? T(2) : T(1);
+        difference(problem.row_A(r), problem.row_A(s), T(1), x_.data());
+        difference(problem.row_B(ps), problem.row_B(pr), factor, w_.data());
+        for (int i = 0; i < problem.n; ++i) add(place_.data() + i * problem.stride, x_[i], w_.data());
+        if (!problem.symmetric) {
+            difference(problem.row_At(r), problem.row_At(s), T(1), xt_.data());
+            difference(problem.row_Bt(ps), problem.row_Bt(pr), T(1), wt_.data());
+            for (int i = 0; i < problem.n; ++i) add(place_.data() + i * problem.stride, xt_[i], wt_.data());
+        }
+        std::swap(p[r], p[s]);
+        for (int i = 0; i < problem.n; ++i) y_[i] = -w_[p[i]];
+        if (!problem.symmetric)
+            for (int i = 0; i < problem.n; ++i) yt_[i] = -wt_[p[i]];
+        read_diagonals();
+        for (int item : {r, s}) touch(item);
+    }
+
     // Exchange p[r] and p[s].
     void swap(int r, int s) {
-        prepare(r, s);
+        Passes<T>::prepare(*this, r, s);
         for (int u = fixed + 1; u < problem.n; ++u) update_row(u);
     }
 
     // Exchange p[r] and p[s]; return the best pair whose ban ended before step `before` or whose delta is below `aspired`.
     Pair swap_and_find(int r, int s, Step before, T aspired) {
-        prepare(r, s);
         if (!problem.symmetric) {
-            for (int u = fixed + 1; u < problem.n; ++u) update_row(u);
-            return find(before, aspired);
+            Passes<T>::swap(*this, r, s);
+            return Passes<T>::find(*this, before, aspired);
         }
+        Passes<T>::prepare(*this, r, s);
         const Vec<T> big = fill(none()), limit = fill(aspired);
         const Vec<Step> now = fill(before);
         const T *x = x_.data(), *y = y_.data();
@@ -157,7 +178,7 @@ class SwapDeltas {
 
     // Exchange p[r] and p[s]; return the pair of the smallest delta.
     Pair swap_and_find_best(int r, int s) {
-        prepare(r, s);
+        Passes<T>::prepare(*this, r, s);
         Lowest best;
         for (int u = fixed + 1; u < problem.n; ++u) {
             update_row(u);
@@ -201,28 +222,6 @@ class SwapDeltas {
             diagonal_[i] = place_[i * problem.stride + p[i]];
             diagonal_B_[i] = problem.row_B(p[i])[p[i]];
         }
-    }
-
-    // Bring p, value and S up to date, and the deltas of pairs with r or s except for what update_row adds to them.
-    void prepare(int r, int s) {
-        if (delta(r, s) < none()) value += static_cast<Value>(delta(r, s));  // else they are interchangeable
-        const int pr = p[r], ps = p[s];
-        const T factor = problem.symmetric ? T(2) : T(1);
-        difference(problem.row_A(r), problem.row_A(s), T(1), x_.data());
-        difference(problem.row_B(ps), problem.row_B(pr), factor, w_.data());
-        for (int i = 0; i < problem.n; ++i) add(place_.data() + i * problem.stride, x_[i], w_.data());
-        if (!problem.symmetric) {
-            difference(problem.row_At(r), problem.row_At(s), T(1), xt_.data());
-            difference(problem.row_Bt(ps), problem.row_Bt(pr), T(1), wt_.data());
-            for (int i = 0; i < problem.n; ++i) add(place_.data() + i * problem.stride, xt_[i], wt_.data());
-        }
-        std::swap(p[r], p[s]);
-        for (int i = 0; i < problem.n; ++i) y_[i] = -w_[p[i]];
-        if (!problem.symmetric)
-            for (int i = 0; i < problem.n; ++i) yt_[i] = -wt_[p[i]];
-        read_diagonals();
-        touch(r);
-        touch(s);
     }
 
     void difference(const T* a, const T* b, T factor, T* out) const {
@@ -301,6 +300,7 @@ struct Passes {
     using Deltas = SwapDeltas<T>;
     using Step = typename Deltas::Step;
     static void refresh(Deltas& state);
+    static void prepare(Deltas& state, int r, int s);
     static void swap(Deltas& state, int r, int s);
     static Pair swap_and_find(Deltas& state, int r, int s, Step before, T aspired);
     static Pair swap_and_find_best(Deltas& state, int r, int s);
