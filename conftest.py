@@ -1,6 +1,7 @@
 """Point DCFW_DATA at the shared real data when they lie beside the repository and it is not set.
 
-Hypothesis has no deadline here: a busy machine is not a defect.
+Hypothesis has no deadline here: a busy machine is not a defect.  Every change tries 25 examples of each
+property; ``pytest --hypothesis-profile=nightly`` tries 300.
 """
 
 import os
@@ -8,7 +9,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
-settings.register_profile("dcfw", deadline=None)
+settings.register_profile("dcfw", deadline=None, max_examples=25)
+settings.register_profile("nightly", deadline=None, max_examples=300)
 settings.load_profile("dcfw")
 
 _shared = Path(__file__).resolve().parents[1] / "shared" / "data"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw.align import MaskedLeastSquares, products
@@ -27,7 +27,6 @@ def literal(E1, Y, mask, X):
     return (R**2).sum() / (2 * n), R @ E1.T / n
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     d1=st.integers(1, 7),
     d2=st.integers(1, 7),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw.align import mean_cosine, precision_at, retrieval
@@ -41,7 +41,6 @@ def questions(draw):
     return source, target, rng.integers(0, n, count), rng.integers(0, m, count)
 
 
-@settings(max_examples=60)
 @given(question=questions(), block=st.sampled_from([1, 40, 1 << 22]))
 def test_the_precision_is_that_of_a_full_sort(question, block):
     source, target, rows, columns = question

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcfw.align import Vectors, read_vectors, write_vectors
@@ -43,7 +43,6 @@ def tables(draw):
     return words, np.array([[draw(NUMBERS) for _ in range(d)] for _ in words], dtype=np.float32)
 
 
-@settings(max_examples=50)
 @given(table=tables(), name=st.sampled_from(["a.vec", "a.vec.gz", "a.bin", "a.bin.gz", "a.npy"]))
 def test_what_is_written_is_read_back(tmp_path_factory, table, name):
     words, matrix = table
@@ -90,7 +89,6 @@ def by_hand(path, words):
             file.write(word.encode() + b" " + number + b"\n")
 
 
-@settings(max_examples=500, deadline=None)
 @given(
     words=st.lists(ODD, min_size=1, max_size=2, unique=True), suffix=st.sampled_from(["vec", "bin", "npy"])
 )
@@ -117,7 +115,6 @@ def test_words_are_written_exactly_if_the_reader_gives_them_back(tmp_path_factor
         assert not written.exists()
 
 
-@settings(max_examples=200)
 @given(
     text=st.from_regex(
         r"[+-]?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,25})([eE][+-]?[0-9]{1,2})?", fullmatch=True
@@ -129,7 +126,6 @@ def test_every_decimal_number_is_what_python_reads(tmp_path_factory, text):
     assert read_vectors(path, dtype=np.float64).matrix[0, 0] == float(text)
 
 
-@settings(max_examples=200)
 @given(text=st.text("0123456789+-.eExnaif_", min_size=1, max_size=6))
 def test_what_python_refuses_as_a_number_is_refused(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("number") / "one.vec"

@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 EXAMPLES = os.environ.get("DCFW_HOSTILE_EXAMPLES")
-"""Mutations of each file, for long runs with new ones every time; a fixed hundred unless it is set."""
+"""Mutations of each file, for long runs with new ones every time; a fixed forty unless it is set."""
 
 fuzz = settings(
-    max_examples=int(EXAMPLES or 100),
+    max_examples=int(EXAMPLES or 40),
     derandomize=EXAMPLES is None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
@@ -114,7 +114,6 @@ def test_every_truncation_of_a_file_is_refused(path: Path) -> None:
         assert path.read_bytes() == whole[:size]
 
 
-@settings(max_examples=60, deadline=None)
 @given(place=st.floats(0.0, 1.0, exclude_max=True), change=st.integers(1, 255))
 def test_a_file_with_a_flipped_byte_is_refused_or_gives_the_same_result(
     tmp_path_factory: pytest.TempPathFactory, place: float, change: int

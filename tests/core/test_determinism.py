@@ -62,9 +62,9 @@ def test_values_agree_across_blas_thread_counts_to_the_documented_tolerance():
         import dcfw
         from dcfw import align, functions, sets
         rng = np.random.default_rng(0)
-        M = rng.standard_normal((400, 400))
+        M = rng.standard_normal((200, 200))
         f, g = functions.Quadratic(M @ M.T), functions.SquaredNorm(50.0)
-        a = dcfw.minimize(f - g, sets.Simplex(400), maxiter=50, tol=1e-9)
+        a = dcfw.minimize(f - g, sets.Simplex(200), maxiter=50, tol=1e-9)
         E1 = rng.standard_normal((60, 900))
         Q = np.linalg.qr(rng.standard_normal((60, 60)))[0]
         b = align.align(E1, Q @ E1, rng.random((60, 900)) < 0.3, maxiter=20, max_lmo=20)

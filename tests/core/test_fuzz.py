@@ -1,4 +1,4 @@
-"""Never a wrong certificate: 2,000 random problems, and every defect that such problems brought to light.
+"""Never a wrong certificate: 600 random problems, and every defect that such problems brought to light.
 
 The problems and the checks are in :mod:`fuzz_certificates`; ``make fuzz`` runs as many as an hour allows.
 """
@@ -20,7 +20,7 @@ from dcfw.solvers.run import Run
 from reference_gaps import trace
 
 EPS = float(np.finfo(np.float64).eps)
-CHUNKS, CASES = 20, 2000
+CHUNKS, CASES = 6, 600
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -36,7 +36,7 @@ def test_a_wrong_claim_would_be_noticed():
     # The checks can fail: a result whose numbers are changed a little does not pass.
     for claim in ("gap", "fun", "dc_gap"):
         noticed = 0
-        for seed in range(60):
+        for seed in range(24):
             case = fuzz_certificates.make_case(seed)
             outcome = fuzz_certificates.check_case(case)
             res = outcome.result
@@ -48,7 +48,7 @@ def test_a_wrong_claim_would_be_noticed():
             changed = fuzz_certificates.Outcome([], res)
             fuzz_certificates.Check(case, changed, iterates).all(None)
             noticed += bool(changed.wrong)
-        assert noticed >= 10, claim
+        assert noticed >= 4, claim
 
 
 # -- what has been found ----------------------------------------------------------------------------------

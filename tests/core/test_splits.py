@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
@@ -68,7 +68,6 @@ def test_both_parts_are_convex(dc, phi):
                 assert part.value(y) >= value + slope @ (y - x) - 1e-10
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_constants_of_a_quadratic_are_just_large_enough(seed):
     phi = indefinite(seed)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -64,7 +64,6 @@ def test_the_open_loop_step_is_two_over_k_plus_one():
         assert step(segment) == 2 / (k + 1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_exact_step_of_a_quadratic_minimises_it_on_the_segment(seed):
     rng = np.random.default_rng(seed)
@@ -157,7 +156,6 @@ def test_a_failing_search_ends_the_run_with_its_own_status():
     assert res.fun <= x0 @ x0
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.floats(1e-6, 1.5),
     st.floats(0.1, 100.0),
@@ -188,7 +186,6 @@ def test_the_search_finds_the_minimiser_of_a_convex_function(target, scale, kind
     assert run.gradients <= 62
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.floats(-5, 5), min_size=3, max_size=6),
     st.lists(st.floats(0.0, 40.0), min_size=6, max_size=6),

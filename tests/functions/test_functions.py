@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
@@ -227,7 +227,6 @@ def test_quadratics_take_matrix_points():
     np.testing.assert_allclose(square.grad_at(permutation), square.grad(permutation.dense()))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 7))
 def test_quadratic_constants_are_the_extreme_eigenvalues_of_the_symmetric_part(seed, n):
     A = np.random.default_rng(seed).standard_normal((n, n))

@@ -54,7 +54,6 @@ def test_f_minus_g_and_the_value_are_the_textbook_penalty(name, x):
 
 @every_penalty
 @pytest.mark.parametrize("spectral", [False, True])
-@settings(max_examples=25)
 @given(x=points, y=points)
 def test_both_parts_are_convex_and_lie_above_their_linearisations(name, spectral, x, y):
     penalty = PENALTIES[name](spectral)
@@ -88,7 +87,6 @@ def test_the_spectral_penalty_is_that_of_the_singular_values(name):
 
 
 @pytest.mark.parametrize("name", SMOOTH_G)
-@settings(max_examples=40)
 @given(x=points, y=points)
 def test_the_gradient_of_a_smooth_g_has_its_lipschitz_constant(name, x, y):
     g = PENALTIES[name]().g
@@ -141,7 +139,6 @@ def test_lifting_keeps_values_and_directional_derivatives(name, ball):
     [sets.L1Ball(4, 2.0), sets.NuclearBall((2, 3), 2.0), sets.L2Ball(3, 0.5), sets.LInfBall(3)],
     ids=repr,
 )
-@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_epigraph_oracle_is_no_worse_than_any_point_of_the_epigraph(ball, seed):
     rng = np.random.default_rng(seed)

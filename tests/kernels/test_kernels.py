@@ -105,7 +105,6 @@ def test_a_missing_extension_is_named_once_with_a_remedy_by_the_log_and_by_info(
 
 
 @native
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.integers(0, 9), st.booleans(), st.data())
 def test_kernels_survive_any_numbers_in_their_arrays(n, steps, active, data):
     draw = lambda: data.draw(arrays(np.float64, (n, n), elements=any_float))  # noqa: E731
@@ -167,7 +166,7 @@ def test_matrices_of_other_sizes_kinds_and_layouts_are_refused():
 
 
 @native
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n=st.integers(2, 40), seed=st.integers(0, 10**6), split=st.sampled_from(SPLITS))
 def test_gradients_at_a_permutation_are_those_at_its_matrix(n, seed, split):
     A, B, rng = problem(n, seed)

@@ -75,7 +75,7 @@ def _scaled(ready, A, B, C):
 
 @compiled
 @pytest.mark.parametrize("name", SEARCHES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(case=cases)
 def test_compiled_and_numpy_searches_take_the_same_steps(name, case):
     A, B, C, p = make(*case)

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw import Status, minimize, qap
@@ -57,7 +57,6 @@ def check_state(loop, f, X):
         assert offsets[j] == pytest.approx(0.0 if f.C is None else np.vdot(f.C, atoms[j]))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     n=st.integers(2, 9),
     seed=st.integers(0, 10**6),
@@ -110,7 +109,7 @@ def test_the_stop_is_that_of_vanilla_steps_with_a_fraction_of_the_assignment_pro
     assert blended.n_lmo < 0.5 * vanilla.n_lmo
 
 
-@pytest.mark.parametrize("cap", [4, 7, None])
+@pytest.mark.parametrize("cap", [4, None])
 @pytest.mark.parametrize("rule", [Adaptive(0.8, "published"), Progress()])
 @pytest.mark.parametrize("split", ["paper", "spectral", "sliding"])
 def test_every_certificate_contains_the_dc_gap(split, rule, cap):
@@ -119,7 +118,7 @@ def test_every_certificate_contains_the_dc_gap(split, rule, cap):
     dc = decompose(A, B, C, split=split)
     iterates = []
     res = solve(
-        dc, X0, BlendedLoop(n, cap=cap), tolerance=rule, max_lmo=100, maxiter=6,
+        dc, X0, BlendedLoop(n, cap=cap), tolerance=rule, max_lmo=100, maxiter=4,
         callback=lambda intermediate_result: iterates.append(intermediate_result.x.copy()),
     )  # fmt: skip
     columns = (res.history[name] for name in ("dc_low", "dc_high", "gap"))

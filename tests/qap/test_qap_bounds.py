@@ -22,7 +22,6 @@ def values(A, B, C):
     return found if C is None else found + C[np.arange(n), P].sum(axis=1)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     n=st.integers(1, 6),
     seed=st.integers(0, 2**32 - 1),
@@ -46,7 +45,6 @@ def test_no_permutation_beats_the_bound(n, seed, symmetric, linear, whole, expon
         assert high >= found.max()
 
 
-@settings(max_examples=50, deadline=None)
 @given(n=st.integers(2, 6), seed=st.integers(0, 2**32 - 1))
 def test_asymmetric_matrices_have_a_bound_too(n, seed):
     A, B, C = np.random.default_rng(seed).integers(-6, 10, (3, n, n))
@@ -140,7 +138,7 @@ def test_the_command_says_what_a_bound_proves():
 
 
 @pytest.mark.parametrize("method", ["convex", "dual-ascent", "auto"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(2, 6), st.integers(0, 10**6), st.booleans(), st.booleans(), st.booleans())
 def test_no_permutation_beats_the_stronger_bounds(method, n, seed, symmetric, whole, maximize):
     rng = np.random.default_rng(seed)

@@ -87,7 +87,7 @@ def objective_of(method, split, A, B, C):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(n=st.integers(2, 14), seed=st.integers(0, 10**6), symmetric=st.booleans(), linear=st.booleans())
 def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, linear):
     A, B, C, X0 = problem(n, seed, symmetric, linear)
@@ -96,7 +96,7 @@ def test_dcfw_takes_the_same_steps_for_every_split(split, n, seed, symmetric, li
     same(*runs)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     n=st.integers(2, 14),
     seed=st.integers(0, 10**6),

@@ -27,7 +27,7 @@ def test_the_claimed_optimum_is_the_optimum(n, w, z):
     assert problem.status == "optimal"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(9, 40), st.integers(0, 10**6))
 def test_no_search_beats_a_claimed_optimum(n, seed):
     problem = li_pardalos(n, rng=seed)

@@ -176,11 +176,11 @@ def test_a_start_of_the_whole_problem_must_have_the_given_pairs():
 def test_restarts_find_the_optimum_of_small_problems(n):
     rng = np.random.default_rng(7)
     missed = 0
-    for seed in range(30):
+    for seed in range(15):
         A, B = rng.integers(-9, 10, (2, n, n))
         best = min(qap.evaluate(A, B, list(p)) for p in itertools.permutations(range(n)))
         missed += qap.solve(A, B, restarts=20, polish="2opt", rng=seed).fun != best
-    assert missed <= 2  # with noise of one size for all n it was up to 8
+    assert missed <= 1  # of 15; with noise of one size for all n it was up to 4
 
 
 def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():

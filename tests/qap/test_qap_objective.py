@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw.qap import evaluate, gradient, round_to_permutation, solve
@@ -30,7 +30,6 @@ def problems(draw, top=2**62):
     return A, B, C, np.array(draw(st.permutations(range(n))))
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems(), st.booleans(), st.sampled_from([np.asarray, sp.csr_array, sp.coo_matrix]), st.booleans())
 def test_integer_data_are_summed_exactly_whatever_their_size(problem, linear, sparse, both):
     A, B, C, p = problem
@@ -41,7 +40,6 @@ def test_integer_data_are_summed_exactly_whatever_their_size(problem, linear, sp
     assert evaluate(A, sparse(B), p, C) == value
 
 
-@settings(max_examples=30, deadline=None)
 @given(problems(top=1000))
 def test_the_value_is_the_quadratic_form_of_the_permutation_matrix(problem):
     A, B, C, p = problem
@@ -84,7 +82,6 @@ def test_floats_give_a_float_and_sparse_input_is_left_alone():
     assert evaluate(duplicates, [[0, 10], [0, 0]], [0, 1]) == 30
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rounding_finds_the_nearest_permutation_matrix(seed):
     X = np.random.default_rng(seed).standard_normal((4, 4))

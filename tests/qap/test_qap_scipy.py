@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
@@ -55,7 +55,6 @@ def same(ours, theirs):
     assert ours.nit == theirs.nit
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(kinds=["floats"]), st.booleans())
 def test_faq_takes_scipy_s_steps(problem, given_start):
     A, B, options, rng = problem
@@ -70,7 +69,6 @@ def test_faq_takes_scipy_s_steps(problem, given_start):
     same(ours, theirs)
 
 
-@settings(max_examples=50, deadline=None)
 @given(problems(kinds=["floats"]), st.integers(0, 100), st.sampled_from(["barycenter", "randomized"]))
 def test_faq_uses_the_generator_as_scipy_does(problem, seed, P0):
     A, B, options, _ = problem
@@ -83,7 +81,6 @@ def test_faq_uses_the_generator_as_scipy_does(problem, seed, P0):
     same(ours, theirs)
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems(largest=9), st.integers(0, 100), st.booleans())
 def test_two_opt_makes_scipy_s_swaps(problem, seed, guessed):
     A, B, options, _ = problem

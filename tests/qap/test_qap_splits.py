@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw.qap import generators
@@ -68,7 +68,6 @@ every_split = pytest.mark.parametrize("split", SPLITS)
 
 
 @every_split
-@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_f_minus_g_is_phi_on_the_polytope(split, problem):
     A, B, C, rng = problem
@@ -83,7 +82,6 @@ def test_f_minus_g_is_phi_on_the_polytope(split, problem):
 
 
 @every_split
-@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_both_parts_are_convex_along_the_polytope(split, problem):
     A, B, C, _ = problem
@@ -102,7 +100,6 @@ def test_both_parts_are_convex_along_the_polytope(split, problem):
 
 
 @every_split
-@settings(max_examples=25, deadline=None)
 @given(problems(largest=5))
 def test_gradients_agree_with_differences_of_values(split, problem):
     A, B, C, rng = problem
@@ -121,7 +118,6 @@ def test_gradients_agree_with_differences_of_values(split, problem):
 
 
 @every_split
-@settings(max_examples=25, deadline=None)
 @given(problems())
 def test_the_gradient_at_a_permutation_is_that_at_its_matrix(split, problem):
     A, B, C, rng = problem
@@ -157,7 +153,6 @@ def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_
 
 
 @every_split
-@settings(max_examples=25, deadline=None)
 @given(problems())
 def test_the_compiled_gradient_at_a_matrix_is_the_function_s_own(split, problem):
     A, B, C, rng = problem

@@ -50,7 +50,6 @@ cases = st.tuples(
 )
 
 
-@settings(max_examples=30, deadline=None)
 @given(cases, st.booleans(), st.integers(0, 3))
 def test_descent_ends_where_no_swap_helps(case, best_improvement, fixed):
     A, B, C, p = make(*case)
@@ -121,7 +120,7 @@ def test_descent_is_as_good_as_that_of_scipy():
 # tabu search
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cases, st.integers(0, 2))
 def test_tabu_never_returns_worse_than_its_start_and_keeps_fixed_entries(case, fixed):
     A, B, C, p = make(*case)

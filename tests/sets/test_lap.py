@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
@@ -157,7 +157,6 @@ tied_matrices = st.integers(1, 9).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(real_matrices | tied_matrices)
 def test_every_finite_matrix_is_solved(C):
     solver = Assignment(len(C))
@@ -166,7 +165,6 @@ def test_every_finite_matrix_is_solved(C):
     check(C.T, solver(C.T), solver.u, solver.v)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.integers(1, 7).flatmap(
         lambda n: arrays(np.float64, (n, n), elements=st.sampled_from([0.0, 1.0, 2.5, np.inf, np.inf]))
@@ -192,7 +190,6 @@ def test_forbidden_pairs_are_avoided_or_the_matrix_is_named_infeasible(C):
 
 
 @native
-@settings(max_examples=200, deadline=None)
 @given(real_matrices, st.data())
 def test_any_stored_prices_partners_and_counters_give_an_optimal_answer(C, data):
     n = len(C)

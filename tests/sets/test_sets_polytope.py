@@ -17,7 +17,7 @@ from dcfw import functions, sets
 UNIT = np.vstack([np.eye(2), -np.eye(2)])
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([1.0, 1e-12, 1e-300, 1e12]))
 def test_random_polytopes_have_the_minimum_of_linprog_at_a_vertex(seed, size):
     """A rotated cube, cut; all variables free, and directions that are normal to faces (many ties)."""
@@ -232,7 +232,7 @@ def cut_cube(seed):
     return rng, A, A @ inside + rng.random(m), equation, equation @ inside
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 10**6), exponents=st.integers(1, 12))
 def test_units_of_rows_and_columns_and_of_the_cost_do_not_matter(seed, exponents):
     """The vertex of the polytope in other units is the same vertex, in other units."""

@@ -80,7 +80,7 @@ def test_projection_agrees_with_cvxpy(case):
 
 
 @pytest.mark.parametrize("p", [1.0, 1.001, 1.2, 1.9, 2.0, 2.5, 6.0, 50.0, 1e3, math.inf])
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 @given(seed=st.integers(0, 10**6), size=st.floats(-3.0, 8.0), n=st.integers(1, 30))
 def test_lp_projection_is_nearest_for_all_exponents_and_sizes(p, seed, size, n):
     rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def test_lp_projection_is_nearest_for_all_exponents_and_sizes(p, seed, size, n):
     assert certificate(domain, x, y) <= 1e-9
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 10**6), size=st.floats(-3.0, 6.0), n=st.integers(1, 30), integer=st.booleans())
 def test_ksparse_and_simplex_projections_are_nearest_also_with_ties(seed, size, n, integer):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw import sets
@@ -14,7 +14,6 @@ def balls(n, radius):
     return [(sets.L1Ball(n, radius), radius), (sets.KSparse(n, k, radius), k * radius)]
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(2, 60),

@@ -58,7 +58,7 @@ BALLS = [
 
 
 @pytest.mark.parametrize("domain", BALLS, ids=repr)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
     spread=st.sampled_from([0.0, 1.0, 4.0]),

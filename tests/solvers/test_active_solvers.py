@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
@@ -150,7 +150,6 @@ def test_a_nonconvex_objective_goes_down_to_a_stationary_point(rule, lazy):
             assert domain.contains(res.x)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(sorted(DOMAINS)),

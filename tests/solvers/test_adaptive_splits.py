@@ -140,7 +140,7 @@ def test_no_more_gradients_than_a_small_multiple_of_the_best_fixed_constant(spli
         return res.n_grad_g if split is splits.sliding else res.n_grad_f
 
     ratios = []
-    for seed in range(3):
+    for seed in range(2):
         phi = make(seed)
         for domain in DOMAINS:
             kwargs = {"inner": "fw", "tol": 0.0, "rtol": 1e-2, "max_lmo": 4000, "maxiter": 400}
@@ -151,7 +151,7 @@ def test_no_more_gradients_than_a_small_multiple_of_the_best_fixed_constant(spli
             assert auto.success
             if best is not None:
                 ratios.append(gradients(auto) / best)
-    assert len(ratios) >= 9
+    assert len(ratios) >= 6
     # Measured: 0.6 to 0.9 on average, 2.9 at worst.
     assert math.exp(np.mean(np.log(ratios))) <= 1.5
     assert max(ratios) <= 5.0

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_boosted import Ball
 from test_oracle_counts import Counted, CountedSet
@@ -129,7 +129,6 @@ def test_every_order_reaches_the_minimum_over_mixed_sets(order, kind):
     assert best - 1e-6 <= res.fun <= best + 2e-5
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(ORDERS), st.sampled_from(["sliding", "proximal", "kinked"]))
 def test_every_step_stays_inside_lowers_phi_and_ends_with_a_true_gap(seed, order, split):
     domain, phi = mixed(), quadratic(seed, low=-2.0)

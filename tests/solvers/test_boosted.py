@@ -102,7 +102,7 @@ def test_phi_is_never_higher_than_without_the_search(objective, domain, inner):
     assert res.gap == pytest.approx(np.vdot(grad, res.x - domain.lmo(grad)), rel=1e-6, abs=1e-8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_the_search_is_exact_for_quadratics(seed):
     phi, domain = indefinite(seed), sets.LInfBall(N)
@@ -296,7 +296,7 @@ def test_reach_ends_at_the_edge_of_the_set(case):
     domain = case.domain
     rng = np.random.default_rng(0)
     scale = max(1.0, float(np.abs(domain.lmo(np.ones(domain.shape))).max()))
-    for trial in range(6):
+    for trial in range(4):
         x = np.asarray(domain.random(rng))
         towards = domain.lmo(rng.standard_normal(domain.shape)) if trial % 2 else domain.random(rng)
         d = 0.3 * (np.asarray(towards) - x)
@@ -309,7 +309,6 @@ def test_reach_ends_at_the_edge_of_the_set(case):
     assert domain.reach(x, np.zeros(domain.shape)) == math.inf
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([sets.L1Ball(5), sets.KSparse(5, k=2), sets.L2Ball(5)]))
 def test_closed_forms_of_reach_agree_with_bisection(seed, domain):
     rng = np.random.default_rng(seed)

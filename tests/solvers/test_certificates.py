@@ -57,7 +57,7 @@ def assert_certified(res, iterates, bounds, slack):
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=SEEDS, step=STEPS, tolerance=TOLERANCES, budget=BUDGETS)
 def test_every_interval_contains_the_dc_gap_for_quadratics(name, seed, step, tolerance, budget):
     rng = np.random.default_rng(seed)
@@ -107,7 +107,6 @@ def hull_minimiser(corners, f, u):
     return weights, max(error, 0.0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, step=STEPS, tolerance=TOLERANCES, budget=BUDGETS)
 def test_every_interval_contains_the_dc_gap_for_a_smooth_f_that_is_no_quadratic(
     seed, step, tolerance, budget
@@ -153,7 +152,6 @@ def box_l1_gap(weights, b, scale, radius, x):
     return sum(part(w, b_i, at) for w, b_i, at in zip(weights, b, x, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, zeros=st.integers(0, 3), step=STEPS, tolerance=TOLERANCES, budget=BUDGETS)
 def test_intervals_contain_the_dc_gap_at_kinks_of_the_l1_norm(seed, zeros, step, tolerance, budget):
     rng = np.random.default_rng(seed)
@@ -229,7 +227,6 @@ def test_intervals_contain_the_dc_gap_of_a_nuclear_norm_at_low_rank(rank, comple
 # -- nonsmooth splits -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, zeros=st.integers(0, 2), step=STEPS, budget=BUDGETS, sliding=st.booleans())
 def test_intervals_contain_the_dc_gap_for_splits_of_p_minus_q(seed, zeros, step, budget, sliding):
     # p smooth and nonconvex, q = scale ||.||_1.  In coordinates: sliding has f = L/2 y^2 and the slope of
@@ -272,7 +269,6 @@ def minimum_of_two(rng):
     return pieces, phi, active
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, tie=st.booleans(), step=STEPS, budget=BUDGETS)
 def test_intervals_contain_the_dc_gap_for_a_minimum_of_smooth_functions(seed, tie, step, budget):
     rng = np.random.default_rng(seed)
@@ -363,7 +359,6 @@ class RoughOracle(sets.Oracle):
         return Dense(self.quality * super().__call__(G).dense())
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, quality=st.sampled_from([0.999, 0.9, 0.5]), step=STEPS, smooth=st.booleans())
 def test_an_inexact_oracle_widens_the_interval_and_never_breaks_it(seed, quality, step, smooth):
     rng = np.random.default_rng(seed)

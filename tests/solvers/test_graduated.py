@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
@@ -60,7 +60,6 @@ def is_listed(x, vertices):
 
 
 @every_case
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), shift=st.sampled_from([0.0, 20.0, -20.0]))
 def test_the_answer_is_a_vertex_and_no_vertex_is_below_the_bound(name, seed, shift):
     domain, vertices = BY_HAND[name]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,7 +13,6 @@ native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled k
 
 
 @native
-@settings(max_examples=150, deadline=None)
 @given(
     m=st.integers(1, 12),
     spare=st.integers(0, 3),
@@ -53,7 +52,6 @@ def test_without_the_extension_the_steps_are_given_everything(monkeypatch):
 
 
 @native
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 6), st.integers(0, 3), st.data())
 def test_steps_on_any_numbers_end_and_write_nothing_beyond_the_atoms(m, spare, data):
     any_float = st.floats(allow_nan=True, allow_infinity=True)

@@ -27,7 +27,7 @@ def random_dc(rng, n=4):
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=SEEDS)
 def test_the_dc_gap_lies_in_its_interval_which_is_narrow_and_between_zero_and_the_fw_gap(name, seed):
     rng = np.random.default_rng(seed)
@@ -43,7 +43,6 @@ def test_the_dc_gap_lies_in_its_interval_which_is_narrow_and_between_zero_and_th
     assert gaps.fw_gap(dc, domain, x) >= below - slack
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS)
 def test_the_fw_gap_is_the_largest_over_all_vertices(seed):
     rng = np.random.default_rng(seed)
@@ -132,7 +131,7 @@ def test_a_critical_point_may_have_a_subgradient_that_does_not_show_it_and_the_l
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=SEEDS)
 def test_the_dc_gap_of_the_sliding_split_is_at_least_the_projected_gradient_measure(name, seed):
     rng = np.random.default_rng(seed)
@@ -153,7 +152,7 @@ def test_the_dc_gap_of_the_sliding_split_is_at_least_the_projected_gradient_meas
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=SEEDS)
 def test_the_dc_gap_of_the_proximal_split_is_at_least_a_fraction_of_the_proximal_point_measure(name, seed):
     rng = np.random.default_rng(seed)

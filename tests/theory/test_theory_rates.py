@@ -357,7 +357,7 @@ def test_strengthening_a_flat_f_gives_the_order_of_strongly_convex_sets(domain):
     assert -fitted_slope(ACCURACIES, n_grad) <= 1.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=SEEDS)
 def test_one_subgradient_of_g_and_one_certificate_per_outer_step(seed):
     rng = np.random.default_rng(seed)

@@ -144,7 +144,6 @@ def test_without_g_dc_fw_takes_the_very_steps_of_frank_wolfe(name, step):
         assert np.array_equal(ends[1], points[steps_taken])
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=SEEDS)
 def test_without_g_the_values_agree_for_a_function_that_is_no_quadratic(seed):
     rng = np.random.default_rng(seed)
@@ -162,7 +161,7 @@ def test_without_g_the_values_agree_for_a_function_that_is_no_quadratic(seed):
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     seed=SEEDS,
     tolerance=st.sampled_from(["adaptive", "progress", 0.1]),
