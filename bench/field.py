@@ -152,11 +152,14 @@ def ours(A: np.ndarray, B: np.ndarray, seed: int, seconds: float) -> int:
 
 
 def measure(options: argparse.Namespace, program: Path, folder: Path) -> list[dict[str, Any]]:
-    """Return a row for each instance and seed, and print it."""
-    rows = []
+    """Return a row for each instance and seed, and print it; --resume keeps the rows of an earlier run."""
+    rows = _kept(options)
+    known_rows = {(r["instance"], r["seed"]) for r in rows}
     print(f"{'error in % of the best known':28s}{'ours':>9s}" + "".join(f"{name:>9s}" for name in RIVALS))
     for name, half, A, B, best, file in instances(options.full, folder):
         for seed in range(options.seed, options.seed + options.seeds):
+            if (name, seed) in known_rows:
+                continue
             values = {"ours": ours(A, B, seed, options.seconds)}
             values |= {a: rival(program, a, file, seed, options.seconds) for a in RIVALS}
             known = min(values.values()) if best is None else best
@@ -164,6 +167,17 @@ def measure(options: argparse.Namespace, program: Path, folder: Path) -> list[di
             rows.append({"instance": name, "half": half, "family": family(name), "seed": seed, **errors})
             label = f"{name} ({len(A)}, {half}, {seed})"
             print(f"{label:28s}" + "".join(f"{errors[who]:9.3f}" for who in ("ours", *RIVALS)), flush=True)
+            if options.output is not None:
+                save(rows, summary(rows), options)
+    return rows
+
+
+def _kept(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the rows that a run with --resume need not make again."""
+    file = None if options.output is None else options.output / f"field-{options.seconds:g}s.json"
+    if not options.resume or file is None or not file.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
     return rows
 
 
@@ -221,6 +235,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--full", action="store_true", help="all instances of QAPLIB that the rivals take")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that are in the folder already")
     parser.add_argument("--output", type=Path, help="write the table and the figure into this folder")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
@@ -230,7 +245,4 @@ def main(arguments: list[str]) -> None:
             ["g++", "-O3", "-o", str(program), str(options.rival)], check=True, stderr=subprocess.DEVNULL
         )
         rows = measure(options, program, folder)
-    lines = summary(rows)
-    print("\n".join(lines))
-    if options.output is not None:
-        save(rows, lines, options)
+    print("\n".join(summary(rows)))

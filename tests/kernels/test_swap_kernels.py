@@ -18,8 +18,9 @@ def make(n, seed, symmetry, size, linear, sparse=False):
     rng = np.random.default_rng(seed)
     A, B, C = rng.integers(-size, size + 1, (3, n, n))
     if sparse:  # equal rows: interchangeable items and places
-        A *= rng.random((n, n)) < 0.2
+        A *= rng.random((n, n)) < 0.05
         B[:, : n // 2] = B[: n // 2, :] = 0
+        A, B = (A, B) if seed % 2 else (B, A)
     if symmetry in ("symmetric", "A symmetric"):
         A = A // 2 + (A // 2).T
     if symmetry in ("symmetric", "B symmetric"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dcfw import Status, qap
+from dcfw.qap.portfolio import ELITE, Incumbent, expected
 from dcfw.qap.searches import child, schedule
 
 
@@ -228,3 +229,21 @@ def test_a_schedule_falls_and_lingers_where_the_objective_does():
     points = [math.log(temperature(share)) for share in np.linspace(0, 1, 101)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(points))
     assert sum(-2.8 < point < -1.2 for point in points) > 60
+
+
+def test_expectations_are_equal_gains_in_every_doubling():
+    assert expected([(1.0, 80.0), (2.0, 70.0)], 8.0) == pytest.approx(50.0)
+    assert expected([(1.0, 70.0), (2.0, 70.0)], 8.0) == 70.0
+
+
+def test_the_elite_is_small_has_different_values_and_is_renewed_once_nothing_comes_in():
+    found = Incumbent(lambda: 0.0)
+    for value in [*range(40, 10, -1), *range(ELITE)]:
+        found.offer(value, np.arange(3), "test")
+        values = [known for known, _ in found.elite]
+        assert values == sorted(set(values))
+        assert len(values) <= ELITE
+    assert found.value == 0
+    for _ in range(2 * ELITE + 1):
+        found.offer(99, np.arange(3), "test")
+    assert [known for known, _ in found.elite] == [0]

@@ -1,30 +1,32 @@
 """How ``qap.solve(..., restarts="auto", time_limit=T)`` fills its time.
 
-Three searches are good at different problems: robust tabu search at unstructured ones, breakout local
-search at
-structured ones with deep basins, annealing at smooth and sparse ones.  Which one is best for the problem at
-hand is
-found out on line, by successive halving: each gets an equal part of the first fifth of the time; annealing
-and the
-better one of the other two go on for a second round; the best of these has the rest.  Searches that are
-level stay
-in together.  Nothing in this depends on the instance but what the searches find.
+Three searches are good at different problems: robust tabu search at unstructured ones, breakout local search
+at structured ones with deep basins, annealing at large, smooth and sparse ones.  Which one is best for the
+problem at hand is decided on line:
 
-Two starts are graduated paths (:mod:`dcfw.qap.graduated`), where these take no more than a twentieth of the
-time
-each; they bring the searches near a good permutation at once.  A tabu search that has stopped improving
-starts
-again from a child of two of the best permutations found so far.
+1. Up to two graduated paths (:mod:`dcfw.qap.graduated`), where each takes no more than a twentieth of the
+   time, lead tabu and breakout search to a good start.
+2. The two get an equal share of the time; the better one stays.
+3. Annealing makes a short run and one three times as long.
+4. The search that stayed goes on from the best permutation for a short while.
+5. Both are taken to gain, for each doubling of their time, as much as for the last one.  If annealing leads
+   and is expected to end lower, it has three quarters of the rest, and the other goes on from what it found;
+   else that one has the rest.
+
+A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
+found so far, which makes a long search a memetic one (Benlic and Hao 2015); from then on the two share the
+time by what they find in it.
 
 The clock is the wall's unless another is given, or counts steps: then a search with a seed gives the same
-answer
-on every machine.  With several workers each runs its own searches; they share the incumbent and the elite.
+answer on every machine.  With several workers each runs its own searches; they share the incumbent and the
+elite.
 
 Measured by ``python -m bench field`` (``results/field``).
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,13 +37,14 @@ import numpy as np
 from dcfw.kernels.swaps import Layout
 from dcfw.qap.searches import Annealer, Stepwise, child
 
-ROUNDS = (
-    {"tabu": 0.07, "breakout": 0.07, "annealing": 0.07},
-    {"tabu": 0.05, "breakout": 0.05, "annealing": 0.22},
-)
-"""Shares of the time in the rounds of the halving; what is left belongs to the winner.
-
-An annealing run says nothing before its end, so that it is judged by a longer one."""
+PROBE, SHORT, LONG, TRIAL = 0.05, 0.05, 0.15, 0.04
+"""Shares of the time: tabu and breakout search (each), two annealing runs, going on from the best."""
+LAST = 0.25
+"""The share of the rest that annealing leaves to the other search."""
+PATIENCE = {"tabu": 80, "breakout": 8}
+"""The searches start again after this many times n^2 steps without improvement."""
+TURNS = 16
+"""The rest of the time is cut into so many turns, which the searches take by turns once they start again."""
 SHARE_OF_PATH = 0.05
 """A graduated start may take this share of the time."""
 LARGEST = 700
@@ -60,21 +63,33 @@ class Incumbent:
     trace: list[tuple[float, Any, str]] = field(default_factory=list)
     elite: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     starts: int = 0
+    _stale: int = 0
     lock: Any = field(default_factory=threading.RLock)
 
     def offer(self, value: Any, p: np.ndarray, name: str) -> None:
         """Take a permutation in if it is among the best few."""
         with self.lock:
-            if all(value != known for known, _ in self.elite):
-                self.elite.append((value, p))
-                self.elite.sort(key=lambda pair: pair[0])
-                del self.elite[ELITE:]
+            self._breed(value, p)
             if self.value is None or value < self.value:
                 self.value, self.p = value, p
                 moment = self.clock()
                 self.trace.append((moment, value, name))
                 if self.accept is not None:
                     self.accept(value, p, name, moment)
+
+    def _breed(self, value: Any, p: np.ndarray) -> None:
+        """Keep the best permutations of different values; keep the first only once nothing new comes in."""
+        worst = self.elite[-1][0] if len(self.elite) == ELITE else None
+        if any(value == known for known, _ in self.elite) or (worst is not None and value > worst):
+            self._stale += 1
+            if self._stale > 2 * ELITE:
+                del self.elite[1:]
+                self._stale = 0
+            return
+        self._stale = 0
+        self.elite.append((value, p))
+        self.elite.sort(key=lambda pair: pair[0])
+        del self.elite[ELITE:]
 
 
 class Budget:
@@ -137,36 +152,58 @@ class Team:
 
     def run(self) -> None:
         """Search until the budget is used up or the goal is reached."""
-        searches = self._searches()
-        for k, shares in enumerate(ROUNDS):
-            begun, left = self.now(), 1.0 - sum(sum(earlier.values()) for earlier in ROUNDS[:k])
-            whole = (self.budget.limit - begun) / left  # starting up has taken its part
-            for search in searches:
-                search.work(self.now() + shares[search.kind] * whole, self)
-                if self.ended():
-                    return
-            searches = self._best(searches, steps_only=k == 0)
-        while not self.ended():
-            begun = self.now()
-            for j, search in enumerate(searches):
-                part = (self.budget.limit - begun) * (j + 1) / len(searches)
-                search.work(begun + part, self)
-
-    @staticmethod
-    def _best(searches: list[Any], steps_only: bool) -> list[Any]:
-        """Return the searches that go on: the best ones, and after the first round annealing in any case."""
-        spared = [search for search in searches if steps_only and search.kind == "annealing"]
-        others = [search for search in searches if search not in spared]
-        best = min((search.best for search in others), default=None)
-        return [search for search in others if search.best == best] + spared
-
-    def _searches(self) -> list[Any]:
         n = self.layout.n
         start = self.rng.permutation(n) if self.incumbent.p is None else self.incumbent.p
         seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
         annealer = Annealer(self.layout.annealing(start, seeds[0]), self._anywhere, n, n <= LARGEST)
         if n > LARGEST:
-            return [annealer]
+            annealer.work(self.budget.limit, self)
+            return
+        tabu, breakout = self._steppers(start, seeds[1:])
+        whole = self.budget.limit - self.now()  # starting up has taken its part
+        for search in (tabu, breakout):
+            search.work(self.now() + PROBE * whole, self)
+        annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
+        # From what annealing found, breakout search has always been the better one to go on.
+        stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
+        leads = annealer.best < min(tabu.best, breakout.best)
+        self._take_over(stepper)
+        stepping = [self._try(stepper, 0.5 * TRIAL, whole, before) for before in (0.0, 0.5 * TRIAL)]
+        rest = 1.0 - 2.0 * PROBE - SHORT - LONG - TRIAL
+        if leads and expected(annealing, (1.0 - LAST) * rest) < expected(stepping, TRIAL + rest):
+            annealer.work(self.now() + (1.0 - LAST) * (self.budget.limit - self.now()), self)
+            self._take_over(stepper)
+        self._take_turns(stepper, breakout if stepper is tabu else tabu)
+
+    def _take_turns(self, stepper: Stepwise, other: Stepwise) -> None:
+        """Let a search have the rest of the time, or share it with another once it starts again and again.
+
+        Who found less in its last turn is next, but each has at least every fourth turn.
+        """
+        turn = (self.budget.limit - self.now()) / TURNS
+        found: dict[str, Any] = {}
+        row = 0
+        while not self.ended():
+            found[stepper.name] = stepper.work(self.now() + turn, self)
+            row += 1
+            behind = other.name not in found or found[other.name] < found[stepper.name]
+            if stepper.restarts and (behind or row >= 3):
+                stepper, other, row = other, stepper, 0
+
+    def _try(self, search: Any, share: float, whole: float, before: float = 0.0) -> tuple[float, float]:
+        """Let a search work for a share of the time; return its share so far and its best value."""
+        search.work(self.now() + share * whole, self)
+        return before + share, float(search.best)
+
+    def _take_over(self, stepper: Stepwise) -> None:
+        """Move a search to the best permutation found by any."""
+        found = self.incumbent
+        if found.p is not None and found.value < stepper.best:
+            stepper.adopt(found.value, found.p)
+
+    def _steppers(self, start: np.ndarray, seeds: list[int]) -> tuple[Stepwise, Stepwise]:
+        """Return tabu and breakout search at their starts."""
+        n = self.layout.n
         begun = self.now()
         descent = self.layout.descent(start)
         descent.run(20 * n)
@@ -174,13 +211,12 @@ class Team:
         self.offer(descent.value, descent.p, "descent")
         setting_up = self.now() - begun
         first = [self._start(path, setting_up) for path in self.paths] or [self._anywhere(), self._anywhere()]
-        tabu = self.layout.tabu(first[0], seeds[1], skewed=True)
-        breakout = self.layout.breakout(first[1], seeds[2])
-        return [
-            Stepwise("tabu", tabu, patience=2000 * n, restart=self._mixed),
-            Stepwise("breakout", breakout),
-            annealer,
-        ]
+        tabu = self.layout.tabu(first[0], seeds[0], skewed=True)
+        breakout = self.layout.breakout(first[1], seeds[1])
+        return (
+            Stepwise("tabu", tabu, PATIENCE["tabu"] * n * n, self._mixed),
+            Stepwise("breakout", breakout, PATIENCE["breakout"] * n * n, self._mixed),
+        )
 
     def _start(self, path: Callable[[np.random.Generator], np.ndarray], setting_up: float) -> np.ndarray:
         """Return the end of a graduated path, or a random permutation where that would take too long."""
@@ -207,6 +243,12 @@ class Team:
         self.incumbent.starts += 1
         i, j = self.rng.choice(len(elite), size=2, replace=False)
         return child(elite[i][1], elite[j][1], self.rng)
+
+
+def expected(made: list[tuple[float, float]], end: float) -> float:
+    """Return the value at time ``end`` from two pairs (time, value), with equal gains in every doubling."""
+    (first, before), (second, now) = made
+    return now - (before - now) * math.log(end / second) / math.log(second / first)
 
 
 def search(

@@ -1,17 +1,14 @@
 """The searches that share the time of ``qap.solve(..., restarts="auto")``, behind one small interface.
 
-A search has a ``name``, a ``kind``, a ``best`` value with its permutation ``best_p``, and ``work(until,
-arena)``, which goes on
-until the arena's clock shows ``until`` and offers what it finds to the arena.  The loops are compiled
-(``kernels/native``) and called in slices of a few milliseconds.
+A search has a ``name``, a ``best`` value with its permutation ``best_p``, and ``work(until, arena)``, which
+continues until the arena's clock shows ``until`` and offers what it finds to the arena.  The loops are
+compiled (``kernels/native``) and called in slices of a few milliseconds.
 
-Annealing needs temperatures.  They come from the instance: a quick cooling from a temperature at which
-nearly every
-swap is accepted, down to one at which none is, records the mean objective E at each temperature T.  A run
-then
-spends its time in proportion to sqrt(dE / dlog T / T), the thermodynamic length: slowly where the objective
-falls,
-quickly where nothing happens (Salamon et al. 1988, "Simulated annealing with constant thermodynamic speed").
+The temperatures of annealing come from the instance.  A first run cools geometrically from the size of a
+random swap's change to a thousandth of it.  Each run records the mean objective E at each temperature T;
+later ones spend their time in proportion to sqrt(dE / dlog T / T), the thermodynamic length: slowly where the
+objective falls, quickly where nothing happens (Salamon et al. 1988, "Simulated annealing with constant
+thermodynamic speed").
 """
 
 from __future__ import annotations
@@ -41,24 +38,26 @@ class Arena(Protocol):
 class Stepwise:
     """Robust tabu or breakout search: a trajectory that goes on where it was left.
 
-    A tabu search that has not improved for ``patience`` steps starts again from what ``restart`` returns.
+    A search that has not improved for ``patience`` steps offers its best permutation and starts again from
+    what ``restart`` returns.
     """
 
-    def __init__(
-        self,
-        name: str,
-        search: Any,
-        patience: float = math.inf,
-        restart: Callable[[], np.ndarray] | None = None,
-    ) -> None:
-        self.name = self.kind = name
+    def __init__(self, name: str, search: Any, patience: float, restart: Callable[[], np.ndarray]) -> None:
+        self.name = name
         self.search = search
         self.patience, self.restart = patience, restart
         self.best, self.best_p = search.best, search.best_p
+        self.restarts = 0
         self._rate = 0.0
 
-    def work(self, until: float, arena: Arena) -> None:
-        """Search until the clock shows ``until``."""
+    def adopt(self, value: Any, p: np.ndarray) -> None:
+        """Go on from a permutation that another search found."""
+        self.best, self.best_p = value, p
+        self.search.restart(p)
+
+    def work(self, until: float, arena: Arena) -> Any:
+        """Search until the clock shows ``until``; return the best value of this turn."""
+        lowest = None
         count = 64 if self._rate == 0.0 else max(1, int(self._rate * arena.slice))
         while not arena.ended() and (begun := arena.now()) < until:
             before = self.search.steps
@@ -72,26 +71,31 @@ class Stepwise:
             self._rate = made / elapsed if elapsed > 0.0 else 0.0
             left = min(arena.slice, max(until - arena.now(), 0.0))
             count = max(1, min(4 * count, int(self._rate * left) if self._rate else 4 * count))
-            if self.restart is not None and self.search.steps - self.search.last_improved > self.patience:
+            if self.search.steps - self.search.last_improved > self.patience:
+                arena.offer(self.search.best, self.search.best_p, self.name)
+                lowest = self.search.best if lowest is None else min(lowest, self.search.best)
                 self.search.restart(self.restart())
+                self.restarts += 1
+        return self.search.best if lowest is None else min(lowest, self.search.best)
 
 
 class Annealer:
     """Annealing runs, each as long as the time it is given; temperatures as in the module's docstring."""
 
-    name = kind = "annealing"
-    COOLING, SWEEPS = 0.9, 20
+    name = "annealing"
+    SWEEPS, SAMPLES, RANGE = 20, 60, 1e-3
 
     def __init__(self, search: Any, start: Callable[[], np.ndarray], n: int, polish: bool) -> None:
         self.search, self.start, self.n, self.polish = search, start, n, polish
         self.best, self.best_p = search.best, search.best_p
-        self._temperature: Callable[[float], float] | None = None
-        self._rate = 0.0
+        hot = 0.7 * search.mean_delta(500) or 1.0
+        self._temperature: Callable[[float], float] = lambda share: hot * self.RANGE**share
+        self._rate, self._longest = 0.0, 0.0
 
     def work(self, until: float, arena: Arena) -> None:
         """Make one run of the whole time, and more if it freezes early."""
-        if self._temperature is None:
-            self._measure(0.1 * (until - arena.now()), arena)
+        if self._rate == 0.0:
+            self._trials(1024, self._temperature(0.0), arena)
         while not arena.ended() and arena.now() < until:
             self._run(until, arena)
 
@@ -101,39 +105,25 @@ class Annealer:
         length = until - begun
         share = 0.0
         pairs = self.n * (self.n - 1) // 2
+        curve: list[tuple[float, float]] = []
+        part = min(arena.slice, length / self.SAMPLES)
         while share < 1.0 and self.search.idle < self.SWEEPS * pairs and not arena.ended():
-            part = min(arena.slice, length / 20.0)
-            ahead = min(share + part / length, 1.0)
-            self._trials(max(256, int(self._rate * part)), self._at(share), self._at(ahead), arena)
+            temperature = self._temperature(min(share + 0.5 * part / length, 1.0))
+            self._trials(max(256, int(self._rate * part)), temperature, arena)
+            curve.append((temperature, self.search.mean))
             share = (arena.now() - begun) / length
         self._settle(arena)
+        if length > self._longest and len(curve) > 10:
+            self._temperature, self._longest = schedule(np.array(curve)), length
 
-    def _trials(self, count: int, hot: float, cold: float, arena: Arena) -> None:
+    def _trials(self, count: int, temperature: float, arena: Arena) -> None:
         begun, before = arena.now(), self.search.trials
-        self.search.run(count, hot, cold, self.SWEEPS)
+        self.search.run(count, temperature, temperature, self.SWEEPS)
         made = self.search.trials - before
         arena.spend(made / self.n)
         elapsed = arena.now() - begun
         if elapsed > 0.0 and made:
             self._rate = made / elapsed
-
-    def _measure(self, seconds: float, arena: Arena) -> None:
-        """Cool quickly and record the mean objective at each temperature."""
-        search, pairs = self.search, self.n * (self.n - 1) // 2
-        hot = 2.0 * search.mean_delta(500)
-        if not hot > 0.0:
-            self._temperature = lambda share: 1.0
-            return
-        self._trials(4096, hot, hot, arena)
-        count = max(256, int(self._rate * seconds / 60.0))
-        curve: list[tuple[float, float]] = []
-        temperature, end = hot, arena.now() + 3.0 * seconds
-        while search.idle < 4 * pairs and len(curve) < 250 and arena.now() < end and not arena.ended():
-            self._trials(count, temperature, self.COOLING * temperature, arena)
-            curve.append((temperature, search.mean))
-            temperature *= self.COOLING
-        self._settle(arena)
-        self._temperature = schedule(np.array(curve))
 
     def _settle(self, arena: Arena) -> None:
         """Descend from the best permutation of the run, and offer it."""
@@ -146,24 +136,23 @@ class Annealer:
             self.best, self.best_p = value, p
         arena.offer(value, p, self.name)
 
-    def _at(self, share: float) -> float:
-        assert self._temperature is not None
-        return self._temperature(share)
 
-
-def schedule(curve: np.ndarray) -> Callable[[float], float]:
+def schedule(curve: np.ndarray, points: int = 60) -> Callable[[float], float]:
     """Return the temperature as a function of the share of a run, from rows (temperature, mean objective)."""
-    if len(curve) < 3:
-        hot = float(curve[0, 0]) if len(curve) else 1.0
-        return lambda share: hot * 1e-3**share
-    T, E = curve.T
-    fall = np.maximum(np.concatenate(([0.0], (E[:-2] - E[2:]) / 2.0, [0.0])), 0.0)  # per factor of COOLING
-    length = np.sqrt(fall / T)
-    smooth = np.convolve(np.pad(length, 3, mode="edge"), np.ones(7) / 7.0, mode="valid")
-    smooth += 1e-6 * smooth.max() + 1e-300
-    shares = np.concatenate(([0.0], np.cumsum(smooth / smooth.sum())))
-    logs = np.log(np.concatenate((T, [T[-1] * Annealer.COOLING])))
-    return lambda share: math.exp(float(np.interp(share, shares, logs)))
+    T, E = curve[np.argsort(curve[:, 0], kind="stable")].T
+    logs = np.linspace(math.log(T[0]), math.log(T[-1]), points)
+    means = np.interp(logs, np.log(T), E)
+    fall = np.maximum(np.gradient(smoothed(means)), 0.0)
+    length = smoothed(np.sqrt(fall / np.exp(logs)))[::-1]
+    length += 1e-3 * length.max() + 1e-300
+    shares = np.concatenate(([0.0], np.cumsum(0.5 * (length[1:] + length[:-1]))))
+    shares /= shares[-1]
+    return lambda share: math.exp(float(np.interp(share, shares, logs[::-1])))
+
+
+def smoothed(values: np.ndarray, width: int = 5) -> np.ndarray:
+    """Return means of ``width`` neighbours."""
+    return np.convolve(np.pad(values, width // 2, mode="edge"), np.full(width, 1.0 / width), mode="valid")
 
 
 def child(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -3,11 +3,13 @@
 // One trial costs O(n): with q the inverse of p, the items' interactions are summed by place l,
 //     sum_l (A[r, q(l)] - A[s, q(l)]) (B[p(s), l] - B[p(r), l]),
 // over rows of B and of a copy of A whose columns are in the order of places; an accepted swap exchanges two
-// columns of that copy.
+// columns of that copy.  Where A or B is sparse and both are symmetric, the sum is over the nonzero entries of the
+// sparser one (sparse_rows.hpp), and an accepted swap costs O(1).
 #pragma once
 #include <cmath>
 
 #include "assignment_problem.hpp"
+#include "sparse_rows.hpp"
 
 namespace dcfw::swaps {
 
@@ -22,7 +24,11 @@ class Annealing {
     double mean = 0;  // of the objective during the last run
 
     Annealing(const AssignmentProblem<T>& given, const std::vector<int>& start, std::uint64_t seed)
-        : problem(given), random_(seed) {
+        : problem(given), random_(seed), sparse_A_(given.A, given.n, given.stride), sparse_B_(given.B, given.n, given.stride) {
+        if (problem.symmetric && sparse_A_.thin() && sparse_A_.size() <= sparse_B_.size())
+            over_ = Over::A;
+        else if (problem.symmetric && sparse_B_.thin())
+            over_ = Over::B;
         for (int k = 0; k < TABLE; ++k) threshold_[k] = -std::log((k + 0.5) / TABLE);
         restart(start);
     }
@@ -31,6 +37,9 @@ class Annealing {
         p = best_p = start;
         value = best = problem.value(p);
         idle = 0;
+        inverse_.resize(problem.n);
+        for (int i = 0; i < problem.n; ++i) inverse_[p[i]] = i;
+        if (over_ != Over::all) return;
         by_place_ = permuted(problem.A);
         if (!problem.symmetric) by_place_t_ = permuted(problem.At);
     }
@@ -81,7 +90,11 @@ class Annealing {
 
   private:
     static constexpr int BITS = 12, TABLE = 1 << BITS, CHUNK = 256;
+    enum class Over { all, A, B };  // what the sum of a delta runs over
     Random random_;
+    SparseRows<T> sparse_A_, sparse_B_;
+    Over over_ = Over::all;
+    std::vector<int> inverse_;
     int r_ = 0, s_ = 0;
     double threshold_[TABLE];  // exponentially distributed: d is accepted with probability exp(-d / temperature)
     Array<T> by_place_, by_place_t_;
@@ -112,7 +125,9 @@ class Annealing {
     }
 
     T delta(int r, int s) const {
-        T d = product(by_place_, problem.B, r, s);
+        T d = over_ == Over::A   ? sparse_A_.product(r, s, p, problem.row_B(p[s]), problem.row_B(p[r]))
+              : over_ == Over::B ? sparse_B_.product(p[s], p[r], inverse_, problem.row_A(r), problem.row_A(s))
+                                 : product(by_place_, problem.B, r, s);
         d += problem.symmetric ? d : product(by_place_t_, problem.Bt, r, s);
         d += problem.inner_change(p, r, s);
         if (!problem.C.empty()) {
@@ -123,9 +138,11 @@ class Annealing {
     }
 
     void exchange(int r, int s) {
-        swap_columns(by_place_, p[r], p[s]);
+        if (over_ == Over::all) swap_columns(by_place_, p[r], p[s]);
         if (!problem.symmetric) swap_columns(by_place_t_, p[r], p[s]);
         std::swap(p[r], p[s]);
+        inverse_[p[r]] = r;
+        inverse_[p[s]] = s;
     }
     void swap_columns(Array<T>& a, int i, int j) {
         T *x = a.data() + i, *y = a.data() + j;
