@@ -1,5 +1,6 @@
 """What the README says works: its Python runs, its commands exist, and CI runs its very test line."""
 
+import doctest
 import re
 import subprocess
 import tomllib
@@ -22,14 +23,18 @@ def shell_lines():
     return [line for block in blocks("sh") for line in block.splitlines() if line]
 
 
-def test_the_python_blocks_run_one_after_the_other(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # one of them writes a checkpoint
-    found = blocks("python")
-    assert len(found) >= 3
+def test_the_python_blocks_print_what_stands_below_them(capsys):
+    found, shown = blocks("python"), blocks("text")
+    assert len(found) == len(shown) >= 3
     namespace = {}
-    for block in found:
+    for block, expected in zip(found, shown, strict=True):
         exec(compile(block, "README.md", "exec"), namespace)
-    assert capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), printed
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 160
 
 
 def test_the_commands_exist_and_know_their_options():
