@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import dcfw
 from dcfw import Status
 from dcfw.align import MaskedLeastSquares, align, nearest_rotation, trial
 from dcfw.align.solver import RTOL
@@ -293,6 +294,29 @@ def test_the_nearest_rotation_is_nearer_than_others():
     R = nearest_rotation(X)
     others = [np.linalg.qr(R + 0.3 * rng.standard_normal((5, 5)))[0] for _ in range(50)]
     assert all(np.linalg.norm(X - R) <= np.linalg.norm(X - other) for other in others)
+
+
+# -- inexact polar factors --------------------------------------------------------------------------------
+
+
+def test_with_inexact_factors_gaps_are_upper_bounds_and_points_feasible():
+    E1, E2, mask, _ = planted(d=30, n=300, noise=0.5)
+    f = MaskedLeastSquares(E1, E2, mask)
+    pairs = []
+
+    def look(intermediate_result):
+        X = intermediate_result.x
+        assert np.linalg.norm(X, 2) <= 1.0
+        u = dcfw.functions.NuclearNorm(1e-4).grad(X)
+        G = f.grad(X) - u
+        pairs.append((intermediate_result.gap, np.vdot(G, X) + np.linalg.norm(G, "nuc")))
+
+    res = align(f, lam=1e-4, polar="inexact", callback=look, max_lmo=80, tol=0.0)
+    assert len(pairs) > 3
+    assert all(true <= gap * (1.0 + 1e-9) for gap, true in pairs)
+    assert any(true < gap * 0.9999 for gap, true in pairs)  # the bound is in there
+    exact = align(f, lam=1e-4, max_lmo=80, tol=0.0)
+    assert res.fun == pytest.approx(exact.fun, rel=1e-2)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])

@@ -123,6 +123,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "dcfw birkhoff fw": lambda: (qap(), sets.Birkhoff(7), {"inner": "fw", "max_lmo": 3000}),
     "dcfw birkhoff blended": lambda: (qap(), sets.Birkhoff(7), {"inner": "blended"}),
     "dcfw spectral": lambda: (matrix_target(), sets.SpectralBall((6, 5)), {}),
+    "dcfw spectral inexact": lambda: (
+        matrix_target((60, 50)),
+        sets.SpectralBall((60, 50), polar="inexact"),
+        {"tol": 1e-2},
+    ),
     "dcfw nuclear": lambda: (
         matrix_target((70, 60)),
         sets.SchattenBall((70, 60), 1.0, 3.0),

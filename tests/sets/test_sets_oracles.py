@@ -213,6 +213,7 @@ def test_an_oracle_answers_a_direction_in_extended_precision_as_in_double_precis
     "domain",
     [
         sets.SpectralBall((3, 4)),
+        sets.SpectralBall((3, 4), polar="inexact"),
         sets.NuclearBall((3, 4)),
         sets.NuclearBall((20, 30)),
         sets.SchattenBall((3, 4), 3.0),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dcfw import sets
 from set_cases import CASES, every_set
 
 
@@ -35,3 +36,4 @@ def test_sets_whose_vertices_lie_on_a_sphere_declare_it():
     boxes = {"Box", "LInfBall", "KSparse", "L1Ball", "L2Ball", "Permutahedron"}
     matrices = {"SpectralBall", "NuclearBall", "Spectraplex", "Fantope"}
     assert declaring >= zero_one | boxes | matrices
+    assert sets.SpectralBall((3, 3), polar="inexact").spheres() is None  # its answers are not quite vertices

@@ -404,6 +404,7 @@ def test_which_sets_have_faces():
     assert sets.SpectralBall((3, 2)).faces
     assert sets.Spectraplex(3).faces
     assert sets.Epigraph(matrices).faces
+    assert not sets.SpectralBall((3, 2), polar="inexact").faces  # its oracle does not see small differences
     assert not sets.SchattenBall((3, 2), 1.5).faces
     assert not sets.NuclearBall((1, 6)).faces  # an l2 ball
     assert not sets.L2Ball(6).faces

@@ -110,8 +110,9 @@ def align(
         As in :func:`dcfw.minimize`.
     x0 : array of shape (d2, d1), optional
         The start, zero by default.
-    polar : {"auto", "svd", "eigh", "products"}
-        How polar factors are found (:mod:`dcfw.sets.polar`).
+    polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
+        How polar factors are found (:mod:`dcfw.sets.polar`).  ``"inexact"`` is faster, and the gaps that it
+        reports are upper bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
     product : {"auto", "gram", "observed", "dense"}
         How gradients are found (:mod:`dcfw.align.products`).  A MaskedLeastSquares has chosen already.
     dtype : float32 or float64, optional
@@ -198,7 +199,7 @@ def _inner(method: Any, step: Any, polar: str, shape: tuple[int, int]) -> Any:
     """Return the inner loop that ``inner="auto"`` stands for."""
     ours = method in OURS if isinstance(method, str) else isinstance(method, DCFW)
     exact = step == "exact" if isinstance(step, str) else isinstance(step, Exact)
-    if not (ours and exact):
+    if not (ours and exact) or polar == "inexact":
         return "fw"
     pair = 2 * 8 * shape[0] * shape[1]  # bytes of a polar factor and its gradient in double precision
     return ActiveLoop("blended", cap=max(min(ATOMS, MEMORY // pair), 8))

@@ -40,6 +40,8 @@ import math
 
 import numpy as np
 
+from dcfw.sets.polar_certificate import cholesky
+
 EPS = 2.0**-52
 
 BASIS = 80
@@ -197,25 +199,16 @@ def _lowest(
         if error <= wanted:
             return v, value, max(error, 0.0) + rounding
         error = max(rounding, 1e-3 * residual)
-        while not (proven := positive_definite(K.matrix(), error - value)) and (
+        while (proven := cholesky(K.matrix(), error - value)) is None and (
             K.n > affordable or error < residual
         ):
             error = max(16.0 * error, residual)
-        if proven:
+        if proven is not None:
             return v, value, error + rounding
     from scipy.linalg import eigh
 
     values, vectors = eigh(K.matrix(), subset_by_index=[0, 0], check_finite=False)
     return vectors[:, 0].copy(), float(values[0]), 0.0
-
-
-def positive_definite(K: np.ndarray, shift: float) -> bool:
-    """Return whether K + shift I has a Cholesky factorisation."""
-    from scipy.linalg.lapack import dpotrf
-
-    K = K.copy()
-    K.flat[:: len(K) + 1] += shift
-    return bool(dpotrf(K.T, overwrite_a=1)[1] == 0)
 
 
 def _least(T: np.ndarray, beta: float, rest: float, low: float) -> float:

@@ -1,4 +1,4 @@
-"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, four ways.
+"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, five ways.
 
 It is the linear oracle of the spectral-norm ball, the subgradient of the nuclear norm and the nearest
 orthogonal matrix, so a solve asks for thousands of them.
@@ -8,9 +8,14 @@ orthogonal matrix, so a solve asks for thousands of them.
 ``"eigh"``      G^T G = V Lambda V^T, then polish W = G V.  Three quarters of the work of an SVD.  The squares
                 in G^T G cost accuracy in the small singular values, but G = W V^-1 holds whatever V is: the
                 columns of W fail to be orthogonal by a small E, whose effect is known to first order
+``"mixed"``     the same with V from single precision, which is not quite orthogonal either: two thirds of
+                the work of an SVD, and some 1e-11 from it.  For large NumPy arrays in double precision;
+                anything else is done by ``"eigh"``.  No default, because gaps are promised to rounding
 ``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
                 Nothing but matrix products, so it is what GPUs like
 ``"auto"``      the fastest of those that are right to rounding, for the array at hand
+
+:mod:`dcfw.sets.polar_inexact` has a faster one that is not exact and says by how much.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm, norm2
 
-METHODS = ("auto", "svd", "eigh", "products")
+METHODS = ("auto", "svd", "eigh", "mixed", "products")
 
 SMALL = 24
 """Up to this size an SVD beats the Gram matrix: calls cost more than arithmetic."""
@@ -31,11 +36,28 @@ SMALL = 24
 SPREAD = 0.03
 """Columns of W shorter than this fraction of the longest are orthogonalised once more among themselves."""
 
+LARGE = 100
+"""From this size on eigenvectors in single precision, and what they need afterwards, cost less."""
+
+TAIL, MOST = 0.1, 0.7
+"""Columns of W shorter than the first fraction of the longest count as short in :func:`by_mixed`.  If more
+than the second fraction of all are short, an SVD is faster."""
+
+FLAT = 0.05
+"""Where (sum sigma^2)^2 is below that fraction of n sum sigma^4, few singular values tower above the others:
+nearly all columns of W would be short, so :func:`by_mixed` leaves such a matrix to :func:`by_eigh`."""
+
+SMALL_ENOUGH = 6e-5
+"""What the longest column of E in :func:`by_mixed` may be: products of two are what a correction leaves."""
+
 LOWEST = 1e-3
 """The relative singular value from which one round of polynomial steps leads to 1."""
 
+FEW = (0.05, 4)
+"""Lowest relative singular value and number of the polynomial steps where a few are enough."""
+
 ROUNDS = 6
-"""After this many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
+"""After so many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
 
 
 def polar(G: Array, method: str = "auto") -> Array:
@@ -48,9 +70,9 @@ def polar(G: Array, method: str = "auto") -> Array:
     ----------
     G : array of shape (m, n)
         Of floating-point numbers; lists and whole numbers are taken for double precision.
-    method : {"auto", "svd", "eigh", "products"}
+    method : {"auto", "svd", "eigh", "mixed", "products"}
         See the text of the module; all give the same factor up to rounding (some eps times the condition
-        number of G).
+        number of G), and up to 1e-10 with ``"mixed"``.
 
     Examples
     --------
@@ -70,7 +92,7 @@ def polar(G: Array, method: str = "auto") -> Array:
         return by_svd(G)
     if G.shape[0] < G.shape[1]:
         return polar(G.T, method).T
-    S = (by_eigh if method == "eigh" else by_products)(G)
+    S = {"mixed": by_mixed, "eigh": by_eigh, "products": by_products}[method](G)
     return by_svd(G) if S is None else S
 
 
@@ -111,7 +133,7 @@ def by_eigh(G: Array) -> Array | None:
 
 
 def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
-    """Return the polar factor of U D V^T to first order in E = U^T U - I, for an orthogonal V.
+    """Return the polar factor of U D V^-1 to first order in E = U^T U + V^T V - 2 I.
 
     It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j), and what is left out is of the order of E^2.
     U and E are written over.
@@ -125,6 +147,55 @@ def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
     else:
         U -= U @ E
     return U @ V.T
+
+
+def by_mixed(G: Array) -> Array | None:
+    """Return the polar factor of a square or tall matrix, with eigenvectors V from single precision, or None.
+
+    The V of single precision is neither orthogonal nor made of eigenvectors beyond some 1e-6, but both
+    errors are known to first order.  Only the short columns of W = G V are too far from orthogonal for that,
+    and so they are made orthogonal to the long ones, and to each other, in double precision.
+    """
+    if not (is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE):
+        return by_eigh(G)
+    from scipy.linalg.lapack import ssyevd
+
+    scale = float(np.max(np.abs(G)))
+    if not (scale > 0.0 and math.isfinite(scale)):
+        return None
+    if not 1e-12 < scale < 1e12:
+        G = G / scale
+    single = G.astype(np.float32)
+    A = single.T @ single
+    if float(np.trace(A)) ** 2 < FLAT * A.shape[0] * norm2(A):
+        return by_eigh(G)
+    squares, V, _ = ssyevd(A.T, overwrite_a=1)
+    short = int(np.sum(squares < TAIL**2 * squares[-1]))
+    if short > MOST * squares.size:
+        return None
+    single = V
+    V = V.astype(np.float64)
+    W = G @ V
+    lengths = np.sqrt(np.einsum("ij,ij->j", W, W))
+    if short > 0:
+        # G V = W for any V: small changes of V need no more than single precision, if W is made anew.
+        coupling = W[:, short:].astype(np.float32).T @ W[:, :short].astype(np.float32)
+        coupling /= np.square(lengths[short:, None], dtype=np.float32)
+        V_short = V[:, :short] - single[:, short:] @ coupling
+        W_short = G @ V_short
+        R = _eigenvectors(W_short)
+        W_short, V_short = W_short @ R, V_short @ R
+        shortest = np.sqrt(np.einsum("ij,ij->j", W_short, W_short))
+        if not shortest.min() > 4.0 * math.sqrt(G.shape[0]) * eps_of(G) * lengths[-1]:
+            return None
+        W[:, :short], V[:, :short], lengths[:short] = _orthogonalised_tail(W_short, V_short, shortest)
+    W /= lengths
+    E = W.T @ W
+    E += V.T @ V
+    E = plus_diagonal(E, -2.0)
+    if not np.einsum("ij,ij->j", E, E).max() < SMALL_ENOUGH**2:
+        return None
+    return _corrected(W, V, lengths, E)
 
 
 def plus_diagonal(A: Array, shift: float) -> Array:

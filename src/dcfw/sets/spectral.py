@@ -23,11 +23,14 @@ from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
 from dcfw.sets.polar import METHODS, polar
+from dcfw.sets.polar_inexact import certified
 from dcfw.sets.simplex import project_simplex
 from dcfw.sets.spheres import Spheres, one_sphere
 
 DENSE = 16
 """Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
+
+INEXACT = "inexact"
 
 AFFORDABLE = 2000
 """Up to this size a full decomposition is the way out when the answer of Lanczos cannot be proven."""
@@ -123,8 +126,11 @@ class SpectralBall(SchattenBall, trusted=True):
         The shape (m, n) of the matrices.
     radius : float, default 1.0
         The radius.
-    polar : {"auto", "svd", "eigh", "products"}
-        How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).
+    polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
+        How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
+        steps in single precision: its answers lie in the ball, near its extreme points, and come with a
+        certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which the
+        gaps of a solve include.
 
     Examples
     --------
@@ -136,10 +142,21 @@ class SpectralBall(SchattenBall, trusted=True):
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
-        self.polar = _validate.choice(polar, "polar", METHODS)
+        self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
+        # Active sets trust the oracle that what it finds is better than the atoms by what the gap promises.
+        self.faces = self.faces and self.polar != INEXACT
 
     def _vertex(self, G: Array) -> Array:
+        if self.polar == INEXACT:
+            return -self.radius * certified(G)[0]
         return -self.radius * polar(G, self.polar)
+
+    def oracle(self) -> Oracle:
+        """Return an oracle (an inexact one, if that was asked for, with the bound of its error)."""
+        return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
+
+    def spheres(self) -> Spheres | None:
+        return None if self.polar == INEXACT else super().spheres()
 
     def _parameters(self) -> str:
         method = "" if self.polar == "auto" else f", polar={self.polar!r}"
@@ -253,10 +270,13 @@ class Spectraplex(Set, trusted=True):
         return f"Spectraplex({self.shape[0]}{self._parameters()})"
 
 
-class WarmOracle(Oracle):
-    """An oracle that starts its search from the vector of the previous answer."""
+class NuclearOracle(Oracle):
+    """The leading singular pair by a Lanczos method, started from the previous answer.
 
-    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
+    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
+    """
+
+    def __init__(self, domain: SchattenBall) -> None:
         super().__init__(domain)
         self.radius = domain.radius
         self._guess: np.ndarray | None = None
@@ -266,13 +286,6 @@ class WarmOracle(Oracle):
 
     def set_state(self, state: Any) -> None:
         self._guess = state
-
-
-class NuclearOracle(WarmOracle):
-    """The leading singular pair by a Lanczos method, started from the previous answer.
-
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
 
     @in_double
     def __call__(self, G: Array) -> Atom:
@@ -290,11 +303,36 @@ class NuclearOracle(WarmOracle):
         return RankOne(u, v, -self.radius)
 
 
-class SpectraplexOracle(WarmOracle):
+class InexactPolarOracle(Oracle):
+    """Points of the spectral-norm ball near the best vertex, with a certified bound of the difference."""
+
+    def __init__(self, domain: SpectralBall) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        S, error = certified(G)
+        self.error = self.radius * error
+        return Dense(-self.radius * S)
+
+
+class SpectraplexOracle(Oracle):
     """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
 
     ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
     """
+
+    def __init__(self, domain: Spectraplex) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+        self._guess: np.ndarray | None = None
+
+    def get_state(self) -> Any:
+        return self._guess
+
+    def set_state(self, state: Any) -> None:
+        self._guess = state
 
     @in_double
     def __call__(self, G: Array) -> Atom:
