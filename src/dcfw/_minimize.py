@@ -34,8 +34,8 @@ def minimize(
     inner: Any = "auto",
     lazy: bool = True,
     tolerance: Any = "adaptive",
-    tol: float = 1e-6,
-    rtol: float = 0.0,
+    tol: float | None = None,
+    rtol: float | None = None,
     maxiter: int = 1000,
     max_inner: int = 10_000,
     max_lmo: int | None = None,
@@ -78,8 +78,10 @@ def minimize(
         Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`
         When inner loops may stop; a number is a fixed eps.
-    tol, rtol : float
-        Stop when the FW gap is at most ``max(tol, rtol * first gap)``.
+    tol, rtol : float, optional
+        Stop when the FW gap is at most ``max(tol, rtol * first gap)``; where one is given, the other is 0.
+        By default, stop at a millionth of the first gap, or of the gap at ``domain.start()`` if x0 is given
+        and that gap is larger (or at what rounding allows): the units of phi do not matter.
     maxiter, max_inner : int
         Limits of outer steps (steps, for the one-loop methods) and of steps per inner loop.
     max_lmo : int, optional
@@ -121,12 +123,12 @@ def minimize(
     _refuse_norm(phi)
     domain = as_set(domain)
     limits = {
-        "tol": _validate.scalar(tol, "tol", low=0.0),
-        "rtol": _validate.scalar(rtol, "rtol", low=0.0, high=1.0),
         "maxiter": _validate.integer(maxiter, "maxiter", low=0),
         "max_inner": _validate.integer(max_inner, "max_inner", low=1),
         "max_lmo": None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
     }
+    tol = None if tol is None else _validate.scalar(tol, "tol", low=0.0)
+    rtol = None if rtol is None else _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     restarts = _validate.integer(restarts, "restarts", low=1)
@@ -148,6 +150,8 @@ def minimize(
         lazy=lazy,
         x0=start,
         atoms=atoms,
+        chosen=x0 is not None,
+        tolerances=(tol, rtol),
         limits=limits,
         time_limit=time_limit,
         started=started,

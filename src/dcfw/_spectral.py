@@ -173,11 +173,12 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     b = like(np.ravel(to_numpy(linear)), x)
     if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
         return DC(phi, Zero(), name="convex (g = 0)")
-    f = Quadratic(_part(vectors, values, up, x), b, constant, convex=True)
-    f.made_for = domain if directions is not None else None
+    f = Quadratic(_part(vectors, values, up, x), b, constant)
+    f.convex, f.made_for = True, domain if directions is not None else None
     if not down.any():
         return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
-    g = Quadratic(_part(vectors, -values, down, x), convex=True)
+    g = Quadratic(_part(vectors, -values, down, x))
+    g.convex = True
     return DC(f, g, name=_name(directions is not None), whole=phi)
 
 

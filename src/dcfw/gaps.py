@@ -33,6 +33,7 @@ from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import Status
 from dcfw.sets.given import as_set
 from dcfw.solvers.dcfw import certificate
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.run import Run, Stop
 from dcfw.steps import Exact
@@ -256,7 +257,7 @@ def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None)
     # The LMO budget is watched by the loops here, which want the gap of the very last point.
     limit = None if max_lmo is None else max_lmo + 2
     return Run(
-        objective, oracle, x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=limit, time_limit=None
+        objective, oracle, x, goal=Goal(0.0, 0.0), maxiter=0, max_inner=1, max_lmo=limit, time_limit=None
     )
 
 

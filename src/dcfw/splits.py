@@ -35,7 +35,7 @@ from dcfw.functions.base import Function, Linearisation, as_function, gradient, 
 from dcfw.functions.dc import DC, joined
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
-from dcfw.functions.quadratic import SquaredNorm
+from dcfw.functions.quadratic import Quadratic, SquaredNorm
 from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom
 from dcfw.sets.given import as_set, wrapped
@@ -320,7 +320,21 @@ def choose(phi: Function, domain: Any = None) -> DC:
     """
     domain = None if domain is None else as_set(domain)
     phi = as_function(phi, "phi")
-    return _marked(phi, domain) if isinstance(phi, DC) else best(phi, domain)
+    return _tested(_marked(phi, domain) if isinstance(phi, DC) else best(phi, domain))
+
+
+def _tested(dc: DC) -> DC:
+    """Return a decomposition with what its quadratics state about themselves, tested where that is quick."""
+    for part in _within(dc):
+        if isinstance(part, Quadratic) and part.on_trust and part.definite is not True:
+            dc = copy(dc)
+            if part.definite is None:
+                stated = f"A of {part!r} is positive semidefinite, which was stated and not computed"
+                dc.conditional = joined(dc, stated)
+            else:
+                found = f"{part!r} is not convex, though convex=True was stated"
+                dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
+    return dc
 
 
 def _marked(dc: DC, domain: Any) -> DC:
@@ -344,14 +358,18 @@ def _marked(dc: DC, domain: Any) -> DC:
 
 def _sets_of(function: Function) -> Iterator[Any]:
     """Yield the sets that parts of a function have been made for."""
-    if function.made_for is not None:
-        yield function.made_for
+    return (part.made_for for part in _within(function) if part.made_for is not None)
+
+
+def _within(function: Function) -> Iterator[Function]:
+    """Yield a function and all that it is made of."""
+    yield function
     parts = [*getattr(function, "terms", ()), getattr(function, "function", None)]
     if isinstance(function, DC):
         parts += [function.f, function.g]
     for part in parts:
         if isinstance(part, Function):
-            yield from _sets_of(part)
+            yield from _within(part)
 
 
 def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:

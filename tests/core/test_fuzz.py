@@ -16,6 +16,7 @@ from dcfw._arrays import norm
 from dcfw.sets.atoms import Dense
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.boosted import _landing
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.run import Run
 from reference_gaps import trace
 
@@ -154,7 +155,7 @@ def test_a_line_search_knows_that_values_are_rounded_where_large_terms_cancel():
 def test_an_interval_has_no_negative_end():
     domain = sets.Simplex(2)
     run = Run(
-        functions.Zero(), domain.oracle(), domain.start(), tol=0.0, rtol=0.0, maxiter=9, max_inner=1,
+        functions.Zero(), domain.oracle(), domain.start(), goal=Goal(0.0, 0.0), maxiter=9, max_inner=1,
         max_lmo=None, time_limit=None,
     )  # fmt: skip
     run.visit(domain.start(), 0.0, 1.0)

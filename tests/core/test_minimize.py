@@ -20,6 +20,7 @@ from dcfw.sets.base import Oracle
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.run import Run, Stop
 from set_cases import every_model, every_set
 
@@ -907,7 +908,7 @@ def test_a_set_whose_vertex_is_not_finite_is_blamed():
 
 
 def a_run(oracle, **options):
-    limits = {"tol": 0.0, "rtol": 0.0, "maxiter": 9, "max_inner": 9, "max_lmo": None, "time_limit": None}
+    limits = {"goal": Goal(0.0, 0.0), "maxiter": 9, "max_inner": 9, "max_lmo": None, "time_limit": None}
     return Run(functions.SquaredNorm(), oracle, np.eye(3)[0], **(limits | options))
 
 

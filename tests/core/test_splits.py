@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -315,3 +318,23 @@ def test_a_split_whose_constant_is_not_known_is_no_part_of_another_difference():
     for wrong in (lambda: split - functions.L1Norm(), lambda: functions.SquaredNorm() - split):
         with pytest.raises(ValueError, match="split it then"):
             wrong()
+
+
+@pytest.mark.parametrize("where", ["phi", "f", "g", "a sum"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_a_quadratic_that_is_wrongly_stated_to_be_convex_certifies_nothing(where, kind):
+    """The negative curvature is across the run's steps: nothing but the factorisation meets it."""
+    claim = functions.Quadratic(kind(np.diag([1.0, 1.0, -1e-3])), convex=True)
+    square = functions.SquaredNorm(1.0)
+    phi = {"phi": claim, "f": claim - 0.1 * square, "g": 2.0 * square - claim, "a sum": claim + square}[where]
+    res = dcfw.minimize(phi, sets.Simplex(3), np.array([0.6, 0.4, 0.0]), maxiter=1)
+    assert res.dc_gap == (0.0, math.inf)
+    assert "though convex=True was stated" in res.message
+
+
+def test_a_quadratic_too_large_to_be_factored_names_its_statement_as_the_condition():
+    large = functions.Quadratic(sp.eye_array(501, format="csr"), convex=True)
+    res = dcfw.minimize(large - functions.SquaredNorm(0.5), sets.Simplex(501), maxiter=1)
+    assert "positive semidefinite, which was stated and not computed" in res.conditional
+    small = functions.Quadratic(np.diag([1.0, 0.0, 3.0]), convex=True)
+    assert not dcfw.minimize(small, sets.Simplex(3)).conditional

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dcfw import Status, functions, gaps, minimize, sets, splits
 from dcfw.sets.atoms import Dense
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.run import Run
 from dcfw.steps import OpenLoop
@@ -320,7 +321,8 @@ def test_the_upper_end_is_the_best_over_all_inner_steps_and_not_that_of_the_last
     domain = sets.L1Ball(3)
     f = functions.Quadratic(symmetric(rng, 3, 0.5, 2.0), convex=True)
     u, x = 0.4 * rng.standard_normal(3), domain.random(rng)
-    run = Run(f, domain.oracle(), x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=None, time_limit=None)
+    limits = {"maxiter": 0, "max_inner": 1, "max_lmo": None, "time_limit": None}
+    run = Run(f, domain.oracle(), x, goal=Goal(0.0, 0.0), **limits)
     bounds = []
     for X in frank_wolfe(run, f, x, f.grad(x), OpenLoop().bind(f, domain), linear=u):
         gained = f.value(x) - f.value(X.x) - float(u @ (x - X.x))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dcfw
 from dcfw import Status, functions, sets
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.paths import find
 from dcfw.solvers.run import Run
@@ -81,7 +82,7 @@ def test_every_stage_agrees_with_phi_on_the_vertices_from_convex_to_concave(name
     phi = quadratic(domain.shape)
     x = domain.start()
     limits = {"maxiter": 1, "max_inner": 1, "max_lmo": None, "time_limit": None}
-    (path,) = find(phi, domain, x, "spheres", Run(phi, domain.oracle(), x, tol=0.0, rtol=0.0, **limits))
+    (path,) = find(phi, domain, x, "spheres", Run(phi, domain.oracle(), x, goal=Goal(0.0, 0.0), **limits))
     n = math.prod(domain.shape)
     for theta in (1.0, 0.3, -1.0):
         stage = path.stage(theta, lambda value, vertex: None)

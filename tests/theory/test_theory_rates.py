@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dcfw
 from dcfw import Status, functions, sets, splits, steps, tolerances
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.run import Run
 from reference_gaps import lowest, minimise_convex, rounding, size_of, surrogate_gap, symmetric, trace
@@ -157,7 +158,8 @@ def test_the_appendix_bound_for_all_outer_steps_fails_when_the_fw_gap_is_what_is
 
 def inner_steps(f, domain, x, eps, rule):
     """Return how many steps Frank-Wolfe takes from x until its gap is at most eps/2."""
-    run = Run(f, domain.oracle(), x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=None, time_limit=None)
+    limits = {"maxiter": 0, "max_inner": 1, "max_lmo": None, "time_limit": None}
+    run = Run(f, domain.oracle(), x, goal=Goal(0.0, 0.0), **limits)
     for X in frank_wolfe(run, f, x, f.grad(x), rule.bind(f, domain)):
         if X.gap <= 0.5 * eps:
             return X.k - 1
@@ -226,7 +228,8 @@ def primal_errors(domain, centre, x, count, rule):
     A = symmetric(np.random.default_rng(4), n, 1.0, 3.0)
     c = centre.ravel()
     f = functions.Quadratic(A, -A @ c, 0.5 * float(c @ A @ c), convex=True)
-    run = Run(f, domain.oracle(), x, tol=0.0, rtol=0.0, maxiter=0, max_inner=1, max_lmo=None, time_limit=None)
+    limits = {"maxiter": 0, "max_inner": 1, "max_lmo": None, "time_limit": None}
+    run = Run(f, domain.oracle(), x, goal=Goal(0.0, 0.0), **limits)
     errors = []
     for X in frank_wolfe(run, f, x, f.grad(x), rule.bind(f, domain)):
         difference = (X.x - centre).ravel()

@@ -387,6 +387,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("rng", "perturbations"), _generator),
     **dict.fromkeys(("eps", "target", "bound", "gap"), _number(0.0)),
     **dict.fromkeys(("value", "gained"), _number(none=True)),
+    **dict.fromkeys(("scale", "rounding"), _number(0.0, none=True)),
     "step": _step,
     "lmo_error": _number(0.0, 1e300),
     "seconds": _number(0.0, 1e10),

@@ -24,6 +24,9 @@ from dcfw.sets.atoms import Atom, Entries, OneHot, Permutation
 DENSE_EIGENVALUES = 1200
 """Up to this size the extreme eigenvalues come from a dense factorisation, beyond it from Lanczos."""
 
+CHOLESKY = 500
+"""Up to this size a matrix that is stated to be positive semidefinite is factored, to see whether it is."""
+
 DENSE_OPERATOR = 100
 """The same for operators, which have to be applied to every unit vector first."""
 
@@ -41,7 +44,8 @@ class Quadratic(Function, trusted=True):
     b : array of shape (n,), optional
     c : float
     convex : bool, optional
-        State that A is positive semidefinite, or that it is not, to save its eigenvalues.
+        State that A is positive semidefinite, or that it is not, to save its eigenvalues.  Up to n = 500 a
+        Cholesky factorisation tests the statement; beyond it, certificates name it as their condition.
 
     Examples
     --------
@@ -76,8 +80,25 @@ class Quadratic(Function, trusted=True):
         self.n = int(A.shape[0])
         self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
+        self.on_trust = convex is not None and _validate.flag(convex, "convex")
         if convex is not None:
-            self.convex = _validate.flag(convex, "convex")
+            self.convex = bool(convex)
+
+    @cached_property
+    def definite(self) -> bool | None:
+        """Whether A is positive semidefinite up to rounding; None where that would take long."""
+        if self._operator or self.n > CHOLESKY:
+            return None
+        A = self._dense()
+        size = float(np.abs(A).sum(axis=1).max(initial=0.0))  # at least the largest eigenvalue
+        if size == 0.0:
+            return True
+        try:
+            slack = 8.0 * self.n * eps_of(A if self._sparse else self.A)
+            np.linalg.cholesky(A / size + slack * np.eye(self.n))
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def _product(self, x: Array) -> Array:
         flat = reshaped(x, (-1,))

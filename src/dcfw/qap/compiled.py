@@ -240,7 +240,6 @@ class CompiledFW:
                 kernel.end(batch, run)
             run.visit(x.copy(), first - kernel.solver.gained, kernel.solver.gap)
             kernel.end(batch, run)
-            assert run.threshold is not None
             threshold = run.threshold
             # A slice ends where a fresh gradient is due, so that results do not depend on the clock.
             steps = 1 if run.callback is not None else kernel.slice_length()

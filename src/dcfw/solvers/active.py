@@ -385,7 +385,7 @@ def nearly_done(run: Run, X: State) -> bool:
 
     It may if it has moved and the gap left would end the run: the next outer step will see.
     """
-    return X.linear is not None and X.k > 1 and run.threshold is not None and X.gap <= run.threshold
+    return X.linear is not None and X.k > 1 and X.gap <= run.threshold
 
 
 def _stuck(run: Run, X: State) -> Stop:

@@ -11,9 +11,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from dcfw._arrays import Array, inner
+from dcfw._arrays import Array
 from dcfw.result import Result, Status, mark_ended
 from dcfw.sets.base import Set
+from dcfw.solvers.goal import gap_at
 from dcfw.solvers.problem import Problem
 
 OUTSIDE = (
@@ -31,7 +32,7 @@ SPARE = 0.05
 def look(result: Result, problem: Problem, oracle: Any, deadline: float) -> bool:
     """Complete a result, and return whether x has been found outside of the set."""
     try:
-        if math.isnan(result.gap) and result.gap_of is None and result.n_lmo > 0 and _sensible(result):
+        if math.isnan(result.gap) and result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
             _measure(result, problem, oracle)
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)
@@ -52,10 +53,6 @@ def look(result: Result, problem: Problem, oracle: Any, deadline: float) -> bool
     return True
 
 
-def _sensible(result: Result) -> bool:
-    return result.status not in (Status.BAD_ORACLE, Status.INTERRUPTED)
-
-
 def ended_inside(domain: Set, x: Array, start: Array) -> bool:
     """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
     return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
@@ -65,7 +62,8 @@ def _measure(result: Result, problem: Problem, oracle: Any) -> None:
     """Find the Frank-Wolfe gap of a point at which the run ended before it knew."""
     with suppress(Exception):  # an oracle that fails here has its say in the next run
         result.n_check += 1
-        G = problem.phi.grad(result.x)
-        gap = inner(G, result.x) - oracle(G).inner(G) + oracle.error
+        gap = gap_at(problem.phi, oracle, result.x)
         if math.isfinite(gap):
-            result.gap = max(gap, 0.0)
+            result.gap = gap
+            if result.gap_of is not None:  # graduated: the path has not come to its end
+                result.gap_of = "phi"

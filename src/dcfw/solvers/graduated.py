@@ -258,7 +258,7 @@ class Follower:
             return after._replace(theta=OVER, step=place.theta - OVER)
         if quiet and X.k == 1:
             return self._lower(self._perturbed(after, F, self.method.perturbation), self.longest)
-        moved = norm(X.x - place.x) / (place.radius or 1.0)
+        moved = norm(X.x - place.x) / (place.radius or self.problem.domain.scale or 1.0)
         factor = CHANGE / self.method.stages / max(moved, 1e-12)
         step = place.step * min(max(factor, 0.5), 2.0)
         return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
@@ -289,7 +289,6 @@ class Follower:
             x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
             self._polish(x, fun)
         run.ledger.accept(x, fun, gap)
-        assert run.threshold is not None
         if gap > run.threshold:
             raise Stop(
                 Status.NO_PROGRESS,
@@ -316,7 +315,6 @@ class Follower:
             if fun < math.inf and (norm(s - x) == 0.0 or gap <= 64.0 * eps_of(x) * norm(grad) * norm(x)):
                 gap = 0.0
             self._visit_best(gap)
-            assert run.threshold is not None
             if fun < math.inf and gap <= run.threshold:
                 return x, fun, gap
             slope = run.grad_f_at(concave, S)

@@ -51,7 +51,7 @@ class Ledger:
     def __init__(self, started: float) -> None:
         self.started = started
         self.nit = self.n_inner = self.n_lmo = self.n_fun = 0
-        self.n_grad_f = self.n_grad_g = self.n_resync = 0
+        self.n_grad_f = self.n_grad_g = self.n_resync = self.n_check = 0
         self.since_resync = 0
         self.history = History()
         self.best: Best | None = None
@@ -84,6 +84,10 @@ class Ledger:
 
     def count_value(self) -> None:
         self.n_fun += 1
+
+    def count_check(self) -> None:
+        """Count a look at a point that is not on the method's way."""
+        self.n_check += 1
 
     @contextmanager
     def free_gradients(self) -> Iterator[None]:
@@ -226,6 +230,7 @@ class Ledger:
             "n_grad_f": self.n_grad_f,
             "n_grad_g": self.n_grad_g,
             "n_resync": self.n_resync,
+            "n_check": self.n_check,
             "dc_gap": self.dc_gap,
             "dc_gap_nit": self.dc_gap_nit,
             "history": self.history,
@@ -240,6 +245,7 @@ class Ledger:
         "n_grad_f",
         "n_grad_g",
         "n_resync",
+        "n_check",
         "since_resync",
         "extra",
         "dc_gap",

@@ -18,6 +18,7 @@ from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle
 from dcfw.sets.given import as_set
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 
 UPHILL = 1e-5
@@ -40,6 +41,8 @@ class Stop(Exception):
 
 class Oracles:
     """The oracles of one run: those of f (or phi), of g, and of the set."""
+
+    goal: Goal
 
     def __init__(self, objective: Function, oracle: Oracle, x0: Array, ledger: Ledger, split: bool) -> None:
         self.objective = objective
@@ -69,6 +72,9 @@ class Oracles:
             s = self._array(S.array, G.shape, "the set's lmo")
             S = S if s is S.array else Dense(s)
         self.lmo_error = error = oracle.error
+        if self.goal.rounding is None and self.goal.relative:
+            u = None if self._linearised is None else self._linearised.slope
+            self.goal.measure_rounding(G, u if u is None or u.shape == G.shape else None, x, S.dense())
         gap = inner(G, x) - S.inner(G) + error
         if not math.isfinite(gap):
             self._blame(G, S)

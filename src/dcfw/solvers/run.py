@@ -21,6 +21,7 @@ from dcfw._arrays import Array, copy_of, eps_of
 from dcfw.functions.base import Function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.oracles import Oracles, Stop
 from dcfw.tolerances import NoProgress, Tolerance
@@ -37,8 +38,7 @@ class Run(Oracles):
         oracle: Oracle,
         x0: Array,
         *,
-        tol: float,
-        rtol: float,
+        goal: Goal,
         maxiter: int,
         max_inner: int,
         max_lmo: int | None,
@@ -50,8 +50,7 @@ class Run(Oracles):
         super().__init__(
             objective, oracle, x0, Ledger(time.perf_counter() if started is None else started), split
         )
-        self.tol = tol
-        self.rtol = rtol
+        self.goal = goal
         self.maxiter = maxiter
         self.max_inner = max_inner
         self.max_lmo = math.inf if max_lmo is None else max_lmo
@@ -62,8 +61,6 @@ class Run(Oracles):
         """What saves and resumes the run (:class:`dcfw.checkpoints.keeper.Keeper`), if anything does."""
         self.resync_period = max(1000, math.prod(self.shape))
         """Steps after which an incremental gradient is computed anew."""
-        self.threshold: float | None = None
-        """The FW gap that ends the run, known from the first visit on."""
         self.rule: Tolerance | None = None
         self.eps = math.inf
         self.current: Any = None
@@ -86,6 +83,11 @@ class Run(Oracles):
     def n_lmo(self) -> int:
         return self.ledger.n_lmo
 
+    @property
+    def threshold(self) -> float:
+        """The FW gap that ends the run; nothing meets it before the first visit."""
+        return -1.0 if self.goal.threshold is None else self.goal.threshold
+
     # -- milestones -------------------------------------------------------------------------------------
 
     def visit(self, x: Array, fun: float, gap: float, *, certain: bool = True, slack: float = 0.0) -> None:
@@ -96,8 +98,8 @@ class Run(Oracles):
         """
         if not math.isfinite(fun):
             raise Stop(Status.BAD_ORACLE, f"phi is {fun} {self.where()}.")
-        if self.threshold is None:
-            self.threshold = max(self.tol, self.rtol * gap)
+        if self.goal.threshold is None and gap == gap:  # not NaN
+            self.goal.set(gap)
         now = time.perf_counter()
         self.ledger.record(x, fun, gap, now, certain=certain, slack=slack)
         self.current = None
@@ -116,7 +118,6 @@ class Run(Oracles):
         """End the run at a stationary point: this one, unless one of lower phi met the tolerance too."""
         best = self.ledger.best
         assert best is not None
-        assert self.threshold is not None
         if not best.gap <= self.threshold:  # the gap there may be unknown
             first = self.ledger.history.first()
             if fun > first.fun + 64.0 * eps_of(x) * (abs(fun) + abs(first.fun) + first.gap):
@@ -265,9 +266,11 @@ class Run(Oracles):
             self.keeper.known.update(functions)
 
     _KEPT = ("lmo_error", "rule", "eps", "_linearised")
+    _GOAL = ("scale", "rounding")
 
     def get_state(self, now: float) -> dict[str, Any]:
         state = self.ledger.get_state(now) | {name: getattr(self, name) for name in self._KEPT}
+        state |= {name: getattr(self.goal, name) for name in self._GOAL}
         state["current"] = None if self.current is None else self.current.x
         return state
 
@@ -276,7 +279,9 @@ class Run(Oracles):
         self.ledger.set_state(state, rows, time.perf_counter())
         for name in self._KEPT:
             setattr(self, name, state[name])
+        for name in self._GOAL:
+            setattr(self.goal, name, state[name])
         self.deadline = self.ledger.started + self.time_limit
         self.current = None if state["current"] is None else SimpleNamespace(x=state["current"])
         if len(self.ledger.history):
-            self.threshold = max(self.tol, self.rtol * self.ledger.history.first().gap)
+            self.goal.set(self.ledger.history.first().gap)

@@ -151,8 +151,7 @@ class Sampled:
             raise Stop(Status.MAX_LMO)
 
     def _meets(self, gap: float) -> bool:
-        threshold = self.run.threshold
-        return threshold is not None and gap <= threshold
+        return gap <= self.run.threshold
 
     def _count(self) -> None:
         n = self.samples.n_samples

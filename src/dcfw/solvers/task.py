@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw._arrays import Array, like
+from dcfw._arrays import Array, like, norm
 from dcfw.functions.base import Function
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
@@ -23,6 +24,7 @@ from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import inner_loop
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.goal import Goal, gap_at
 from dcfw.solvers.graduated import Restarted
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
@@ -30,7 +32,9 @@ from dcfw.solvers.stochastic import SFW, Stochastic
 from dcfw.steps import StepRule
 from dcfw.tolerances import Tolerance
 
-OWN_FUNCTION = (CGS, Stochastic, SFW, FWK, FWM)
+SAMPLED = (Stochastic, SFW)
+"""Methods that are to take no gradient of the whole of phi."""
+OWN_FUNCTION = (CGS, *SAMPLED, FWK, FWM)
 """Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
 
 
@@ -71,8 +75,12 @@ class Task:
     x0: Array
     atoms: ActiveSet | None
     """The active set that makes up x0, where it is known."""
+    chosen: bool
+    """Whether the user chose x0, which may be a solution already."""
+    tolerances: tuple[float | None, float | None]
+    """tol and rtol, where they are given."""
     limits: dict[str, Any]
-    """tol, rtol, maxiter, max_inner, max_lmo of each run."""
+    """maxiter, max_inner, max_lmo of each run."""
     time_limit: float | None
     """Seconds for all runs together, counted from ``started``."""
     started: float
@@ -122,12 +130,15 @@ class Task:
             parts.phi,
             oracle,
             start,
+            goal=Goal(*self.tolerances),
             time_limit=None if math.isinf(left) else left,
             callback=self.callback,
             started=began,
             split=solver.needs_split,
             **self.limits,
         )
+        if start is self.x0 and self.chosen and not isinstance(solver, SAMPLED):
+            run.goal.elsewhere = partial(self._gap_at_start, run)
         loop = inner_loop(self.inner, self.lazy, domain)
         if isinstance(loop, ActiveLoop) and self.atoms is not None and start is self.x0:
             loop.resume(self.atoms, start, domain)
@@ -191,6 +202,17 @@ class Task:
             keeper.keep(tolerance=problem.tolerance)
         with keeper.open(fingerprint(problem, self.solver, name, run.max_inner, self.seed)):
             yield
+
+    def _gap_at_start(self, run: Run) -> float:
+        """Return the FW gap at the set's own start, nan if it cannot be had or is the gap at x0."""
+        if time.perf_counter() >= run.deadline:
+            return math.nan
+        with suppress(Exception):  # nobody has asked for phi there
+            start = like(self.domain.start(), self.x0)
+            if norm(start - self.x0) > 0.0:
+                run.ledger.count_check()
+                return gap_at(self.parts.phi, self.domain.oracle(), start)
+        return math.nan
 
     def _time_left(self, now: float) -> float:
         return math.inf if self.time_limit is None else self.time_limit - (now - self.started)

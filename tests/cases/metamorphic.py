@@ -1,0 +1,271 @@
+"""Random problems in two forms that must have one answer: each public solver, each transformation.
+
+``check(seed)`` draws a set of the table of sets, a method, an objective and a transformation that applies,
+and solves both forms.  A transformation is *exact* where every number of the one run is a power of two times
+that of the other, and then results are compared bit for bit; elsewhere statuses are compared, and values to
+1e-9 of their scale.  New sets, methods and transformations join by being in their tables.
+
+    python tests/cases/metamorphic.py --cases 100000 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import dcfw
+from dcfw import functions, sets
+from dcfw.solvers.choice import METHODS
+from set_cases import CASES
+
+CASES_IN_TESTS = 600
+CLOSE = 1e-9
+"""How near values are, relative to their scale, where the transformation is not exact."""
+
+
+SAMPLED = ("stochastic", "sfw")
+SYMMETRIC = (
+    sets.Simplex,
+    sets.L1Ball,
+    sets.L2Ball,
+    sets.LInfBall,
+    sets.LpBall,
+    sets.KSparse,
+    sets.Hypersimplex,
+)
+"""Sets of vectors that any order of their entries leaves as they are."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise 1/2 x'Ax + b'x + c over a set, or 1/(2m) ||Ax - b||^2 with sampled gradients."""
+
+    domain: Any
+    A: Any
+    b: np.ndarray
+    c: float
+    method: str
+    options: dict[str, Any]
+    x0: Any = None
+
+    @property
+    def sampled(self) -> bool:
+        return self.method in SAMPLED
+
+    def solve(self) -> Any:
+        if self.sampled:
+            phi: Any = functions.FiniteSum.least_squares(self.A, self.b)
+        else:
+            phi = functions.Quadratic(self.A, self.b, self.c)
+        return dcfw.minimize(phi, self.domain, self.x0, method=self.method, rng=0, **self.options)
+
+    def __str__(self) -> str:
+        return f"{self.method} over {self.domain!r} with {self.options}"
+
+
+class Form(NamedTuple):
+    """Another form of a problem: fun' = scale * fun + offset, and x' is ``move`` of x."""
+
+    problem: Problem
+    scale: float = 1.0
+    offset: float = 0.0
+    move: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+
+class Transformation(NamedTuple):
+    """How to make the other form; ``exact`` where it has the same bits but for powers of two and signs."""
+
+    make: Callable[[Problem, np.random.Generator], Form | None]
+    exact: bool = False
+
+
+def _times(problem: Problem, s: float) -> Form:
+    root = math.sqrt(s) if problem.sampled else s
+    return Form(replace(problem, A=root * problem.A, b=root * problem.b, c=s * problem.c), s)
+
+
+def power_of_two(problem: Problem, rng: np.random.Generator) -> Form:
+    return _times(problem, 4.0 ** int(rng.integers(-20, 21)))
+
+
+def power_of_ten(problem: Problem, rng: np.random.Generator) -> Form:
+    return _times(problem, 10.0 ** int(rng.integers(-12, 13)))
+
+
+def constant(problem: Problem, rng: np.random.Generator) -> Form | None:
+    if problem.sampled:
+        return None
+    offset = float(rng.standard_normal()) * 10.0 ** int(rng.integers(-3, 3))
+    return Form(replace(problem, c=problem.c + offset), offset=offset)
+
+
+def own_start(problem: Problem, rng: np.random.Generator) -> Form:
+    return Form(replace(problem, x0=problem.domain.start()))
+
+
+def layout(problem: Problem, rng: np.random.Generator) -> Form:
+    return Form(replace(problem, A=np.asfortranarray(problem.A)))
+
+
+def sparse(problem: Problem, rng: np.random.Generator) -> Form | None:
+    return None if problem.sampled else Form(replace(problem, A=sp.csr_array(problem.A)))
+
+
+def order(problem: Problem, rng: np.random.Generator) -> Form | None:
+    if not isinstance(problem.domain, SYMMETRIC) or len(problem.domain.shape) != 1:
+        return None
+    p = rng.permutation(len(problem.b)) if not problem.sampled else rng.permutation(problem.A.shape[1])
+    if problem.sampled:
+        return Form(replace(problem, A=problem.A[:, p]), move=lambda x: x[p])
+    return Form(replace(problem, A=problem.A[np.ix_(p, p)], b=problem.b[p]), move=lambda x: x[p])
+
+
+def _resized(problem: Problem, s: float) -> Form | None:
+    """Return the problem over s times the set, with y = s x."""
+    # The pace of a graduated path depends on which vertex rounding prefers at the convex stage's end.
+    if not isinstance(problem.domain, sets.Scale) or problem.method == "graduated":
+        return None
+    domain = sets.Scale(problem.domain.domain, s * problem.domain.factor)
+    if problem.sampled:
+        return Form(replace(problem, domain=domain, A=problem.A / s), move=lambda x: s * x)
+    return Form(replace(problem, domain=domain, A=problem.A / s**2, b=problem.b / s), move=lambda x: s * x)
+
+
+def size_of_two(problem: Problem, rng: np.random.Generator) -> Form | None:
+    return _resized(problem, 2.0 ** int(rng.integers(-20, 21)))
+
+
+def size_of_ten(problem: Problem, rng: np.random.Generator) -> Form | None:
+    return _resized(problem, 10.0 ** int(rng.integers(-9, 10)))
+
+
+def negated(problem: Problem, rng: np.random.Generator) -> Form | None:
+    return _resized(problem, -1.0)
+
+
+def moved(problem: Problem, rng: np.random.Generator) -> Form | None:
+    if not isinstance(problem.domain, sets.Shift) or problem.sampled:
+        return None
+    d = rng.standard_normal(problem.domain.shape)
+    A, b, v = problem.A, problem.b, d.ravel()
+    offset = problem.c - float(b @ v) + 0.5 * float(v @ A @ v)
+    domain = sets.Shift(problem.domain.domain, problem.domain.by + d)
+    other = replace(problem, domain=domain, b=b - A @ v, c=offset)
+    return Form(other, move=lambda x: x + d)
+
+
+TRANSFORMATIONS = {
+    "objective times a power of two": Transformation(power_of_two, exact=True),
+    "objective times a power of ten": Transformation(power_of_ten),
+    "objective plus a constant": Transformation(constant),
+    "the set's own start as x0": Transformation(own_start, exact=True),
+    "columns of the matrix in memory": Transformation(layout),
+    "sparse matrix": Transformation(sparse),
+    "order of the entries": Transformation(order),
+    "set times a power of two": Transformation(size_of_two, exact=True),
+    "set times a power of ten": Transformation(size_of_ten),
+    "set times -1": Transformation(negated, exact=True),
+    "set moved": Transformation(moved),
+}
+
+
+def draw(seed: int) -> tuple[str, Problem, Form]:
+    """Return the name of a transformation, a problem, and its other form."""
+    rng = np.random.default_rng((seed, 27))
+    name, method = rng.choice(list(TRANSFORMATIONS)), str(rng.choice(list(METHODS)))
+    while True:
+        domain = _domain(method, str(name), rng)
+        problem = None if domain is None else _problem(method, domain, rng)
+        form = None if problem is None else TRANSFORMATIONS[name].make(problem, rng)
+        if form is not None:
+            assert problem is not None
+            return str(name), problem, form
+        if rng.random() < 0.02:  # a transformation that does not concern this method
+            name = rng.choice(list(TRANSFORMATIONS))
+
+
+def _domain(method: str, name: str, rng: np.random.Generator) -> Any:
+    domain = CASES[int(rng.integers(len(CASES)))].domain
+    if not 1 < math.prod(domain.shape) <= 60 or (method in SAMPLED and len(domain.shape) > 1):
+        return None
+    if method == "graduated":
+        domain = VERTICES[int(rng.integers(len(VERTICES)))]
+    if method == "block":
+        return sets.Product([domain, sets.Simplex(3)])
+    if name.startswith("set times"):
+        return sets.Scale(domain, 1.5)
+    return sets.Shift(domain, rng.standard_normal(domain.shape)) if name == "set moved" else domain
+
+
+VERTICES = (sets.Simplex(5), sets.L1Ball(4), sets.LInfBall(5), sets.Birkhoff(4), sets.Hypersimplex(6, 3))
+"""Sets on whose vertices graduated paths are known."""
+
+
+def _problem(method: str, domain: Any, rng: np.random.Generator) -> Problem:
+    n = math.prod(domain.shape)
+    options: dict[str, Any] = {"maxiter": int(rng.integers(1, 15)), "max_lmo": 150}
+    if rng.random() < 0.3 and method in ("dcfw", "boosted", "block"):
+        options["inner"] = str(rng.choice(["fw", "away", "pairwise", "blended"]))
+    if method in SAMPLED:
+        return Problem(domain, rng.standard_normal((20, n)), rng.standard_normal(20), 0.0, method, options)
+    M = rng.standard_normal((n, n)) / math.sqrt(n)
+    A = M @ M.T if rng.random() < 0.5 else M + M.T
+    return Problem(domain, A, rng.standard_normal(n), float(rng.standard_normal()), method, options)
+
+
+def check(seed: int) -> tuple[str, str]:
+    """Return the transformation's name, and what is wrong (empty if nothing is)."""
+    name, problem, form = draw(seed)
+    try:
+        first, second = problem.solve(), form.problem.solve()
+    except ValueError as error:
+        return name, f"seed {seed}, {name}: {problem}: {error}"
+    wrong = compare(first, second, form, TRANSFORMATIONS[name].exact)
+    return name, wrong and f"seed {seed}, {name}: {problem}: {wrong}"
+
+
+def compare(first: Any, second: Any, form: Form, exact: bool) -> str:
+    """Return in what the results differ though they should not."""
+    if first.status is not second.status:
+        return f"{first.status.name} and {second.status.name}"
+    x, y = form.move(np.asarray(first.x)), np.asarray(second.x)
+    if exact:
+        if not np.array_equal(x, y):
+            return f"x differs by {np.abs(x - y).max():.3g}"
+        numbers = [(first.gap * form.scale, second.gap), (first.fun * form.scale, second.fun)]
+        return "" if all(a == b for a, b in numbers) else f"gap, fun: {numbers}"
+    unit = abs(form.scale) * (abs(first.fun) + float(first.history["gap"][0])) + abs(form.offset)
+    off = abs(second.fun - form.scale * first.fun - form.offset)
+    return "" if off <= CLOSE * unit else f"fun differs by {off / unit:.3g} of its scale"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    begun, seen, failures = time.perf_counter(), Counter[str](), 0
+    for seed in range(given.seed, given.seed + given.cases):
+        name, wrong = check(seed)
+        seen[name] += 1
+        if wrong:
+            failures += 1
+            print(wrong, flush=True)
+    for name, count in sorted(seen.items()):
+        kind = "bits" if TRANSFORMATIONS[name].exact else f"to {CLOSE:g}"
+        print(f"{count:7d}  {name} ({kind})")
+    print(f"{given.cases} cases, {failures} failures, {time.perf_counter() - begun:.0f} s")
+    return min(failures, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
