@@ -20,10 +20,12 @@ from dcfw.solvers.adaptive import AdaptiveDCFW
 from dcfw.solvers.choice import METHODS, best_inner, check_inner, method_named
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.graduated import Graduated, Restarted
+from dcfw.solvers.interrupts import guarded
 from dcfw.solvers.problem import Method
 from dcfw.solvers.task import Parts, Task
 
 
+@guarded
 def minimize(
     objective: Any,
     domain: Any,

@@ -27,6 +27,7 @@ from dcfw.functions.base import Function
 from dcfw.result import Result
 from dcfw.sets.atoms import Entries
 from dcfw.sets.transport import TransportPolytope
+from dcfw.solvers.interrupts import guarded
 
 LARGEST = 1e60
 """Distances and weights beyond it would overflow where they are squared and multiplied."""
@@ -109,6 +110,7 @@ class _Convex(NamedTuple):
         )
 
 
+@guarded
 def gromov_wasserstein(
     C1: Any,
     C2: Any,

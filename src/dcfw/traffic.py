@@ -32,6 +32,7 @@ from dcfw.data import find
 from dcfw.functions.base import Function
 from dcfw.result import Result
 from dcfw.sets.flows import FlowPolytope
+from dcfw.solvers.interrupts import guarded
 
 __all__ = ["LinkCosts", "Network", "Savings", "assign", "braess", "read"]
 
@@ -175,6 +176,7 @@ class Savings(Function, trusted=True):
         return -self._price / (self._size + np.maximum(x, 0.0))
 
 
+@guarded
 def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **options: Any) -> Result:
     """Return the flows of a network in equilibrium, or at the optimum of another objective.
 

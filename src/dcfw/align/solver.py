@@ -33,6 +33,7 @@ from dcfw.sets.spectral import SpectralBall
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.interrupts import guarded
 from dcfw.steps import Exact
 
 OURS = ("dcfw", "boosted")
@@ -53,6 +54,7 @@ MEMORY = 256 * 2**20
 """Bytes that they and their gradients may take."""
 
 
+@guarded
 def align(
     E1: Any,
     Y: Any = None,

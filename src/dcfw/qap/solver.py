@@ -22,6 +22,7 @@ from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.result import QAPResult
 from dcfw.qap.starts import Call, restarted, searched
 from dcfw.qap.task import OWN, SPLIT_METHODS, Task
+from dcfw.solvers.interrupts import guarded
 
 METHODS = ("dcfw", "boosted", "fw", "cgs", "graduated")
 INNERS = ("auto", "fw", "blended")
@@ -37,6 +38,7 @@ balanced split finds a planted matching more often (``python -m bench graphs``):
 """
 
 
+@guarded
 def solve(
     A: Any,
     B: Any,

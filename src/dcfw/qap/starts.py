@@ -22,6 +22,7 @@ from dcfw.qap.objective import dense
 from dcfw.qap.result import Incumbent, QAPResult
 from dcfw.qap.task import Deadline, Task
 from dcfw.result import ENDING, Result, Status, mark_ended
+from dcfw.solvers import interrupts
 
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 """Plain Frank-Wolfe to this gap, with so many assignment problems, starts a search unless the user asks
@@ -95,10 +96,12 @@ def restarted(task: Task, call: Call) -> QAPResult:
     try:
         for result in starts:
             best.take(result)
+            if interrupts.pending():
+                best.ended = Status.INTERRUPTED
             if best.ended is not None:
                 break
     except KeyboardInterrupt:
-        if best.result is None:
+        if best.result is None or interrupts.insistent():
             raise
         best.ended = Status.INTERRUPTED
     except Exception as error:
@@ -152,7 +155,8 @@ def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
     def jobs() -> Iterator[Any]:
         """Yield what is to be done, one by one, until the time is over: to hand it out takes time too."""
         for index, stream in enumerate(_streams(call, count)):
-            if index > 0 and deadline is not None and time.perf_counter() >= deadline:
+            late = deadline is not None and time.perf_counter() >= deadline
+            if index > 0 and (late or interrupts.pending()):
                 return
             yield delayed(_run_one)(task, index, stream, end, found)
 
@@ -196,6 +200,8 @@ class _Session:
         self.bound: float | None = None
 
     def over(self) -> bool:
+        if interrupts.pending():
+            self.stop = self.stop or Status.INTERRUPTED
         late = self.call.max_steps is not None and self.call.deadline is not None
         return self.stop is not None or (late and time.perf_counter() >= (self.call.deadline or math.inf))
 
@@ -262,7 +268,7 @@ def searched(task: Task, call: Call, quick: bool) -> QAPResult:
             _search(session)
     except KeyboardInterrupt:
         session.stop = Status.INTERRUPTED
-        if session.relaxation is None:
+        if session.relaxation is None or interrupts.insistent():
             raise
     except Exception as error:
         session.stop = Status.CALLBACK  # no more of it while the incumbent is read

@@ -25,6 +25,7 @@ from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spect
 from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, assignment
+from dcfw.solvers import interrupts
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.tolerances import Adaptive
@@ -244,10 +245,13 @@ class Task:
         else:
             result = self.relaxed(index, rng, deadline)
             p = self.rounded(result)
-        if self.polish is not None and (deadline is None or time.perf_counter() < deadline):
+        late = deadline is not None and time.perf_counter() >= deadline
+        if self.polish is not None and not late and not interrupts.pending():
             try:
                 p = self.improve(p, rng, deadline)
             except KeyboardInterrupt:
+                if interrupts.insistent():
+                    raise
                 result.status, result.success = Status.INTERRUPTED, False
                 result.message = Status.INTERRUPTED.sentence
         cut = deadline is not None and time.perf_counter() >= deadline

@@ -14,6 +14,7 @@ from typing import Any
 from dcfw._arrays import Array
 from dcfw.result import Result, Status, mark_ended
 from dcfw.sets.base import Set
+from dcfw.solvers import interrupts
 from dcfw.solvers.goal import gap_at
 from dcfw.solvers.problem import Problem
 
@@ -42,6 +43,8 @@ def look(result: Result, problem: Problem, oracle: Any, deadline: float) -> bool
         if ended_inside(problem.domain, result.x, problem.x0):
             return False
     except KeyboardInterrupt:
+        if interrupts.insistent():
+            raise
         mark_ended(result, Status.INTERRUPTED)
         return False
     except Exception as error:

@@ -18,6 +18,7 @@ from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle
 from dcfw.sets.given import as_set
+from dcfw.solvers import interrupts
 from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 
@@ -173,9 +174,13 @@ class Oracles:
         return answer
 
     def _check_clock(self) -> None:
-        """End the run if time is over; a line search may have many calls to go."""
-        if time.perf_counter() >= self.deadline and self.ledger.best is not None:
+        """End the run if time is over, or after Ctrl-C; a line search may have many calls to go."""
+        if self.ledger.best is None:
+            return
+        if time.perf_counter() >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
+        if interrupts.pending():
+            raise Stop(Status.INTERRUPTED)
 
     def check_number(self, value: Any, oracle: str) -> None:
         """End the run unless an oracle's answer is a finite number."""

@@ -21,6 +21,7 @@ from dcfw._arrays import Array, copy_of, eps_of
 from dcfw.functions.base import Function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
+from dcfw.solvers import interrupts
 from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.oracles import Oracles, Stop
@@ -111,8 +112,13 @@ class Run(Oracles):
             raise Stop(Status.MAXITER)
         if self.ledger.n_lmo >= self.max_lmo:
             raise Stop(Status.MAX_LMO)
+        self._look_at_clock(now)
+
+    def _look_at_clock(self, now: float) -> None:
         if now >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
+        if interrupts.pending():
+            raise Stop(Status.INTERRUPTED)
 
     def _converge(self, x: Array, fun: float, gap: float) -> None:
         """End the run at a stationary point: this one, unless one of lower phi met the tolerance too."""
@@ -142,10 +148,9 @@ class Run(Oracles):
         return eps
 
     def before_step(self, state: Any) -> None:
-        """Called before each Frank-Wolfe step: the place where the clock ends a run."""
+        """Called before each Frank-Wolfe step: the place where the clock or Ctrl-C ends a run."""
         self.current = state
-        if time.perf_counter() >= self.deadline:
-            raise Stop(Status.TIME_LIMIT)
+        self._look_at_clock(time.perf_counter())
 
     def certify(self, low: float, high: float) -> None:
         """Record the interval for the DC gap of the iterate visited last (from which x_{t+1} came)."""
@@ -185,7 +190,7 @@ class Run(Oracles):
         except StopIteration as stop:
             raise Stop(Status.CALLBACK, str(stop)) from None
 
-    def tell(self, error: Exception) -> None:
+    def tell(self, error: BaseException) -> None:
         """Add to an exception that ends the run where it came from, and the best point so far."""
         if self.ledger.best is None:
             return
@@ -237,6 +242,8 @@ class Run(Oracles):
         try:
             return float(self.objective.value(x))
         except KeyboardInterrupt:  # what has been found is not lost for it
+            if interrupts.insistent():
+                raise
             self._interrupted = True
             return math.nan
         except Exception:

@@ -17,7 +17,7 @@ from dcfw.functions.base import Function
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.base import Set
-from dcfw.solvers import final_check
+from dcfw.solvers import final_check, interrupts
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
@@ -102,6 +102,8 @@ class Task:
             try:
                 latest = self.run(self._next_start(), time.perf_counter())
             except KeyboardInterrupt:  # before the run has begun
+                if interrupts.insistent():
+                    raise
                 ended = Status.INTERRUPTED
                 break
             except Exception as error:
@@ -177,7 +179,10 @@ class Task:
             raise AssertionError("a solver ends by raising Stop")
         except Stop as stop:
             return run.result(stop.status, stop.detail)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            if interrupts.insistent():
+                run.tell(error)
+                raise
             return run.result(Status.INTERRUPTED)
         except Exception as error:
             run.tell(error)

@@ -1,0 +1,77 @@
+"""Ctrl-C during a solve: noted at once, obeyed at a safe point, so that nothing that was found is lost.
+
+While a front door is open (:func:`guarded`) the first Ctrl-C sets a flag.  Loops look at it where their state
+is whole, and end as they do for a time limit; work after a run is never cut in two.  A second Ctrl-C raises
+``KeyboardInterrupt`` wherever the program is, and no part of the library holds it up.
+
+Signals reach the main thread alone, and a handler of the user's own is left as it is.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from dcfw.result import Result, Status, mark_ended
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=Result)
+
+
+class _Watch:
+    """How often Ctrl-C was pressed since the outermost front door was opened."""
+
+    pressed = 0
+    open = False
+
+    def note(self, number: int, frame: Any) -> None:
+        """Handle SIGINT: the first time by a flag, then as Python does (but not while a door closes)."""
+        self.pressed += 1
+        if self.pressed > 1 and frame.f_code.co_filename != __file__:
+            raise KeyboardInterrupt
+
+
+_watch = _Watch()
+
+
+def pending() -> bool:
+    """Return whether Ctrl-C has been pressed, and the solve should come to its end."""
+    return _watch.pressed > 0
+
+
+def insistent() -> bool:
+    """Return whether Ctrl-C has been pressed twice, so that the exception must reach the caller."""
+    return _watch.pressed > 1
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt at a safe point where Ctrl-C has been pressed."""
+    if _watch.pressed:
+        raise KeyboardInterrupt
+
+
+def guarded(solve: Callable[P, R]) -> Callable[P, R]:
+    """Make a front door: Ctrl-C inside ends the solve at a safe point, and shows in the status."""
+
+    @wraps(solve)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        if _watch.open or threading.current_thread() is not threading.main_thread():
+            return solve(*args, **options)
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return solve(*args, **options)
+        signal.signal(signal.SIGINT, _watch.note)
+        try:
+            _watch.open = True
+            result = solve(*args, **options)
+        finally:
+            _watch.open = False
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            pressed, _watch.pressed = _watch.pressed, 0
+        if pressed:  # perhaps after the last safe point
+            mark_ended(result, Status.INTERRUPTED)
+        return result
+
+    return called
