@@ -31,6 +31,7 @@ BENCHES = (
     "imports",
     "traffic",
     "gw",
+    "limits",
 )
 MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 

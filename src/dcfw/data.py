@@ -63,10 +63,16 @@ def data_folder() -> Path:
     if not named:
         return cache_folder()
     try:
-        return Path(named).expanduser()
+        folder = Path(named).expanduser()
+        folder.exists()
+        return folder
     except RuntimeError:
         raise FileNotFoundError(
             f"{VARIABLE} is {named!r}, but there is no such home folder; set it to an absolute path"
+        ) from None
+    except (OSError, ValueError) as error:  # too long, or with a null byte
+        raise FileNotFoundError(
+            f"{VARIABLE} is {named[:40]!r}..., which is no path ({getattr(error, 'strerror', error)})"
         ) from None
 
 

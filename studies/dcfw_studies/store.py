@@ -38,6 +38,7 @@ from dcfw_studies.claims import Owner
 from dcfw_studies.records import encode_result, software_versions, utc_now
 from dcfw_studies.sqlite_file import StoreError, explain, open_to_read, open_to_write
 from dcfw_studies.study import RESERVED, Study, Task, canonical, printable
+from dcfw_studies.table_file import inert
 
 __all__ = ["Store", "StoreError", "csv_text"]
 
@@ -142,6 +143,9 @@ class Store:
                 "SELECT owner, machine, pid, birth, expires FROM claims WHERE key = ?", (task.key,)
             ).fetchone()
             if found is not None and found[0] != owner.id and not Owner(*found[:4]).is_gone(found[4], now):
+                # A claim that nobody renews ends a lease from now, whatever it says itself.
+                latest = min(found[4], now + self.lease)
+                db.execute("UPDATE claims SET expires = ? WHERE key = ?", (latest, task.key))
                 return "held"
             db.execute(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -451,7 +455,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         writer.writerow(
             {
-                name: canonical(value, allow_nan=True) if isinstance(value, list | dict) else value
+                name: canonical(value, allow_nan=True) if isinstance(value, list | dict) else inert(value)
                 for name, value in row.items()
             }
         )

@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+ACTIVE = tuple("=+@-\t\r")
+"""What formulas of spreadsheets begin with."""
 SAME = "same"
 """In the column ``versions``: as in the row above."""
 
@@ -30,6 +32,23 @@ def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         found.append({**row, "versions": SAME} if now and now == above else dict(row))
         above = now
     return found
+
+
+def inert(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+
+    Examples
+    --------
+    >>> inert("=cmd()"), inert("-1.5"), inert(-1.5), inert("plain")
+    ("'=cmd()", '-1.5', -1.5, 'plain')
+    """
+    if not isinstance(value, str) or value[:1] not in ACTIVE or not value:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
@@ -60,6 +79,7 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
     for number, line in enumerate(lines, 2):
         if None in line:
             raise ValueError(f"{path}, row {number}: more cells than the header has")
+        line |= {name: cell[1:] for name, cell in line.items() if cell[:1] == "'" and cell[1:2] in ACTIVE}
         if line.get("versions") == SAME:
             line["versions"] = above
         above = line.get("versions", "")

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from dcfw_studies import Store, StoreError, Study, Task, rng_for
 from dcfw_studies.claims import Owner, birth_of, this_machine
 from dcfw_studies.study import canonical
+from dcfw_studies.table_file import read_table
 
 NOBODY = 65534
 
@@ -332,6 +333,18 @@ def test_csv_has_every_column_and_reads_back(store, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir() if ".csv" in p.name) == ["out.csv"]
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "@SUM(A1)", "-2+3", "\t=1", "'=kept"])
+def test_no_text_in_csv_is_a_formula_and_it_reads_back(store, tmp_path, text):
+    store.finish(task(0), {"note": text, "x": -1.5, "figure": "-1.5"}, seconds=1.0)
+    target = tmp_path / "out.csv"
+    store.export_csv(target, "demo")
+    with target.open(newline="") as lines:
+        (line,) = csv.DictReader(lines)
+    assert line["note"][0] == "'"
+    assert (line["x"], line["figure"]) == ("-1.5", "-1.5")
+    assert text in (line["note"], read_table(target, ["note"])[0]["note"])
+
+
 def test_text_that_is_no_unicode_is_written_out_in_csv(store, tmp_path):
     store.finish(task(), {"file": "caf\udce9.txt"}, seconds=0.0)
     assert store.rows()[0]["file"] == "caf\udce9.txt"
@@ -413,6 +426,15 @@ def test_a_claim_from_elsewhere_holds_until_its_lease_expires(tmp_path):
         assert store.claim(task(), Owner.enter()) == "held"
         store._db.execute("UPDATE claims SET expires = ?", (now - 1,))
         assert store.claim(task(), Owner.enter()) == "claimed"
+
+
+def test_a_claim_for_ten_years_ends_a_lease_after_it_was_met(tmp_path):
+    with Store(tmp_path / "s.db", lease=100.0) as store:
+        store.claim(task(), Owner("far", "another machine", os.getpid(), ""))
+        store._db.execute("UPDATE claims SET expires = expires + 3e8")
+        assert store.claim(task(), Owner.enter()) == "held"
+        (expires,) = store._db.execute("SELECT expires FROM claims").fetchone()
+        assert expires <= time.time() + 100.0
 
 
 # -------------------------------------------------------------------------------------------- errors

@@ -166,6 +166,7 @@ def test_a_wrong_value_is_a_wrong_command_line_and_exit_code_2(file, arguments, 
 def test_a_missing_file_and_a_solution_file_are_refused(tmp_path):
     assert "No such file" in call(tmp_path / "none.dat").stderr
     assert "give the instance" in call(tmp_path / "nug12.sln").stderr
+    assert "is a folder" in " ".join(call(tmp_path).stderr.split())
     assert call("nug12", "--no-such-option").exit_code == 2
 
 

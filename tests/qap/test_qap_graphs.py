@@ -236,6 +236,13 @@ def test_weights_may_be_fractions_and_too_large_ones_are_named():
         qap.match(G, G)
 
 
+def test_parallel_edges_whose_weights_would_wrap_are_named():
+    G = nx.MultiGraph()
+    G.add_edges_from([("a", "b", {"weight": 2**62}), ("a", "b", {"weight": 2**62})])
+    with pytest.raises(ValueError, match=r"whose 'weight' is beyond 2\*\*63 - 1"):
+        qap.match(G, G)
+
+
 def test_a_seed_that_can_be_no_node_is_named():
     with pytest.raises(ValueError, match=r"seeds has \[0\], which is not a node of G1"):
         qap.match(nx.path_graph(3), nx.path_graph(3), seeds=[([0], 1)])

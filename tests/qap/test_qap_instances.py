@@ -115,6 +115,12 @@ def test_without_data_the_error_names_the_variable_and_the_command(tmp_path, mon
         assert "nothing" in str(caught.value)
 
 
+def test_a_data_folder_that_is_no_path_is_named(monkeypatch):
+    monkeypatch.setenv("DCFW_DATA", 5000 * "x")
+    with pytest.raises(FileNotFoundError, match=r"DCFW_DATA is 'xxx.*which is no path"):
+        qap.load("nug12")
+
+
 def test_the_cache_folder_is_searched_after_the_named_one(own_folder, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     shutil.copytree(own_folder, cache / "qaplib")

@@ -273,7 +273,8 @@ def test_a_run_that_is_cut_short_still_returns_a_vertex(options, status):
     assert res.status is status
     assert np.array_equal(np.abs(res.x), np.ones(30))
     assert res.fun == pytest.approx(phi.value(res.x))
-    assert math.isnan(res.gap)
+    assert res.gap == pytest.approx(dcfw.gaps.fw_gap(phi, sets.LInfBall(30), res.x))
+    assert res.gap_of == "phi"
     assert res.dc_gap == (0.0, math.inf)
     assert res.n_lmo <= options.get("max_lmo", math.inf)
 

@@ -108,6 +108,8 @@ def find(instance: str) -> Any:
     from dcfw.qap.library import load, shipped_best
 
     path = Path(instance)
+    if path.is_dir():
+        raise ValueError(f"{instance} is a folder; give a .dat file or the name of an instance of QAPLIB")
     if not (path.suffix or path.name != instance or path.is_file()):
         try:
             return load(instance)

@@ -115,6 +115,7 @@ def _adjacency(G: Any, name: str, nodes: list[Hashable] | None, weight: str | No
     import networkx as nx
 
     kind: Any = np.int64
+    total = 0
     for u, v, given in G.edges(data=weight, default=1) if weight is not None else ():
         if not isinstance(given, Real | np.bool_):
             raise TypeError(
@@ -122,11 +123,12 @@ def _adjacency(G: Any, name: str, nodes: list[Hashable] | None, weight: str | No
             )
         if not isinstance(given, Integral | np.bool_):
             kind = np.float64
-        elif abs(int(given)) > INT64_MAX:
-            raise ValueError(
-                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is beyond 2**63 - 1; rescale it or use "
-                "floats"
-            )
+        else:
+            # Parallel edges are added up.
+            total = total + abs(int(given)) if G.is_multigraph() else abs(int(given))
+            if total > INT64_MAX:
+                edge = f"{name} has an edge ({u!r}, {v!r})"
+                raise ValueError(f"{edge} whose {weight!r} is beyond 2**63 - 1; rescale it or use floats")
     A = square(nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, dtype=kind, format="csr"), name)
     n = len(nodes)
     return A.toarray() if n <= DENSE_NODES or A.nnz > 0.1 * n * n else A

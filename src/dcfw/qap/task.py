@@ -24,7 +24,7 @@ from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
-from dcfw.sets.birkhoff import Birkhoff, assignment
+from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment
 from dcfw.solvers import interrupts
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.loop import frank_wolfe
@@ -243,8 +243,9 @@ class Task:
             result = self.graduate(index, rng)
             p = result.permutation
         else:
-            result = self.relaxed(index, rng, deadline)
-            p = self.rounded(result)
+            domain = _Polytope(self.n)
+            result = self.relaxed(domain, index, rng, deadline)
+            p = self.rounded(result, domain.latest)
         late = deadline is not None and time.perf_counter() >= deadline
         if self.polish is not None and not late and not interrupts.pending():
             try:
@@ -264,14 +265,16 @@ class Task:
         result.x = result.relaxed = self.problem.complete_matrix(result.x)
         return result
 
-    def relaxed(self, index: int, rng: np.random.Generator, deadline: float | None) -> QAPResult:
+    def relaxed(
+        self, domain: _Polytope, index: int, rng: np.random.Generator, deadline: float | None
+    ) -> QAPResult:
         """Return the result of the relaxation from one start."""
         self.model(deadline)  # first of all, because nothing interrupts it
         X0 = self.start(index, rng, deadline)
-        result, constant = self.relax(X0, deadline)
+        result, constant = self.relax(domain, X0, deadline)
         if constant and self.n > 1 and np.ptp(X0) <= 1e-12:
             # Every permutation looks alike from the barycentre: leave it at random.
-            second, constant = self.relax(self.perturbed(rng, deadline), deadline)
+            second, constant = self.relax(domain, self.perturbed(rng, deadline), deadline)
             if constant:
                 result.message += " The objective is constant up to rounding: all permutations look alike."
             else:
@@ -328,7 +331,7 @@ class Task:
             n_lmo=n_lmo,
         )
 
-    def rounded(self, result: QAPResult) -> np.ndarray:
+    def rounded(self, result: QAPResult, vertex: np.ndarray | None) -> np.ndarray:
         """Return the permutation nearest to the relaxed point.
 
         The start says little: if a limit left no time for a step, the vertex it points to may be better.
@@ -336,8 +339,8 @@ class Task:
         p = round_to_permutation(result.x)
         if result.n_inner or result.status is Status.CONVERGED:
             return p
-        objective = self.model()[0]
-        vertex = assignment(objective.grad(result.x))
+        if vertex is None:  # the only oracle call was made in a kernel, if at all
+            vertex = assignment(self.model()[0].grad(result.x))
         return min(p, vertex, key=lambda q: value(self.A, self.B, q, self.C))
 
     def settled(self) -> QAPResult:
@@ -358,7 +361,7 @@ class Task:
             split="none",
         )
 
-    def relax(self, X0: np.ndarray, deadline: float | None) -> tuple[QAPResult, bool]:
+    def relax(self, domain: _Polytope, X0: np.ndarray, deadline: float | None) -> tuple[QAPResult, bool]:
         """Return the relaxed result in the unit of the data, and whether phi looks constant from X0."""
         objective, scale, method, least = self.model()
         options: dict[str, Any] = {}
@@ -384,7 +387,7 @@ class Task:
         with self._in_user_units(scale):
             solved = minimize(
                 objective,
-                _Polytope(self.n),
+                domain,
                 X0,
                 method=method,
                 tolerance=Adaptive(0.8, self.protocol.update),
@@ -444,8 +447,25 @@ class Task:
 class _Polytope(Birkhoff, trusted=True):
     """The Birkhoff polytope, lenient about the rounding that alternating projections leave."""
 
+    latest: np.ndarray | None = None
+    """The last answer of the oracle, a permutation."""
+
+    def oracle(self) -> _Remembering:
+        return _Remembering(self)
+
     def contains(self, x: Any, tol: float = 1e-5) -> bool:
         return super().contains(x, tol)
+
+
+class _Remembering(BirkhoffOracle):
+    """An oracle that leaves its last answer with the set: an assignment of this size is not solved twice."""
+
+    domain: _Polytope
+
+    def __call__(self, G: Any) -> Any:
+        atom = super().__call__(G)
+        self.domain.latest = atom.columns
+        return atom
 
 
 def _rounding(A: Any, B: Any, C: np.ndarray | None) -> float:

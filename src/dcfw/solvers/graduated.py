@@ -222,7 +222,7 @@ class Follower:
         limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)
         for X in self._loop(phi_1, place, 0.0 * place.x, limit):
             here = value - X.decrease()
-            self._bound(here, X.gap)
+            self._bound(here, X)
             if X.k == 1:
                 self._visit(X)
             assert run.ledger.best is not None
@@ -343,10 +343,11 @@ class Follower:
             grad = grad + self.path.change(place.theta, theta, place.x, self.run)
         return place._replace(grad=grad, theta=theta, step=place.theta - theta)
 
-    def _bound(self, value: float, gap: float) -> None:
+    def _bound(self, value: float, X: State) -> None:
         path, extra = self.path, self.run.ledger.extra
-        rounding = path.spread + 64.0 * eps_of(self.problem.x0) * (abs(value) + abs(path.offset))
-        extra["lower_bound"] = max(extra["lower_bound"], value - gap - path.offset - rounding)
+        size = abs(value) + abs(path.offset) + norm(X.grad) * norm(X.x)  # terms of the value may cancel
+        rounding = path.spread + 64.0 * eps_of(self.problem.x0) * size
+        extra["lower_bound"] = max(extra["lower_bound"], value - X.gap - path.offset - rounding)
 
     def _visit(self, X: State) -> None:
         """Record the beginning of a stage; compute phi at its vertex unless gradients determine it."""

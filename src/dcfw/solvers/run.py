@@ -29,6 +29,9 @@ from dcfw.tolerances import NoProgress, Tolerance
 
 __all__ = ["Run", "Stop"]
 
+RESERVE = 0.25
+"""The largest share of the time limit that is kept back for the last look at the result."""
+
 
 class Run(Oracles):
     """What a solver is given besides the problem: oracles that count, milestones, and an end."""
@@ -150,7 +153,12 @@ class Run(Oracles):
     def before_step(self, state: Any) -> None:
         """Called before each Frank-Wolfe step: the place where the clock or Ctrl-C ends a run."""
         self.current = state
-        self._look_at_clock(time.perf_counter())
+        now = time.perf_counter()
+        if self.deadline < math.inf and self.ledger.best is not None:
+            # The step and the gap of its end take a call of the oracle each: one that is late is not begun.
+            used = now - self.ledger.started
+            now += min(used / max(self.ledger.n_lmo, 1), RESERVE * self.time_limit)
+        self._look_at_clock(now)
 
     def certify(self, low: float, high: float) -> None:
         """Record the interval for the DC gap of the iterate visited last (from which x_{t+1} came)."""
