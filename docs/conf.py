@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"__init__\.py" if TORCH else r"(__init__|plot_constrained_network)\.py",
     "within_subsection_order": "gallery_order.ByFamily",
     "abort_on_example_error": True,
+    "parallel": True,
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
     "doc_module": ("dcfw",),

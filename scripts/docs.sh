@@ -20,7 +20,7 @@ rm -rf docs/_build docs/api/generated/*.rst
 echo "== the examples on the pages"
 "$python" docs/pages.py
 echo "== sphinx-build"
-"$python" -m sphinx -b html -q -n -W --keep-going docs docs/_build/html
+"$python" -m sphinx -j 2 -b html -q -n -W --keep-going docs docs/_build/html
 echo "== links"
 "$python" docs/links.py docs/_build/html
 echo "docs/_build/html/index.html"

@@ -19,6 +19,7 @@ from dcfw import functions, sets, splits, steps
 from dcfw.checkpoints import Checkpoint
 from dcfw.checkpoints import file as files
 from dcfw.checkpoints.tree import Capture, Foreign, Unsupported, rebuild
+from dcfw.kernels import native
 from dcfw.sets.atoms import OneHot
 from dcfw.sets.base import Oracle
 
@@ -338,7 +339,8 @@ def test_a_restored_oracle_answers_like_the_one_that_was_saved(domain: Any, shap
         answer = saved(present).dense()
         np.testing.assert_array_equal(restored(present).dense(), answer)
         dependent |= not np.array_equal(fresh(present).dense(), answer)
-    assert dependent
+    # Without the kernels assignments are solved by SciPy, which remembers nothing.
+    assert dependent or native is None
 
 
 def test_backtracking_keeps_its_constant_between_steps() -> None:

@@ -1,4 +1,7 @@
-"""Every example of the gallery runs, checks its own answer, and draws a picture."""
+"""Every example of the gallery runs, checks its own answer, and draws a picture.
+
+``scripts/docs.sh`` runs them for every change and ends where one fails; the nightly job checks the pictures.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ def test_the_gallery_is_there():
     assert (EXAMPLES[0].parent / "README.rst").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_checks_its_answer_and_draws_a_picture(path, monkeypatch, capsys):
     matplotlib = pytest.importorskip("matplotlib")

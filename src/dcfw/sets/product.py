@@ -77,8 +77,7 @@ class Product(Set, trusted=True):
         if shapes != self.shapes:
             raise ValueError(f"blocks must have the shapes {self.shapes}, got {shapes}")
         xp = namespace(*blocks)
-        concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
-        return concatenate([xp.reshape(block, (-1,)) for block in blocks])
+        return xp.concat([xp.reshape(block, (-1,)) for block in blocks])
 
     def _vertex(self, G: Array) -> Array:
         return self.join([block.lmo(g) for block, g in zip(self.sets, self.split(G), strict=True)])
