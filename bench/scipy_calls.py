@@ -1,4 +1,4 @@
-"""What changing the import brings: whole calls of ``quadratic_assignment``, ours and SciPy's, on QAPLIB.
+"""The effect of changing the import: whole calls of ``quadratic_assignment``, ours and SciPy's, on QAPLIB.
 
 For every instance with n <= 40 (``--full``: n <= 100), with the same seed, SciPy's default call (FAQ from the
 barycentre) against three of ours: ``method="faq"``, the default (DC-FW), and ten starts with 2-opt.  Errors

@@ -10,7 +10,7 @@ Two kinds of problem, both nonconvex through a DC penalty, lifted to the epigrap
 For each number of epochs both methods choose the best of their settings (estimator, batch, L or step) on one
 seed, the rivals from the larger menu; the other seeds count.  A figure is the median over
 those seeds of phi(x) - phi_best, where phi_best is the least value that anything has found, a long
-deterministic run included.  x is the last iterate that was made from at most so many epochs of samples;
+deterministic run included.  x is the last iterate that was made from at most that many epochs of samples;
 values of phi are measured outside the count.
 
     python -m bench stochastic [--full]
@@ -161,7 +161,7 @@ def rivals(task: Task, full: bool) -> list[SFW]:
 
 
 def values(task: Task, method: Any, seed: int) -> list[float]:
-    """Return phi at the last iterates made from at most so many epochs of samples as the marks say."""
+    """Return phi at the last iterates made from at most as many epochs of samples as the marks say."""
     phi = task.loss + task.penalty
     objective, domain = functions.lift(phi, task.ball)
     made: list[Any] = [None] * len(task.marks)

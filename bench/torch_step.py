@@ -130,7 +130,7 @@ def _row(name: str, ours: float, peer: float, whose: str, limit: float | None = 
 
 
 def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:
-    """Return fresh weights (those of so many dimensions only) with gradients."""
+    """Return fresh weights (only those of this many dimensions) with gradients."""
     torch.manual_seed(0)
     layers = torch.nn.Sequential(*(torch.nn.Linear(a, b) for a, b in ((784, 768), (768, 512), (512, 10))))
     parameters = [p for p in layers.parameters() if dimensions in (None, p.ndim)]

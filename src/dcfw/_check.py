@@ -19,7 +19,7 @@ from dcfw.sets.given import as_set
 
 
 class Report:
-    """What :func:`check` found; false in a boolean context if anything is wrong."""
+    """The report of :func:`check`; false in a boolean context if anything is wrong."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

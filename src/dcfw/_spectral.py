@@ -36,13 +36,13 @@ from dcfw.functions.sums import QUICK, Sum, Zero
 from dcfw.sets.atoms import Atom, OneHot
 
 FEW = 48
-"""How many negative eigenvalues Lanczos looks for before it gives up."""
+"""The largest number of negative eigenvalues that Lanczos looks for."""
 
 DENSE_LIMIT = 5000
 """The size up to which the Hessian is decomposed densely when that is the only way."""
 
 RESTARTS = 100
-"""How long Lanczos may take for a few eigenvalues."""
+"""The largest number of restarts of Lanczos for a few eigenvalues."""
 
 ACCURACY = 2.5e-6
 """Of eigenvectors, relative to the largest eigenvalue.  Negative eigenvalues of up to four times that size
@@ -292,7 +292,7 @@ def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
 
 
 def lies_flat(domain: Any, other: Any) -> bool:
-    """Tell whether ``domain`` lies in the flat (the affine hull) of the ``other`` set."""
+    """Return whether ``domain`` lies in the flat (the affine hull) of the ``other`` set."""
     origin = np.asarray(to_numpy(other.start()), dtype=np.float64)
     start = domain.start()
     if tuple(start.shape) != origin.shape:

@@ -228,7 +228,7 @@ def point(x: Any, name: str, domain: Any) -> Array:
     if domain.contains(x):
         return x
     violation = float(domain.violation(x))
-    # What single precision cannot represent better is no error of the user's.
+    # Rounding to single precision is not the user's error.
     if violation <= 64.0 * eps_of(x) * max(domain.scale, norm(x)) and not domain.decides:
         return x
     how = f" (it breaks the constraints by {violation:.3g})" if math.isfinite(violation) else ""

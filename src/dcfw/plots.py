@@ -7,8 +7,8 @@ figure is made.  Matplotlib is imported when something is drawn, not before.
 
 Axes are logarithmic where numbers run over orders of magnitude: gaps always, counts and seconds where they
 grow more than a hundredfold.  The colours are those of Okabe and Ito, which people with any kind of colour
-vision can tell apart, and lines differ in their dashes as well.  What is 0 has no place on a logarithmic
-axis: a triangle below the line's lowest point stands for it.
+vision can tell apart, and lines differ in their dashes as well.  On a logarithmic axis a triangle
+below the lowest point of the line stands for 0.
 
 >>> import dcfw
 >>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
@@ -45,12 +45,12 @@ LABELS = {
     "n_fun": "values of $\\phi$ or $f$",
     "time": "seconds",
 }
-"""What the axes are called."""
+"""Labels of the axes."""
 
 LOGARITHMIC = ("excess", "gap", "dc_gap", "dc_low", "dc_high", "eps")
 
 FEW = 12
-"""Lines with at most so many points show them, and one of a single point is seen at all."""
+"""Lines with at most this many points show markers, so that a single point is visible."""
 
 WIDE = 100.0
 """Counts and seconds that grow by more than this factor get a logarithmic axis."""
@@ -332,7 +332,7 @@ def _values(result: Result, y: str, floor: float | None) -> np.ndarray:
 
 
 def _maximised(result: Result) -> bool:
-    """Tell whether a run has maximised, as those of :mod:`dcfw.qap` can: then its values rise."""
+    """Return whether a run has maximised (:mod:`dcfw.qap`), so that its values rise."""
     fun = _history(result)["fun"]
     return "relaxed_fun" in result and bool(fun[-1] > fun[0])
 

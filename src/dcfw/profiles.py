@@ -47,7 +47,7 @@ def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray,
             raise ValueError(f"costs[{method!r}] must be positive: ratios to 0 mean nothing")
     best = np.min(list(values.values()), axis=0)
     solved = np.isfinite(best)
-    # inf / inf would be NaN; where nobody succeeded every ratio is inf.
+    # inf / inf would be NaN; where no method succeeded every ratio is inf.
     ratios = {
         method: np.where(solved, cost / np.where(solved, best, 1.0), np.inf)
         for method, cost in values.items()

@@ -15,7 +15,7 @@ class Bar:
     title : str
         Text before the bar.
     file : text stream, optional
-        Where to draw; the standard error stream by default.  Nothing is drawn if it is no terminal.
+        Where to draw; the standard error stream by default.  Nothing is drawn if it is not a terminal.
     transient : bool
         Wipe the bar out at the end.
 

@@ -1,4 +1,4 @@
-"""What a solve returns: the point, why it stopped, what is certified about it, and what it cost."""
+"""The result of a solve: the point, the reason for stopping, the certificate, and the cost."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ CHOICES = {
 
 
 TARGETS = (2.0, 4.0, 8.0, 16.0)
-"""What the target vectors are multiplied by in the last of the choices."""
+"""The factor of the target vectors in the last of the choices."""
 
 
 class Data(NamedTuple):

@@ -142,7 +142,7 @@ def choice(row: Row) -> tuple[str, str, float, float, int]:
 
 
 CHOSEN = ("scaling", "factor", "lambda", "steps")
-"""What there is to choose, in the order of :func:`choice`."""
+"""The options, in the order of :func:`choice`."""
 
 
 def verdict(rows: Iterable[Row]) -> str:

@@ -49,7 +49,7 @@ class Owner:
         _active.discard(self.id)
 
     def is_gone(self, expires: float, now: float) -> bool:
-        """Tell whether a claim of this owner, with a lease until ``expires``, is void."""
+        """Return whether a claim of this owner, with a lease until ``expires``, is void."""
         if self.machine != this_machine():
             return now > expires
         if self.pid == os.getpid() and self.birth == (birth_of(self.pid) or ""):

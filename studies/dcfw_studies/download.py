@@ -79,7 +79,7 @@ def download(
 
 
 class _Bounded:
-    """What pooch calls to download a file."""
+    """The downloader that pooch calls."""
 
     def __init__(self, limit: int, timeout: float, allow_local: bool) -> None:
         self.limit, self.timeout = limit, timeout

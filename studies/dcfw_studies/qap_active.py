@@ -1,4 +1,4 @@
-"""What active sets save on the QAP: the paper's split with vanilla and with blended inner steps."""
+"""Savings of active sets on the QAP: the paper's split with vanilla and with blended inner steps."""
 
 from __future__ import annotations
 

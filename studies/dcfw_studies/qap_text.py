@@ -19,7 +19,7 @@ MEANING = {
     "published": "what the authors' code does, which gave the published numbers",
     "text": "what the paper's text says; the published numbers were made by the authors' code instead",
 }
-"""What the two protocols are."""
+"""Descriptions of the two protocols."""
 
 SINGLE_RUNS = {
     "all": "ours, all sizes",

@@ -1,4 +1,4 @@
-"""What is recorded of a row: its result as JSON, when it was computed, and by which software."""
+"""Records of rows: the result as JSON, the time of the computation, and the software."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Progress = Callable[[int, int, Task, "dict[str, Any] | None"], object]
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did.
+    """The summary of a run.
 
     Attributes
     ----------

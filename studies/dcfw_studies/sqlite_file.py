@@ -166,7 +166,7 @@ def _enter_wal(db: sqlite3.Connection) -> None:
 
 
 def _check_schema(db: sqlite3.Connection, path: str) -> bool:
-    """Tell whether the tables are there; raise if the file is something else."""
+    """Return whether the tables exist; raise if the file is something else."""
     application = db.execute("PRAGMA application_id").fetchone()[0]
     if application == APPLICATION_ID:
         schema = db.execute("PRAGMA user_version").fetchone()[0]

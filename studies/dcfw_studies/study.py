@@ -1,4 +1,4 @@
-"""What a study is: a name, a list of tasks, and one function that turns a task into a row.
+"""A study: a name, a list of tasks, and one function that turns a task into a row.
 
 A *task* is a point of datasets x methods x seeds together with the settings of the study.  Its *key*
 is a hash of everything that decides its result, so a store can tell what it has already:

@@ -53,7 +53,7 @@ CURVES = (
     "train_loss", "train_accuracy", "test_loss", "test_accuracy", "inner_steps", "at_bound", "largest",
     "seconds",
 )  # fmt: skip
-"""What is recorded of each epoch.
+"""The quantities recorded for each epoch.
 
 Training figures are means over the epoch, as the network saw the batches (with dropout, while it changed);
 ``inner_steps`` is the mean number of inner steps of a tensor, ``at_bound`` the share of weights at the
@@ -63,7 +63,7 @@ bound, ``largest`` the largest weight, ``seconds`` the time without the test.
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides a run.
+    """The settings of a run.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Settings:
         The constant of the surrogate; 1/L is the learning rate of DC-FW, SFW and SGD.
     epochs, batch, seed : int
     images : int, optional
-        Train on the first so many images only.
+        Train on this many images only, the first ones.
     precision : {"float32", "bfloat16"}
         With ``"bfloat16"`` layers compute in that type (weights and steps stay in float32).
     network : str
@@ -117,7 +117,7 @@ class Settings:
 
 @dataclass
 class Trained:
-    """What came out: curves (one entry for each epoch), the model, and counts."""
+    """The outcome of a run: curves (one entry for each epoch), the model, and counts."""
 
     settings: Settings
     curves: dict[str, list[float]]

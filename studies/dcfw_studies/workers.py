@@ -29,7 +29,7 @@ _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What comes back from a worker.  Only text and numbers, so that it can always be sent."""
+    """The answer of a worker: only text and numbers, so that it can always be sent."""
 
     key: str
     started: str

@@ -15,7 +15,7 @@ from set_case import Array, Case, near
 
 
 def is_forest(cells: Array, rows: int, columns: int) -> bool:
-    """Tell whether the cells, edges between rows and columns, have no cycle."""
+    """Return whether the cells, edges between rows and columns, have no cycle."""
     parent = list(range(rows + columns))
 
     def root(i: int) -> int:

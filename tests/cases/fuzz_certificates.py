@@ -8,7 +8,7 @@ list of what is wrong.  The tests run 2,000 seeds, and the nightly job as many a
     python tests/cases/fuzz_certificates.py --seconds 3600 --cases 100000 --seed 0
 
 **The allowance for rounding.**  With eps the machine epsilon of the dtype, n the number of entries, k the
-number of steps since gradients were last taken afresh, and T the size of the terms that are added up in
+number of steps since gradients were last recomputed, and T the size of the terms that are added up in
 phi = f - g and their slopes over the set (``size`` of the reference functions, for example
 r'|H|r + |b|'r + |c| for a quadratic, r the largest size of each entry over the set), a claim about a gap or
 a value of phi may be off by (a sum of n products, whose factors have been rounded, and k changes)
@@ -442,7 +442,7 @@ def phi_size(phi: Any, f: Any, g: Any, region: Any) -> Any:
 
 @dataclass
 class Outcome:
-    """What came of a case: what is wrong (nothing, one hopes), the result, its share of the allowance."""
+    """The outcome of a case: the errors found, the result, its share of the allowance."""
 
     wrong: list[str]
     result: Any = None

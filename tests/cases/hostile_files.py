@@ -95,7 +95,7 @@ class TooLong(Exception):
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise :class:`TooLong` in the block after so many seconds."""
+    """Raise :class:`TooLong` in the block after this many seconds."""
 
     def ring(*_: Any) -> None:
         raise TooLong(f"no answer within {seconds:g} s")

@@ -1,4 +1,4 @@
-"""What users of dcfw can see: public names with their parameters, JSON fields, exit codes, promises.
+"""The public surface of dcfw: names with their parameters, JSON fields, exit codes, promises.
 
     python tests/cases/inventory.py > tests/cases/inventory.json
 

@@ -17,7 +17,7 @@ STUDIES = importlib.util.find_spec("dcfw_studies")
 SOURCE = os.pathsep.join(
     [str(PACKAGE.parent), *([str(Path(STUDIES.origin).parents[1])] if STUDIES and STUDIES.origin else [])]
 )
-"""What other processes need as PYTHONPATH to import the packages that are tested here."""
+"""The PYTHONPATH with which other processes import the packages tested here."""
 
 
 def shell(command: list[str], **environment: str) -> Any:

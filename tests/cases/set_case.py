@@ -1,4 +1,4 @@
-"""What the suites have to know of a feasible set (see ``set_cases``)."""
+"""A feasible set with what the tests need to know of it (see ``set_cases``)."""
 
 from __future__ import annotations
 

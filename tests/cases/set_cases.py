@@ -27,7 +27,7 @@ def singular(s: Array) -> Array:
 
 
 def one_spike(values: Array, radius: float, tol: float) -> bool:
-    """Tell whether one entry has size ``radius`` and all others are zero."""
+    """Return whether one entry has size ``radius`` and all others are zero."""
     size = np.sort(np.abs(values), axis=None)[::-1]
     return near(size[0], radius, tol) and near(size[1:], 0.0, tol)
 
@@ -258,7 +258,7 @@ every_projection = pytest.mark.parametrize(
 
 
 def solvable(case: Case) -> bool:
-    """Tell whether cvxpy has a model of the set (it has none of a general Schatten norm) and is quick."""
+    """Return whether cvxpy has a model of the set (it has none of a general Schatten norm) and is quick."""
     if math.prod(case.domain.shape) > 100:
         return False
     return not (isinstance(case.domain, sets.SchattenBall) and case.domain.p not in (1.0, 2.0, math.inf))

@@ -110,7 +110,7 @@ def test_every_truncation_of_a_file_is_refused(path: Path) -> None:
     whole = path.read_bytes()
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match=r"'.*run\.npz' cannot be used .* remove it to start afresh"):
+        with pytest.raises(ValueError, match=r"'.*run\.npz' cannot be used .* remove it to start again"):
             solve(NAME, checkpoint=path)
         assert path.read_bytes() == whole[:size]
 
@@ -395,7 +395,7 @@ def test_only_real_numbers_are_written(path: Path) -> None:
 
 
 def test_a_state_that_cannot_be_written_down_names_what_it_is() -> None:
-    with pytest.raises(Unsupported, match=r"keys that are no strings: \[1, 2\]"):
+    with pytest.raises(Unsupported, match=r"keys that are not strings: \[1, 2\]"):
         Capture({"memory": {1: "a", 2: "b"}}, {})
     with pytest.raises(Unsupported, match=r"an object of type builtins\.set"):
         Capture([{1, 2}], {})
@@ -460,14 +460,14 @@ def test_a_malformed_fingerprint_is_damage_like_any_other(path: Path, entry: Any
         header["fingerprint"]["objective"] = dict.fromkeys(header["fingerprint"]["objective"], entry)
 
     rewrite(path, damage)
-    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start afresh"):
+    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start again"):
         solve(NAME, checkpoint=path)
 
 
 @pytest.mark.parametrize("fingerprint", [[1], "text", 5, None])
 def test_a_fingerprint_that_is_no_table_is_damage_like_any_other(path: Path, fingerprint: Any) -> None:
     rewrite(path, lambda header: header.update(fingerprint=fingerprint))
-    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start afresh"):
+    with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start again"):
         solve(NAME, checkpoint=path)
 
 

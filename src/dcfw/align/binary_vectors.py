@@ -5,7 +5,7 @@ front to back.  Some writers put a newline after each vector and some do not: on
 to no word.  A cut or damaged file shows by its end, or by "words" of absurd length.
 
 Vectors beyond the number in the first line are an error.  Where errors are skipped they are read as well, as
-in text files, and what is left at the end that is no whole vector counts as a broken one.
+in text files, and an incomplete vector at the end counts as a broken one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
         space = data.find(b" ", at, at + _LONGEST_WORD)
         end = space + 1 + size
         if place > n and (space < 0 or end > len(data)):
-            rows.refuse("broken", place, "the bytes at the end are no whole vector")
+            rows.refuse("broken", place, "the bytes at the end are not a whole vector")
             return rows.done()
         if space < 0 and len(data) - at >= _LONGEST_WORD:
             raise ValueError(
@@ -84,5 +84,5 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
 
 
 def gives_back(word: bytes) -> bool:
-    """Tell whether :func:`read_binary` finds the word as it was put there."""
+    """Return whether :func:`read_binary` reads the word back unchanged."""
     return 0 < len(word) < _LONGEST_WORD and b" " not in word and not word.startswith(b"\n")

@@ -193,7 +193,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Warn if the fit has ended, by its budget or by Ctrl-C, before it got to ``tol``."""
         gaps = self.result_.history["gap"]
         first = gaps[0] if len(gaps) else np.nan
-        if self.result_.success or self.result_.gap <= tol * first:  # it is NaN where nobody has measured it
+        if self.result_.success or self.result_.gap <= tol * first:  # NaN where it was not measured
             return
         warnings.warn(
             f"MaskedProcrustes ended with a gap of {np.min(gaps, initial=first) / first:.2g} times the first "

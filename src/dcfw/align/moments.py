@@ -1,4 +1,4 @@
-"""What the objective needs to know of the data, in sums that can be taken a block of words at a time.
+"""Sums over the data that the objective needs, accumulated one block of words at a time.
 
 With H_i the sum of e e^T over the words e whose target entry i is observed, and b_i that of y e,
 

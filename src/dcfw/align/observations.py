@@ -18,11 +18,11 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace
 
 BLOCK_BYTES = 64 * 2**20
-"""About how much memory a block of words takes."""
+"""The approximate memory of a block of words."""
 LARGEST = {4: 1e15, 8: 1e150}
-"""What entries may be at most, by the bytes of a number: sums of their squares must not overflow."""
+"""The largest size of an entry, by the bytes of a number: sums of squares must not overflow."""
 SMALLEST = {4: 1e-17, 8: 1e-150}
-"""What the largest entry must be at least, unless all are zero: their squares must not vanish."""
+"""The smallest size of the largest entry, unless all are zero: squares must not vanish."""
 WEIGHTS = "mask must hold only 0 and 1 (or False and True): weights are not supported"
 
 
@@ -122,7 +122,7 @@ class Observations:
                 )
 
     def count(self) -> int:
-        """Return how many target entries of NumPy or sparse data are observed, in one pass over them."""
+        """Return the number of observed target entries of NumPy or sparse data."""
         if self.sparse:
             return int(self.Y.nnz)
         rows = range(self.d2)
@@ -154,7 +154,7 @@ class Observations:
         return Block(E, Y, observed)
 
     def _look_at(self, values: np.ndarray, where: Any, name: str, offset: int) -> None:
-        """Refuse what is not finite or too large, and remember the largest size."""
+        """Raise for entries that are not finite or too large, and record the largest size."""
         self._largest[name] = max(self._largest[name], _finite(values, where, name, offset))
 
     def _foreign_block(self) -> Block:

@@ -1,4 +1,4 @@
-"""What :func:`dcfw.align.align` returns: a :class:`dcfw.Result` with the rotation."""
+"""The result of :func:`dcfw.align.align`: a :class:`dcfw.Result` with the rotation."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ are to their own neighbourhoods on average, which makes hubs less attractive:
 
     csls(x, y) = 2 cos(x, y) - r_T(x) - r_S(y),
 
-where r_S(y) is the mean cosine of y with its 10 nearest source vectors, and r_T(x), alike, is the same for
-all candidates y and so does not matter for their order.
+where r_S(y) is the mean cosine of y with its 10 nearest source vectors, and r_T(x), defined in the same way,
+is equal for all candidates y and does not affect their order.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ REASONS = {
 """Why words are skipped, as counted in :attr:`Vectors.skipped`."""
 
 SKIPPING = "on_error='skip'"
-"""What errors name as the way to leave lines out; the command line has an option for it."""
+"""How errors name the option that skips lines; the command line replaces it by its own."""
 
 WIDEST = 1 << 16
 """The most numbers that a vector may have, but in a ``.npy`` file: far beyond any, and a bound on memory."""
@@ -128,4 +128,4 @@ class Rows:
 
     def _resize(self, rows: int) -> None:
         if rows != len(self._matrix):
-            self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)  # nobody else has seen it
+            self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)  # there is no other reference

@@ -211,7 +211,7 @@ def _passes(method: Any, maxiter: Any, max_lmo: Any) -> float:
     """Return how many gradients to expect: the usual number, unless a budget is lower."""
     outer = isinstance(method, str) and method in OURS
     budgets = [max_lmo] if outer else [max_lmo, maxiter]
-    # Budgets are checked later, where they are used; what is no budget is no number of passes either.
+    # Budgets are validated later, where they are used; here other values are ignored.
     return min([PASSES, *(float(min(b, PASSES)) for b in budgets if isinstance(b, int | float) and b >= 0)])
 
 

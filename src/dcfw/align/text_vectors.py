@@ -77,7 +77,7 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
 
 
 def gives_back(word: bytes) -> bool:
-    """Tell whether :func:`read_text` finds the word on a line as it was put there."""
+    """Return whether :func:`read_text` reads the word back unchanged."""
     if b"\n" in word or len(word) > BLOCK // 2:
         return False
     return _cut(word + b" 0", 1) == (word, "0") and not _surplus(word)
@@ -135,7 +135,7 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
     for place, (word, numbers) in enumerate(cut, start=first):
         row += bool(numbers)
         if not numbers:
-            if word:  # an empty line is no loss, and many files end with one
+            if word:  # empty lines are ignored: many files end with one
                 rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
         elif not (sound or _is_sound(numbers, dtype)):
             # Looked for only when that ends the reading: it takes as long as ten good lines.
@@ -182,7 +182,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def _nothing_left(stream: Stream, rows: Rows, d: int, promised: bool) -> NoReturn:
-    """Say why all lines of a file were left out."""
+    """Raise the error of a file of which no line can be used."""
     counts = "; ".join(f"{count:,} left out for {REASONS[reason]}" for reason, count in rows.skipped.items())
     said = f"; its first line says that vectors have {d} numbers, is that right?" if promised else ""
     raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{said}")
@@ -204,7 +204,7 @@ def _is_sound(numbers: str, dtype: Any) -> bool:
 
 
 def _complaint(numbers: str, dtype: Any) -> str:
-    """Say which number is bad."""
+    """Return a message that names the bad number."""
     bad = next((field for field in numbers.split(" ") if not _is_sound(field, dtype)), None)
     if bad is None:  # each is one, but not all of them together: a stray "\r", say, ends a line for some
         return f"{numbers[:80]!r} are not numbers separated by spaces"

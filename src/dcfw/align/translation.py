@@ -25,7 +25,7 @@ from dcfw.align.retrieval import METHODS, mean_cosine, precision_at, unit_rows
 
 @dataclass(frozen=True)
 class Trial:
-    """What :func:`trial` found.
+    """The outcome of :func:`trial`.
 
     ``scores`` has a row for each map: ``"before"`` (None when the dimensions differ), ``"vertex"``,
     ``"masked"`` and ``"full"``; in each ``"cosine"``, the mean cosine of the held-out pairs, and ``"p@1"``,

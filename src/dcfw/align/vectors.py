@@ -28,7 +28,7 @@ __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
 FORMATS = ("text", "binary", "npy")
 _WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
 NAMING = "name it with words="
-"""What errors name as the way to a list of words; the command line has no option for it."""
+"""How errors name the argument for a list of words; the command line replaces it."""
 _MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
 _ROWS_AT_A_TIME = 1000
 _LIMITS = {
@@ -36,7 +36,7 @@ _LIMITS = {
     "binary": "a space ends a word; text files (.vec) allow them",
     "npy": "each line of the list of words is one, and the first of them must not have a tab",
 }
-"""What keeps words of a form from being read back."""
+"""Words that a form cannot store."""
 
 
 def read_vectors(
@@ -278,7 +278,7 @@ def check_writable(path: Path, words: Sequence[str]) -> None:
 
 
 def _gives_back(kind: str, word: str, first: bool) -> bool:
-    """Tell whether the reader of this form finds the word as it was written."""
+    """Return whether the reader of this form reads the word back unchanged."""
     try:
         raw = word.encode()
     except UnicodeEncodeError:  # half of a surrogate pair

@@ -49,7 +49,7 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
     if any(values.dtype.hasobject for values in readable.values()):
         raise TypeError("a checkpoint holds numbers only")
     text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
-    # A new file under a name that nobody can foresee: no link that waits there is followed.
+    # A new file with an unpredictable name: a link placed there is not followed.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -64,7 +64,7 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
             os.fsync(out.fileno())
         os.replace(temporary, path)
     except BaseException:
-        with suppress(OSError):  # the first error is the one to tell
+        with suppress(OSError):  # report the first error
             temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
@@ -131,7 +131,7 @@ def _members(path: Path) -> dict[str, np.ndarray]:
 def unusable(path: Path, reason: object) -> ValueError:
     return ValueError(
         f"checkpoint {str(path)!r} cannot be used ({type(reason).__name__}: {reason}): it is damaged, or no "
-        "checkpoint of dcfw; remove it to start afresh, or give another name"
+        "checkpoint of dcfw; remove it to start again, or give another name"
     )
 
 
@@ -181,7 +181,7 @@ def locked(path: Path) -> Iterator[None]:
                 f"checkpoint {str(path)!r} is being written by another run; wait for it, or give this one "
                 "another file"
             ) from None
-        # The run that had it may have removed the file between the two calls above: then that is no lock.
+        # The run that had it may have removed the file between the two calls above: then the lock is void.
         if _is_at(lock, descriptor):
             break
         os.close(descriptor)

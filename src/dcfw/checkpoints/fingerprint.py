@@ -1,4 +1,4 @@
-"""What tells one run from another: a checkpoint is only good for the call that wrote it.
+"""Fingerprints of calls: a checkpoint is only valid for the call that wrote it.
 
 Names and parameters are compared as they are, x0 by its hash.  The data behind the functions and the set are
 not stored; a few numbers that depend on all of them are:
@@ -20,7 +20,7 @@ the caller's own shows in none of the four directions; other code behind the sam
 inner solver of the caller's own).  The states of the stochastic methods hold estimates: what these are
 restored from is not looked at again.
 
-Budgets are no part of it: ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` may be changed from
+Budgets are not part of it: ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` may be changed from
 one call to the next, which is how a finished run is extended.
 """
 
@@ -59,7 +59,7 @@ class Reached(NamedTuple):
 
 
 class Fingerprint(dict[str, Any]):
-    """What is compared before a state is restored, and the two functions to compare the state itself with."""
+    """The entries compared before a state is restored, and the two functions that confirm the state."""
 
     def __init__(self, entries: dict[str, Any], f: Function, g: Function) -> None:
         super().__init__(entries)
@@ -68,7 +68,7 @@ class Fingerprint(dict[str, Any]):
     def unlike(self, state: dict[str, Any], x0: Array) -> list[str]:
         """Return the numbers of a state that f and g do not confirm.
 
-        Gradients and values are updated from step to step, so that the rounding errors of so many steps are
+        Gradients and values are updated from step to step, so that the rounding errors of that many steps are
         allowed for.
         """
         if "sampled" in state["parts"]:  # values and gradients are estimates
@@ -254,7 +254,7 @@ def _look(part: Function, x: Array) -> Linearisation | None:
 def _reached(state: dict[str, Any]) -> Reached | None:
     """Return where a run stood, if its state has gradients."""
     solver, parts = state["solver"], state["parts"]
-    if "loop" in parts:  # of a method with one loop, which linearises its g afresh
+    if "loop" in parts:  # of a method with one loop, which linearises its g again
         loop = parts["loop"]
         return Reached(loop["x"], loop["grad"], None)
     if "blocks" in parts:
@@ -265,7 +265,7 @@ def _reached(state: dict[str, Any]) -> Reached | None:
 
 
 def _adaptive(solver: Any) -> bool:
-    """Tell whether a state is one of the adaptive methods, which begins with an iterate."""
+    """Return whether a state belongs to an adaptive method: it begins with an iterate."""
     return type(solver) is tuple and isinstance(solver[0], Iterate)
 
 

@@ -103,7 +103,7 @@ class Keeper:
     def _check(self, header: dict[str, Any]) -> None:
         try:
             differing = compare(header.get("fingerprint", {}), self.fingerprint, self.run.x0)
-        except Exception as error:  # a fingerprint that nobody has written fails in many ways
+        except Exception as error:  # a forged fingerprint fails in many ways
             raise file.unusable(self.path, error) from error
         if differing:
             raise self._of_another_run(differing)
@@ -111,7 +111,7 @@ class Keeper:
     def _of_another_run(self, differing: list[str]) -> ValueError:
         return ValueError(
             f"checkpoint {str(self.path)!r} belongs to another run: it differs in "
-            f"{'; '.join(differing)}. Remove the file to start afresh, or give another name"
+            f"{'; '.join(differing)}. Remove the file to start again, or give another name"
         )
 
     def keep(self, **parts: Any) -> None:
@@ -192,7 +192,7 @@ class Keeper:
                 return whole["solver"]
         except MemoryError:  # which says nothing about the file
             raise
-        except Exception as error:  # a state that nobody has written fails in many ways
+        except Exception as error:  # a forged state fails in many ways
             raise file.unusable(self.path, error) from None
         finally:
             self._written = time.perf_counter()

@@ -82,7 +82,7 @@ class Capture:
             return {"tuple": [self._note(item) for item in value]}
         if kind is dict:
             if not all(isinstance(key, str) for key in value):
-                raise Unsupported(f"a dictionary with keys that are no strings: {list(value)[:3]}")
+                raise Unsupported(f"a dictionary with keys that are not strings: {list(value)[:3]}")
             return {"dict": {key: self._note(item) for key, item in value.items()}}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": np.dtype(value).str}

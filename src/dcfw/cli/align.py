@@ -21,7 +21,7 @@ def align(
     source: Annotated[
         Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.", show_default=False)
     ],
-    target: Annotated[Path, typer.Option(help="Target vectors, likewise.", show_default=False)],
+    target: Annotated[Path, typer.Option(help="Target vectors, in the same formats.", show_default=False)],
     dictionary: Annotated[
         Path,
         typer.Option(help="Pairs of words, a source and a target word on each line.", show_default=False),

@@ -1,4 +1,4 @@
-"""What the command lines of dcfw and of its studies share: options for all commands, and errors.
+"""The common part of the command lines of dcfw and its studies: global options and errors.
 
 What a user can mend (a missing or a damaged file, a full disk) is one line on the standard error stream and
 exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was finished is safe; only a bug

@@ -23,7 +23,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn",),
     "torch": ("torch",),
 }
-"""What ``pip install "dcfw[EXTRA]"`` brings."""
+"""The packages that ``pip install "dcfw[EXTRA]"`` installs."""
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +72,7 @@ def info(
 
 
 def collect() -> dict[str, Any]:
-    """Return all that ``dcfw info`` shows."""
+    """Return the data that ``dcfw info`` shows."""
     import dcfw
     from dcfw import data, kernels
 

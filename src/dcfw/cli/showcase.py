@@ -32,13 +32,13 @@ REGRESSION_BUDGET = 2000
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised, in words."""
+    """A problem of the demonstration, described in words."""
 
     key: str
     title: str
     text: str
     oracle: str
-    """What one call of the linear oracle is."""
+    """The cost of one call of the linear oracle."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Solve:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a solve gave: the line of the table, and the points of its curve (none for SciPy's solver)."""
+    """A line of the table, and the points of its curve (none for SciPy's solver)."""
 
     solve: Solve
     row: dict[str, Any]

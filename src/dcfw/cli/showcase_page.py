@@ -40,7 +40,7 @@ HEADS = {"n_grad_g": ("subgradients of g", ",d"), "quality": ("quality", ".1%"),
 
 
 def demo_page(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Return the page of a demonstration that took so many seconds."""
+    """Return the page of a demonstration."""
     from dcfw import __version__
 
     groups: dict[str, list[Outcome]] = {}

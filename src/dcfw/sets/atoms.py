@@ -30,11 +30,11 @@ import numpy as np
 from dcfw._arrays import Array, inner, like, norm, norm2, to_numpy
 
 SHORT = 1024
-"""Up to so many bytes a dense atom is its own key; longer ones have a digest for it."""
+"""Dense atoms of at most this many bytes are their own keys; for longer ones a digest is the key."""
 
 
 class Atom(Protocol):
-    """What a solver may ask of a vertex."""
+    """The interface of a vertex."""
 
     def dense(self) -> Array: ...
     def inner(self, G: Array) -> float: ...

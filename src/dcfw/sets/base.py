@@ -1,4 +1,4 @@
-"""What a feasible set is, and the oracle that a solve asks it for.
+"""The base class of feasible sets, and the oracle that a solve takes from one.
 
 A set is compact and convex and knows how to minimise a linear function over itself.  That one verb,
 ``lmo(G)``, is what Frank-Wolfe lives on, and it is often far cheaper than a projection: the largest
@@ -146,7 +146,7 @@ class Set:
 
     @property
     def name(self) -> str:
-        """What messages call the set."""
+        """The name of the set in messages."""
         return type(self).__name__
 
     @property
@@ -187,7 +187,7 @@ class Set:
         raise NotImplementedError(f"{type(self).__name__} must define violation(x)")
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Tell whether ``x`` satisfies the constraints to within ``tol``.
+        """Return whether ``x`` satisfies the constraints to within ``tol``.
 
         ``tol`` is relative to the size of the set (its radius, for instance), and is not taken finer
         than the rounding errors of ``x``'s own precision allow.
@@ -285,7 +285,7 @@ _protocol.declare(Set, True)
 
 
 def is_extended(G: Array) -> bool:
-    """Tell whether ``G`` has a precision that LAPACK, HiGHS and the kernels do not know."""
+    """Return whether ``G`` has a precision beyond that of LAPACK, HiGHS and the kernels."""
     return is_numpy(G) and G.dtype.itemsize > 8
 
 
@@ -336,7 +336,7 @@ def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None)
 
 def first_hit(slack: np.ndarray, rate: np.ndarray) -> float:
     """Return the least slack/rate over the constraints that are approached, infinite if there are none."""
-    # Rates at rounding level are no movement: a step across the whole set changes their slack by rounding.
+    # Rates at rounding level do not count: a step across the whole set changes their slack by rounding.
     moving = rate > 8.0 * np.finfo(np.float64).eps * float(np.abs(rate).max(initial=0.0))
     return max(float((slack[moving] / rate[moving]).min(initial=math.inf)), 0.0)
 

@@ -256,7 +256,7 @@ def _project_newton(Y: np.ndarray, tol: float) -> np.ndarray:
 
     Newton's method is slow from u = v = 0 if Y is large: the answer then is nearly a permutation, and
     the pieces of the dual are many and narrow.  So Y is scaled down to a moderate size first and grown
-    back by factors of ten, each solve starting from the last one's multipliers, scaled alike.
+    back by factors of ten, each solve starting from the multipliers of the last one, rescaled.
     """
     n = len(Y)
     Z = _project_sums(Y)  # takes the mean parts of u and v out at once: u = v = 0 is now a good start

@@ -23,7 +23,7 @@ from dcfw.sets.membership import LARGEST, separation
 from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 DENSE_NODES = 2000
-"""Up to so many nodes the directions of a flow are told from others, by a dense basis."""
+"""The largest number of nodes for which a dense basis of the flow directions is computed."""
 
 
 class FlowPolytope(CompactSet, trusted=True):

@@ -19,7 +19,7 @@ from dcfw.sets.base import Oracle, Set, bisected_reach
 from dcfw.sets.spheres import Spheres
 
 FACTS: dict[str, Any] = {"strong_convexity": 0.0, "polytope": False, "faces": False, "scale": 1.0}
-"""What a set may state of itself, and what is assumed where it does not."""
+"""Attributes that a set may state, with their defaults."""
 VERBS = (
     "lmo",
     "contains",
@@ -32,7 +32,7 @@ VERBS = (
     "random",
     "spheres",
 )
-"""What a set may define; the first three it must."""
+"""Methods that a set may define; the first three are required."""
 
 
 def as_set(candidate: Any, name: str = "domain") -> Set:

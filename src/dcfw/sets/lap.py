@@ -109,7 +109,7 @@ class Assignment:
         Raises
         ------
         ValueError
-            If the state is not one: prices that are not finite, partners that are no permutation (or all
+            If the state is not one: prices that are not finite, partners that are not a permutation (or all
             -1, of a solver that has solved nothing), counters that are negative or beyond 2^53.
         """
         prices, partners, counters = checked_state(state, self.n)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 LARGEST = 600
-"""Up to so many entries membership is decided exactly; the steps cost the cube of it at worst."""
+"""The largest number of entries for which membership is decided exactly, at cubic cost at worst."""
 
 
 def separation(vertex: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> float:

@@ -48,7 +48,7 @@ FLAT = 0.05
 nearly all columns of W would be short, so :func:`by_mixed` leaves such a matrix to :func:`by_eigh`."""
 
 SMALL_ENOUGH = 6e-5
-"""What the longest column of E in :func:`by_mixed` may be: products of two are what a correction leaves."""
+"""The largest column norm of E in :func:`by_mixed`: a correction leaves terms of second order."""
 
 LOWEST = 1e-3
 """The relative singular value from which one round of polynomial steps leads to 1."""
@@ -57,7 +57,7 @@ FEW = (0.05, 4)
 """Lowest relative singular value and number of the polynomial steps where a few are enough."""
 
 ROUNDS = 6
-"""After so many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
+"""After this many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
 
 
 def polar(G: Array, method: str = "auto") -> Array:
@@ -178,7 +178,7 @@ def by_mixed(G: Array) -> Array | None:
     W = G @ V
     lengths = np.sqrt(np.einsum("ij,ij->j", W, W))
     if short > 0:
-        # G V = W for any V: small changes of V need no more than single precision, if W is made anew.
+        # G V = W for any V: small changes of V need no more than single precision, if W is recomputed.
         coupling = W[:, short:].astype(np.float32).T @ W[:, :short].astype(np.float32)
         coupling /= np.square(lengths[short:, None], dtype=np.float32)
         V_short = V[:, :short] - single[:, short:] @ coupling

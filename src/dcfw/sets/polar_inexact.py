@@ -23,7 +23,7 @@ MODERATE = 32
 """Norms between 2^-32 and 2^32 are near enough to 1 for single precision."""
 
 HEADROOM = 1.25
-"""The spectral norm may be so many times what a few power iterations make of it."""
+"""The spectral norm is at most about this many times the estimate of a few power iterations."""
 
 
 def certified(G: Array) -> tuple[Array, float]:

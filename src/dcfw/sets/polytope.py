@@ -210,7 +210,7 @@ class ConvexHull(Set, trusted=True):
     Parameters
     ----------
     points : array_like
-        One point a row.  Points that are no vertices of the hull do no harm.
+        One point a row.  Points need not be vertices of the hull.
 
     Examples
     --------
@@ -341,7 +341,7 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
     else:
         try:
             pairs = np.array([_pair(entry) for entry in bounds], dtype=np.float64)
-        except TypeError:  # entries that are no pairs: one pair for all
+        except TypeError:  # not pairs: one pair for all
             try:
                 pairs = np.array([_pair(bounds)], dtype=np.float64)
             except (TypeError, ValueError):

@@ -96,7 +96,7 @@ class Product(Set, trusted=True):
         return math.inf if any(math.isnan(value) for value in values) else max(values)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Tell whether every block contains its part of ``x`` to within ``tol``."""
+        """Return whether every block contains its part of ``x`` to within ``tol``."""
         x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
         if tuple(x.shape) != self.shape:
             return False

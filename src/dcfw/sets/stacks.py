@@ -33,11 +33,11 @@ from dcfw._arrays import Array, inner
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
 
 BLOCK = 2**18
-"""How many signs are turned into floating-point numbers at a time."""
+"""The number of signs converted to floating point at a time."""
 
 
 class Stack(Protocol):
-    """What an active set asks of a stack; rows are in the order of ``append``."""
+    """The interface of a stack; rows are in the order of ``append``."""
 
     def append(self, atom: Any) -> None: ...
     def keep(self, rows: np.ndarray) -> None:
@@ -205,7 +205,7 @@ class DenseStack:
 
 
 def kind_of(atom: Atom) -> Hashable:
-    """Return what tells the stacks of an active set apart."""
+    """Return the kind of stack that holds the atom."""
     kind = type(atom)
     return kind if kind in _STACKS else Dense
 

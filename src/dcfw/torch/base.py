@@ -1,4 +1,4 @@
-"""What the optimizers have in common: parameter groups of plain data, constraints, blocks, checked gradients.
+"""The base class of the optimizers: parameter groups of plain data, constraints, blocks, checked gradients.
 
 Everything in ``param_groups`` is a number, a string, a tuple or None, so that a checkpoint loads with
 ``weights_only=True``.  A user's own set is kept by the optimizer, and the group says ``"object:0"``.
@@ -27,7 +27,7 @@ MATRICES = ("spectral", "nuclear")
 SCOPES = ("tensor", "row")
 RADIUS_MODES = ("absolute", "scion")
 LARGEST = 3e38
-"""What sizes may be at most: numbers that single precision has."""
+"""The largest radius and learning rate: single precision must hold them."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 GROUP_DEFAULTS: dict[str, Any] = {
@@ -339,7 +339,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return problem.tensors[0]
 
     def _is_inside(self, p: Tensor, region: Region) -> bool:
-        """Return whether a step has left a parameter in this set, and nobody has written to it since."""
+        """Return whether a step has left a parameter in this set, and it has not been written to since."""
         inside = bool(self.state[p].get("inside"))
         if inside and not torch.compiler.is_compiling():
             now = (p._version, region)

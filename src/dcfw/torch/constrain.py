@@ -15,7 +15,7 @@ METHODS = ("project", "cap", "normalize")
 
 
 class Constraint(ConstrainedOptimizer):
-    """What :func:`constrain` returns: the groups, a hook on the optimizer, and no state of its own."""
+    """The return value of :func:`constrain`: the groups and a hook on the optimizer, without state."""
 
     def __init__(self, optimizer: Any, groups: Any, every: int, method: str) -> None:
         ignored = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}

@@ -68,7 +68,7 @@ def sliding_step(
     total : callable, optional
         Adds up block sums over the shards of x.
     sync : int
-        Read every so many steps whether all blocks have met their tolerance; 0 is never.
+        Steps between two checks whether all blocks have met their tolerance; 0 for never.
 
     Examples
     --------

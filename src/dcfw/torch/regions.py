@@ -57,7 +57,7 @@ class Region:
 
     @property
     def bound(self) -> float:
-        """What :meth:`size` is at most."""
+        """The upper bound of :meth:`size`."""
         return float(getattr(self, "radius", "nan"))
 
 

@@ -119,7 +119,7 @@ class SFW(ConstrainedOptimizer):
             raise ValueError(f"lr is the step size with rescale=None and must be at most 1, got {lr:g}")
         holds_zero = name != "simplex" and (name != "box" or group["radius"][0] <= 0.0 <= group["radius"][1])
         if group["weight_decay"] and not holds_zero:
-            raise ValueError(f"weight_decay leads to zero, which is no point of constraint={name!r}")
+            raise ValueError(f"weight_decay leads to zero, which is not in constraint={name!r}")
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = [shards.local(p.grad) for p in params]

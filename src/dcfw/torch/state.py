@@ -56,7 +56,7 @@ def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]
     if missing:
         raise ValueError(
             f"state_dict must be one of {kind}, but its groups have no {', '.join(missing[:3])}: load the "
-            "weights of the model, and start the optimizer anew"
+            "weights of the model, and start with a new optimizer"
         )
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):

@@ -36,7 +36,7 @@ def train(
     batch: Annotated[int, typer.Option(help="Images in a batch.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 0,
     images: Annotated[
-        int | None, typer.Option(help="Train on the first so many images only.", show_default=False)
+        int | None, typer.Option(help="Train on this many images only, the first ones.", show_default=False)
     ] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16 (layers only).")] = "float32",
     checkpoint: Annotated[

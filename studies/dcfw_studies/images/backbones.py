@@ -1,4 +1,4 @@
-"""What a network trained on ImageNet sees in small images: the input of the transfer study.
+"""Features of small images from a network trained on ImageNet: the input of the transfer study.
 
 The pictures are enlarged, and the average of the last convolutional layer (1280 numbers) is kept.  Two
 networks:

@@ -205,7 +205,7 @@ def picture(part: Picture) -> str:
 
 
 def alternative(chart: Chart) -> str:
-    """Say in words what a chart shows: its axes, and where each line begins and ends.
+    """Return a description of a chart: its axes, and where each line begins and ends.
 
     >>> from dcfw.cli.page.parts import Series
     >>> alternative(Chart("Gap", "steps", "FW gap", [Series("FW", [1, 10], [1.0, 0.1])], y_scale="log"))
