@@ -1,4 +1,4 @@
-"""``dcfw qap``: solve a quadratic assignment problem, a file or a QAPLIB instance by name."""
+"""``dcfw qap``: solve a quadratic assignment problem: matrices in files, or an instance by name."""
 
 from __future__ import annotations
 
@@ -21,29 +21,55 @@ def register(app: typer.Typer) -> None:
 def _list_names(wanted: bool) -> None:
     if wanted:
         from dcfw.qap import names
+        from dcfw.qap.examples import EXAMPLES
 
-        typer.echo("\n".join(names()))
+        typer.echo("\n".join(EXAMPLES))
+        try:
+            typer.echo("\n".join(names()))
+        except FileNotFoundError:
+            typer.echo(
+                "QAPLIB's own instances: pip install dcfw-studies, dcfw-studies fetch qaplib", err=True
+            )
         raise typer.Exit
 
 
 def qap(
     instance: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="INSTANCE", help="A QAPLIB name such as nug30, or a .dat file.", show_default=False
+            metavar="INSTANCE",
+            help="A name such as grid30 or nug30 (see --list), or a .dat file.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    flow: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Matrix A: .csv, .npy, .npz, .mtx, .xlsx; rows may have names.",
+            show_default=False,
+        ),
+    ] = None,
+    distance: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Matrix B, likewise.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the assignment as CSV.", show_default=False
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="dcfw, boosted, fw (as in FAQ) or cgs.")] = "dcfw",
     split: Annotated[
         str, typer.Option(help="auto, paper, sliding, proximal, balanced, centered or spectral.")
     ] = "auto",
     restarts: Annotated[
         str, typer.Option(help="How many starts; auto fills the time limit.", metavar="N|auto")
-    ] = "10",
+    ] = "auto",
     polish: Annotated[str, typer.Option(help="2opt, tabu or none.")] = "2opt",
     time_limit: Annotated[
         float, typer.Option(help="Seconds for all starts; inf for no limit.", metavar="SECONDS")
-    ] = 10.0,
+    ] = 5.0,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Starts to run at the same time; -1 for all cores.")] = 1,
     maximize: Annotated[bool, typer.Option("--maximize", help="Look for a high value instead.")] = False,
@@ -58,8 +84,9 @@ def qap(
         ),
     ] = False,
 ) -> None:
-    """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)].
+    """Find a permutation p with a low value of sum_ij A[i,j] B[p(i),p(j)]: what goes where.
 
+    A is the flow between the things to place, B the distance between the places.
     Prints the value, the best one known and the distance to it, a bound that no permutation can beat, what
     is certified about the relaxed solution, and the permutation (counted from 0).  Ctrl-C ends the search
     with the best one so far.
@@ -67,7 +94,8 @@ def qap(
     \b
     Examples:
       dcfw qap --list
-      dcfw qap nug30
+      dcfw qap grid30
+      dcfw qap --flow flow.csv --distance distance.csv --output assignment.csv
       dcfw qap my/problem.dat --restarts 20 --polish tabu
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none
@@ -78,7 +106,7 @@ def qap(
     with wrong_ones_are_usage_errors():
         starts = number_of_starts(restarts)
         _check(method, split, polish, starts, time_limit, jobs)
-    problem = find(instance)
+    problem, names_of_rows = _problem(instance, flow, distance)
     with Bar(problem.name, transient=True) as bar:
         result = solve(
             problem.A,
@@ -94,9 +122,48 @@ def qap(
             callback=_progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
         )
     report = summary(problem, result, maximize)
+    report |= _assigned(result.permutation, names_of_rows)
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
+    if output is not None:
+        _write(output, report)
     if result.status.name == "INTERRUPTED":
         raise typer.Exit(130)
+
+
+def _problem(instance: str | None, flow: Path | None, distance: Path | None) -> tuple[Any, Any]:
+    """Return the problem, and the names of the rows of A and of B where their files have names."""
+    if flow is None and distance is None:
+        if instance is None:
+            raise typer.BadParameter("give an INSTANCE (dcfw qap grid30), or --flow FILE and --distance FILE")
+        return find(instance), (None, None)
+    if instance is not None or flow is None or distance is None:
+        raise typer.BadParameter("give either an INSTANCE, or both --flow FILE and --distance FILE")
+    from dcfw.cli.matrices import read_matrix
+    from dcfw.qap.instances import Instance
+
+    A, B = read_matrix(flow), read_matrix(distance)
+    if A.values.shape != B.values.shape:
+        raise ValueError(
+            f"--flow has {A.values.shape[0]} rows and --distance {B.values.shape[0]}: they must have as many"
+        )
+    dense = [M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values)]
+    return Instance(f"{flow.name}, {distance.name}", *dense, len(dense[0])), (A.labels, B.labels)
+
+
+def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
+    """Return which row of A goes to which row of B, by name, where the files have names."""
+    if names == (None, None):
+        return {}
+    rows, places = (labels or [str(i) for i in range(len(permutation))] for labels in names)
+    return {"assignment": {rows[i]: places[j] for i, j in enumerate(permutation)}}
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    import csv
+
+    pairs = report.get("assignment") or dict(enumerate(report["permutation"]))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("what", "where"), *pairs.items()])
 
 
 def find(instance: str) -> Any:
@@ -104,10 +171,13 @@ def find(instance: str) -> Any:
     from dataclasses import replace
 
     from dcfw.qap.checksums import checksum, checksums
+    from dcfw.qap.examples import EXAMPLES, example
     from dcfw.qap.instances import Instance, read
     from dcfw.qap.library import load, shipped_best
 
     path = Path(instance)
+    if instance in EXAMPLES:
+        return example(instance)
     if path.is_dir():
         raise ValueError(f"{instance} is a folder; give a .dat file or the name of an instance of QAPLIB")
     if not (path.suffix or path.name != instance or path.is_file()):
@@ -164,6 +234,9 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
     best = None if maximize else problem.best
     error = None if best is None else (result.fun - best) / max(best, 1)
     low, high = map(float, result.dc_gap)
+    proven = [
+        b for b in (result.get("bound"), bound(problem.A, problem.B, maximize=maximize)) if b is not None
+    ]
     return {
         "instance": problem.name,
         "n": problem.n,
@@ -174,7 +247,7 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
         "best_known": best,
         "best_known_status": None if best is None else problem.status,
         "relative_error": error,
-        "bound": bound(problem.A, problem.B, maximize=maximize),
+        "bound": (min if maximize else max)(proven),
         "relaxed_value": float(result.relaxed_fun),
         "fw_gap": number(result.gap),
         "dc_gap": [low, number(high)],
@@ -207,6 +280,8 @@ def text(report: dict[str, Any]) -> str:
         f"stopped      {'' if report['starts'] == 1 else 'the best start: '}{report['message']}",
         f"permutation  {' '.join(map(str, report['permutation']))}",
     ]
+    if "assignment" in report:
+        lines += ["assignment", *(f"  {what}: {where}" for what, where in report["assignment"].items())]
     return "\n".join(lines)
 
 

@@ -1,0 +1,111 @@
+"""Matrices from files that people have: CSV and TSV with or without labels, NumPy, Matrix Market, Excel."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".mtx", ".xlsx", ".xls")
+
+
+class Labelled(NamedTuple):
+    """A square matrix, and the names of its rows where the file has any."""
+
+    values: Any
+    labels: list[str] | None
+
+
+def read_matrix(path: Path) -> Labelled:
+    """Return the square matrix in a file; the end of its name says what kind of file it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "flow.csv"
+    >>> _ = file.write_text(",desk,door\\ndesk,0,3\\ndoor,1,0\\n")
+    >>> read_matrix(file)
+    Labelled(values=array([[0, 3],
+           [1, 0]]), labels=['desk', 'door'])
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path} must be a matrix in one of the formats {', '.join(SUFFIXES)}")
+    if suffix in (".csv", ".tsv", ".txt"):
+        found = _from_cells(path, _cells(path))
+    elif suffix in (".xlsx", ".xls"):
+        found = _from_cells(path, _sheet(path))
+    else:
+        found = Labelled(_binary(path, suffix), None)
+    shape = found.values.shape
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"{path} must hold a square matrix, got shape {shape}")
+    return found
+
+
+def _cells(path: Path) -> list[list[str]]:
+    text = path.read_text(encoding="utf-8-sig")
+    line = text.partition("\n")[0]
+    delimiter = next((mark for mark in (";", "\t", ",") if mark in line), None)
+    if delimiter is None:
+        return [words for words in map(str.split, text.splitlines()) if words]
+    return [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+
+
+def _sheet(path: Path) -> list[list[str]]:
+    try:
+        import pandas
+    except ImportError:
+        raise ModuleNotFoundError(f"{path}: Excel files need pandas: pip install pandas openpyxl") from None
+    return [[str(cell) for cell in row] for row in pandas.read_excel(path, header=None, dtype=str).values]
+
+
+def _binary(path: Path, suffix: str) -> Any:
+    if suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    if suffix == ".mtx":
+        from scipy.io import mmread
+
+        return mmread(path)
+    with np.load(path, allow_pickle=False) as archive:
+        if "indptr" in archive:
+            from scipy.sparse import load_npz
+
+            return load_npz(path)
+        if len(archive.files) != 1:
+            raise ValueError(f"{path} must hold one array, got {', '.join(archive.files)}")
+        return archive[archive.files[0]]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _from_cells(path: Path, cells: Sequence[Sequence[str]]) -> Labelled:
+    """Return the numbers of a table, without a first row or a first column of names."""
+    if not cells:
+        raise ValueError(f"{path} is empty")
+    header = not all(map(_is_number, cells[0][1:]))
+    body = cells[1:] if header else cells
+    names = bool(body) and not all(_is_number(row[0]) for row in body)
+    labels = [row[0].strip() for row in body] if names else None
+    if labels is None and header and len(cells[0]) == len(body):
+        labels = [cell.strip() for cell in cells[0]]
+    rows = []
+    for number, row in enumerate(body, 2 if header else 1):
+        try:
+            rows.append([float(cell) for cell in row[names:]])
+        except ValueError as error:
+            raise ValueError(f"{path}, row {number}: {error}") from None
+        if len(rows[-1]) != len(rows[0]):
+            raise ValueError(f"{path}, row {number}: {len(rows[-1])} numbers where row 1 has {len(rows[0])}")
+    values = np.array(rows)
+    whole = values.astype(np.int64) if np.all(np.abs(values) < 2.0**53) else values
+    return Labelled(whole if np.array_equal(whole, values) else values, labels)
