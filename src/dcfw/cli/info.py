@@ -128,5 +128,6 @@ def _blas() -> list[dict[str, Any]]:
     pools = [
         {"name": pool["internal_api"], "version": pool["version"], "threads": pool["num_threads"]}
         for pool in threadpool_info()
+        if pool["user_api"] in ("blas", "openmp")  # SciPy's reader of matrix files registers one of its own
     ]
     return [pool for place, pool in enumerate(pools) if pool not in pools[:place]]
