@@ -24,6 +24,8 @@ BENCHES = (
     "graphs",
     "birkhoff",
     "inner",
+    "defaults",
+    "completion",
     "graduated",
     "stochastic",
     "align",

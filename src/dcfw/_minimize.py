@@ -9,19 +9,23 @@ from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
-from dcfw.functions.base import Function, as_function
+from dcfw.functions.base import Function
+from dcfw.functions.dc import DC
+from dcfw.functions.given import from_callable
 from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
 from dcfw.sets.base import Set
 from dcfw.sets.given import as_set
+from dcfw.solvers import factored
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
-from dcfw.solvers.choice import METHODS, best_inner, check_inner, method_named
+from dcfw.solvers.choice import METHODS, Auto, best_inner, check_inner, method_named
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.graduated import Graduated, Restarted
 from dcfw.solvers.interrupts import guarded
 from dcfw.solvers.problem import Method
+from dcfw.solvers.staged import Staged
 from dcfw.solvers.task import Parts, Task
 
 
@@ -31,7 +35,7 @@ def minimize(
     domain: Any,
     x0: Any = None,
     *,
-    method: Any = "dcfw",
+    method: Any = "auto",
     step: Any = "exact",
     inner: Any = "auto",
     lazy: bool = True,
@@ -46,14 +50,16 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     rng: Any = None,
     checkpoint: Any = None,
+    jac: Any = None,
 ) -> Result:
     """Minimise a difference of convex functions over a compact convex set.
 
     Parameters
     ----------
-    objective : DC or function
-        ``f - g``, or a single function: then a split is chosen (:func:`dcfw.splits.best` states the rule)
-        and named in the result.
+    objective : DC, function or callable
+        ``f - g``; a single function, for which a split is chosen where one is needed
+        (:func:`dcfw.splits.best` states the rule) and named in the result; or a callable ``fun(x)`` with
+        ``jac``.
     domain : set
         One of :mod:`dcfw.sets`, or any object with ``lmo(G)``, ``contains(x)`` and ``start()``.
     x0 : array or ActiveSet, optional
@@ -62,7 +68,11 @@ def minimize(
         earlier result stands for its point, and inner solvers with an active set go on with its atoms
         (but for ``method="block"``).
         Default: ``domain.start()``.
-    method : {"dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or a solver object
+    method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
+        ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
+        Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast
+        (:mod:`dcfw.solvers.staged`); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
+        DC-FW from the start.  The others are
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
         :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
         (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
@@ -103,6 +113,9 @@ def minimize(
         A file to which the state of the run is written every 30 seconds and at its end.  If it is there
         already, the run goes on from it, to the result of a run that was never interrupted, bit for bit.
         It takes ``restarts=1``.  See :class:`dcfw.checkpoints.Checkpoint`.
+    jac : callable or True, optional
+        For an objective that is a plain callable: its gradient ``jac(x)``, or True if ``fun(x)`` returns
+        value and gradient.  Without it the gradient comes from torch or JAX, if x0 is an array of theirs.
 
     Returns
     -------
@@ -121,9 +134,14 @@ def minimize(
     """
     started = clock.perf_counter()
     solver = method_named(method)
-    phi = as_function(objective, "objective")
+    phi = from_callable(objective, jac, x0)
     _refuse_norm(phi)
     domain = as_set(domain)
+    completes = factored.applies(phi, domain)
+    if completes:
+        options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}
+        phi, domain = factored.sampled(phi, domain, options)
+        inner = "away" if inner == "auto" else inner  # python -m bench completion
     limits = {
         "maxiter": _validate.integer(maxiter, "maxiter", low=0),
         "max_inner": _validate.integer(max_inner, "max_inner", low=1),
@@ -140,9 +158,12 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     inner = check_inner(inner, solver)
     lazy = _validate.flag(lazy, "lazy")
+    if isinstance(solver, Auto):
+        staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain)
+        solver = Staged(lambda phi: _decompose(phi, DCFW(), domain)) if staged else DCFW()
     parts, solver = _decompose(phi, solver, domain)
     start, atoms = _start(x0, domain, parts.phi)
-    return Task(
+    result = Task(
         parts=parts,
         domain=domain,
         solver=solver,
@@ -162,6 +183,7 @@ def minimize(
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint, solver, restarts),
         seed=rng,
     ).best_of(restarts)
+    return factored.factored(result, domain) if completes else result
 
 
 def _refuse_norm(phi: Function) -> None:
@@ -172,6 +194,14 @@ def _refuse_norm(phi: Function) -> None:
             f"objective has the norm {composite.norm!r} in its convex part, which must be smooth for "
             "Frank-Wolfe: lift it first, objective, domain = functions.lift(objective, domain)"
         )
+
+
+def _worth_a_try(phi: Function, domain: Set) -> bool:
+    """Return whether Frank-Wolfe steps on phi itself may make a split unnecessary.
+
+    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.
+    """
+    return phi.differentiable and not phi.convex and not isinstance(phi, DC) and not domain.faces
 
 
 def _decompose(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
@@ -185,12 +215,15 @@ def _decompose(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Metho
         whole = Parts(phi, phi, Zero(), "none")
         return whole, Restarted(solver) if isinstance(solver, Graduated) else solver
     dc = splits.choose(phi, domain)
-    if isinstance(dc, splits.Auto):
-        if not isinstance(solver, DCFW):
+    if isinstance(dc, splits.Auto) and not isinstance(solver, DCFW):
+        if dc is phi or not math.isfinite(dc.enough):
             raise ValueError(
                 f"objective has a split with L='auto', which method {solver.name!r} cannot find: use "
-                "'dcfw' or 'boosted', or give L"
+                "'dcfw' or 'boosted', or give L, as in functions.Smooth(value, grad, lipschitz=L)"
             )
+        dc = splits.sliding(phi)
+    if isinstance(dc, splits.Auto):
+        assert isinstance(solver, DCFW)
         solver = AdaptiveDCFW(solver, dc)
     return Parts(
         dc if dc.whole is None else dc.whole, dc.f, dc.g, dc.name, dc.conditional, dc.refuted

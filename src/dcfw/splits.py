@@ -25,6 +25,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -97,8 +98,12 @@ class Auto(DC, trusted=True):
     Made by ``L="auto"``; methods of DC-FW's kind take it (:mod:`dcfw.solvers.adaptive`).
     """
 
-    def __init__(self, phi: Function, p: Function, h: Function, name: str) -> None:
+    def __init__(
+        self, phi: Function, p: Function, h: Function, name: str, enough: float | None = None
+    ) -> None:
         self.p, self.h = p, h
+        self.enough = enough or math.inf
+        """An L that is known, or stated, to be large enough."""
         f, g = self.parts(1.0)
         super().__init__(f, g, name, "L, found on the way, makes both parts convex", whole=phi)
 
@@ -152,7 +157,8 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
             f"splits.sliding, got {phi!r}: no L makes L/2 ||x||^2 - phi convex"
         )
     if isinstance(L, str) and L == "auto":
-        return Auto(phi, Zero(), Remainder(phi, 0.0, convex=None), "sliding(L=auto)")
+        cap = None if isinstance(phi, DC) else phi.lipschitz
+        return Auto(phi, Zero(), Remainder(phi, 0.0, convex=None), "sliding(L=auto)", cap)
     smooth = _smooth_part(phi)
     known = smooth.modulus if isinstance(smooth, WeaklyConcave) else smooth.lipschitz
     L, condition = _constant(phi, L, known, smooth.stated, "sliding", "a smoothness constant of phi")
@@ -266,8 +272,8 @@ def best(phi: Any, domain: Any = None) -> DC:
     1. a phi known to be convex is f itself, with g = 0;
     2. a quadratic gets the spectral split along the set, unless it is large (more than 1200 variables) and
        has many negative eigenvalues: then the proximal split, with L = its weak convexity modulus;
-    3. any other smooth phi with a known Lipschitz constant gets the sliding split;
-    4. a weakly concave phi with a known modulus gets the sliding split;
+    3. any other smooth phi gets the sliding split, with an L found on the way (at most a known one);
+    4. a weakly concave phi gets the sliding split, with its modulus if it is known;
     5. a difference p - q that is not a quadratic is kept.
 
     The result of a solve names the choice (``res.split``).
@@ -298,19 +304,12 @@ def best(phi: Any, domain: Any = None) -> DC:
     if phi.convex:
         return DC(phi, Zero(), name="convex (g = 0)")
     if isinstance(phi, WeaklyConcave):
-        return sliding(phi)
+        return sliding(phi, L=None if phi.modulus is not None else "auto")
     if phi.affine_grad:
         return _best_of_a_quadratic(phi, domain)
     if isinstance(phi, DC):
         return _marked(phi, domain)
-    if phi.lipschitz is None:
-        raise ValueError(
-            "objective is a single function without a known Lipschitz constant, so no split f - g can be "
-            "chosen for it: state it (functions.Smooth(value, grad, lipschitz=L)), split it yourself "
-            "(splits.sliding(phi, L='auto') finds L on the way; splits.proximal(phi, L), or f - g), or use "
-            "method='fw'"
-        )
-    return sliding(phi)
+    return sliding(phi, L="auto")
 
 
 def choose(phi: Function, domain: Any = None) -> DC:

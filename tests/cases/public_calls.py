@@ -226,6 +226,7 @@ CALLS: dict[str, Call] = {
             "callback": callback(lambda intermediate_result: None),
             "rng": seed(3),
             "checkpoint": path(None),
+            "jac": other(None),
         },
         solved,
     ),
@@ -268,6 +269,17 @@ CALLS: dict[str, Call] = {
     "dcfw.functions.L1Norm": Call({"scale": number(1.0)}, at(X)),
     "dcfw.functions.L2Norm": Call({"scale": number(1.0)}, at(X)),
     "dcfw.functions.NuclearNorm": Call({"scale": number(1.0), "complete": flag(False)}, at(M)),
+    "dcfw.functions.Observed": Call(
+        {
+            "rows": other(lambda: np.array([0, 1, 1])),
+            "cols": other(lambda: np.array([0, 0, 1])),
+            "values": array(np.array([1.0, -1.0, 2.0])),
+            "shape": shape((2, 2)),
+            "loss": choice("squared"),
+            "delta": number(1.0),
+        },
+        at(np.ones((2, 2))),
+    ),
     "dcfw.functions.LeastSquares": Call({"A": array(RECT), "b": array(RECT[:, 0])}, at(X)),
     "dcfw.functions.LogSumExp": Call(
         {"A": array(RECT, leave_out=("None",)), "b": array(RECT[:, 0]), "temperature": number(1.0)}, at(X)

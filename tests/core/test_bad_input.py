@@ -75,7 +75,11 @@ CASES = {
     ),
     # names
     "method misspelt": ({"method": "dcwf"}, ValueError, r"method must be one of.*did you mean 'dcfw'"),
-    "method unknown": ({"method": "newton"}, ValueError, r"method must be one of 'dcfw'.*'fw', 'fw-k'"),
+    "method unknown": (
+        {"method": "newton"},
+        ValueError,
+        r"method must be one of 'auto', 'dcfw'.*'fw', 'fw-k'",
+    ),
     "method a number": ({"method": 3}, TypeError, r"method must be one of"),
     "method a class": ({"method": DCFW}, TypeError, r"method must be one of"),
     "step misspelt": ({"step": "exakt"}, ValueError, r"step must be one of.*did you mean 'exact'"),
@@ -120,7 +124,7 @@ CASES = {
     "objective a callable": (
         {"objective": lambda x: 0.0},
         TypeError,
-        r"objective.*wrap plain callables in functions\.Smooth",
+        r"objective is a callable without a gradient: give jac=grad, or jac=True",
     ),
     "domain a number": (
         {"domain": 3},
@@ -132,10 +136,17 @@ CASES = {
         TypeError,
         r"domain.*Half lacks contains, start",
     ),
-    "single function without a constant": (
-        {"objective": smooth()},
+    "single function without a constant for fw-m": (
+        {"objective": smooth(), "method": "fw-m"},
         ValueError,
-        r"objective is a single function without a known Lipschitz constant.*splits\.sliding",
+        r"'fw-m' cannot find: use 'dcfw' or 'boosted', or give L, as in functions\.Smooth",
+    ),
+    "jac of a function object": ({"jac": lambda x: x}, ValueError, r"jac belongs to.*leave jac out"),
+    "jac a number": ({"objective": lambda x: 0.0, "jac": 3}, TypeError, r"jac must be a callable grad\(x\)"),
+    "jac=True and a value alone": (
+        {"objective": lambda x: 0.0, "jac": True},
+        TypeError,
+        r"must return \(value, gradient\) with jac=True, got float: give.*jac=grad",
     ),
     "nonsmooth phi for fw": (
         {"objective": functions.DC(smooth(), functions.L1Norm()), "method": "fw"},

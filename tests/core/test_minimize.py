@@ -176,10 +176,54 @@ def test_plain_functions_run_on_every_set(case):
         lambda x: float(np.cos(3 * x).sum()), lambda x: -3 * np.sin(3 * x), lipschitz=9.0, convex=False
     )
     start = phi.value(domain.start())
-    res = dcfw.minimize(phi, domain, maxiter=30, max_lmo=60)
-    assert domain.contains(res.x)
-    assert res.fun <= start + 1e-12
-    assert res.split == "sliding(L=9)"
+    for method, split in (("auto", "none (Frank-Wolfe)"), ("dcfw", "sliding(L=auto)")):
+        res = dcfw.minimize(phi, domain, method=method, maxiter=30, max_lmo=60)
+        assert domain.contains(res.x)
+        assert res.fun <= start + 1e-12
+        assert res.split in (split, "sliding(L=auto)")
+        assert all(L <= 9.0 for L in res.L_history or ())  # a stated constant is the largest that is tried
+
+
+def fit(n=30):
+    """A robust regression, its gradient, and an l1 ball on whose faces Frank-Wolfe zigzags."""
+    rng = np.random.default_rng(2)
+    A, x = rng.standard_normal((40, n)), np.where(np.arange(n) < 4, 1.0, 0.0)
+    y = A @ x + np.where(rng.random(40) < 0.1, 5.0, 0.05) * rng.standard_normal(40)
+
+    def grad(z):
+        r = A @ z - y
+        return A.T @ (2.0 * r / (1.0 + r * r))
+
+    return lambda z: float(np.log1p((A @ z - y) ** 2).sum()), grad, sets.L1Ball(n, radius=3.5)
+
+
+def test_a_callable_and_its_gradient_are_all_that_is_needed():
+    value, grad, domain = fit()
+    expected = dcfw.minimize(functions.Smooth(value, grad), domain)
+    assert expected.success
+    assert expected.split == "sliding(L=auto)"  # Frank-Wolfe alone would take thousands of steps
+    assert "L = " in expected.conditional
+    for fun, jac in ((value, grad), (lambda x: (value(x), grad(x)), True)):
+        res = dcfw.minimize(fun, domain, jac=jac)
+        assert res.fun == expected.fun
+        assert np.array_equal(res.x, expected.x)
+
+
+def test_without_a_gradient_it_is_derived_from_a_tensor():
+    torch = pytest.importorskip("torch")
+    centre = torch.tensor([0.7, 0.1, 0.6], dtype=torch.float64)
+    res = dcfw.minimize(lambda x: ((x - centre) ** 2).sum(), sets.Simplex(3), torch.ones_like(centre) / 3)
+    assert res.success
+    assert torch.allclose(res.x, torch.tensor([0.55, 0.0, 0.45], dtype=torch.float64), atol=1e-3)
+
+
+def test_where_minimisers_are_vertices_no_split_is_made():
+    A = np.diag([-1.0, -2.0, -3.0])
+    res = dcfw.minimize(functions.Quadratic(A), sets.Simplex(3))
+    assert (res.method, res.split, res.conditional) == ("auto", "none (Frank-Wolfe)", "")
+    assert res.success
+    assert res.fun == -1.5
+    assert dcfw.minimize(functions.Quadratic(A), sets.Simplex(3), method="dcfw").split.startswith("spectral")
 
 
 def test_all_methods_agree_on_a_smooth_convex_problem():

@@ -241,7 +241,7 @@ def test_lifting_keeps_what_a_decomposition_rests_on():
 def test_lifting_a_split_keeps_the_mark_of_a_stated_constant():
     smooth = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
     objective, domain = functions.lift(smooth, sets.L1Ball(2))
-    assert "stated" in dcfw.minimize(objective, domain).conditional
+    assert "stated" in dcfw.minimize(splits.sliding(objective), domain).conditional
 
 
 @pytest.mark.parametrize("norm", [functions.L1Norm(0.5), 0.25 * functions.L1Norm(2.0)])

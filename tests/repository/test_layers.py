@@ -18,7 +18,7 @@ LAYERS = (
     ("steps", "solvers"),
     ("gaps", "_minimize", "checkpoints", "plots"),
     ("_check",),
-    ("qap", "align", "torch", "traffic", "gromov"),
+    ("qap", "align", "torch", "traffic", "gromov", "completion"),
     ("cli", "__main__"),
 )
 """The modules and packages of dcfw from the ground up: each knows only those above it in this table."""

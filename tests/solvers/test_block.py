@@ -77,7 +77,7 @@ def gap_from_scratch(phi, domain, x):
 def test_a_single_block_is_plain_dcfw_to_the_last_bit(phi, domain, options, order):
     x0 = domain.random(7)
     options = {"tol": 1e-3, "max_inner": 2000} | options
-    plain = dcfw.minimize(phi, domain, x0, **options)
+    plain = dcfw.minimize(phi, domain, x0, method="dcfw", **options)
     block = dcfw.minimize(phi, sets.Product([domain]), x0, method=Block(order), **options)
     np.testing.assert_array_equal(block.x, plain.x)
     for column in plain.history.columns[:-1]:  # but for the time

@@ -284,7 +284,7 @@ def test_budgets_end_a_boosted_run_as_any_other(limit):
 
 def test_boosting_is_one_method_of_the_same_outer_loop():
     assert BoostedDCFW.solve is DCFW.solve
-    with pytest.raises(ValueError, match=r"method must be one of 'dcfw', 'boosted'"):
+    with pytest.raises(ValueError, match=r"method must be one of 'auto', 'dcfw', 'boosted'"):
         dcfw.minimize(indefinite(0), sets.Simplex(N), method="boost")
 
 

@@ -8,6 +8,7 @@ from dcfw.functions.given import Convex, Smooth, WeaklyConcave
 from dcfw.functions.lifting import lift
 from dcfw.functions.losses import LogisticLoss, LogSumExp
 from dcfw.functions.norms import L1Norm, L2Norm, NuclearNorm
+from dcfw.functions.observed import Observed
 from dcfw.functions.penalties import MCP, SCAD, CappedL1, L1MinusL2
 from dcfw.functions.quadratic import LeastSquares, Quadratic, SquaredNorm
 from dcfw.functions.sums import Zero
@@ -28,6 +29,7 @@ __all__ = [
     "LogSumExp",
     "LogisticLoss",
     "NuclearNorm",
+    "Observed",
     "Quadratic",
     "Smooth",
     "SquaredNorm",

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dcfw import _validate
-from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Function
+from dcfw._arrays import Array, copy_of, is_numpy
+from dcfw.functions.autodiff import autodiff
+from dcfw.functions.base import Function, Linearisation, as_function
 
 
 class Smooth(Function, trusted=True):
@@ -135,6 +136,51 @@ class WeaklyConcave(Function, trusted=True):
 
     def grad(self, x: Array) -> Array:
         return copy_of(self._supergrad(copy_of(x)))
+
+
+class Together(Smooth, trusted=True):
+    """A smooth function given by one callable that returns value and gradient (``jac=True``)."""
+
+    def __init__(self, both: Callable[[Array], Any]) -> None:
+        self._both = both
+        super().__init__(lambda x: self._at(x)[0], lambda x: self._at(x)[1])
+
+    def _at(self, x: Array) -> tuple[Any, Array]:
+        answer = self._both(x)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise TypeError(
+                f"objective must return (value, gradient) with jac=True, got {type(answer).__name__}: give "
+                "the gradient as jac=grad if the objective returns the value alone"
+            )
+        return answer
+
+    def linearise(self, x: Array) -> Linearisation:
+        value, grad = self._at(copy_of(x))
+        return Linearisation(_number(value), copy_of(grad), True)
+
+
+def from_callable(objective: Any, jac: Any, x0: Any) -> Function:
+    """Return the objective of :func:`dcfw.minimize`, a function object or a callable with ``jac``."""
+    plain = callable(objective) and not isinstance(objective, type) and not hasattr(objective, "value")
+    if not plain:
+        if jac is not None:
+            raise ValueError(
+                "jac belongs to an objective that is a plain callable fun(x); this one is "
+                f"{type(objective).__name__}, which has its own gradient: leave jac out"
+            )
+        return as_function(objective, "objective")
+    if jac is True:
+        return Together(objective)
+    if callable(jac):
+        return Smooth(objective, jac)
+    if jac is None and hasattr(x0, "shape") and not is_numpy(x0):
+        return autodiff(objective)
+    if jac is not None:
+        raise TypeError(f"jac must be a callable grad(x), True or None, got {type(jac).__name__}")
+    raise TypeError(
+        "objective is a callable without a gradient: give jac=grad, or jac=True if it returns (value, "
+        "gradient); or write it in torch or JAX and give x0 as an array of theirs, which derive it"
+    )
 
 
 def _callable(candidate: Any, name: str) -> Callable[[Array], Any]:

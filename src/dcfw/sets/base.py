@@ -72,6 +72,8 @@ class Oracle:
     """
 
     error: float = 0.0
+    gap: float = math.inf
+    """The Frank-Wolfe gap that the last answer gave, which the accuracy of the next one may follow."""
     recalls: bool = False
     """Whether the next answer is one that was given, and counted, before."""
 

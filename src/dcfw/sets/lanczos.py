@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -179,6 +180,53 @@ class _Gram:
     def rest(self, T: np.ndarray, beta: float) -> float:
         rest = self.squares + float(np.trace(T))
         return max(rest, 0.0) + self.n * EPS * self.squares
+
+
+def sparse_singular_pair(
+    G: Any, guess: np.ndarray | None, wanted: float, rough: float
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return unit vectors u, v with nearly the largest <u, G v>, and what the largest is above it.
+
+    G is anything with products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most
+    ``max(wanted, rounding)``, and at most ``rough`` times the value.  The error is that of the residual and
+    what the last steps have gained: it bounds what is missing if no larger singular value has been missed
+    altogether, which the start, mixed with a generic vector, makes unlikely but does not exclude.
+    """
+    n = G.shape[1]
+    v = _start(n, guess)
+    basis = min(n, BASIS)
+    V = np.empty((basis + 1, n))
+    before = 0.0
+    for _ in range(8):  # restarts
+        T = np.zeros((basis, basis))
+        V[0] = v
+        for k in range(basis):
+            w = G.T @ (G @ V[k])
+            T[k, k] = float(w @ V[k])
+            beta = _orthogonalise(w, V[: k + 1])
+            full = k + 1 == basis or beta == 0.0
+            if full or k % CHECK == CHECK - 1:
+                values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
+                sigma = math.sqrt(max(float(values[k]), 0.0))
+                residual = beta * abs(float(vectors[k, k]))
+                error = math.sqrt(sigma**2 + residual) - sigma
+                if (
+                    beta > 0.0
+                ):  # the residual says that some singular value is near, not that it is the largest
+                    error += max(sigma - before, 0.0)
+                before = sigma
+                done = error <= max(min(wanted, rough * sigma), 4.0 * n * EPS * sigma)
+                if full or done:
+                    break
+            V[k + 1] = w / beta
+            T[k, k + 1] = T[k + 1, k] = beta
+        v = vectors[:, k] @ V[: k + 1]
+        v /= np.linalg.norm(v)
+        if done or beta == 0.0:
+            break
+    w = G @ v
+    size = float(np.linalg.norm(w))
+    return w / size if size else w, v, error + max(sigma - size, 0.0)
 
 
 def _lowest(

@@ -31,6 +31,7 @@ import numpy as np
 
 from dcfw._arrays import Array, inner
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
+from dcfw.sets.sampled import KEPT, Factored
 
 BLOCK = 2**18
 """The number of signs converted to floating point at a time."""
@@ -204,6 +205,36 @@ class DenseStack:
         return y
 
 
+class FactoredStack:
+    """Observed entries of matrices U V^T (:mod:`dcfw.sets.sampled`); the entries are kept if they are few."""
+
+    def __init__(self, atom: Any) -> None:
+        self._atoms: list[Any] = []
+        self._entries = Rows(len(atom.places), np.float64) if len(atom.places) <= KEPT else None
+
+    def append(self, atom: Any) -> None:
+        self._atoms.append(atom)
+        if self._entries is not None:
+            self._entries.append(atom.dense())
+
+    def keep(self, rows: np.ndarray) -> None:
+        self._atoms = [self._atoms[row] for row in rows]
+        if self._entries is not None:
+            self._entries.keep(rows)
+
+    def inner(self, G: Array) -> np.ndarray:
+        if self._entries is not None:
+            return np.asarray(self._entries.array @ G)
+        return np.array([atom.inner(G) for atom in self._atoms])
+
+    def add(self, x: Array, c: np.ndarray) -> Array:
+        if self._entries is not None:
+            return np.asarray(x + c @ self._entries.array)
+        for amount, atom in zip(c.tolist(), self._atoms, strict=True):
+            x = atom.plus(x, amount) if amount else x
+        return x
+
+
 def kind_of(atom: Atom) -> Hashable:
     """Return the kind of stack that holds the atom."""
     kind = type(atom)
@@ -224,4 +255,5 @@ _STACKS: dict[type, Any] = {
     Permutation: EntryStack,
     Signs: SignStack,
     RankOne: RankOneStack,
+    Factored: FactoredStack,
 }

@@ -299,10 +299,12 @@ class ActiveSet:
         total = float(self.weights[light].sum())
         shares = np.zeros(len(self))
         shares[light] = self.weights[light] / total
-        mean = self.combine(self._zero, shares)
+        merge = getattr(self.atoms[light[-1]], "merged", None)
+        compact = merge([self.atoms[j] for j in light], shares[light]) if merge is not None else None
+        mean: Atom = Dense(self.combine(self._zero, shares)) if compact is None else compact
         image = None if self.f is None else self.combine_images(self._zero, shares)
         self._keep(heavy)
-        self._append(Dense(mean))
+        self._append(mean)
         self.weights[-1] = total
         if image is not None:
             self._append_image(image)

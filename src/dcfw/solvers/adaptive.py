@@ -65,7 +65,7 @@ class AdaptiveDCFW:
         x_t = Iterate(x_1, run.grad_f(p, x_1), None, run.linearise(h, x_1))
         # Far too small an L costs an attempt or two, which measure it; far too large a one, many outer steps.
         size = problem.domain.scale + norm(x_1)
-        L = 1e-3 * norm(x_t.grad - x_t.u.slope) / size or 1.0
+        L = min(1e-3 * norm(x_t.grad - x_t.u.slope) / size or 1.0, self.split.enough)
         if not math.isfinite(L):
             run.bad_gradient()
         problem = self._at(problem, L, 0.0)
@@ -86,7 +86,10 @@ class AdaptiveDCFW:
                     if X_t is not None:
                         break
                     patience, calm = min(2 * patience, 64), 0
-                    L, before = max(GROW * L, SAFETY * needed), L
+                    enlarged = max(GROW * L, SAFETY * needed)
+                    # A stated L is tried before any larger one: it may be wrong.
+                    enough = self.split.enough
+                    L, before = min(enlarged, enough) if enough > L else enlarged, L
                     if run.n_lmo + 2 > run.max_lmo:
                         raise Stop(Status.MAX_LMO)
                     if _drowns(x_t, L):

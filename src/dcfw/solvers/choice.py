@@ -22,9 +22,22 @@ from dcfw.solvers.fw_m import FWM
 from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method
+from dcfw.solvers.staged import Staged
 from dcfw.solvers.stochastic import SFW, Stochastic
 
+
+class Auto:
+    """The name ``method="auto"``, which :func:`dcfw.minimize` turns into one of the others."""
+
+    name = "auto"
+    needs_split = True
+
+    def solve(self, problem: Any, run: Any) -> None:
+        raise AssertionError("minimize resolves method='auto'")
+
+
 METHODS: dict[str, type] = {
+    "auto": Auto,
     "dcfw": DCFW,
     "boosted": BoostedDCFW,
     "block": Block,
@@ -73,12 +86,12 @@ def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
     Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
     f is a gradient.
     """
-    flat = domain.faces and f.affine_grad and math.prod(domain.shape) <= LARGE
+    flat = domain.faces and (f.affine_grad or isinstance(solver, Staged)) and math.prod(domain.shape) <= LARGE
     if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):
         return "fw"
     if isinstance(solver, AdaptiveDCFW):
         return "blended" if f.affine_grad else "fw"
-    return "blended" if isinstance(solver, DCFW | Block | Stochastic) else "fw"
+    return "blended" if isinstance(solver, DCFW | Staged | Block | Stochastic) else "fw"
 
 
 def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:

@@ -77,6 +77,7 @@ class Oracles:
             u = None if self._linearised is None else self._linearised.slope
             self.goal.measure_rounding(G, u if u is None or u.shape == G.shape else None, x, S.dense())
         gap = inner(G, x) - S.inner(G) + error
+        oracle.gap = gap
         if not math.isfinite(gap):
             self._blame(G, S)
         if gap > 0.0:
