@@ -111,15 +111,16 @@ def test_strengthening_adds_the_same_to_both_sides():
         (functions.SquaredNorm(), "convex (g = 0)"),
         (functions.Quadratic(np.eye(N)), "convex (g = 0)"),
         (functions.Quadratic(np.diag([1.0, -2.0, 0.0, 0.0, 0.0])), "spectral"),
-        (smooth(3.0), "sliding(L=3)"),
+        (smooth(3.0), "sliding(L=auto)"),
+        (smooth(None), "sliding(L=auto)"),
         (concave(), "sliding(L=2)"),
         (functions.SquaredNorm() - functions.L1Norm(), "given"),
     ],
-    ids=["convex", "psd quadratic", "indefinite quadratic", "smooth", "weakly concave", "dc"],
+    ids=["convex", "psd quadratic", "indefinite quadratic", "smooth", "no constant", "weakly concave", "dc"],
 )
 def test_the_split_of_a_single_function_follows_the_stated_rule(phi, name):
     assert splits.choose(phi).name == name
-    res = dcfw.minimize(phi, sets.L2Ball(N), np.full(N, 0.1), maxiter=3)
+    res = dcfw.minimize(phi, sets.L2Ball(N), np.full(N, 0.1), method="dcfw", maxiter=3)
     assert res.split == name
 
 
@@ -143,7 +144,6 @@ def test_every_split_of_one_objective_reaches_a_stationary_point(split):
         (lambda: splits.strengthen(smooth(), 1.0), TypeError, r"dc must be a difference f - g, got Smooth"),
         (lambda: splits.strengthen(kinked(), 0.0), ValueError, r"mu must be a number in \(0"),
         (lambda: splits.sliding(3.0), TypeError, r"phi must be a function object"),
-        (lambda: splits.choose(smooth(None)), ValueError, r"without a known Lipschitz constant.*method='fw'"),
     ],
 )
 def test_bad_input_is_refused_by_name(make, error, match):
@@ -173,6 +173,7 @@ class OwnFunction(OwnObject, functions.Function):
     lipschitz = 46.0
 
 
+FOUND = "L, found on the way, makes both parts convex"
 STATED = "L = {}, which was stated and not computed, makes both parts convex"
 GIVEN = "L = {} makes both parts convex"
 CONDITIONS = {
@@ -182,7 +183,7 @@ CONDITIONS = {
         lambda: splits.sliding(well(lipschitz=0.5), 9.0),
         GIVEN.format(9),
     ),
-    "stated constant, automatic split": (lambda: splits.best(well(lipschitz=0.5)), STATED.format(0.5)),
+    "stated constant, automatic split": (lambda: splits.best(well(lipschitz=0.5)), FOUND),
     "stated constant, proximal": (lambda: splits.proximal(well(lipschitz=2.0)), STATED.format(2)),
     "stated constant in p - q": (
         lambda: splits.proximal(well(lipschitz=2.0) - functions.L1Norm()),
@@ -193,8 +194,8 @@ CONDITIONS = {
         STATED.format(7),
     ),
     "stated modulus": (lambda: splits.best(concave()), STATED.format(2)),
-    "own object": (lambda: splits.best(OwnObject()), STATED.format(46)),
-    "own subclass": (lambda: splits.best(OwnFunction()), STATED.format(46)),
+    "own object": (lambda: splits.sliding(OwnObject()), STATED.format(46)),
+    "own subclass": (lambda: splits.sliding(OwnFunction()), STATED.format(46)),
     "strengthened": (lambda: splits.strengthen(splits.sliding(well(), L=0.5), 1.0), GIVEN.format(0.5)),
     "quadratic, L too small": (lambda: splits.proximal(indefinite(), L=0.1), GIVEN.format(0.1)),
     "quadratic, L large enough": (lambda: splits.proximal(indefinite(), L=9.0), ""),
@@ -230,7 +231,7 @@ def test_a_result_that_rests_on_a_wrong_constant_says_what_it_rests_on():
     res = dcfw.minimize(splits.proximal(phi, L=0.1), domain, np.zeros(1))
     assert res.success
     assert res.conditional == "L = 0.1 makes both parts convex"
-    res = dcfw.minimize(well(lipschitz=0.5), domain, np.zeros(1))
+    res = dcfw.minimize(splits.sliding(well(lipschitz=0.5)), domain, np.zeros(1))
     assert res.conditional == "L = 0.5, which was stated and not computed, makes both parts convex"
 
 
