@@ -24,28 +24,11 @@ from typing import Any
 import numpy as np
 
 import dcfw
+import inventory
 from bad_values import Argument
 from dcfw import align, functions, sets, splits, traffic
 
-MODULES = (
-    "dcfw",
-    "dcfw.align",
-    "dcfw.callbacks",
-    "dcfw.checkpoints",
-    "dcfw.data",
-    "dcfw.functions",
-    "dcfw.gaps",
-    "dcfw.plots",
-    "dcfw.qap",
-    "dcfw.qap.generators",
-    "dcfw.sets",
-    "dcfw.splits",
-    "dcfw.steps",
-    "dcfw.tolerances",
-    "dcfw.torch",
-    "dcfw.traffic",
-    "dcfw.gromov",
-)
+MODULES = (*inventory.MODULES, "dcfw.traffic", "dcfw.gromov")
 
 NOT_CALLED = {
     "dcfw.traffic.LinkCosts": "made by a network",

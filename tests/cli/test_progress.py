@@ -6,13 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import threading
-
-import pytest
 
 from dcfw import qap
 from dcfw.progress import Bar
 from places import SOURCE
+from processes import on_a_terminal
 
 
 class Terminal(io.StringIO):
@@ -48,44 +46,12 @@ def test_a_bar_writes_nothing_to_a_file():
     assert stream.getvalue() == ""
 
 
-def on_a_terminal(arguments, folder):
-    """Run the command with a terminal for its standard error stream; return its output and what it drew."""
-    pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
-    ours, theirs = pty.openpty()
-    drawn = []
-
-    def read():
-        try:
-            while chunk := os.read(ours, 4096):
-                drawn.append(chunk.decode(errors="replace"))
-        except OSError:  # the other end was closed
-            pass
-
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dcfw", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm", "COLUMNS": "120"},
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-    )
-    os.close(theirs)
-    reader = threading.Thread(target=read)
-    reader.start()
-    out = process.stdout.read()
-    assert process.wait() == 0, "".join(drawn)
-    process.stdout.close()
-    reader.join()
-    os.close(ours)
-    return out, "".join(drawn)
-
-
 def test_a_search_draws_a_bar_on_a_terminal_and_its_answer_stays_clean(tmp_path):
     instance = qap.generators.taillard_uniform(20, rng=0)
     rows = "\n".join(" ".join(map(str, row)) for M in (instance.A, instance.B) for row in M)
     (tmp_path / "t.dat").write_text(f"20\n{rows}\n")
     command = ["qap", "t.dat", "--restarts", "5", "--json"]
-    out, drawn = on_a_terminal(command, tmp_path)
+    out, drawn = on_a_terminal("dcfw", command, tmp_path)
     assert json.loads(out)["starts"] == 5
     assert "assignments solved" in drawn
     assert "left" in drawn

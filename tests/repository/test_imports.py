@@ -1,27 +1,8 @@
 """``import dcfw`` is light: what is heavy is loaded when it is used, and its time is measured by a bench."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from places import SOURCE
-
-HEAVY = ("numba", "torch", "matplotlib", "pandas", "rich", "scipy.optimize")
-
-
-def loaded(code, names):
-    """Return which of ``names`` are loaded after ``code`` in a fresh interpreter."""
-    code = f"{code}\nimport sys\nprint(*[name for name in {names!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": SOURCE},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
+from processes import HEAVY, loaded
 
 
 def test_the_check_sees_what_is_loaded():

@@ -270,13 +270,10 @@ class Spectraplex(Set, trusted=True):
         return f"Spectraplex({self.shape[0]}{self._parameters()})"
 
 
-class NuclearOracle(Oracle):
-    """The leading singular pair by a Lanczos method, started from the previous answer.
+class WarmOracle(Oracle):
+    """An oracle that starts its search from the vector of the previous answer."""
 
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
-
-    def __init__(self, domain: SchattenBall) -> None:
+    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
         self.radius = domain.radius
         self._guess: np.ndarray | None = None
@@ -286,6 +283,13 @@ class NuclearOracle(Oracle):
 
     def set_state(self, state: Any) -> None:
         self._guess = state
+
+
+class NuclearOracle(WarmOracle):
+    """The leading singular pair by a Lanczos method, started from the previous answer.
+
+    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
+    """
 
     @in_double
     def __call__(self, G: Array) -> Atom:
@@ -317,22 +321,11 @@ class InexactPolarOracle(Oracle):
         return Dense(-self.radius * S)
 
 
-class SpectraplexOracle(Oracle):
+class SpectraplexOracle(WarmOracle):
     """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
 
     ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
     """
-
-    def __init__(self, domain: Spectraplex) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-        self._guess: np.ndarray | None = None
-
-    def get_state(self) -> Any:
-        return self._guess
-
-    def set_state(self, state: Any) -> None:
-        self._guess = state
 
     @in_double
     def __call__(self, G: Array) -> Atom:
