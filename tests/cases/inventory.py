@@ -15,15 +15,18 @@ import re
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from typer.testing import CliRunner
 
 import dcfw
 from dcfw import align
-from dcfw.cli import app
+from dcfw.cli import app, showcase
 
 FILE = Path(__file__).with_suffix(".json")
+SMALL = {"NODES": 20, "WORDS": 100, "DIMENSION": 10, "ALIGNMENT_BUDGET": 20, "REGRESSION_BUDGET": 20}
+"""Sizes of the demonstration that print the same fields in no time."""
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     "dcfw",
@@ -121,7 +124,8 @@ def json_fields() -> dict[str, list[str]]:
         }
         found = {}
         for command, (arguments, depth) in calls.items():
-            done = CliRunner().invoke(app, [command, *arguments, "--json"])
+            with mock.patch.multiple(showcase, **SMALL):
+                done = CliRunner().invoke(app, [command, *arguments, "--json"])
             assert done.exit_code == 0, done.output
             found[command] = sorted(fields(json.loads(done.stdout), depth=depth))
     return found
