@@ -1,0 +1,59 @@
+"""Stored rows carry the hash of the code that made them, a rerun tells which are stale, and pages quote them."""
+
+import csv
+import json
+
+import pytest
+
+from dcfw_studies import row_checks
+from dcfw_studies.code_hash import code_hash
+from places import ROOT
+
+RESULTS = ROOT / "results"
+
+
+def test_the_hash_follows_the_code_of_a_study_and_nothing_else():
+    found = {code_hash(f"dcfw_studies.{name}") for name in row_checks.STUDIES}
+    assert len(found) == len(row_checks.STUDIES)
+    assert code_hash("dcfw_studies.qap") == code_hash.__wrapped__("dcfw_studies.qap")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A report with three quick rows, computed now."""
+    from dcfw_studies.inner import study
+    from dcfw_studies.inner_report import write_report
+    from dcfw_studies.runner import run
+    from dcfw_studies.store import Store
+
+    with Store(tmp_path / "rows.db") as store:
+        run(study(seeds=1, families=["alignment"]), store, limit=3)
+    write_report(tmp_path / "rows.db", tmp_path / "inner")
+    return tmp_path / "inner"
+
+
+def test_rows_of_today_are_current_and_a_changed_value_is_stale_until_it_is_recomputed(folder):
+    found = row_checks.check("inner", folder, sample=3, seed=0)
+    assert (found.rows, found.current, found.stale) == (3, 3, {})
+    lines = list(csv.DictReader((folder / "rows.csv").read_text().splitlines()))
+    lines[0]["nit"] = str(int(lines[0]["nit"]) + 1)
+    with open(folder / "rows.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].keys())
+        writer.writeheader()
+        writer.writerows(lines)
+    found = row_checks.check("inner", folder, sample=3, seed=0)
+    assert [list(columns) for columns in found.stale.values()] == [["nit"]]
+    row_checks.rewrite(found)
+    assert row_checks.check("inner", folder, sample=3, seed=0).stale == {}
+
+
+def test_the_page_of_the_experiments_quotes_the_stored_rows():
+    text = " ".join((ROOT / "docs" / "reproduction" / "index.md").read_text(encoding="utf-8").split())
+    summary = json.loads((RESULTS / "qap" / "summary.json").read_text())
+    one = summary["single_run"]["all"]
+    errors = one["errors"]
+    assert f"on {one['wins']}, FW on {one['losses']}, with {one['ties']} equal" in text
+    assert f"mean errors of {errors['dcfw-1']:.4f} and {errors['fw']:.4f}" in text
+    cells = {(cell["row"], cell["column"]): cell["ours"]["fraction"] for cell in summary["heat_map"]}
+    wins, losses = (round(100 * cells[pair]) for pair in (("dcfw-1", "fw"), ("fw", "dcfw-1")))
+    assert f"better on {wins} % and FW on {losses} %" in text
