@@ -179,8 +179,8 @@ def test_an_oracles_exception_reaches_the_caller_with_the_best_point_so_far(name
             res, _ = solve(name, affine, n, fail, callback=lambda r, seen=seen: seen.append(r.x.copy()))
         except kind as exception:
             caught = exception
-        if caught is None:  # it was the value for the report, after the end
-            assert n > len(calls.made) - 2
+        if caught is None:  # it was the value or the gap for the report, after the end
+            assert n > len(calls.made) - 5
             assert res.status is undisturbed.status
             continue
         assert caught is error

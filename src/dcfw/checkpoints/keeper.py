@@ -180,7 +180,7 @@ class Keeper:
             parts = whole["parts"]
             if parts.keys() != self.parts.keys():
                 raise ValueError(f"it has the parts {sorted(parts)}, not {sorted(self.parts)}")
-            Schema(self.run.x0).check(whole, header["history"])
+            Schema(self.run.x0, self.run.domain).check(whole, header["history"])
             if not alike(fresh, whole["solver"]):
                 raise ValueError("the state of its solver is not one of this method")
             differing = self.fingerprint.unlike(whole, self.run.x0)

@@ -8,6 +8,7 @@ outside of the array, an entry that is not finite where the solver's are.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,17 +25,23 @@ MOST = 2**53
 """Counters are whole numbers that a float can hold."""
 FIELDS = frozenset(Result._defaults)
 """What a solver may add to the result."""
+TEXTS = frozenset(name for name, kind in inspect.get_annotations(Result).items() if "str" in kind)
+LISTS = frozenset(name for name, kind in inspect.get_annotations(Result).items() if "list" in kind)
+COUNTS = "n_lmo_blocks"
 LONGEST = 10_000
 """Characters of a text in a state."""
 Rule = Callable[["Schema", str, Any], None]
 
 
 class Schema:
-    """The rules for the state of one run, whose points look like ``x0``."""
+    """The rules for the state of one run over ``domain``, whose points look like ``x0``."""
 
-    def __init__(self, x0: Array) -> None:
+    def __init__(self, x0: Array, domain: Any) -> None:
         self.size = math.prod(x0.shape)
         self.shape = tuple(x0.shape)
+        blocks = [tuple(block.shape) for block in getattr(domain, "sets", ())]
+        self.shapes, self.blocks = {self.shape, *blocks}, len(blocks)
+        """Those of points and gradients, of the whole or of a block."""
         self.kind = type(x0)
         self.dtype = x0.dtype
 
@@ -55,6 +62,12 @@ class Schema:
     def entries(self, value: dict[str, Any]) -> None:
         for name, item in value.items():
             self._walk(name, item)
+
+    def point(self, value: Any) -> None:
+        """Check a point or a gradient, of the whole or of a block."""
+        self.array(value, self.size)
+        if tuple(value.shape) not in self.shapes:
+            raise _Wrong(f"has shape {tuple(value.shape)}")
 
     def array(self, value: Any, largest: int, *, kinds: str = "f", finite: bool = True) -> None:
         """Check an array of numbers with at most so many entries."""
@@ -115,7 +128,7 @@ def _dictionary(schema: Schema, name: str, value: Any) -> None:
 def _point(schema: Schema, name: str, value: Any) -> None:
     """A point, a gradient, or one of a block of x."""
     if value is not None:
-        schema.array(value, schema.size)
+        schema.point(value)
 
 
 def _any(schema: Schema, name: str, value: Any) -> None:
@@ -140,7 +153,7 @@ def _any(schema: Schema, name: str, value: Any) -> None:
     elif type(value) is str:
         _text(schema, name, value)
     elif value is not None and not isinstance(value, float | bool | np.floating):
-        schema.array(value, schema.size, kinds="biuf")
+        schema.point(value)
 
 
 def _remembered(schema: Schema, name: str, value: Any) -> None:
@@ -195,31 +208,42 @@ def _active(schema: Schema, name: str, value: Any) -> None:
     if unknown:
         raise _Wrong(f"has {sorted(unknown)[0][:40]!r}, which no active set has")
     zero, count = value["zero"], len(value["atoms"])
-    schema.array(zero, schema.size)
+    schema.point(zero)
     for item in (value["atoms"], value["findable"], value["images"]):
         if type(item) is not list:
             raise _Wrong("has something that is not a list")
     _weights(schema, value, count)
     if len(value["findable"]) != count or not all(type(flag) is bool for flag in value["findable"]):
         raise _Wrong("has flags that do not fit its atoms")
-    images = value["images"]
-    if value["M"] is not None:
-        schema.array(value["M"], count * count)
-        if value["M"].shape != (count, count) or len(images) != count:
-            raise _Wrong("has products or images that do not fit its atoms")
+    _products(schema, value, count)
     for atom in value["atoms"]:
         if not isinstance(atom, ATOMS):
             raise _Wrong(f"has a {type(atom).__name__} among its atoms")
         _atom(schema, atom, math.prod(zero.shape))
         if tuple(_shape(atom)) != tuple(zero.shape):
             raise _Wrong(f"has an atom of shape {tuple(_shape(atom))}")
-    for image in images:
-        schema.array(image, schema.size)
     _counter(schema, "cap", value["cap"])
     _counter(schema, "room", value["room"])
     # Rounding errors of the products, which are never as large as the products themselves.
     largest = 0.0 if value["M"] is None else float(np.abs(value["M"]).max())
     _number(0.0, largest if value["M"] is not None else 1e300)(schema, "noise", value["noise"])
+
+
+def _products(schema: Schema, value: dict[str, Any], count: int) -> None:
+    """Check the gradients at the atoms and their products, which are there together or not at all."""
+    images = value["images"]
+    if value["M"] is None and images:
+        raise _Wrong("has images without their products")
+    if value["M"] is not None:
+        if value["twists"].shape != (count,):
+            raise _Wrong("has products without all that belongs to them")
+        schema.array(value["M"], count * count)
+        if value["M"].shape != (count, count) or len(images) != count:
+            raise _Wrong("has products or images that do not fit its atoms")
+    for image in images:
+        schema.point(image)
+        if tuple(image.shape) != tuple(value["zero"].shape):
+            raise _Wrong(f"has an image of shape {tuple(image.shape)}")
 
 
 def _weights(schema: Schema, value: dict[str, Any], count: int) -> None:
@@ -322,12 +346,16 @@ def _extra(schema: Schema, name: str, value: Any) -> None:
     """What a solver adds to the result: numbers, texts and lists of numbers."""
     if type(value) is not dict or not value.keys() <= FIELDS:
         raise _Wrong("has something that is no field of a result")
-    for item in value.values():
-        if isinstance(item, str):
+    for field, item in value.items():
+        if field in TEXTS:
             _text(schema, name, item)
-            continue
-        for number in item if isinstance(item, list) else [item]:
-            _number(nan=True, none=True)(schema, name, number)
+        elif field in LISTS:
+            if type(item) is not list or (field == COUNTS and len(item) != schema.blocks):
+                raise _Wrong(f"has a {field!r} that is no list, or too short a one")
+            for number in item:
+                (_counter if field == COUNTS else _number())(schema, name, number)
+        else:
+            _number(nan=True, none=True)(schema, name, item)
 
 
 def alike(fresh: Any, saved: Any) -> bool:

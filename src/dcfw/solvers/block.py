@@ -181,8 +181,15 @@ class Blocks:
 
     def set_state(self, state: dict[str, Any]) -> None:
         for name in self._KEPT:
-            setattr(self, name, state[name])
-        for oracle, known in zip(self.oracles, state["answers"], strict=True):
+            fresh, saved = getattr(self, name), state[name]
+            if _form(saved) != _form(fresh):
+                raise ValueError(f"{name!r} is not that of these blocks")
+            setattr(self, name, saved)
+        for oracle, z, known in zip(self.oracles, self.z, state["answers"], strict=True):
+            if known is not None:
+                S, error = known
+                if _form(S.dense()) != _form(z) or not error >= 0.0:
+                    raise ValueError("an answer of an oracle is not that of its block")
             oracle.known = known
         for part, known in zip(self.parts, state["parts"], strict=True):
             part.set_state(known)
@@ -310,6 +317,15 @@ class Blocks:
                 yield
         finally:
             oracle.at_x_t = False
+
+
+def _form(state: Any) -> Any:
+    """Return what a state of the same blocks has in common: its structure, and the arrays' shapes."""
+    if isinstance(state, list | tuple):
+        return type(state), [_form(item) for item in state]
+    if hasattr(state, "shape"):
+        return tuple(state.shape), state.dtype
+    return float if isinstance(state, float | None) else type(state)
 
 
 class Remembering(Oracle):

@@ -262,6 +262,9 @@ class Ledger:
 
     def set_state(self, state: dict[str, Any], rows: np.ndarray, now: float) -> None:
         """Restore a saved state; the clock goes on from the seconds that were used then."""
+        missing = self.extra.keys() - state["extra"].keys()
+        if missing:
+            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         for name in self._KEPT:
             setattr(self, name, state[name])
         self.best = None if state["best"] is None else Best(*state["best"])

@@ -94,6 +94,11 @@ class Oracles:
             )
         return S, 0.0
 
+    @property
+    def domain(self) -> Any:
+        """The set that the run asks."""
+        return self._oracle.domain
+
     def extent(self, G: Array) -> float:
         """Return the diameter of the set, or its width in some direction where the diameter is unknown."""
         oracle = getattr(self._oracle, "oracle", self._oracle)  # that of a block remembers the block's
