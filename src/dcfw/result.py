@@ -71,6 +71,7 @@ class Row(NamedTuple):
 
 ROW = np.dtype([(name, np.int64 if name[0] == "n" else np.float64) for name in Row._fields])
 """The type of a row in NumPy: counters are integers, all else is in double precision."""
+_BYTES = np.dtype((np.void, ROW.itemsize))
 
 
 class History:
@@ -189,9 +190,15 @@ class History:
         return Row(*rows[index].item())
 
     def _flush(self) -> None:
-        if self._pending:
-            rows, self._pending = np.array(self._pending, dtype=ROW), []
-            self._enter(rows)
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        if len(pending) == 1 and self._stride == 1 and self._length < min(len(self._table), self.limit):
+            self._table[self._length] = pending[0]  # an array of one row would cost five times as much
+            self._length += 1
+            self._seen += 1
+            return
+        self._enter(np.array(pending, dtype=ROW))
 
     def _enter(self, rows: np.ndarray) -> None:
         if self._stride > 1 or self._length + len(rows) > self.limit:
@@ -199,7 +206,8 @@ class History:
                 self._enter_thinned(row)
             return
         self._make_room(len(rows))
-        self._table[self._length : self._length + len(rows)] = rows
+        # As plain bytes: NumPy would copy the rows field by field.
+        self._table.view(_BYTES)[self._length : self._length + len(rows)] = rows.view(_BYTES)
         self._length += len(rows)
         self._seen += len(rows)
 
@@ -217,7 +225,7 @@ class History:
     def _make_room(self, count: int) -> None:
         if self._length + count > len(self._table):
             grown = np.empty(max(2 * len(self._table), self._length + count), dtype=ROW)
-            grown[: self._length] = self._table[: self._length]
+            grown.view(_BYTES)[: self._length] = self._table.view(_BYTES)[: self._length]
             self._table = grown
 
     def _thin(self) -> None:

@@ -163,6 +163,8 @@ def _few_rows(P: np.ndarray) -> Factors | None:
     n = P.shape[0]
     if n < 64:
         return None
+    if len(set(P.sum(axis=1).tolist())) > n // 8:  # rows of different sums differ
+        return None
     seen: dict[bytes, int] = {}
     which = [seen.setdefault(row.tobytes(), len(seen)) for row in P]
     if len(seen) > n // 8:

@@ -210,6 +210,8 @@ def _restarts(restarts: int | str, time_limit: float | None, max_steps: int | No
 
 def _seeds(rng: Any) -> np.random.SeedSequence:
     """Return what the seeds of all runs are spawned from; a generator gives other ones each time."""
+    if rng is None:
+        return np.random.SeedSequence()
     generator = _validate.generator(rng)
     seeds = getattr(generator.bit_generator, "seed_seq", None)
     if isinstance(seeds, np.random.SeedSequence):

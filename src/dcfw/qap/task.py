@@ -57,6 +57,9 @@ SPLIT_METHODS = ("dcfw", "boosted")
 OWN = Protocol(normalise=True, noise=0.01, update="published", half_constant=False, small=50.0)
 
 
+_UNUSED = np.random.default_rng(0)
+"""What the relaxation is given instead of seeds: its methods draw nothing, and fresh seeds take a while."""
+
 SMALL = 100
 """The eigenvalues of matrices up to this order cost no time to speak of."""
 
@@ -156,13 +159,13 @@ class Task:
         A, B = self.A.astype(np.float64), self.B.astype(np.float64)
         scale = 1.0
         a, b = frobenius(A), frobenius(B)
-        if abs(A).max() == 0.0 or abs(B).max() == 0.0:
+        if (a == 0.0 and abs(A).max() == 0.0) or (b == 0.0 and abs(B).max() == 0.0):
             # C is all there is, and would be lost beside squares of the other matrix in f and in g.
-            A, B = 0.0 * A, 0.0 * B
+            A, B, a, b = 0.0 * A, 0.0 * B, 0.0, 0.0
         elif self.protocol.normalise and a > 0.0 and b > 0.0:
-            A, B, scale = A / a, B / b, a * b
+            A, B, scale, a, b = A / a, B / b, a * b, 1.0, 1.0
         C = None if self.C is None else np.asarray(self.C, dtype=np.float64) / scale
-        least = max(1e-13 * frobenius(A) * frobenius(B), _rounding(A, B, C))
+        least = max(1e-13 * a * b, _rounding(A, B, C))
         constant = spectral_norm(A) * spectral_norm(B) if self._needs_constant() else 0.0
         if not self.protocol.half_constant:
             constant *= 2.0
@@ -398,6 +401,7 @@ class Task:
                 max_lmo=self.max_lmo,
                 time_limit=None if deadline is None else max(deadline - time.perf_counter(), 0.0),
                 callback=None if self.callback is None else partial(self._call_back, scale),
+                rng=_UNUSED,
                 **options,
             )
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
@@ -476,8 +480,9 @@ def _rounding(A: Any, B: Any, C: np.ndarray | None) -> float:
     """
     n = A.shape[0]
     size = 0.0 if C is None else float(np.abs(C).max())
-    for axis in (0, 1):
-        size += float(abs(A).sum(axis=axis).max()) * float(abs(B).sum(axis=axis).max()) / n
+    A, B, ones = abs(A), abs(B), np.ones(n)
+    size += float((A.T @ ones).max()) * float((B.T @ ones).max()) / n
+    size += float((A @ ones).max()) * float((B @ ones).max()) / n
     return float(8.0 * np.finfo(np.float64).eps * n**1.5 * size)
 
 

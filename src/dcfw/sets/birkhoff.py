@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -157,8 +158,15 @@ class BirkhoffOracle(Oracle):
 
     def __init__(self, domain: Birkhoff) -> None:
         super().__init__(domain)
-        self._rows = np.arange(domain.n)
-        self._assign = Assignment(domain.n)
+        self._n = domain.n
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        return np.arange(self._n)
+
+    @cached_property
+    def _assign(self) -> Assignment:  # compiled loops have a solver of their own and never ask for this one
+        return Assignment(self._n)
 
     @in_double
     def __call__(self, G: Array) -> Atom:
@@ -237,7 +245,9 @@ def _project_sums(X: np.ndarray) -> np.ndarray:
 
 def _sum_error(X: np.ndarray) -> float:
     """Return the largest error of a row or column sum."""
-    return float(max(np.abs(X.sum(axis=1) - 1.0).max(), np.abs(X.sum(axis=0) - 1.0).max()))
+    ones = np.ones(len(X))  # products take half the time of sums along an axis
+    sums = np.concatenate((X @ ones, ones @ X))
+    return float(np.abs(sums - 1.0).max())
 
 
 def _pull(X: np.ndarray) -> np.ndarray:
