@@ -189,9 +189,9 @@ def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():
         spread = []  # from 0 at the barycentre to 1 at the permutations
         whole = task.Task.relax
 
-        def relax(self, X0, deadline, spread=spread, whole=whole):
+        def relax(self, domain, X0, deadline, spread=spread, whole=whole):
             spread.append(np.linalg.norm(X0 - 1.0 / self.n) / np.sqrt(self.n - 1.0))
-            return whole(self, X0, deadline)
+            return whole(self, domain, X0, deadline)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(task.Task, "relax", relax)

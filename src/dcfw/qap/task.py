@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from dcfw import _validate, kernels
+from dcfw import _validate, kernels, steps
 from dcfw._arrays import to_numpy
-from dcfw._minimize import minimize
+from dcfw._minimize import _decompose
 from dcfw.functions.base import Function
 from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
@@ -27,7 +27,9 @@ from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment
 from dcfw.solvers import interrupts
 from dcfw.solvers.cgs import CGS
+from dcfw.solvers.choice import method_named
 from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.task import Task as Minimisation
 from dcfw.tolerances import Adaptive
 
 
@@ -367,7 +369,7 @@ class Task:
     def relax(self, domain: _Polytope, X0: np.ndarray, deadline: float | None) -> tuple[QAPResult, bool]:
         """Return the relaxed result in the unit of the data, and whether phi looks constant from X0."""
         objective, scale, method, least = self.model()
-        options: dict[str, Any] = {}
+        inner: Any = "fw"  # also for sparse data: the gradients of an active set's atoms are dense
         dense = not is_sparse(self.A) and not is_sparse(self.B)
         if dense and kernels.native is not None:
             from dcfw.qap.blended import BlendedLoop
@@ -377,33 +379,36 @@ class Task:
                 method = CompiledFW()
             else:
                 loop = BlendedLoop if self.inner == "blended" else Loop
-                options["inner"] = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
+                inner = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
         elif self.method in SPLIT_METHODS and self.protocol.half_constant:
-            options["inner"] = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
+            inner = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
         elif dense and self.method in SPLIT_METHODS:
-            options["inner"] = self.inner
-        else:
-            options["inner"] = "fw"  # the gradients of an active set's atoms are dense
+            inner = self.inner
         maxiter = self.maxiter
         if maxiter is None:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
         with self._in_user_units(scale):
-            solved = minimize(
-                objective,
-                domain,
-                X0,
-                method=method,
+            # What dcfw.minimize does after checking its arguments, which are known to be right here.
+            parts, solver = _decompose(objective, method_named(method), domain)
+            now = time.perf_counter()
+            solved = Minimisation(
+                parts=parts,
+                domain=domain,
+                solver=solver,
+                rule=steps.Exact(),
                 tolerance=Adaptive(0.8, self.protocol.update),
-                tol=least,
-                rtol=self.rtol,
-                maxiter=maxiter,
-                max_inner=10_000,
-                max_lmo=self.max_lmo,
-                time_limit=None if deadline is None else max(deadline - time.perf_counter(), 0.0),
+                inner=inner,
+                lazy=True,
+                x0=X0.copy(),
+                atoms=None,
+                chosen=True,
+                tolerances=(least, self.rtol),
+                limits={"maxiter": maxiter, "max_inner": 10_000, "max_lmo": self.max_lmo},
+                time_limit=None if deadline is None else max(deadline - now, 0.0),
+                started=now,
                 callback=None if self.callback is None else partial(self._call_back, scale),
-                rng=_UNUSED,
-                **options,
-            )
+                generator=_UNUSED,
+            ).best_of(1)
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
         result = QAPResult(**solved)
         result.rescale(scale, self.problem.sign, self.problem.offset)
