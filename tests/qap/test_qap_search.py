@@ -174,6 +174,17 @@ def test_a_result_describes_itself(tmp_path):
     assert solution.value == res.fun
 
 
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("restarts", [1, 3, "auto"])
+def test_the_relaxation_in_a_result_has_the_value_of_its_own_point(maximize, restarts):
+    rng = np.random.default_rng(3)
+    A, B = rng.integers(0, 9, (2, 7, 7))
+    limit = {"max_steps": 300} if restarts == "auto" else {}
+    res = qap.solve(A, B, maximize=maximize, restarts=restarts, rng=0, **limit)
+    X = res.relaxation.x
+    assert res.relaxation.fun == res.relaxed_fun == pytest.approx(np.sum((A @ X) * (X @ B)), rel=1e-9)
+
+
 @pytest.mark.parametrize("split", ["norm", "paper", "auto"])
 def test_a_graduated_path_ends_at_a_permutation_of_its_value(split):
     rng = np.random.default_rng(2)

@@ -74,10 +74,11 @@ class Best:
 
 
 def conclude(task: Task, call: Call, result: QAPResult, values: list[Any]) -> QAPResult:
-    """Return the user's result: the whole permutation, exact values in the user's units, the time of the
-    call."""
+    """Return the user's result: the whole permutation, exact values in user units, the time of the call."""
     problem, reduced = task.problem, result.fun
-    result.relaxation = Result(**{name: result[name] for name in Result._defaults})
+    # ``fun`` is already that of the permutation: the relaxation has its own.
+    relaxed = {name: result[name] for name in Result._defaults if name != "restart_values"}
+    result.relaxation = Result(**(relaxed | {"fun": result.relaxed_fun}))
     result.permutation = problem.complete(result.permutation)
     result.fun = problem.evaluate(result.permutation)
     # The others' values may have been rounded otherwise.
