@@ -6,7 +6,7 @@
 #   scripts/versions.sh --free-threaded   the newest in Python 3.14t, where threads really run at once, and their tests
 #   scripts/versions.sh --list            print the least ones
 #
-# The dependencies and those of the extras cli, parallel, plots, graphs and sklearn are taken at their lower bounds; what they
+# The dependencies and those of the extras cli, parallel, plots, graphs, transport and sklearn are taken at their lower bounds; what they
 # need in turn (click, pyparsing, ...) is the newest that pip finds, so warnings about deprecations between
 # the two are not errors here.  The selection leaves out tests of other extras, and those whose own code needs
 # a newer SciPy or click; the commands are tried as such.  PYTHON names the interpreter (python3, of the least
@@ -23,7 +23,7 @@ import re, sys, tomllib
 
 project = tomllib.load(open(sys.argv[1], "rb"))["project"]
 extras = project["optional-dependencies"]
-for requirement in dict.fromkeys([*project["dependencies"], *(r for extra in ("cli", "parallel", "plots", "graphs", "sklearn") for r in extras[extra])]):
+for requirement in dict.fromkeys([*project["dependencies"], *(r for extra in ("cli", "parallel", "plots", "graphs", "transport", "sklearn") for r in extras[extra])]):
     name, version = re.fullmatch(r"([\w.-]+)>=([\d.]+)", requirement).groups()
     print(f"{name}=={version}" + (".0" if "." not in version else ""))
 PYTHON

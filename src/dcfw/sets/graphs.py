@@ -73,8 +73,10 @@ class Paths:
         self._all_heads = edges.heads[self._order]
         self._all_rows = np.searchsorted(tails[self._order], np.arange(self.nodes + 1))
         self._keys, self._starts = np.unique(keys[self._order], return_index=True)
-        self._tails, self._heads = np.divmod(self._keys, self.nodes)
-        self._row = np.searchsorted(self._tails, np.arange(self.nodes + 1))
+        unique_tails, heads = np.divmod(self._keys, self.nodes)
+        row = np.searchsorted(unique_tails, np.arange(self.nodes + 1))
+        # SciPy before 1.15 takes only 32-bit indices in csgraph.
+        self._indices = heads.astype(np.int32), row.astype(np.int32)
 
     def trees(self, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return distances and predecessors of all nodes, a row a source, and the edge of each key."""
@@ -91,7 +93,7 @@ class Paths:
             matches = np.flatnonzero(ordered == np.repeat(best, counts))
             first = matches[np.searchsorted(matches, self._starts)]
             edge = self._order[first]
-        graph = csr_array((best, self._heads, self._row), shape=(self.nodes, self.nodes))
+        graph = csr_array((best, *self._indices), shape=(self.nodes, self.nodes))
         distance, before = dijkstra(graph, indices=self.sources, return_predecessors=True)
         return distance, before, edge
 
