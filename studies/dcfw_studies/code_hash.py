@@ -59,8 +59,9 @@ def _tree(module: str) -> ast.Module:
     source = _source(module)
     tree = ast.parse(source.read_text(encoding="utf-8") if source else "")
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+            ast.get_docstring(node, clean=False) is not None
+        ):
             del node.body[0]
     return tree
 

@@ -146,8 +146,8 @@ def _problem(instance: str | None, flow: Path | None, distance: Path | None) -> 
         raise ValueError(
             f"--flow has {A.values.shape[0]} rows and --distance {B.values.shape[0]}: they must have as many"
         )
-    dense = [M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values)]
-    return Instance(f"{flow.name}, {distance.name}", *dense, len(dense[0])), (A.labels, B.labels)
+    first, second = (M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values))
+    return Instance(f"{flow.name}, {distance.name}", first, second, len(first)), (A.labels, B.labels)
 
 
 def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
