@@ -13,6 +13,7 @@ from dcfw._arrays import Array, eps_of, inner, is_numpy, like, norm
 from dcfw._minimize import starting_point
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.dc import DC
+from dcfw.functions.penalised import prepare
 from dcfw.functions.penalties import Composite
 from dcfw.sets.base import Oracle
 from dcfw.sets.given import as_set
@@ -96,14 +97,11 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         parts = [("phi", phi, bool(phi.convex))]
     for name, function, convex in parts:
         _check_function(report, name, function, convex, points)
-    if isinstance(phi, Composite):
-        report.note(
-            False,
-            "",
-            f"f has the norm {phi.norm!r} in it, which minimize refuses: lift it first, "
-            "objective, domain = functions.lift(objective, domain)",
-        )
-    elif isinstance(phi, DC) and phi.whole is not None and report.ok:
+    try:
+        prepare(phi, as_set(domain))
+    except ValueError as refused:
+        report.note(False, "", str(refused))
+    if not isinstance(phi, Composite) and isinstance(phi, DC) and phi.whole is not None and report.ok:
         _check_difference(report, phi, phi.whole, points)
     return report
 

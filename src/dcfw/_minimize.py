@@ -9,10 +9,10 @@ from typing import Any
 
 from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
+from dcfw.functions import penalised
 from dcfw.functions.base import Function
 from dcfw.functions.dc import DC
 from dcfw.functions.given import from_callable
-from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
 from dcfw.sets.base import Set
@@ -135,8 +135,9 @@ def minimize(
     started = clock.perf_counter()
     solver = method_named(method)
     phi = from_callable(objective, jac, x0)
-    _refuse_norm(phi)
-    domain = as_set(domain)
+    given = as_set(domain)
+    way = penalised.prepare(phi, given)
+    phi, domain, x0 = way.phi, way.domain, way.start(x0, given)
     completes = factored.applies(phi, domain)
     if completes:
         options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}
@@ -178,22 +179,12 @@ def minimize(
         limits=limits,
         time_limit=time_limit,
         started=started,
-        callback=callback,
+        callback=way.told(callback),
         generator=generator,
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint, solver, restarts),
         seed=rng,
     ).best_of(restarts)
-    return factored.factored(result, domain) if completes else result
-
-
-def _refuse_norm(phi: Function) -> None:
-    """Refuse a norm in the convex part, which is not smooth."""
-    composite = as_composite(phi)
-    if isinstance(composite, Composite):
-        raise ValueError(
-            f"objective has the norm {composite.norm!r} in its convex part, which must be smooth for "
-            "Frank-Wolfe: lift it first, objective, domain = functions.lift(objective, domain)"
-        )
+    return factored.factored(result, domain) if completes else way.result(result)
 
 
 def _worth_a_try(phi: Function, domain: Set) -> bool:

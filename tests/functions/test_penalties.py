@@ -177,10 +177,8 @@ def test_a_separable_problem_is_solved_entry_by_entry(name, inner):
     assert res.x[-1] == pytest.approx(np.abs(domain.point(res.x)).sum(), abs=1e-4)  # t is the norm
 
 
-def test_a_norm_in_f_is_refused_with_the_remedy():
+def test_a_norm_is_lifted_over_balls_of_its_own_only():
     phi = functions.SquaredNorm() + functions.MCP(0.1)
-    with pytest.raises(ValueError, match=r"functions\.lift"):
-        dcfw.minimize(phi, sets.L1Ball(3))
     with pytest.raises(ValueError, match="L1Ball to lift"):
         functions.lift(phi, sets.L2Ball(3))
     with pytest.raises(ValueError, match="NuclearBall to lift"):
@@ -280,11 +278,55 @@ def test_integer_points_are_lifted_without_rounding_their_norm(ball):
     assert domain.lift(x.astype(np.float32)).dtype == np.float32
 
 
-def test_a_loss_with_a_norm_is_refused_with_the_way_to_lift_it():
-    loss = functions.LeastSquares(np.eye(3), np.ones(3))
-    for objective in (loss + functions.L1Norm(0.1), functions.L1Norm(0.1), loss + functions.MCP(0.1)):
-        with pytest.raises(ValueError, match=r"L1Norm\(0\.1\) .* lift it first"):
-            dcfw.minimize(objective, sets.L1Ball(3))
+PLACES = [
+    sets.Simplex(3, radius=1.5),
+    sets.Box(0.0, 2.0, 3),
+    sets.Box([-2.0, 0.5, -1.0], [2.0, 2.0, 0.0]),
+    sets.Polytope(A_ub=np.ones((1, 3)), b_ub=[2.0], bounds=(0.0, 1.5)),
+    sets.L1Ball(3, radius=2.5),
+    sets.L2Ball(3, radius=2.0),
+    sets.LInfBall(3, radius=2.0),
+]
+
+
+@pytest.mark.parametrize("domain", PLACES, ids=repr)
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        functions.L1Norm(0.4),
+        functions.L1MinusL2(0.4),
+        functions.MCP(0.4),
+        functions.SCAD(0.4),
+        functions.CappedL1(0.4),
+    ],
+    ids=repr,
+)
+def test_a_penalty_is_minimised_over_any_set_in_the_users_own_variables(domain, penalty):
+    phi = functions.LeastSquares(np.eye(3), np.array([1.2, 0.3, -0.8])) + penalty
+    seen = []
+    x0 = np.asarray(domain.random(1))
+    res = dcfw.minimize(
+        phi, domain, x0, tol=1e-3, callback=lambda intermediate_result: seen.append(intermediate_result.x)
+    )
+    assert res.success
+    assert res.x.shape == seen[0].shape == domain.shape
+    np.testing.assert_allclose(seen[0], x0, atol=1e-12)
+    assert domain.contains(res.x)
+    assert res.fun == pytest.approx(phi.value(res.x), abs=1e-9)
+    rng = np.random.default_rng(0)
+    for step in (0.1, 0.01):  # no point nearby is lower than the gap allows
+        near = (res.x + step * (domain.random(rng) - res.x) for _ in range(8))
+        assert min(map(phi.value, near)) >= res.fun - 2e-3
+
+
+def test_a_norm_that_no_way_is_known_for_is_refused_by_name():
+    phi = functions.LeastSquares(np.eye(3), np.ones(3)) + functions.L1Norm(0.1)
+    domain = sets.LpBall(3, p=3.0)
+    with pytest.raises(
+        ValueError, match=r"L1Norm\(0\.1\) .*no way to make it linear over LpBall.*take a ball"
+    ):
+        dcfw.minimize(phi, domain)
+    assert not dcfw.check(phi, domain).ok
 
 
 def test_a_norm_that_is_added_to_a_split_leaves_its_parts_convex():

@@ -136,6 +136,8 @@ class Set:
     """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
     project: Any
     """``project(x)``, where there is one (see ``projects``)."""
+    nonnegative: bool = False
+    """Whether all entries of all points are known to be at least 0."""
     flat: bool = True
     """Whether ``tangent`` tells in which directions the set extends."""
 

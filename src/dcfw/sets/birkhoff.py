@@ -55,6 +55,7 @@ class Birkhoff(Set, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)

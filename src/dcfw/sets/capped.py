@@ -50,6 +50,7 @@ class CappedSimplex(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(
         self, n: int | tuple[int, ...], upper: Any, radius: float = 1.0, at_most: bool = False

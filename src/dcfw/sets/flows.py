@@ -63,6 +63,7 @@ class FlowPolytope(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, graph: Any, demands: Any, through: int = 0) -> None:
         self.edges = Edges(graph)

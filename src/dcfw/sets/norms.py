@@ -217,6 +217,7 @@ class Box(Set, trusted=True):
             )
         self.scale = float(max(np.abs(self.lower).max(), np.abs(self.upper).max())) or 1.0
         self.diameter = norm(self.upper - self.lower)
+        self.nonnegative = bool((self.lower >= 0.0).all())
 
     def _vertex(self, G: Array) -> Array:
         return namespace(G).where(G > 0, like(self.lower, G), like(self.upper, G))

@@ -38,6 +38,7 @@ class PartialBirkhoff(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, m: int, n: int, k: int | None = None) -> None:
         m, n = _validate.integer(m, "m", low=1), _validate.integer(n, "n", low=1)

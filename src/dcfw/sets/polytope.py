@@ -80,6 +80,7 @@ class Polytope(Set, trusted=True):
             )
         self.lower, self.upper = _bounds(bounds, widths.pop() if widths else None)
         self.shape = (len(self.lower),)
+        self.nonnegative = bool((self.lower >= 0.0).all())
         self._ub_norms = _row_norms(self.A_ub, "A_ub")
         self._eq_norms = _row_norms(self.A_eq, "A_eq")
         empty = sparse.csr_matrix((0, len(self.lower)))

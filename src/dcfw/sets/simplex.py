@@ -38,6 +38,7 @@ class Simplex(Set, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, n: int | tuple[int, ...], radius: float = 1.0) -> None:
         self.shape = _validate.shape(n, "n")

@@ -53,6 +53,7 @@ class TransportPolytope(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, a: Any, b: Any, solver: str = "auto") -> None:
         self.a, self.b = _marginal(a, "a"), _marginal(b, "b")
@@ -131,6 +132,7 @@ class PartialTransport(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, a: Any, b: Any, mass: float, solver: str = "auto") -> None:
         self.a, self.b = _marginal(a, "a"), _marginal(b, "b")

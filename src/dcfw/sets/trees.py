@@ -42,6 +42,7 @@ class SpanningTree(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, graph: Any) -> None:
         from scipy.sparse.csgraph import connected_components
@@ -119,6 +120,7 @@ class Matching(CompactSet, trusted=True):
     """
 
     polytope = True
+    nonnegative = True
 
     def __init__(self, graph: Any, perfect: bool = False) -> None:
         self.edges = Edges(graph)

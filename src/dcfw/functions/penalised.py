@@ -1,0 +1,181 @@
+"""A norm in the objective over any set: ``minimize(loss + MCP(0.1), domain)``.
+
+Frank-Wolfe needs a smooth f, and a norm is not smooth.  It becomes linear
+
+* where it stands, on a set of nonnegative vectors: there ||x||_1 is the sum of x;
+* in one more variable on a ball of the same norm (:mod:`dcfw.functions.lifting`);
+* in the parts of x = u - v with u, v >= 0 on a box or an l2 ball, where ||x||_1 <= sum(u + v), with equality
+  at solutions.
+
+:func:`prepare` chooses, and a :class:`Way` leads points there and back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcfw import _validate
+from dcfw._arrays import Array, like, namespace, to_numpy
+from dcfw.functions.base import Function
+from dcfw.functions.dc import DC
+from dcfw.functions.lifting import Lifted, lift
+from dcfw.functions.norms import L1Norm
+from dcfw.functions.penalties import Composite, as_composite
+from dcfw.functions.sums import Zero
+from dcfw.result import Result
+from dcfw.sets.base import Set, excess
+from dcfw.sets.norms import Box, L1Ball, L2Ball, LInfBall
+from dcfw.sets.spectral import SchattenBall
+
+
+class Total(Function, trusted=True):
+    """scale times the sum of x, the l1 norm of a nonnegative x."""
+
+    convex = True
+    affine_grad = True
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.0
+
+    def value(self, x: Array) -> float:
+        return self.scale * float(namespace(x).sum(x))
+
+    def grad(self, x: Array) -> Array:
+        return 0.0 * x + self.scale
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return self.value(x)
+
+    def __repr__(self) -> str:
+        return f"{self.scale:g} * sum(x)"
+
+
+class Halves(Set, trusted=True):
+    """Vectors (u, v) >= 0 with x = u - v in a box or an l2 ball; ``point`` and ``lift`` as an epigraph's."""
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+        self.count = math.prod(base.shape)
+        self.shape = (2 * self.count,)
+        self.scale = base.scale
+        self.round = isinstance(base, L2Ball)
+        if self.round:
+            self.radius, self.diameter = base.radius, math.sqrt(2.0) * base.radius
+        else:
+            box = base if isinstance(base, Box) else Box(-base.radius, base.radius, base.shape)
+            ends = box.lower.reshape(-1), box.upper.reshape(-1)
+            low = np.concatenate([np.maximum(ends[0], 0.0), np.maximum(-ends[1], 0.0)])
+            high = np.concatenate([np.maximum(ends[1], 0.0), np.maximum(-ends[0], 0.0)])
+            self.box = Box(low, high)
+            self.polytope, self.diameter = True, self.box.diameter
+
+    def point(self, z: Array) -> Array:
+        """Return x = u - v."""
+        return namespace(z).reshape(z[: self.count] - z[self.count :], self.base.shape)
+
+    def lift(self, x: Array, t: float | None = None) -> Array:
+        """Return (u, v), the positive and the negative part of x; with t, a gradient as one in (u, v)."""
+        xp = namespace(x)
+        flat = xp.reshape(x, (-1,))
+        parts = [flat, -flat] if t is not None else [0.5 * (abs(flat) + flat), 0.5 * (abs(flat) - flat)]
+        return (np.concatenate if isinstance(x, np.ndarray) else xp.concat)(parts)
+
+    def _vertex(self, G: Array) -> Array:
+        if not self.round:
+            return self.box._vertex(G)
+        down = 0.5 * (abs(G) - G)
+        length = float(namespace(G).sum(down * down)) ** 0.5
+        return down * (self.radius / length) if length else down
+
+    def violation(self, x: Array) -> float:
+        z = self._values(x)
+        if not self.round:
+            return self.box.violation(z)
+        return excess(max(float(np.linalg.norm(z)) - self.radius, -float(z.min())))
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self.lift(np.asarray(to_numpy(self.base.start()), dtype=np.float64)))
+
+
+class HalvedFunction(Lifted, trusted=True):
+    """A function of x as one of (u, v): the map to x = u - v has the norm sqrt(2)."""
+
+    @property
+    def lipschitz(self) -> float | None:
+        own = self.function.lipschitz
+        return None if own is None else 2.0 * own
+
+    @property
+    def weak_convexity(self) -> float | None:
+        own = self.function.weak_convexity
+        return None if own is None else 2.0 * own
+
+
+class Way(NamedTuple):
+    """The problem without a norm, and how points get there and back (None where they stay)."""
+
+    phi: Function
+    domain: Any
+    original: Function
+    there: Callable[[Array], Array] | None = None
+    back: Callable[[Array], Array] | None = None
+
+    def start(self, x0: Any, given: Set) -> Any:
+        """Return a start in the ``given`` set as one on the way."""
+        if x0 is None or self.there is None:
+            return x0
+        return self.there(_validate.point(x0, "x0", given))
+
+    def told(self, callback: Any) -> Any:
+        """Return the callback for a run on the way, which is shown the point itself."""
+        if callback is None or self.back is None:
+            return callback
+        back = self.back
+
+        def call(intermediate_result: Result) -> Any:
+            intermediate_result.x = back(intermediate_result.x)
+            return callback(intermediate_result)
+
+        return call
+
+    def result(self, result: Result) -> Result:
+        if self.back is not None:
+            result.x = like(np.array(to_numpy(self.back(result.x))), result.x)
+            result.fun, result.active_set = self.original.value(result.x), None
+        return result
+
+
+def prepare(phi: Function, domain: Set) -> Way:
+    """Return the way to a problem without a norm in the convex part."""
+    composite = as_composite(phi)
+    if not isinstance(composite, Composite):
+        return Way(phi, domain, phi)
+    norm = composite.norm
+    if isinstance(norm, L1Norm) and domain.nonnegative:
+        f: Function = Total(norm.scale)
+        f = f if isinstance(composite.smooth, Zero) else composite.smooth + f
+        return Way(DC(f, composite.g, conditional=composite.conditional), domain, phi)
+    ball = L1Ball if isinstance(norm, L1Norm) else SchattenBall
+    if isinstance(domain, ball) and getattr(domain, "p", None) == 1.0:
+        lifted, epigraph = lift(phi, domain)
+        return Way(lifted, epigraph, phi, epigraph.lift, epigraph.point)
+    if isinstance(norm, L1Norm) and isinstance(domain, Box | LInfBall | L2Ball):
+        halves = Halves(domain)
+        f = Total(norm.scale)
+        if not isinstance(composite.smooth, Zero):
+            f = HalvedFunction(composite.smooth, halves) + f  # type: ignore[arg-type]
+        g = HalvedFunction(composite.g, halves)  # type: ignore[arg-type]
+        return Way(DC(f, g, conditional=composite.conditional), halves, phi, halves.lift, halves.point)
+    raise ValueError(
+        f"objective has the norm {norm!r} in its convex part, which must be smooth for Frank-Wolfe, and no "
+        f"way to make it linear over {domain!r} is known: take a ball of the norm, a set of nonnegative "
+        "vectors, a box or an l2 ball (for the l1 norm), or state the problem with one more variable yourself"
+    )
