@@ -2,8 +2,8 @@
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
-runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality`` and ``field`` have
-options of their own.
+runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality``, ``field``, ``bounds`` and
+``paths`` have options of their own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ BENCHES = (
     "gw",
     "limits",
 )
+OWN_OPTIONS = ("quality", "field", "bounds", "paths")
 MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 
 
@@ -51,11 +52,11 @@ def _load(name: str) -> ModuleType:
 
 
 def main(arguments: list[str]) -> None:
-    if arguments[:1] in (["quality"], ["field"]):
+    if arguments[:1] and arguments[0] in OWN_OPTIONS:
         _load(arguments[0]).main(arguments[1:])
         return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
-    parser.add_argument("bench", choices=[*BENCHES, "quality", "field", "all"])
+    parser.add_argument("bench", choices=[*BENCHES, *OWN_OPTIONS, "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
     options = parser.parse_args(arguments)

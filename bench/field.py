@@ -116,17 +116,21 @@ def family(name: str) -> str:
 
 
 def instances(
-    full: bool, folder: Path
+    options: argparse.Namespace, folder: Path
 ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray, int | None, Path]]:
     """Yield (name, half, A, B, best known, file)."""
     listed = sorted(qap.names())
-    for name in listed if full else NAMES:
+    for name in listed if options.full else NAMES:
+        if options.names and name not in options.names:
+            continue
         instance = qap.load(name)
         if not (np.array_equal(instance.A, instance.A.T) or np.array_equal(instance.B, instance.B.T)):
             continue
         half = "reported" if listed.index(name) % 2 else "tuned"
         yield name, half, instance.A, instance.B, instance.best, _write(folder, name, instance.A, instance.B)
     for k, (name, (make, n)) in enumerate(GENERATED.items()):
+        if options.names and name not in options.names:
+            continue
         A, B = make(n, np.random.default_rng(7 + k))
         yield name, "reported", A, B, None, _write(folder, name, A, B)
 
@@ -156,7 +160,7 @@ def measure(options: argparse.Namespace, program: Path, folder: Path) -> list[di
     rows = _kept(options)
     known_rows = {(r["instance"], r["seed"]) for r in rows}
     print(f"{'error in % of the best known':28s}{'ours':>9s}" + "".join(f"{name:>9s}" for name in RIVALS))
-    for name, half, A, B, best, file in instances(options.full, folder):
+    for name, half, A, B, best, file in instances(options, folder):
         for seed in range(options.seed, options.seed + options.seeds):
             if (name, seed) in known_rows:
                 continue
@@ -206,6 +210,7 @@ def save(rows: list[dict[str, Any]], lines: list[str], options: argparse.Namespa
     options.output.mkdir(parents=True, exist_ok=True)
     stem = options.output / f"field-{options.seconds:g}s"
     part = " --full" if options.full else ""
+    part += f" --names {' '.join(options.names)}" if options.names else ""
     command = f"python -m bench field --rival qap_metaheuristics.cpp --seconds {options.seconds:g}"
     command += f" --seeds {options.seeds} --seed {options.seed}{part}"
     table = [f"`{command}`", "", "| instance | half | family | seed | ours | rots06 | bls | sa |"]
@@ -235,6 +240,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--full", action="store_true", help="all instances of QAPLIB that the rivals take")
+    parser.add_argument("--names", nargs="+", help="these instances only")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are in the folder already")
     parser.add_argument("--output", type=Path, help="write the table and the figure into this folder")
     options = parser.parse_args(arguments)

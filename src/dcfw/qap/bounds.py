@@ -146,7 +146,7 @@ def _one(name: str, data: _Data, deadline: float) -> float:
     if name == "projection":
         return projection(data.A, data.B, data.C)
     now = time.perf_counter()  # the rest is for the dual ascent
-    part = 0.3 if len(data.A) <= LARGEST_ASCENT else 1.0
+    part = 0.2 if len(data.A) <= LARGEST_ASCENT else 1.0
     return (
         -math.inf
         if now > deadline

@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 namespace dcfw {
 
+void bind_bounds(nb::module_&);
 void bind_flows(nb::module_&);
 void bind_lap(nb::module_&);
 void bind_graduated(nb::module_&);
@@ -17,6 +18,7 @@ void bind_swaps(nb::module_&);
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of dcfw; dcfw.kernels is their Python interface.";
     m.attr("source_hash") = DCFW_SOURCE_HASH;
+    dcfw::bind_bounds(m);
     dcfw::bind_flows(m);
     dcfw::bind_lap(m);
     dcfw::bind_graduated(m);
