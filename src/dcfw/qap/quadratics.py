@@ -374,7 +374,8 @@ def spectral_norm(M: Any) -> float:
 
 def frobenius(M: Any) -> float:
     """Return ||M||_F."""
-    return float(np.sqrt((M.data**2).sum())) if is_sparse(M) else float(np.linalg.norm(M))
+    entries = M.data if is_sparse(M) else M.ravel()
+    return math.sqrt(entries @ entries)
 
 
 def _symmetric(M: Any) -> bool:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def _one_by_one(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
     for index, stream in enumerate(_streams(call, count)):
         if index > 0 and deadline is not None and time.perf_counter() >= deadline:
             return
-        yield task.run(index, np.random.default_rng(stream), deadline)
+        yield task.run(index, cache(partial(np.random.default_rng, stream)), deadline)
 
 
 def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
@@ -176,7 +177,7 @@ def _run_one(
     deadline = None if end is None else end.here()
     if deadline is not None and index > 0 and time.perf_counter() >= deadline:
         return None
-    found[index] = result = task.run(index, np.random.default_rng(stream), deadline)
+    found[index] = result = task.run(index, cache(partial(np.random.default_rng, stream)), deadline)
     return result
 
 
@@ -226,7 +227,7 @@ class _Session:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
         task.polish = None
         (stream,) = self.call.seeds.spawn(1)
-        self.relaxation = task.run(0, np.random.default_rng(stream), deadline)
+        self.relaxation = task.run(0, cache(partial(np.random.default_rng, stream)), deadline)
         if self.relaxation.status in ENDING:
             self.stop = self.relaxation.status
 
