@@ -30,6 +30,8 @@ QUICK_RTOL, QUICK_LMO = 1e-2, 20
 otherwise."""
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}
 """The share of the time that it may take: quick, or as the user asks."""
+BOUNDED = 233
+"""Searches and paths of problems up to this size come with a bound, which takes O(n^3) operations."""
 SUCCESSES = (Status.CONVERGED, Status.OPTIMAL, Status.TARGET, Status.FINISHED)
 
 
@@ -115,9 +117,28 @@ def restarted(task: Task, call: Call) -> QAPResult:
     assert best.result is not None
     result = conclude(task, call, best.result, best.values)
     result.n_starts = len(best.values)
+    low = cheap_bound(task) if task.method == "graduated" else None
+    if low is not None:
+        enter_bound(result, task.problem.value(low))
     if best.ended is not None:
         mark_ended(result, best.ended)
     return result
+
+
+def cheap_bound(task: Task) -> float | None:
+    """Return a quick bound of the reduced problem, None where it is too large or too small for one."""
+    if not 1 < task.n <= BOUNDED:
+        return None
+    try:
+        return quick_bound(dense(task.A), dense(task.B), task.C)
+    except ValueError:  # products that overflow
+        return None
+
+
+def enter_bound(result: QAPResult, bound: float) -> None:
+    """Put a bound, in the user's units, and the distance to it into a result."""
+    result.bound = bound
+    result.gap_to_bound = abs(float(result.fun - bound)) / max(abs(float(bound)), 1.0)
 
 
 def _attach(error: Exception, task: Task, call: Call, best: Best) -> None:
@@ -253,8 +274,7 @@ class _Session:
             result.trace[-1] = result.trace[-1]._replace(value=result.fun)
         result.n_starts = found.starts + 1
         if self.bound is not None:
-            result.bound = problem.value(self.bound)
-            result.gap_to_bound = abs(float(result.fun - result.bound)) / max(abs(float(result.bound)), 1.0)
+            enter_bound(result, problem.value(self.bound))
         result.method, result.split = "auto", "none"
         result.status, result.success = status, status in SUCCESSES
         result.message = status.sentence
@@ -296,7 +316,7 @@ def _search(session: _Session) -> None:
     first = session.relaxation
     assert first is not None
     session.incumbent.offer(ready.problem.value(first.permutation), first.permutation, first.method)
-    session.bound = quick_bound(A, B, task.C) if task.n <= portfolio.LARGEST // 3 else None
+    session.bound = cheap_bound(task)
     goals = [session.bound] if session.bound is not None else []
     if call.target is not None:
         goals.append(task.problem.reduced_value(call.target))
