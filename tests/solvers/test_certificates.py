@@ -395,5 +395,60 @@ def test_nothing_is_certified_when_f_turns_out_not_to_be_convex():
     assert res.dc_gap == (0.0, math.inf)
     assert (res.history["dc_low"] == 0.0).all()
     assert (res.history["dc_high"] == math.inf).all()
-    with pytest.raises(ValueError, match="not to be convex"):
+    with pytest.raises(ValueError, match="is not convex"):
         gaps.dc_gap(dc, domain, x0)
+
+
+class Kinked(functions.Function):
+    """Somebody's l1 norm, without a word about its kinks."""
+
+    convex = True
+
+    def value(self, x):
+        return float(abs(x).sum())
+
+    def grad(self, x):
+        return np.where(x >= 0.0, 1.0, -1.0)
+
+
+class Stranger:
+    """The same without our base class."""
+
+    value, grad, convex = Kinked.value, Kinked.grad, True
+
+
+@pytest.mark.parametrize("g", [Kinked(), Stranger()])
+def test_the_lower_end_is_zero_where_nobody_says_that_g_has_no_kinks(g):
+    f = functions.Quadratic(np.eye(3), np.ones(3))
+    res = minimize(f - 1.5 * functions.as_function(g), sets.Box(-1.0, 1.0, 3), np.zeros(3), maxiter=3)
+    assert set(res.history["dc_low"]) == {0.0}
+
+
+def test_a_stage_before_the_split_does_not_change_which_constant_the_condition_names():
+    rng = np.random.default_rng(0)
+    seen = 0
+    for seed in range(12):
+        A = rng.standard_normal((12, 12))
+        A = A + A.T
+        phi = functions.Smooth(lambda x, A=A: float(0.5 * x @ A @ x), lambda x, A=A: A @ x)
+        res = minimize(phi, sets.Simplex(12), sets.Simplex(12).random(seed), rtol=1e-5)
+        used = res.get("L_history") or []
+        step = res.dc_gap_nit - (res.nit - len(used))
+        if 0 <= step < len(used):
+            seen += 1
+            assert f"L = {used[step]:.6g}" in res.conditional
+    assert seen
+
+
+def test_ctrl_c_does_not_bring_a_void_certificate_back(monkeypatch):
+    told = Run._last_value
+
+    def pressed(run, x):
+        run._interrupted = True
+        return told(run, x)
+
+    monkeypatch.setattr(Run, "_last_value", pressed)
+    f = functions.Quadratic(np.diag([1.0, -4.0]), convex=True)  # which is not true
+    res = minimize(f - functions.SquaredNorm(0.1), sets.LInfBall(2), np.array([0.2, 0.1]))
+    assert res.status is Status.INTERRUPTED
+    assert res.dc_gap == (0.0, math.inf)

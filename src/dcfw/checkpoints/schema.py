@@ -413,7 +413,8 @@ RULES: dict[str, Rule] = {
         ("solver", "start", "x_t", "z", "answers", "known", "stuck", "u", "memory", "_linearised"), _any
     ),
     **dict.fromkeys(("rng", "perturbations"), _generator),
-    **dict.fromkeys(("eps", "target", "bound", "gap"), _number(0.0)),
+    **dict.fromkeys(("eps", "target", "gap"), _number(0.0)),
+    "bound": _number(),  # steps that ascend on a nonconvex phi take it below zero
     **dict.fromkeys(("value", "gained"), _number(none=True)),
     **dict.fromkeys(("scale", "rounding"), _number(0.0, none=True)),
     "step": _step,

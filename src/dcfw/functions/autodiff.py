@@ -44,12 +44,12 @@ class Autodiff(Function, trusted=True):
                 leaf = x.detach().requires_grad_(True)
                 value = self._function(leaf)
                 (slope,) = torch.autograd.grad(value, leaf)
-            return Linearisation(float(value.detach()), slope, True)
+            return Linearisation(float(value.detach()), slope, self._lipschitz is not None)
         if array_api_compat.is_jax_array(x):
             import jax
 
             value, slope = jax.value_and_grad(self._function)(x)
-            return Linearisation(float(value), slope, True)
+            return Linearisation(float(value), slope, self._lipschitz is not None)
         raise TypeError(
             f"autodiff needs torch or JAX arrays, got {type(x).__name__}: pass x0 as a torch tensor or JAX "
             "array, or give the gradient yourself with functions.Smooth(value, grad)"

@@ -4,7 +4,8 @@ A :class:`Function` has ``value(x)`` and ``grad(x)``.  Everything else is a fact
 faster or its answer stronger, and has a safe default:
 
 ``convex``          True, False, or None for "not known"
-``differentiable``  False when ``grad`` returns just one of several subgradients somewhere
+``differentiable``  False when ``grad`` returns just one of several subgradients somewhere.  A subtracted
+                    function of your own must state True, or ``lipschitz``, for lower ends above 0
 ``affine_grad``     the function is a quadratic: ``grad((1-eta) x + eta s)`` is the same combination of
                     ``grad(x)`` and ``grad(s)``, so a step costs one gradient, at a vertex
 ``lipschitz``       a Lipschitz constant of the gradient, or None
@@ -123,7 +124,13 @@ class Function:
 
     def linearise(self, x: Array) -> Linearisation:
         """Return value and (sub)gradient at ``x`` together, for functions that share work between them."""
-        return Linearisation(self.value(x), self.grad(x), self.differentiable)
+        return Linearisation(self.value(x), self.grad(x), self.differentiable and self._says_so())
+
+    def _says_so(self) -> bool:
+        """Return whether ``differentiable`` is stated, not just the default of this class."""
+        kind = type(self)
+        said = "differentiable" in vars(self) or _protocol.owner(kind, "differentiable") is not Function
+        return said or self.lipschitz is not None or _protocol.trusted(_protocol.owner(kind, "grad"))
 
     def grad_at(self, atom: Atom) -> Array:
         """Return the gradient at a vertex, from its compact form where that is cheaper."""
@@ -282,6 +289,9 @@ class Wrapped(Function, trusted=True):
     @property
     def stated(self) -> bool:
         return True
+
+    def _says_so(self) -> bool:
+        return hasattr(self.wrapped, "differentiable") or self.lipschitz is not None
 
     # What the object does to its argument, or later to an array that it has returned, must not matter.
 

@@ -106,7 +106,7 @@ class AdaptiveDCFW:
                     L, before = max(SHRINK * L, SAFETY * needed), L
                     problem, calm = self._at(problem, L, before), 0
         finally:
-            run.ledger.extra.update(L_history=used, conditional=self._condition(run, used or [L]))
+            run.ledger.extra.update(L_history=used, conditional=self._condition(run, used, L))
 
     def _attempt(
         self, problem: Problem, run: Run, x_t: Iterate, L: float, again: bool
@@ -152,8 +152,11 @@ class AdaptiveDCFW:
         run.keep(step=problem.step)
         return problem
 
-    def _condition(self, run: Run, used: list[float]) -> str:
-        L = used[min(run.ledger.dc_gap_nit, len(used) - 1)]
+    def _condition(self, run: Run, used: list[float], L: float) -> str:
+        # Outer steps before the first of these belong to another stage of the run.
+        step = run.ledger.dc_gap_nit - (run.ledger.nit - len(used))
+        if used:
+            L = used[step if 0 <= step < len(used) else -1]
         found = f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
         return joined(getattr(self.split.whole, "conditional", ""), found)
 

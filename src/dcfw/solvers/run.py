@@ -226,10 +226,10 @@ class Run(Oracles):
         if math.isnan(final):
             final = self._last_value(x)  # free of the rounding that adds up in a long run
         fun = final if math.isfinite(final) else fun
-        if self._interrupted:
-            status, detail = Status.INTERRUPTED, ""
         if status is Status.NOT_CONVEX:
             self.ledger.forget_certificates()
+        if self._interrupted:
+            status, detail = Status.INTERRUPTED, ""
         return self._result(status, f"{status.sentence} {detail}".strip(), x, fun, gap)
 
     def _result(self, status: Status, message: str, x: Array, fun: float, gap: float) -> Result:
