@@ -71,7 +71,7 @@ def demo(tmp_path_factory):
 
 
 def look(driver, page, width=1280, height=900, theme="light"):
-    """Open a page afresh in a window of that size, for a reader whose system has that theme."""
+    """Reload a page in a window of that size, for a reader whose system has that theme."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}

@@ -174,10 +174,10 @@ def test_five_kills_lose_nothing_and_repeat_only_the_row_in_flight(tmp_path):
 
 
 @posix
-def test_twenty_kills_of_runners_and_workers_lose_nothing_and_repeat_nothing_reported(tmp_path):
-    killed = kill_and_resume(tmp_path, kills=20, n_jobs=2, seed=3, count=240, nap=0.02)
-    assert killed.total() == 20
-    assert min(killed.values()) >= 5
+def test_eight_kills_of_runners_and_workers_lose_nothing_and_repeat_nothing_reported(tmp_path):
+    killed = kill_and_resume(tmp_path, kills=8, n_jobs=2, seed=3, count=120, nap=0.02)
+    assert killed.total() == 8
+    assert min(killed.values()) >= 2
 
 
 @posix

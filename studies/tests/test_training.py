@@ -73,14 +73,14 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 
 @pytest.mark.parametrize("method", ["dcfw", "dcfw-paper", "fw", "sfw", "adamw"])
 def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, method):
-    whole = training.train(Settings(method=method, images=300, batch=64, epochs=3))
+    whole = training.train(Settings(method=method, images=200, batch=64, epochs=2))
     file = tmp_path / "run.pt"
-    training.train(Settings(method=method, images=300, batch=64, epochs=2), checkpoint=file)
-    resumed = training.train(Settings(method=method, images=300, batch=64, epochs=3), checkpoint=file)
+    training.train(Settings(method=method, images=200, batch=64, epochs=1), checkpoint=file)
+    resumed = training.train(Settings(method=method, images=200, batch=64, epochs=2), checkpoint=file)
     for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.equal(a, b)
     assert resumed.curves["test_loss"] == whole.curves["test_loss"]
-    assert resumed.steps == whole.steps == 3 * 5
+    assert resumed.steps == whole.steps == 2 * 4
 
 
 @pytest.mark.parametrize("place", ["torch.load", "torch.nn.Module.load_state_dict"])
