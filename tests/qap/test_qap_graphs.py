@@ -160,12 +160,29 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
         ((nx.path_graph(3), np.eye(3)), {}, TypeError, "both be networkx graphs or both"),
         ((nx.Graph(), nx.path_graph(3)), {}, ValueError, "G1 must have at least one node"),
         ((np.eye(3), np.ones((2, 3))), {}, ValueError, "G2 must be a square matrix"),
-        ((np.eye(3), np.eye(3)), {"maximize": False}, TypeError, "match always maximises"),
-        ((np.eye(3), np.eye(3)), {"partial_match": [[0, 0]]}, TypeError, "give seeds"),
+        ((np.eye(3), np.eye(3)), {"maximize": False}, TypeError, "unexpected keyword argument 'maximize'"),
+        (
+            (np.eye(3), np.eye(3)),
+            {"partial_match": [[0, 0]], "seeds": [[0, 0]]},
+            TypeError,
+            "another name for seeds",
+        ),
+        (
+            (np.eye(3), np.eye(3)),
+            {"forbidden": [(0, 1)], "seeds": [(0, 1)]},
+            ValueError,
+            r"both have the pair \(0, 1\)",
+        ),
+        ((np.eye(2), np.eye(2)), {"forbidden": [(0, 0), (0, 1)]}, ValueError, "leaves no matching"),
+        ((np.eye(2), np.eye(2)), {"forbidden": [(0, 0)], "method": "fw"}, ValueError, "no forbidden pairs"),
+        ((np.eye(3), np.eye(3)), {"node_match": "label"}, TypeError, "give similarity= for matrices"),
+        ((nx.path_graph(3),) * 2, {"node_match": "label"}, ValueError, "has an attribute 'label'"),
+        ((np.eye(3), np.eye(3)), {"similarity": np.ones((2, 3))}, ValueError, r"shape \(3, 3\)"),
+        (([np.eye(3)] * 2, [np.eye(3)]), {}, ValueError, "same number of layers, got 2 and 1"),
         ((np.eye(3), np.eye(3)), {"seeds": [[0, 5]]}, ValueError, "5, which is not a node of G2"),
         ((nx.path_graph(3),) * 2, {"seeds": {"x": 0}}, ValueError, "'x', which is not a node of G1"),
         ((nx.path_graph(3),) * 2, {"seeds": [(0, 0), (1, 0)]}, ValueError, "repeats the column index"),
-        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0, 1)]}, ValueError, "must be pairs"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0, 1, 2)]}, ValueError, "must be pairs"),
         ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
     ],
 )
@@ -198,7 +215,7 @@ def noisy_small_world(n, seed):
 def test_one_run_finds_a_planted_matching_that_plain_frank_wolfe_misses(seed):
     G1, G2, planted = noisy_small_world(40, seed)
     ours = qap.match(G1, G2, rng=0)
-    assert ours.split == "balanced"
+    assert ours.method == "path"
     assert ours.disagreement <= planted
     assert qap.match(G1, G2, method="fw", rng=0).disagreement > 3 * planted
 
@@ -246,3 +263,91 @@ def test_parallel_edges_whose_weights_would_wrap_are_named():
 def test_a_seed_that_can_be_no_node_is_named():
     with pytest.raises(ValueError, match=r"seeds has \[0\], which is not a node of G1"):
         qap.match(nx.path_graph(3), nx.path_graph(3), seeds=[([0], 1)])
+
+
+FAMILIES = {
+    "small world": lambda n: nx.watts_strogatz_graph(n, 6, 0.1, seed=1),
+    "preferential": lambda n: nx.barabasi_albert_graph(n, 3, seed=1),
+    "uniform": lambda n: nx.gnp_random_graph(n, 8.0 / n, seed=1),
+    "grid": lambda n: nx.convert_node_labels_to_integers(nx.grid_2d_graph(n // 12, 12)),
+}
+
+
+def moved(G, share, rng):
+    """Return adjacency matrices of G and of a shuffled copy with some edges moved, and the true partners."""
+    n = len(G)
+    A = nx.to_numpy_array(G, dtype=int)
+    noisy, pairs = A.copy(), np.stack(np.triu_indices(n, 1), axis=1)
+    edges = A[tuple(pairs.T)] > 0
+    for kind, value in ((edges, 0), (~edges, 1)):
+        i, j = rng.choice(pairs[kind], round(share * edges.sum()), replace=False).T
+        noisy[i, j] = noisy[j, i] = value
+    p = rng.permutation(n)
+    B = np.empty_like(noisy)
+    B[np.ix_(p, p)] = noisy
+    return A, B, p
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_correct_seeds_lead_to_the_planted_matching(family):
+    A, B, p = moved(FAMILIES[family](144), 0.05, np.random.default_rng(3))
+    planted = np.abs(A - B[np.ix_(p, p)]).sum() // 2
+    lost = []
+    for count in (0, 5, 15):
+        rows = np.random.default_rng(4).permutation(144)[:count]
+        result = qap.match(
+            sp.csr_array(A), sp.csr_array(B), seeds=np.stack([rows, p[rows]], axis=1), polish=None
+        )
+        assert np.array_equal(result.mapping[rows], p[rows])
+        lost.append(result.disagreement)
+    assert lost[2] <= planted
+    assert lost[2] <= lost[1] <= lost[0]
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_compiled_path_ends_like_the_one_in_numpy(directed, monkeypatch):
+    from dcfw import kernels
+
+    rng = np.random.default_rng(5)
+    A = np.triu(rng.random((14, 14)) < 0.4, 0 if directed else 1).astype(float)
+    A = rng.permuted(A, axis=1) if directed else A + A.T
+    p = rng.permutation(14)
+    options = {
+        "seeds": [(0, p[0])],
+        "forbidden": [(1, p[2])],
+        "similarity": rng.random((14, 14)),
+        "polish": None,
+    }
+    B = np.empty_like(A)
+    B[np.ix_(p, p)] = A
+    compiled = qap.match(A, B, **options)
+    monkeypatch.setattr(kernels, "native", None)
+    assert np.array_equal(qap.match(A, B, **options).mapping, compiled.mapping)
+
+
+def test_attributes_types_of_edges_and_forbidden_pairs_decide_between_equal_matchings():
+    G = nx.cycle_graph(8)
+    ring = nx.to_numpy_array(G, dtype=int)
+    colours = {k: "red" if k == 2 else f"blue {k % 3}" for k in G}
+    H = nx.relabel_nodes(G, {k: (k + 3) % 8 for k in G})
+    nx.set_node_attributes(G, colours, "colour")
+    nx.set_node_attributes(H, {(k + 3) % 8: colours[k] for k in colours}, "colour")
+    by_colour = qap.match(G, H, node_match="colour")
+    assert (by_colour.disagreement, by_colour.mapping) == (0, {k: (k + 3) % 8 for k in range(8)})
+    heavy = np.zeros((8, 8), dtype=int)
+    heavy[0, 1] = heavy[1, 0] = heavy[1, 2] = heavy[2, 1] = heavy[4, 5] = heavy[5, 4] = 1
+    by_layer = qap.match([ring - heavy, heavy], [ring - heavy, heavy])
+    assert by_layer.disagreement == 0
+    assert by_layer.mapping[1] == 1
+    elsewhere = qap.match(ring, ring, forbidden=[(0, k) for k in range(8) if k != 5], seeds=[(1, 6, 0.5)])
+    assert (elsewhere.mapping[0], elsewhere.mapping[1], elsewhere.disagreement) == (5, 6, 0)
+
+
+def test_graphs_come_from_other_libraries_with_their_labels():
+    pandas = pytest.importorskip("pandas")
+    G = nx.relabel_nodes(nx.lollipop_graph(4, 3), dict(enumerate("abcdefg")))
+    frame = pandas.DataFrame(list(G.edges), columns=["source", "target"])
+    mapping = qap.match(frame, G).mapping
+    assert [mapping[node] for node in "efg"] == list("efg")
+    igraph = pytest.importorskip("igraph")
+    assert qap.match(igraph.Graph.from_networkx(G), G).disagreement == 0

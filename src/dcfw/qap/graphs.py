@@ -4,45 +4,102 @@ A matching p should keep as many edges as it can.  For adjacency matrices A and 
 is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so that the best matching
 *maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated nodes; whoever is
 matched to one of these is left unmatched.
+
+The default method is the graduated path of :mod:`dcfw.qap.matching.paths`, compiled for sparse graphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from numbers import Integral, Real
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.objective import INT64_MAX, evaluate, is_sparse, square
+from dcfw.qap.matching import search
+from dcfw.qap.matching.inputs import Graph, read, rewards, split_seeds
+from dcfw.qap.matching.paths import Pair
+from dcfw.qap.objective import evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
-from dcfw.qap.solver import BALANCED, solve
+from dcfw.qap.solver import BALANCED, METHODS, POLISHES, _restarts, solve
 from dcfw.qap.task import SPLIT_METHODS
-
-DENSE_NODES = 300
-"""Up to this many nodes an adjacency matrix is kept densely: the compiled loop is for dense matrices."""
+from dcfw.result import Status
 
 
-def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None, **options: Any) -> QAPResult:
+def match(
+    G1: Any,
+    G2: Any,
+    *,
+    seeds: Any = None,
+    partial_match: Any = None,
+    forbidden: Any = None,
+    similarity: Any = None,
+    node_match: Any = None,
+    weight: str | None = "weight",
+    C: Any = None,
+    method: str = "auto",
+    split: str = "auto",
+    inner: str = "auto",
+    init: Any = "barycenter",
+    restarts: int | str = 1,
+    polish: str | None = "auto",
+    rtol: float = 1e-3,
+    maxiter: int | None = None,
+    max_lmo: int | None = None,
+    time_limit: float | None = None,
+    max_steps: int | None = None,
+    target: float | None = None,
+    n_jobs: int | None = None,
+    rng: Any = None,
+    callback: Callable[..., Any] | None = None,
+    clock: Callable[[], float] | None = None,
+) -> QAPResult:
     """Match the nodes of two graphs so that their edges agree as well as possible.
 
     Parameters
     ----------
-    G1, G2 : networkx graphs, or adjacency matrices
-        Directed or not, of equal or of different sizes.  Matrices may be arrays or SciPy sparse arrays; two
-        symmetric ones are undirected graphs.
-    weight : str or None
-        The edge attribute of networkx graphs that holds the weight (1 where it is missing); None ignores
-        weights.
+    G1, G2 : graphs
+        networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames); lists of
+        matrices, one per type of edge (*layers*, as many in both); or DataFrames of edges with columns
+        ``source`` and ``target``, undirected.  Directed or not, weighted or not, of equal or of different
+        sizes: every node of the smaller graph has a partner in the larger one.  Two symmetric matrices are
+        undirected graphs.
     seeds : mapping or pairs, optional
         Nodes of G1 whose partner in G2 is known: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices
-        for matrices.
-    **options
-        Options of :func:`dcfw.qap.solve`: ``restarts``, ``polish``, ``time_limit``, ``rng``, ...; ``C``
-        rewards (it is maximised) single pairs of nodes, in the order of the graphs' nodes.  The default of
-        ``split`` is ``"balanced"``, which finds planted matchings best.
+        for matrices.  A triple ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
+    partial_match : optional
+        SciPy's name for ``seeds``; give one of the two.
+    forbidden : pairs, optional
+        Pairs ``(node1, node2)`` that must not be matched.
+    similarity : matrix, sparse matrix or callable, optional
+        A reward for each pair, of shape (nodes of G1, nodes of G2), or a function of two nodes.  The matching
+        maximises ``sum_ij A[i, j] B[p(i), p(j)] + sum_i similarity[i, p(i)]``, where an undirected edge that
+        is kept counts 2.
+    node_match : str, list of str or mapping, optional
+        Node attributes of networkx or igraph graphs that should agree, with weights if it is a mapping.
+        Equal values earn the weight (1); floats earn a Gaussian function of their difference in standard
+        deviations.
+    weight : str or None
+        The edge attribute (or column of an edge list) that holds the weight, 1 where it is missing; None
+        ignores weights.
+    C : matrix, optional
+        As ``similarity``; the two are added.
+    method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
+        ``"auto"`` follows the graduated path for sparse graphs (:mod:`dcfw.qap.matching.paths`); the others
+        are the methods of :func:`dcfw.qap.solve`, which have one layer and no forbidden pairs.
+    split, inner, init, rtol, maxiter, max_lmo, callback
+        Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
+        ``split`` is ``"balanced"`` here unless given.
+    restarts : int or "auto"
+        The number of paths (or starts); the first is from the barycentre, others from random points near it.
+        ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes, with the searches of
+        :mod:`dcfw.qap.portfolio`.
+    polish : {"auto", None, "2opt", "tabu"}
+        What improves the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
+    time_limit, max_steps, target, n_jobs, rng, clock
+        As in :func:`dcfw.qap.solve`.
 
     Returns
     -------
@@ -57,116 +114,134 @@ def match(G1: Any, G2: Any, *, weight: str | None = "weight", seeds: Any = None,
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
           edges of either graph that have no counterpart.
 
+        Beyond 2000 nodes ``x`` is a SciPy sparse array.
+
     Examples
     --------
     >>> import networkx as nx
     >>> G1 = nx.Graph([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("e", "g")])
     >>> G2 = nx.relabel_nodes(G1, dict(zip("abcdefg", range(7))))
-    >>> res = match(G1, G2, restarts=5, polish="2opt", rng=0)
+    >>> res = match(G1, G2, rng=0)
     >>> res.agreement, res.disagreement
     (7, 0)
     >>> res.mapping["c"], res.mapping["e"]
     (2, 4)
     """
-    for name in ("maximize", "partial_match"):
-        if name in options:
-            remedy = "give seeds" if name == "partial_match" else "match always maximises the agreement"
-            raise TypeError(f"match() has no option {name!r}: {remedy}")
+    started = time.perf_counter()
+    if seeds is not None and partial_match is not None:
+        raise TypeError("partial_match is another name for seeds: give one of the two")
     if weight is not None:
         weight = _validate.text(weight, "weight")
-    if _is_graph(G1) != _is_graph(G2):
-        raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
-    automatic = options.get("restarts") == "auto"  # which has a balanced start of its own
-    if not automatic and options.get("method", "dcfw") in SPLIT_METHODS:
-        options.setdefault("split", BALANCED)
-    nodes = (list(G1), list(G2)) if _is_graph(G1) else None
-    A, B = (
-        _adjacency(G, name, None if nodes is None else nodes[k], weight)
-        for k, (G, name) in enumerate(((G1, "G1"), (G2, "G2")))
+    method = _validate.choice(method, "method", ("auto", *METHODS))
+    if polish is not None:
+        polish = _validate.choice(polish, "polish", ("auto", *POLISHES))
+    graphs = read(G1, "G1", weight), read(G2, "G2", weight)
+    _check(graphs)
+    hard, soft, weights, never = split_seeds(
+        seeds if partial_match is None else partial_match, forbidden, graphs
     )
-    sizes = (A.shape[0], B.shape[0])
-    result = solve(A, B, maximize=True, partial_match=_pairs(seeds, nodes, sizes), **options)
-    p = result.permutation[: sizes[0]]
-    partners = np.where(p < sizes[1], p, -1)
-    if nodes is None:
-        result.mapping = partners
+    pair = Pair(
+        graphs[0].layers,
+        graphs[1].layers,
+        rewards(graphs, C, similarity, node_match, soft, weights),
+        hard,
+        never,
+    )
+    # The options of solve alone; what is at its default is left out.
+    relaxed: dict[str, Any] = {
+        name: given
+        for name, given, default in (
+            ("split", split, "auto"),
+            ("inner", inner, "auto"),
+            ("rtol", rtol, 1e-3),
+            ("maxiter", maxiter, None),
+            ("max_lmo", max_lmo, None),
+            ("callback", callback, None),
+        )
+        if given is not default and given != default
+    }
+    if not (isinstance(init, str) and init == "barycenter"):
+        relaxed["init"] = init
+    budget: dict[str, Any] = {
+        "restarts": restarts,
+        "time_limit": time_limit,
+        "max_steps": max_steps,
+        "target": target,
+        "n_jobs": n_jobs,
+        "rng": rng,
+        "clock": clock,
+    }
+    if method != "auto" or relaxed:
+        name = "dcfw" if method == "auto" else method
+        budget["polish"] = None if polish == "auto" else polish
+        result = _solved(pair, {"method": name, **relaxed, **budget})
     else:
-        result.mapping = {
-            node: None if partner < 0 else nodes[1][partner]
-            for node, partner in zip(nodes[0], partners.tolist(), strict=True)
-        }
-    if nodes is None:
-        undirected = _symmetric(A) and _symmetric(B)
-    else:
-        undirected = not (G1.is_directed() or G2.is_directed())
-    result.agreement, result.disagreement = _agreement(A, B, result.permutation, undirected)
+        result = _matched(pair, started, polish, budget)
+    return described(result, graphs)
+
+
+def _check(graphs: tuple[Graph, Graph]) -> None:
+    named = [graph.nodes is not None for graph in graphs]
+    if named[0] != named[1]:
+        raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
+    if len(graphs[0].layers) != len(graphs[1].layers):
+        counts = [len(graph.layers) for graph in graphs]
+        raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
+
+
+def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
+    """Return what :func:`dcfw.qap.solve` finds."""
+    if len(pair.A) > 1 or len(pair.forbidden):
+        raise ValueError(f"method {options['method']!r} takes one layer and no forbidden pairs: leave it out")
+    if options["restarts"] != "auto" and options["method"] in SPLIT_METHODS:
+        options.setdefault("split", BALANCED)  # "auto" has a balanced start of its own
+    fixed = pair.fixed if len(pair.fixed) else None
+    return solve(pair.A[0], pair.B[0], search.linear(pair.C), maximize=True, partial_match=fixed, **options)
+
+
+def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:
+    """Return what paths find, and with ``restarts="auto"`` what a search from their best end finds."""
+    limit = budget["time_limit"]
+    plan = search.Plan(
+        started,
+        _restarts(budget["restarts"], limit, budget["max_steps"]),
+        polish,
+        None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
+        1 if budget["n_jobs"] is None else _validate.integer(budget["n_jobs"], "n_jobs", low=-(10**6)),
+        _validate.generator(budget["rng"]),
+    )
+    if plan.n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; -1 means all processors")
+    found = search.by_paths(pair, plan)
+    if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
+        return search.concluded(found, plan)
+    if plan.time_limit is not None:
+        budget["time_limit"] = max(plan.time_limit - (time.perf_counter() - started), 0.0)
+    result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
+    result.n_starts += len(found.values)
+    result.n_lmo += found.n_lmo
+    result.time = result.total_time = time.perf_counter() - started
     return result
 
 
-def _is_graph(G: Any) -> bool:
-    return hasattr(G, "adj") and hasattr(G, "nodes")
-
-
-def _adjacency(G: Any, name: str, nodes: list[Hashable] | None, weight: str | None) -> Any:
-    if nodes is None:
-        return square(G, name)
-    if not nodes:
-        raise ValueError(f"{name} must have at least one node")
-    import networkx as nx
-
-    kind: Any = np.int64
-    total = 0
-    for u, v, given in G.edges(data=weight, default=1) if weight is not None else ():
-        if not isinstance(given, Real | np.bool_):
-            raise TypeError(
-                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {given!r}"
-            )
-        if not isinstance(given, Integral | np.bool_):
-            kind = np.float64
-        else:
-            # Parallel edges are added up.
-            total = total + abs(int(given)) if G.is_multigraph() else abs(int(given))
-            if total > INT64_MAX:
-                edge = f"{name} has an edge ({u!r}, {v!r})"
-                raise ValueError(f"{edge} whose {weight!r} is beyond 2**63 - 1; rescale it or use floats")
-    A = square(nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, dtype=kind, format="csr"), name)
-    n = len(nodes)
-    return A.toarray() if n <= DENSE_NODES or A.nnz > 0.1 * n * n else A
-
-
-def _pairs(
-    seeds: Mapping[Any, Any] | Iterable[Any] | None,
-    nodes: tuple[list[Hashable], list[Hashable]] | None,
-    sizes: tuple[int, int],
-) -> np.ndarray | None:
-    """Return the known pairs as indices."""
-    if seeds is None:
-        return None
-    if isinstance(seeds, Mapping):
-        listed = list(seeds.items())
+def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
+    """Return the result with the mapping, and with what it keeps and loses."""
+    one, two = graphs
+    p = result.permutation[: one.size]
+    partners = np.where(p < two.size, p, -1)
+    if one.nodes is None or two.nodes is None:
+        result.mapping = partners
     else:
-        if np.ma.is_masked(seeds) or getattr(getattr(seeds, "dtype", None), "kind", "i") in "Vc":
-            raise TypeError("seeds must be pairs of nodes, without a mask")
-        try:
-            listed = [tuple(pair) for pair in _validate.listed(seeds, "seeds")]
-        except (TypeError, NotImplementedError):
-            raise TypeError("seeds must be pairs (node of G1, node of G2), or a mapping") from None
-    if not listed:
-        return None
-    if any(len(pair) != 2 for pair in listed):
-        raise ValueError("seeds must be pairs (node of G1, node of G2), or a mapping from one to the other")
-    columns = []
-    for k, name in enumerate(("G1", "G2")):
-        places = range(sizes[k]) if nodes is None else nodes[k]
-        index = {node: at for at, node in enumerate(places)}
-        unknown = [pair[k] for pair in listed if not isinstance(pair[k], Hashable) or pair[k] not in index]
-        if unknown:
-            raise ValueError(f"seeds has {unknown[0]!r}, which is not a node of {name}")
-        columns.append([index[pair[k]] for pair in listed])
-        if len(set(columns[-1])) < len(listed):
-            side = ("row", "column")[k]
-            raise ValueError(f"seeds repeats the {side} index of a node of {name}; each may have one partner")
-    return np.array(columns, dtype=np.int64).T
+        result.mapping = {
+            node: None if partner < 0 else two.nodes[partner]
+            for node, partner in zip(one.nodes, partners.tolist(), strict=True)
+        }
+    undirected = not (one.is_directed() or two.is_directed())
+    kept = [
+        _agreement(A, B, result.permutation, undirected) for A, B in zip(one.layers, two.layers, strict=True)
+    ]
+    result.agreement, result.disagreement = sum(k for k, _ in kept), sum(lost for _, lost in kept)
+    return result
 
 
 def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, float]:
@@ -190,8 +265,3 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
     agreement += sum(a * b for a, b in loops)
     disagreement += sum((a - b) ** 2 for a, b in loops)
     return (agreement // 2, disagreement // 2) if integers else (0.5 * agreement, 0.5 * disagreement)
-
-
-def _symmetric(M: Any) -> bool:
-    difference = M != M.T
-    return difference.nnz == 0 if is_sparse(M) else not difference.any()

@@ -9,6 +9,7 @@ void bind_bounds(nb::module_&);
 void bind_flows(nb::module_&);
 void bind_lap(nb::module_&);
 void bind_graduated(nb::module_&);
+void bind_graphs(nb::module_&);
 void bind_qap(nb::module_&);
 void bind_sums(nb::module_&);
 void bind_swaps(nb::module_&);
@@ -22,6 +23,7 @@ NB_MODULE(_kernels, m) {
     dcfw::bind_flows(m);
     dcfw::bind_lap(m);
     dcfw::bind_graduated(m);
+    dcfw::bind_graphs(m);
     dcfw::bind_qap(m);
     dcfw::bind_sums(m);
     dcfw::bind_swaps(m);

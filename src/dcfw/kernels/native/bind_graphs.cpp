@@ -1,0 +1,127 @@
+// The Python class dcfw._kernels.GraphPath: a pair of sparse graphs, many paths.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+
+#include "arrays.hpp"
+#include "graph_path.hpp"
+
+namespace nb = nanobind;
+
+namespace dcfw {
+
+namespace {
+
+using Starts = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Columns = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// A matrix of `rows` rows whose columns are below `width`, sorted; `m` as in Csr.
+Csr csr(nb::tuple given, std::size_t rows, int width, int m) {
+    const auto starts = nb::cast<Starts>(given[0]);
+    const auto columns = nb::cast<Columns>(given[1]);
+    const auto values = nb::cast<Floats>(given[2]);
+    const std::size_t size = columns.shape(0);
+    if (starts.shape(0) != rows + 1 || values.shape(0) != size || starts(0) != 0 ||
+        starts(rows) != std::int64_t(size))
+        throw nb::value_error("a sparse matrix has a wrong shape");
+    Csr M;
+    M.start.assign(starts.data(), starts.data() + rows + 1);
+    M.index.assign(columns.data(), columns.data() + size);
+    M.value.assign(values.data(), values.data() + size);
+    M.inner.resize(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+        if (M.start[i] > M.start[i + 1] || M.start[i + 1] > std::int64_t(size))
+            throw nb::value_error("the rows of a sparse matrix are out of order");
+        for (auto e = M.start[i]; e < M.start[i + 1]; ++e)
+            if (M.index[e] < 0 || M.index[e] >= width || (e > M.start[i] && M.index[e] <= M.index[e - 1]))
+                throw nb::value_error("the columns of a sparse matrix are out of order");
+        M.inner[i] = std::lower_bound(M.index.begin() + M.start[i], M.index.begin() + M.start[i + 1], m) -
+                     M.index.begin();
+    }
+    return M;
+}
+
+GraphProblem pose(int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear, nb::object forbidden) {
+    if (m < 1 || n < m) throw nb::value_error("there must be 1 <= m <= n nodes");
+    GraphProblem problem;
+    problem.n = n;
+    problem.m = m;
+    for (nb::handle pair : pairs) {
+        const auto both = nb::cast<nb::tuple>(pair);
+        problem.left.push_back(csr(nb::cast<nb::tuple>(both[0]), n, n, m));
+        problem.right.push_back(csr(nb::cast<nb::tuple>(both[1]), n, n, m));
+    }
+    problem.U = csr(U, n, n, m);
+    problem.V = csr(V, n, n, m);
+    if (!linear.is_none()) problem.linear = csr(nb::cast<nb::tuple>(linear), m, m, m);
+    if (!forbidden.is_none()) problem.forbidden = csr(nb::cast<nb::tuple>(forbidden), m, m, m);
+    return problem;
+}
+
+// Whether a signal or the end of the time asks for an end; signals are looked at a few times a second.
+struct Interrupt {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point looked = Clock::now(), end;
+    bool raised = false;
+
+    explicit Interrupt(double seconds) : end(looked + std::chrono::milliseconds(std::int64_t(seconds * 1e3))) {}
+    bool operator()() {
+        const auto now = Clock::now();
+        if (!raised && now - looked > std::chrono::milliseconds(100)) {
+            looked = now;
+            nb::gil_scoped_acquire acquired;
+            raised = PyErr_CheckSignals() != 0;
+        }
+        return raised || now >= end;
+    }
+};
+
+nb::tuple follow_path(const GraphProblem& problem, std::vector<double> thetas, int first_steps, int steps,
+                      double tolerance, double weight, const ConstIndices& start, double seconds) {
+    GraphPlan plan;
+    if (thetas.empty()) throw nb::value_error("there must be a theta");
+    plan.thetas = std::move(thetas);
+    plan.first_steps = first_steps;
+    plan.steps = steps;
+    plan.tolerance = tolerance;
+    plan.weight = weight;
+    plan.max_lmo = std::int64_t(1) << 60;
+    if (weight > 0.0) {
+        std::vector<char> seen(problem.m);
+        if (int(start.shape(0)) != problem.m) throw nb::value_error("the start has a wrong size");
+        for (int i = 0; i < problem.m; ++i) {
+            const auto j = start(i);
+            if (j < 0 || j >= problem.m || seen[j]++) throw nb::value_error("the start is no permutation");
+            plan.start.push_back(int(j));
+        }
+    }
+    GraphReport report;
+    Interrupt interrupt(std::min(seconds, 1e9));
+    {
+        nb::gil_scoped_release released;
+        report = follow(problem, plan, std::ref(interrupt));
+    }
+    if (interrupt.raised) throw nb::python_error();
+    return nb::make_tuple(copied(report.columns.data(), report.columns.size()), report.n_lmo, report.n_inner,
+                          report.stages, report.ended);
+}
+
+}  // namespace
+
+void bind_graphs(nb::module_& m) {
+    nb::class_<GraphProblem>(m, "GraphPath", "The graduated path of two sparse graphs.")
+        .def("__init__",
+             [](GraphProblem* self, int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear,
+                nb::object forbidden) { new (self) GraphProblem(pose(n, m, pairs, U, V, linear, forbidden)); },
+             nb::arg("n"), nb::arg("m"), nb::arg("pairs"), nb::arg("U"), nb::arg("V"), nb::arg("linear").none(),
+             nb::arg("forbidden").none())
+        .def("follow", &follow_path, nb::arg("thetas"), nb::arg("first_steps"), nb::arg("steps"), nb::arg("tolerance"),
+             nb::arg("weight"), nb::arg("start"), nb::arg("seconds"),
+             "Return the free rows' columns (none if every assignment is forbidden), LAP solves, steps, stages and "
+             "whether the time ended the path.");
+}
+
+}  // namespace dcfw

@@ -1,0 +1,216 @@
+"""One call of ``qap.match``: paths, swaps, and with ``restarts="auto"`` a search for the rest of the time."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dcfw.qap.matching.paths import End, Pair, Paths
+from dcfw.qap.objective import dense, is_sparse, value
+from dcfw.qap.problem import padded
+from dcfw.qap.result import QAPResult
+from dcfw.result import History, Status
+
+POLISHED = 500
+"""Up to this many nodes ``polish="auto"`` ends with swaps: setting up their deltas takes O(n^3)."""
+DENSE_ANSWER = 2000
+"""The result's ``x`` is a dense matrix up to this many nodes and a SciPy sparse array beyond."""
+SHARE_OF_PATHS = 0.4
+"""The part of the time of ``restarts="auto"`` that goes to paths before swaps take over."""
+SEARCHED = 700
+"""Larger pairs spend the whole time on paths."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to do."""
+
+    started: float
+    restarts: int | str
+    polish: str | None
+    time_limit: float | None
+    n_jobs: int
+    rng: np.random.Generator
+
+    @property
+    def deadline(self) -> float | None:
+        return None if self.time_limit is None else self.started + self.time_limit
+
+
+@dataclass
+class Found:
+    """The best matching of several paths."""
+
+    pair: Pair
+    p: np.ndarray | None = None
+    fun: Any = None
+    values: list[Any] = field(default_factory=list)
+    end: End | None = None
+    n_lmo: int = 0
+    n_inner: int = 0
+    cut: bool = False
+    status: Status = Status.CONVERGED
+
+    def take(self, end: End, p: np.ndarray) -> None:
+        fun = total(self.pair, p)
+        self.values.append(fun)
+        self.n_lmo += end.n_lmo
+        self.n_inner += end.n_inner
+        self.cut |= end.cut
+        if self.fun is None or fun > self.fun:
+            self.p, self.fun, self.end = p, fun, end
+
+
+def total(pair: Pair, p: np.ndarray) -> Any:
+    """Return sum A[i, j] B[p(i), p(j)] over all layers plus the rewards of the pairs."""
+    n = pair.n
+    found: Any = sum(value(padded(A, n), padded(B, n), p) for A, B in zip(pair.A, pair.B, strict=True))
+    if pair.C is None:
+        return found
+    C = padded(pair.C, n)
+    earned = C[np.arange(n), p].sum()
+    return found + (int(earned) if C.dtype.kind in "iub" else float(earned))
+
+
+def by_paths(pair: Pair, plan: Plan) -> Found:
+    """Return the best of the paths that a plan asks for."""
+    found = Found(pair)
+    if len(pair.fixed) == pair.n:
+        p = np.empty(pair.n, dtype=np.int64)
+        p[pair.fixed[:, 0]] = pair.fixed[:, 1]
+        found.take(End(p, 0, 0, 0, False), p)
+        return found
+    paths = Paths(pair)
+    count = math.inf if plan.restarts == "auto" else int(plan.restarts)
+    deadline = plan.deadline
+    if plan.restarts == "auto" and deadline is not None and pair.n <= SEARCHED:
+        deadline = plan.started + SHARE_OF_PATHS * (plan.time_limit or 0.0)
+    if plan.time_limit is None and plan.restarts == "auto":
+        count = 1  # a budget of steps, which are the search's
+    try:
+        if plan.n_jobs != 1 and count > 1 and math.isfinite(count):
+            _side_by_side(paths, plan, int(count), found)
+            return found
+        while len(found.values) < count:
+            if found.values and deadline is not None and time.perf_counter() >= deadline:
+                found.cut |= math.isfinite(count)
+                break
+            _one(paths, plan, plan.rng if found.values else None, found, deadline)
+    except KeyboardInterrupt:
+        if found.p is None:
+            raise
+        found.status = Status.INTERRUPTED
+    return found
+
+
+def _one(
+    paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found, deadline: float | None
+) -> None:
+    end = paths.follow(rng, deadline=deadline)
+    found.take(end, _polished(found.pair, end.p, plan, deadline))
+
+
+def _side_by_side(paths: Paths, plan: Plan, count: int, found: Found) -> None:
+    """Follow the paths in threads; the kernel keeps no state and releases the interpreter lock."""
+    from dcfw.parallel import Parallel, delayed
+
+    streams = [None, *plan.rng.spawn(count - 1)]
+
+    def work(rng: np.random.Generator | None) -> tuple[End, np.ndarray]:
+        end = paths.follow(rng, deadline=plan.deadline)
+        return end, _polished(found.pair, end.p, plan, plan.deadline)
+
+    for end, p in Parallel(n_jobs=plan.n_jobs, prefer="threads")(delayed(work)(rng) for rng in streams):
+        found.take(end, p)
+
+
+def _polished(pair: Pair, p: np.ndarray, plan: Plan, deadline: float | None) -> np.ndarray:
+    """Return the permutation improved by swaps that leave the fixed pairs alone."""
+    polish = plan.polish
+    plain = len(pair.A) == 1 and len(pair.forbidden) == 0
+    free = np.setdiff1d(np.arange(pair.n), pair.fixed[:, 0])
+    if polish is None or len(free) < 2 or (polish == "auto" and not (plain and pair.n <= POLISHED)):
+        return p
+    if not plain:
+        raise ValueError("polish knows one layer and no forbidden pairs: leave polish out")
+    from dcfw.qap.swaps import two_opt
+    from dcfw.qap.tabu import robust_tabu
+
+    n = pair.n
+    order = np.concatenate([pair.fixed[:, 0], free])  # the swaps' fixed rows come first
+    A, B = padded(pair.A[0], n)[order][:, order], padded(pair.B[0], n)
+    C = None if pair.C is None else -dense(padded(pair.C, n))[order]
+    left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
+    fixed = len(pair.fixed)
+    q = two_opt(-A, B, p[order], C, fixed=fixed, time_limit=left)[0]
+    if polish == "tabu":
+        left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
+        q = robust_tabu(
+            -A, B, q, C, iterations=50 * n, rng=plan.rng, fixed=fixed, time_limit=left
+        )[0]  # fmt: skip
+    better = np.empty(n, dtype=np.int64)
+    better[order] = q
+    return better
+
+
+def concluded(found: Found, plan: Plan) -> QAPResult:
+    """Return the result of a call that followed paths."""
+    assert found.p is not None
+    assert found.end is not None
+    n = found.pair.n
+    status = found.status
+    if status is Status.CONVERGED and found.cut:
+        status = Status.TIME_LIMIT
+    if status is Status.CONVERGED and plan.restarts == "auto":
+        status = Status.FINISHED
+    success = status in (Status.CONVERGED, Status.FINISHED)
+    X = permutation_matrix(found.p, n)
+    return QAPResult(
+        x=X,
+        relaxed=X,
+        permutation=found.p,
+        fun=found.fun,
+        relaxed_fun=float(found.fun),
+        restart_values=found.values,
+        success=success,
+        status=status,
+        message="The path ended at a permutation that repeats."
+        if status is Status.CONVERGED
+        else status.sentence,
+        gap=math.nan if found.cut else 0.0,
+        dc_gap=(0.0, math.inf),
+        history=History(),
+        method="path",
+        split="paper",
+        conditional="gap and dc_gap are those of phi - r, the concave end of the path",
+        nit=found.end.stages,
+        n_inner=found.n_inner,
+        n_lmo=found.n_lmo,
+        n_starts=len(found.values),
+        sizes=(int(found.pair.A[0].shape[0]), int(found.pair.B[0].shape[0])),
+        time=time.perf_counter() - plan.started,
+    )
+
+
+def permutation_matrix(p: np.ndarray, n: int) -> Any:
+    """Return the matrix with ones at (i, p(i)), sparse where a dense one would be large."""
+    from scipy.sparse import csr_array
+
+    X = csr_array((np.ones(n), (np.arange(n), p)), shape=(n, n))
+    return X.toarray() if n <= DENSE_ANSWER else X
+
+
+def searchable(pair: Pair) -> bool:
+    """Return whether the search by swaps can take over: one layer, nothing forbidden, not too large."""
+    return (
+        len(pair.A) == 1 and len(pair.forbidden) == 0 and pair.n <= SEARCHED and len(pair.fixed) < pair.n - 1
+    )
+
+
+def linear(C: Any) -> Any:
+    """Return the rewards as ``qap.solve`` takes them."""
+    return None if C is None else dense(C) if is_sparse(C) else C
