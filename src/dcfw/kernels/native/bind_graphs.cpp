@@ -4,9 +4,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include "arrays.hpp"
 #include "graph_path.hpp"
+#include "many_graphs.hpp"
+#include "propagate.hpp"
 
 namespace nb = nanobind;
 
@@ -109,9 +114,86 @@ nb::tuple follow_path(const GraphProblem& problem, std::vector<double> thetas, i
                           report.stages, report.ended);
 }
 
+nb::tuple propagated(nb::list pairs, nb::tuple X, int rows, int columns, int keep) {
+    if (rows < 1 || columns < 1 || keep < 1) throw nb::value_error("sizes must be positive");
+    std::vector<Csr> left, right;
+    for (nb::handle pair : pairs) {
+        const auto both = nb::cast<nb::tuple>(pair);
+        left.push_back(csr(nb::cast<nb::tuple>(both[0]), rows, rows, rows));
+        right.push_back(csr(nb::cast<nb::tuple>(both[1]), columns, columns, columns));
+    }
+    const Csr start = csr(X, rows, columns, columns);
+    Csr out;
+    {
+        nb::gil_scoped_release released;
+        out = propagate(left, start, right, columns, keep);
+    }
+    return nb::make_tuple(copied(out.start.data(), out.start.size()), copied(out.index.data(), out.index.size()),
+                          copied(out.value.data(), out.value.size()));
+}
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstIndices& sizes, std::vector<double> thetas,
+                int steps, double tolerance, std::int64_t swaps, std::uint64_t seed, int threads, Indices out) {
+    ManyProblems problems{A.data(), B.data(), nullptr, {}, {}, {}};
+    std::size_t entries = 0, nodes = 0;
+    for (std::size_t k = 0; k < sizes.shape(0); ++k) {
+        const auto n = sizes(k);
+        if (n < 1 || n > 30000) throw nb::value_error("a size is out of range");
+        problems.size.push_back(int(n));
+        problems.offset.push_back(entries);
+        problems.place.push_back(nodes);
+        entries += std::size_t(n) * n;
+        nodes += n;
+    }
+    if (A.shape(0) != entries || B.shape(0) != entries || out.shape(0) != nodes)
+        throw nb::value_error("the matrices have a wrong size");
+    if (!C.is_none()) {
+        const auto linear = nb::cast<Doubles>(C);
+        if (linear.shape(0) != entries) throw nb::value_error("the rewards have a wrong size");
+        problems.C = linear.data();
+    }
+    const ManyPlan plan{std::move(thetas), steps, tolerance, swaps, seed};
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> stop{false};
+    std::atomic<int> busy{std::max(threads, 1)};
+    std::exception_ptr failure;
+    std::mutex guard;
+    bool raised = false;
+    {
+        nb::gil_scoped_release released;
+        std::vector<std::thread> workers;
+        for (int t = std::max(threads, 1); t > 0; --t)
+            workers.emplace_back([&] {
+                try {
+                    solve_many(problems, plan, next, stop, out.data());
+                } catch (...) {
+                    std::lock_guard<std::mutex> lock(guard);
+                    failure = std::current_exception();
+                    stop = true;
+                }
+                --busy;
+            });
+        for (int wait = 0; busy > 0; ++wait) {
+            std::this_thread::sleep_for(std::chrono::microseconds(wait < 20 ? 100 : 20000));
+            nb::gil_scoped_acquire acquired;
+            if (!raised && PyErr_CheckSignals() != 0) raised = stop = true;
+        }
+        for (std::thread& worker : workers) worker.join();
+    }
+    if (raised) throw nb::python_error();
+    if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 void bind_graphs(nb::module_& m) {
+    m.def("propagate", &propagated, nb::arg("pairs"), nb::arg("X"), nb::arg("rows"), nb::arg("columns"), nb::arg("keep"),
+          "Return the `keep` largest entries of each row of sum L X N as starts, columns and values.");
+    m.def("match_many", &match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"), nb::arg("thetas"),
+          nb::arg("steps"), nb::arg("tolerance"), nb::arg("swaps"), nb::arg("seed"), nb::arg("threads"), nb::arg("out"),
+          "Write the permutations of many small problems, one after the other.");
     nb::class_<GraphProblem>(m, "GraphPath", "The graduated path of two sparse graphs.")
         .def("__init__",
              [](GraphProblem* self, int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear,

@@ -142,7 +142,8 @@ class Path {
         }
         if (!at_.linear.index.empty()) add_row(at_.linear, i, factor, row);
     }
-    static void add_row(const Csr& M, int k, float factor, float* row) {
+    void add_row(const Csr& M, int k, float factor, float* row) const {
+        if (M.inner[k] - M.start[k] == m_) return add_constant(row, factor, &M.value[M.start[k]], m_);
         for (auto e = M.start[k]; e < M.inner[k]; ++e) row[M.index[e]] += factor * M.value[e];
     }
 
