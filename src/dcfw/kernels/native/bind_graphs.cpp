@@ -4,9 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "arrays.hpp"
 #include "graph_path.hpp"
@@ -17,7 +14,7 @@ namespace nb = nanobind;
 
 namespace dcfw {
 
-namespace {
+namespace bind_graphs_parts {
 
 using Starts = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Columns = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -135,7 +132,7 @@ nb::tuple propagated(nb::list pairs, nb::tuple X, int rows, int columns, int kee
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstIndices& sizes, std::vector<double> thetas,
-                int steps, double tolerance, std::int64_t swaps, std::uint64_t seed, int threads, Indices out) {
+                int steps, double tolerance, std::int64_t swaps, std::uint64_t seed, Indices out) {
     ManyProblems problems{A.data(), B.data(), nullptr, {}, {}, {}};
     std::size_t entries = 0, nodes = 0;
     for (std::size_t k = 0; k < sizes.shape(0); ++k) {
@@ -155,52 +152,29 @@ void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstInd
         problems.C = linear.data();
     }
     const ManyPlan plan{std::move(thetas), steps, tolerance, swaps, seed};
-    std::atomic<std::size_t> next{0};
-    std::atomic<bool> stop{false};
-    std::atomic<int> busy{std::max(threads, 1)};
-    std::exception_ptr failure;
-    std::mutex guard;
-    bool raised = false;
+    Interrupt interrupt(1e9);
     {
         nb::gil_scoped_release released;
-        std::vector<std::thread> workers;
-        for (int t = std::max(threads, 1); t > 0; --t)
-            workers.emplace_back([&] {
-                try {
-                    solve_many(problems, plan, next, stop, out.data());
-                } catch (...) {
-                    std::lock_guard<std::mutex> lock(guard);
-                    failure = std::current_exception();
-                    stop = true;
-                }
-                --busy;
-            });
-        for (int wait = 0; busy > 0; ++wait) {
-            std::this_thread::sleep_for(std::chrono::microseconds(wait < 20 ? 100 : 20000));
-            nb::gil_scoped_acquire acquired;
-            if (!raised && PyErr_CheckSignals() != 0) raised = stop = true;
-        }
-        for (std::thread& worker : workers) worker.join();
+        solve_many(problems, plan, std::ref(interrupt), out.data());
     }
-    if (raised) throw nb::python_error();
-    if (failure) std::rethrow_exception(failure);
+    if (interrupt.raised) throw nb::python_error();
 }
 
-}  // namespace
+}  // namespace bind_graphs_parts
 
 void bind_graphs(nb::module_& m) {
-    m.def("propagate", &propagated, nb::arg("pairs"), nb::arg("X"), nb::arg("rows"), nb::arg("columns"), nb::arg("keep"),
+    m.def("propagate", &bind_graphs_parts::propagated, nb::arg("pairs"), nb::arg("X"), nb::arg("rows"), nb::arg("columns"), nb::arg("keep"),
           "Return the `keep` largest entries of each row of sum L X N as starts, columns and values.");
-    m.def("match_many", &match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"), nb::arg("thetas"),
-          nb::arg("steps"), nb::arg("tolerance"), nb::arg("swaps"), nb::arg("seed"), nb::arg("threads"), nb::arg("out"),
+    m.def("match_many", &bind_graphs_parts::match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"), nb::arg("thetas"),
+          nb::arg("steps"), nb::arg("tolerance"), nb::arg("swaps"), nb::arg("seed"), nb::arg("out"),
           "Write the permutations of many small problems, one after the other.");
     nb::class_<GraphProblem>(m, "GraphPath", "The graduated path of two sparse graphs.")
         .def("__init__",
              [](GraphProblem* self, int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear,
-                nb::object forbidden) { new (self) GraphProblem(pose(n, m, pairs, U, V, linear, forbidden)); },
+                nb::object forbidden) { new (self) GraphProblem(bind_graphs_parts::pose(n, m, pairs, U, V, linear, forbidden)); },
              nb::arg("n"), nb::arg("m"), nb::arg("pairs"), nb::arg("U"), nb::arg("V"), nb::arg("linear").none(),
              nb::arg("forbidden").none())
-        .def("follow", &follow_path, nb::arg("thetas"), nb::arg("first_steps"), nb::arg("steps"), nb::arg("tolerance"),
+        .def("follow", &bind_graphs_parts::follow_path, nb::arg("thetas"), nb::arg("first_steps"), nb::arg("steps"), nb::arg("tolerance"),
              nb::arg("weight"), nb::arg("start"), nb::arg("seconds"),
              "Return the free rows' columns (none if every assignment is forbidden), LAP solves, steps, stages and "
              "whether the time ended the path.");

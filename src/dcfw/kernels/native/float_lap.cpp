@@ -8,7 +8,7 @@
 
 namespace dcfw {
 
-namespace {
+namespace float_lap {
 
 constexpr float far = std::numeric_limits<float>::infinity();
 constexpr int lanes = 16;
@@ -81,7 +81,7 @@ DCFW_CLONES float relax(const float* row, const float* v, float shift, int i, fl
     return low;
 }
 
-}  // namespace
+}  // namespace float_lap
 
 FloatLap::FloatLap(int n)
     : columns(n, -1), n_(n), cost_(std::size_t(n) * n), v_(n), u_(n), dist_(n), row_of_(n), previous_(n) {}
@@ -104,8 +104,8 @@ bool FloatLap::keep() {
     free_.clear();
     for (int i = 0; i < n_; ++i) {
         const float* cost = row(i);
-        u_[i] = best_two(cost, v_.data(), n_).least;
-        if (u_[i] == far) return false;
+        u_[i] = float_lap::best_two(cost, v_.data(), n_).least;
+        if (u_[i] == float_lap::far) return false;
         int& j = columns[i];
         if (j >= 0 && cost[j] - v_[j] <= u_[i] + slack && row_of_[j] < 0) {
             row_of_[j] = i;
@@ -120,7 +120,7 @@ bool FloatLap::keep() {
 // Let free rows bid, up to a number of bids.
 void FloatLap::bid() {
     std::vector<int> waiting(free_.rbegin(), free_.rend()), left;
-    for (std::int64_t made = 0, most = std::int64_t(bids_per_row) * n_; !waiting.empty(); ++made) {
+    for (std::int64_t made = 0, most = std::int64_t(float_lap::bids_per_row) * n_; !waiting.empty(); ++made) {
         const int i = waiting.back();
         waiting.pop_back();
         if (made >= most) {
@@ -129,24 +129,18 @@ void FloatLap::bid() {
         }
         ++bids;
         const float* cost = row(i);
-        const Two best = best_two(cost, v_.data(), n_);
-        const int j = find(cost, v_.data(), best.least, row_of_.data(), n_);
+        const float_lap::Two best = float_lap::best_two(cost, v_.data(), n_);
+        const int j = float_lap::find(cost, v_.data(), best.least, row_of_.data(), n_);
         const int owner = row_of_[j];
         u_[i] = best.least;
-        if (owner >= 0 || best.second < far) {
-            if (best.second == far) {  // the only column that it may have
+        if (owner >= 0) {
+            const float raise = best.second - best.least + slack;
+            if (!(raise > 0.0f && raise < float_lap::far)) {  // a tie, or the only column that it may have
                 left.push_back(i);
                 continue;
             }
-            const float raise = best.second - best.least + (owner >= 0 ? slack : 0.0f);
-            if (owner >= 0 && raise <= 0.0f) {
-                left.push_back(i);
-                continue;
-            }
-            if (owner >= 0) {
-                v_[j] -= raise;
-                u_[i] = best.second;
-            }
+            v_[j] -= raise;
+            u_[i] = best.second;
         }
         row_of_[j] = i;
         columns[i] = j;
@@ -160,24 +154,24 @@ void FloatLap::bid() {
 
 // Match one more row along a shortest path to a free column.
 bool FloatLap::augment(int source) {
-    std::fill(dist_.begin(), dist_.end(), far);
+    std::fill(dist_.begin(), dist_.end(), float_lap::far);
     tree_.clear();
-    u_[source] = best_two(row(source), v_.data(), n_).least;
+    u_[source] = float_lap::best_two(row(source), v_.data(), n_).least;
     std::vector<float> prices, lengths;
-    float low = relax(row(source), v_.data(), u_[source], source, dist_.data(), previous_.data(), n_);
+    float low = float_lap::relax(row(source), v_.data(), u_[source], source, dist_.data(), previous_.data(), n_);
     ++scans;
     int end;
     for (;;) {
-        if (low == far) return false;
-        end = find(dist_.data(), nullptr, low, row_of_.data(), n_);
+        if (low == float_lap::far) return false;
+        end = float_lap::find(dist_.data(), nullptr, low, row_of_.data(), n_);
         const int i = row_of_[end];
         if (i < 0) break;
         tree_.push_back(end);
         prices.push_back(v_[end]);
         lengths.push_back(low);
-        v_[end] = -far;
-        dist_[end] = far;
-        low = relax(row(i), v_.data(), u_[i] - low, i, dist_.data(), previous_.data(), n_);
+        v_[end] = -float_lap::far;
+        dist_[end] = float_lap::far;
+        low = float_lap::relax(row(i), v_.data(), u_[i] - low, i, dist_.data(), previous_.data(), n_);
         ++scans;
     }
     u_[source] += low;

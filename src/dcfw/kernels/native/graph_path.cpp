@@ -15,7 +15,7 @@ float Csr::at(int i, int j) const {
     return found != to && *found == j ? value[found - index.begin()] : 0.0f;
 }
 
-namespace {
+namespace graph_path {
 
 constexpr double slack_share = 0.02;  // of the last gap: what inexact assignments may lose
 
@@ -232,10 +232,10 @@ class Path {
     }
 };
 
-}  // namespace
+}  // namespace graph_path
 
 GraphReport follow(const GraphProblem& problem, const GraphPlan& plan, const std::function<bool()>& stop) {
-    return Path(problem, plan, stop).run();
+    return graph_path::Path(problem, plan, stop).run();
 }
 
 }  // namespace dcfw

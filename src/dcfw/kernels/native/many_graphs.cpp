@@ -11,7 +11,7 @@
 
 namespace dcfw {
 
-namespace {
+namespace many_graphs {
 
 double norm(const double* M, std::size_t size) {
     double total = 0.0;
@@ -71,18 +71,18 @@ std::vector<int> path(const double* A, const double* B, const double* C, int n, 
                   std::int64_t(1) << 60).columns;
 }
 
-}  // namespace
+}  // namespace many_graphs
 
-void solve_many(const ManyProblems& problems, const ManyPlan& plan, std::atomic<std::size_t>& next,
-                const std::atomic<bool>& stop, std::int64_t* permutations) {
+void solve_many(const ManyProblems& problems, const ManyPlan& plan, const std::function<bool()>& stop,
+                std::int64_t* permutations) {
     std::unique_ptr<Lap> lap;
-    for (std::size_t k = next++; k < problems.size.size() && !stop; k = next++) {
+    for (std::size_t k = 0; k < problems.size.size() && !stop(); ++k) {
         const int n = problems.size[k];
         const double *A = problems.A + problems.offset[k], *B = problems.B + problems.offset[k];
         const double* C = problems.C ? problems.C + problems.offset[k] : nullptr;
         if (!lap || lap->size() != n) lap = std::make_unique<Lap>(n);
         std::vector<int> p;
-        if (!plan.thetas.empty()) p = path(A, B, C, n, *lap, plan);
+        if (!plan.thetas.empty()) p = many_graphs::path(A, B, C, n, *lap, plan);
         if (int(p.size()) != n) {
             p.resize(n);
             std::iota(p.begin(), p.end(), 0);

@@ -1,8 +1,8 @@
-// Many small matchings in one call: a short graduated path and a short tabu search each, shared out among threads.
+// Many small matchings in one call: a short graduated path and a short tabu search each.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace dcfw {
@@ -23,8 +23,8 @@ struct ManyProblems {
     std::vector<std::size_t> offset, place;
 };
 
-// Solve the problems that `next` hands out until there is none left or `stop` is set.
-void solve_many(const ManyProblems& problems, const ManyPlan& plan, std::atomic<std::size_t>& next,
-                const std::atomic<bool>& stop, std::int64_t* permutations);
+// Solve the problems; `stop` is asked before each and ends the loop.
+void solve_many(const ManyProblems& problems, const ManyPlan& plan, const std::function<bool()>& stop,
+                std::int64_t* permutations);
 
 }  // namespace dcfw

@@ -135,7 +135,9 @@ def _symmetric(M: Any) -> bool:
 # -- pairs of nodes ----------------------------------------------------------------------------------------
 
 
-def pairs(given: Any, graphs: tuple[Graph, Graph], name: str) -> tuple[np.ndarray, np.ndarray]:
+def pairs(
+    given: Any, graphs: tuple[Graph, Graph], name: str, lengths: tuple[int, ...] = (2,)
+) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of indices, and a weight for each: infinite where none is given."""
     empty = np.empty((0, 2), dtype=np.int64), np.empty(0)
     if given is None:
@@ -145,7 +147,7 @@ def pairs(given: Any, graphs: tuple[Graph, Graph], name: str) -> tuple[np.ndarra
     )
     if not listed:
         return empty
-    if any(len(pair) not in (2, 3) for pair in listed):
+    if any(len(pair) not in lengths for pair in listed):
         raise ValueError(f"{name} must be pairs (node of G1, node of G2), or a mapping from one to the other")
     columns = []
     for k, (which, graph) in enumerate(zip(("G1", "G2"), graphs, strict=True)):
@@ -176,7 +178,7 @@ def split_seeds(
     seeds: Any, forbidden: Any, graphs: tuple[Graph, Graph]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the hard seeds, the soft ones with their weights, and the forbidden pairs."""
-    known, weights = pairs(seeds, graphs, "seeds")
+    known, weights = pairs(seeds, graphs, "seeds", (2, 3))
     hard = np.isposinf(weights)
     for k, (side, which) in enumerate((("row", "G1"), ("column", "G2"))):
         if len(np.unique(known[hard, k])) < hard.sum():
@@ -211,14 +213,14 @@ def rewards(
     for given, name in ((C, "C"), (similarity, "similarity")):
         if given is None:
             continue
-        if callable(given):
+        if callable(given) and not isinstance(given, type):
             one, two = (range(g.size) if g.nodes is None else g.nodes for g in graphs)
             given = [[given(u, v) for v in two] for u in one]
-        part = (
-            given.tocsr()
-            if is_sparse(given)
-            else to_numpy(_validate.array(given, name, ndim=2, floating=False))
-        )
+        if is_sparse(given):
+            part = given.tocsr()
+            _validate.array(part.data, name, floating=False)
+        else:
+            part = to_numpy(_validate.array(given, name, ndim=2, floating=False))
         if tuple(part.shape) not in (shape, (max(shape),) * 2):
             raise ValueError(f"{name} must have shape {shape}, got {tuple(part.shape)}")
         parts.append(part[: shape[0], : shape[1]])

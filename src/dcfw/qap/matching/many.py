@@ -1,0 +1,248 @@
+"""Thousands of small problems in one call: the loop over them is compiled.
+
+Each problem has a short graduated path (``r = "paper"``) and a short tabu search from its end; together they
+take some tens of microseconds for 20 nodes.  With ``n_jobs`` joblib shares out chunks of problems, in
+threads unless ``joblib.parallel_config`` names a cluster; the answers do not depend on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcfw import _validate, kernels
+from dcfw._arrays import to_numpy
+from dcfw.qap.objective import dense, is_sparse, square
+from dcfw.qap.problem import padded
+
+PATH = (1.0, -1.0)
+"""The values of theta of a short path."""
+STEPS, TOLERANCE = 2, 0.1
+SWAPS = 1
+"""Steps of tabu search for each node."""
+CHUNK = 500
+"""Problems a worker takes at once: a tenth of a second's work or less."""
+
+
+@dataclass(frozen=True)
+class ManyResult:
+    """What :func:`solve_many` and :func:`match_many` return: arrays with an entry for each problem.
+
+    Examples
+    --------
+    >>> ring = np.roll(np.eye(5, dtype=int), 1, axis=1)
+    >>> res = match_many([(ring, ring.T)] * 3)
+    >>> res.disagreement, res.permutations.shape
+    (array([0., 0., 0.]), (3, 5))
+    """
+
+    permutations: np.ndarray
+    """Rows p with p(i) in column i; -1 beyond the size of a smaller problem."""
+    sizes: np.ndarray
+    """The sizes of the two matrices of each problem, before padding."""
+    fun: np.ndarray
+    """The values of the permutations."""
+    time: float
+    """Seconds of the whole call."""
+    agreement: np.ndarray
+    """The matrices as graphs: the weight of the edges that are kept, each counted once."""
+    disagreement: np.ndarray
+    """The matrices as graphs: the sum of (w1 - w2)^2 over all pairs of nodes, each counted once."""
+
+
+def solve_many(
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    maximize: bool = False,
+    swaps: int = SWAPS,
+    n_jobs: int | None = None,
+    rng: Any = None,
+) -> ManyResult:
+    """Solve many small quadratic assignment problems.
+
+    Parameters
+    ----------
+    A, B : arrays of shape (N, n, n), or sequences of N square matrices
+        Problem k is that of ``A[k]`` and ``B[k]``; the smaller of the two is padded with zeros.
+    C : array of shape (N, n, n) or sequence of N matrices, optional
+        Linear terms.
+    maximize : bool
+        Look for high values.
+    swaps : int
+        Steps of tabu search for each row; more take longer and find better permutations.
+    n_jobs : int, optional
+        Workers of joblib.
+    rng : None, int or numpy.random.Generator
+        The randomness of the tabu searches.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.integers(10, size=(2, 100, 8, 8))
+    >>> res = solve_many(A, B, rng=0)
+    >>> res.permutations.shape, bool((res.fun <= np.einsum("kij,kij->k", A, B)).all())
+    ((100, 8), True)
+    """
+    started = time.perf_counter()
+    sign = -1.0 if _validate.flag(maximize, "maximize") else 1.0
+    stacks = _matrices(A, "A"), _matrices(B, "B")
+    linear = None if C is None else _listed(C, "C")
+    counts = {len(stack) for stack in (*stacks, linear) if stack is not None}
+    if len(counts) > 1:
+        raise ValueError(f"A, B and C must hold the same number of matrices, got {sorted(counts)}")
+    swaps = _validate.integer(swaps, "swaps", low=0)
+    jobs = 1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6))
+    seed = int(_validate.generator(rng).integers(2**62))
+    sizes = np.stack([_sizes(stack) for stack in stacks], axis=1)
+    most = sizes.max(axis=1, initial=0)
+    places: list[np.ndarray] = []
+    chunks: list[Any] = []
+    for n in np.unique(most).tolist():
+        group = np.flatnonzero(most == n)
+        for k in range(0, len(group), CHUNK):
+            where = group[k : k + CHUNK]
+            parts = [_stack(stack, where, n) for stack in stacks]
+            terms = None if linear is None else np.stack([_linear(linear[j], j, sizes[j]) for j in where])
+            places.append(where)
+            chunks.append((*parts, terms, seed + k, swaps, sign))
+    if jobs == 1 or len(chunks) < 2:
+        found = [_chunk(*chunk) for chunk in chunks]
+    else:
+        from dcfw.parallel import Parallel, delayed
+
+        found = list(Parallel(n_jobs=jobs, prefer="threads")(delayed(_chunk)(*chunk) for chunk in chunks))
+    permutations = np.full((len(most), int(most.max(initial=0))), -1, dtype=np.int64)
+    numbers = np.empty((3, len(most)))
+    for where, (p, of_chunk) in zip(places, found, strict=True):
+        permutations[where, : p.shape[1]] = p
+        numbers[:, where] = of_chunk
+    return ManyResult(permutations, sizes, numbers[0], time.perf_counter() - started, *numbers[1:])
+
+
+def match_many(
+    pairs: Iterable[tuple[Any, Any]],
+    *,
+    weight: str | None = "weight",
+    similarity: Sequence[Any] | None = None,
+    swaps: int = SWAPS,
+    n_jobs: int | None = None,
+    rng: Any = None,
+) -> ManyResult:
+    """Match the nodes of many pairs of small graphs.
+
+    Parameters
+    ----------
+    pairs : pairs of graphs, or an array of shape (N, 2, n, n)
+        Each graph in any form that :func:`dcfw.qap.match` takes, with one layer.
+    weight : str or None
+        As in :func:`dcfw.qap.match`.
+    similarity : sequence of matrices, optional
+        Rewards for pairs of nodes, a matrix for each pair of graphs.
+    swaps, n_jobs, rng
+        As in :func:`solve_many`.
+
+    Returns
+    -------
+    ManyResult
+        ``permutations[k, i]`` is the partner of node i of the k-th first graph; a number that is no node of
+        the second graph means that it has none.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> pairs = [(nx.path_graph(6), nx.path_graph(6)), (nx.cycle_graph(5), nx.complete_graph(4))]
+    >>> match_many(pairs, rng=0).agreement
+    array([5., 3.])
+    """
+    from dcfw.qap.matching.inputs import read
+
+    if weight is not None:
+        weight = _validate.text(weight, "weight")
+    if isinstance(pairs, np.ndarray) and pairs.ndim == 4 and pairs.shape[1] == 2:
+        A, B = _matrices(pairs[:, 0], "G1"), _matrices(pairs[:, 1], "G2")
+    else:
+        A, B = [], []
+        for pair in map(tuple, _validate.listed(pairs, "pairs")):
+            if len(pair) != 2:
+                raise ValueError(f"pairs must hold two graphs each, got {len(pair)}")
+            for stack, G, name in zip((A, B), pair, ("G1", "G2"), strict=True):
+                layers = read(G, name, weight).layers
+                if len(layers) > 1:
+                    raise ValueError("match_many takes graphs with one layer")
+                stack.append(dense(layers[0]))
+    return solve_many(A, B, similarity, maximize=True, swaps=swaps, n_jobs=n_jobs, rng=rng)
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    return list(given) if isinstance(given, np.ndarray) else _validate.listed(given, name)
+
+
+def _matrices(given: Any, name: str) -> Any:
+    """Return the checked matrices: an array of three dimensions as it is, other sequences as a list."""
+    if isinstance(given, np.ndarray) and given.ndim == 3 and given.dtype.kind in "biuf":
+        if given.shape[1] != given.shape[2] or given.shape[1] == 0:
+            raise ValueError(f"{name} must hold square matrices, got shape {given.shape}")
+        return _validate.array(given, name, floating=False)
+    return [dense(square(M, f"{name}[{k}]")) for k, M in enumerate(_listed(given, name))]
+
+
+def _sizes(matrices: Any) -> np.ndarray:
+    if isinstance(matrices, np.ndarray):
+        return np.full(len(matrices), matrices.shape[1])
+    return np.array([len(M) for M in matrices], dtype=np.int64)
+
+
+def _linear(M: Any, k: int, sizes: np.ndarray) -> np.ndarray:
+    C = np.asarray(
+        dense(M) if is_sparse(M) else to_numpy(_validate.array(M, f"C[{k}]", ndim=2)), dtype=np.float64
+    )
+    n = int(sizes.max())
+    if C.shape not in (tuple(sizes.tolist()), (n, n)):
+        raise ValueError(f"C[{k}] must have shape {tuple(sizes.tolist())}, got {C.shape}")
+    return np.asarray(padded(C, n))
+
+
+def _stack(matrices: Any, where: np.ndarray, n: int) -> np.ndarray:
+    if isinstance(matrices, np.ndarray) and matrices.shape[1] == n:
+        return np.ascontiguousarray(matrices[where], dtype=np.float64)
+    return np.array([padded(matrices[k], n) for k in where], dtype=np.float64)
+
+
+def _chunk(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seed: int, swaps: int, sign: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the permutations of problems of one size; their values, agreements and disagreements."""
+    count, n = A.shape[:2]
+    p = np.empty((count, n), dtype=np.int64)
+    linear = None if C is None else sign * C
+    if kernels.native is None:
+        from dcfw.qap.graduated import prepare
+        from dcfw.qap.swaps import two_opt
+
+        for k in range(count):
+            L = None if linear is None else linear[k]
+            end = prepare(sign * A[k], B[k], L, "paper").follow(np.full((n, n), 1.0 / n), len(PATH), STEPS)
+            p[k] = two_opt(sign * A[k], B[k], end.p, L)[0]
+    else:
+        kernels.native.match_many(
+            np.ravel(sign * A), np.ravel(B), None if linear is None else np.ravel(linear),
+            np.full(count, n), list(PATH), STEPS, TOLERANCE, swaps, seed, p.reshape(-1),
+        )  # fmt: skip
+    each = np.arange(count)[:, None]
+    moved = B[each[:, :, None], p[:, :, None], p[:, None, :]]
+    with np.errstate(over="ignore"):
+        kept = np.einsum("kij,kij->k", A, moved)
+        lost = np.sum((A - moved) ** 2, axis=(1, 2))
+    fun = kept if C is None else kept + C[each, np.arange(n), p].sum(axis=1)
+    undirected = np.all((A.swapaxes(1, 2) == A) & (B.swapaxes(1, 2) == B), axis=(1, 2))
+    a, b = (np.diagonal(M, axis1=1, axis2=2) for M in (A, moved))
+    kept = np.where(undirected, 0.5 * (kept + np.sum(a * b, axis=1)), kept)
+    with np.errstate(over="ignore"):
+        lost = np.where(undirected, 0.5 * (lost + np.sum((a - b) ** 2, axis=1)), lost)
+    return p, np.stack([fun, kept, lost])

@@ -1,0 +1,92 @@
+"""Many small problems in one call have the answers of single ones, whatever their sizes and workers."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import quadratic_assignment
+
+from dcfw import kernels, qap
+
+
+def noisy_pairs(count, n, rng):
+    A = np.triu(rng.random((count, n, n)) < 0.3, 1).astype(int)
+    A = A + A.swapaxes(1, 2)
+    flips = np.triu(rng.random((count, n, n)) < 0.05, 1)
+    B = np.abs(A - (flips + flips.swapaxes(1, 2)))
+    p = rng.permutation(n)
+    return np.stack([A, B[:, p][:, :, p]], axis=1)
+
+
+def test_matchings_are_better_than_faq_in_the_mean():
+    pairs = noisy_pairs(60, 20, np.random.default_rng(0))
+    ours = qap.match_many(pairs, rng=0)
+    faq = [quadratic_assignment(A, B, method="faq", options={"maximize": True}).fun for A, B in pairs]
+    assert ours.fun.mean() > np.mean(faq)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), max_size=5), st.integers(0, 10**6))
+def test_each_row_is_a_permutation_with_its_value(sizes, seed):
+    rng = np.random.default_rng(seed)
+    A, B = ([rng.integers(5, size=(pair[k],) * 2) for pair in sizes] for k in (0, 1))
+    result = qap.solve_many(A, B, maximize=bool(seed % 2), rng=0)
+    assert len(result.fun) == len(sizes)
+    for k, (M, N) in enumerate(zip(A, B, strict=True)):
+        n = max(sizes[k])
+        p = result.permutations[k]
+        assert sorted(p[:n]) == list(range(n))
+        assert (p[n:] == -1).all()
+        whole = [np.pad(X, (0, n - len(X))) for X in (M, N)]
+        assert result.fun[k] == qap.evaluate(*whole, p[:n])
+
+
+def test_agreement_and_disagreement_are_those_of_match():
+    graphs = [nx.gnp_random_graph(9, 0.4, seed=k) for k in range(6)]
+    many = qap.match_many(list(zip(graphs[::2], graphs[1::2], strict=True)), rng=0)
+    for k, (G, H) in enumerate(zip(graphs[::2], graphs[1::2], strict=True)):
+        kept = sum(H.has_edge(many.permutations[k, u], many.permutations[k, v]) for u, v in G.edges)
+        assert many.agreement[k] == kept
+        assert many.disagreement[k] == G.number_of_edges() + H.number_of_edges() - 2 * kept
+
+
+def test_workers_and_the_missing_extension_do_not_change_what_is_solved(monkeypatch):
+    pairs = noisy_pairs(1100, 6, np.random.default_rng(1))
+    alone = qap.match_many(pairs, rng=3)
+    shared = qap.match_many(pairs, rng=3, n_jobs=2)
+    assert np.array_equal(alone.permutations, shared.permutations)
+    monkeypatch.setattr(kernels, "native", None)
+    assert qap.match_many(pairs[:20], rng=3).fun.mean() >= 0.9 * alone.fun[:20].mean()
+
+
+def test_a_dask_cluster_solves_the_same_problems():
+    distributed = pytest.importorskip("distributed")
+    joblib = pytest.importorskip("joblib")
+    pairs = noisy_pairs(1100, 6, np.random.default_rng(2))
+    alone = qap.match_many(pairs, rng=3)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        shared = qap.match_many(pairs, rng=3, n_jobs=2)
+    assert np.array_equal(alone.permutations, shared.permutations)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: qap.match_many([(np.eye(3),)]), "two graphs each, got 1"),
+        (lambda: qap.solve_many([np.eye(3)], [np.eye(3)] * 2), r"same number of matrices, got \[1, 2\]"),
+        (lambda: qap.solve_many(np.ones((2, 3, 4)), np.ones((2, 3, 3))), "square matrices"),
+        (
+            lambda: qap.solve_many([np.eye(3)], [np.eye(2)], [np.ones((2, 2))]),
+            r"C\[0\] must have shape \(3, 2\)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
