@@ -114,7 +114,8 @@ def match(
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
           edges of either graph that have no counterpart.
 
-        Beyond 2000 nodes ``x`` is a SciPy sparse array.
+        Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
+        (:mod:`dcfw.qap.matching.candidates`), which needs seeds or a sparse ``similarity``.
 
     Examples
     --------
@@ -240,6 +241,7 @@ def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
     kept = [
         _agreement(A, B, result.permutation, undirected) for A, B in zip(one.layers, two.layers, strict=True)
     ]
+    result.graphs = tuple((graph.layers[0], graph.nodes) for graph in graphs)
     result.agreement, result.disagreement = sum(k for k, _ in kept), sum(lost for _, lost in kept)
     return result
 

@@ -39,7 +39,9 @@ class QAPResult(Result):
     ``perturbed``              whether the start had to be perturbed, because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
-    ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: SciPy's name for the permutation
+    ``graphs``                 of :func:`dcfw.qap.match`: the two adjacency matrices and the labels of their
+    nodes ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: SciPy's name for the
+    permutation
 
     Examples
     --------
@@ -64,6 +66,7 @@ class QAPResult(Result):
     mapping: Any = None
     agreement: float | None = None
     disagreement: float | None = None
+    graphs: Any = None
     col_ind: Any = None
 
     def save(self, path: Any) -> None:
@@ -84,17 +87,23 @@ class QAPResult(Result):
 
     def plot(self, ax: Any = None, *, y: str = "fun", x: str = "time", **style: Any) -> Any:
         """Draw the incumbents' values against time, with the bound; other columns are those of the
-        relaxation.
+        relaxation.  After :func:`dcfw.qap.match`, draw the two graphs: partners in one colour, lost edges
+        red.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            A new figure's unless given.
+            A new figure's unless given; a pair of axes for two graphs.
         y, x : str
             As in :meth:`dcfw.Result.plot`; the default draws the search.
         **style
             For ``ax.step``.
         """
+        if self.graphs is not None and (y, x) == ("fun", "time"):
+            from dcfw.qap.matching.picture import draw
+
+            (A, names), (B, others) = self.graphs
+            return draw(A, B, self.permutation, ax, (names, others))
         if len(self.trace) == 0 or (y, x) != ("fun", "time"):
             return super().plot(ax, y=y, x=x, **style)
         if ax is None:

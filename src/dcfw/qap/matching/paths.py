@@ -74,7 +74,7 @@ class Paths:
         self.rows = np.concatenate([np.setdiff1d(np.arange(n), i), i])
         self.columns = np.concatenate([np.setdiff1d(np.arange(n), j), j])
         self.n, self.m = n, n - len(pair.fixed)
-        A, B = [_floats(M, n) for M in pair.A], [_floats(M, n) for M in pair.B]
+        A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
         a, b = _typical(A), _typical(B)
         A = [M[self.rows][:, self.rows] * (1.0 / a) for M in A]
         B = [M[self.columns][:, self.columns] * (1.0 / b) for M in B]
@@ -90,7 +90,7 @@ class Paths:
         linear = forbidden = None
         free = self.rows[: self.m], self.columns[: self.m]
         if pair.C is not None:
-            linear = _floats(pair.C, n)[free[0]][:, free[1]] * (-1.0 / (a * b))
+            linear = floats(pair.C, n)[free[0]][:, free[1]] * (-1.0 / (a * b))
         if len(pair.forbidden):
             ones = csr_array((np.ones(len(pair.forbidden)), tuple(pair.forbidden.T)), shape=(n, n))
             forbidden = ones[free[0]][:, free[1]]
@@ -99,9 +99,9 @@ class Paths:
 
             self.kernel: Any = GraphPath(self.n, self.m, products, U, V, linear, forbidden)
             return
-        packed = [(_packed(L), _packed(N)) for L, N in products]
-        others = [None if M is None else _packed(M) for M in (linear, forbidden)]
-        self.kernel = kernels.native.GraphPath(self.n, self.m, packed, _packed(U), _packed(V), *others)
+        packed = [(packed_csr(L), packed_csr(N)) for L, N in products]
+        others = [None if M is None else packed_csr(M) for M in (linear, forbidden)]
+        self.kernel = kernels.native.GraphPath(self.n, self.m, packed, packed_csr(U), packed_csr(V), *others)
 
     def follow(
         self,
@@ -127,7 +127,7 @@ class Paths:
         return End(whole, int(n_lmo), int(n_inner), int(stages), bool(cut))
 
 
-def _floats(M: Any, n: int) -> Any:
+def floats(M: Any, n: int) -> Any:
     return csr_array(padded(M, n), dtype=np.float64)
 
 
@@ -138,7 +138,7 @@ def _typical(layers: list[Any]) -> float:
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
-def _packed(M: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def packed_csr(M: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     M = csr_array(M)
     M.sum_duplicates()
     M.sort_indices()

@@ -24,6 +24,9 @@ SHARE_OF_PATHS = 0.4
 SEARCHED = 700
 """Larger pairs spend the whole time on paths."""
 
+LARGEST = 15_000
+"""Pairs with more free nodes are matched by candidates: 12 n^2 bytes would be more than 2.7 GB."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -83,6 +86,12 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
         p = np.empty(pair.n, dtype=np.int64)
         p[pair.fixed[:, 0]] = pair.fixed[:, 1]
         found.take(End(p, 0, 0, 0, False), p)
+        return found
+    if pair.n - len(pair.fixed) > LARGEST:
+        from dcfw.qap.matching.candidates import by_candidates
+
+        end = by_candidates(pair, plan.deadline)
+        found.take(end, end.p)
         return found
     paths = Paths(pair)
     count = math.inf if plan.restarts == "auto" else int(plan.restarts)

@@ -1,0 +1,139 @@
+"""Matching by candidates, for graphs whose n^2 pairs do not fit in memory: O(n k) numbers instead.
+
+Each node keeps its k most likely partners with weights that add up to about 1.  A round counts, for every
+pair of nodes, the weight of the pairs among their neighbours (A X B, of which each row's k largest entries
+are kept), divides by the degrees and scales rows and columns.  Seeds are pairs of weight 1 from the start,
+and without seeds (or rewards for pairs) there is nothing to begin with.  When the weights have settled,
+pairs are taken greedily, best first, and rounds with that matching in the place of X correct it until
+nothing changes.
+
+L. Yartseva, M. Grossglauser, "On the performance of percolation graph matching", COSN 2013; J. Lubars,
+R. Srikant, "Correcting the output of approximate graph matching algorithms", INFOCOM 2018.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array
+
+from dcfw import kernels
+from dcfw.qap.matching.paths import End, Pair, floats, packed_csr
+
+KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
+SETTLED = 0.002
+"""Rounds end when the share of nodes whose best partner changed has fallen to this."""
+
+
+def by_candidates(pair: Pair, deadline: float | None = None) -> End:
+    """Return a matching of large sparse graphs; the second part of its counts are rounds."""
+    n = pair.n
+    A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
+    products = []
+    for M, N in zip(A, B, strict=True):
+        products.append((M, N.T.tocsr()))
+        if (M != M.T).nnz or (N != N.T).nnz:
+            products.append((M.T.tocsr(), N))
+    sizes = [np.maximum(sum(abs(M).sum(axis=1) for M in side), 1e-300) for side in (A, B)]
+    scales = [diags_array(1.0 / np.sqrt(size)) for size in sizes]
+    i, j = pair.fixed.T
+    seeds = csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    free = [np.ones(n), np.ones(n)]
+    free[0][i] = free[1][j] = 0.0
+    masks = [diags_array(mask) for mask in free]
+    never = csr_array((np.ones(len(pair.forbidden)), tuple(pair.forbidden.T)), shape=(n, n))
+    rewards = None if pair.C is None else floats(pair.C, n).maximum(0.0)
+    if not len(i) and rewards is None:
+        raise ValueError(
+            "graphs with more than 15000 free nodes need seeds or a sparse similarity to begin with"
+        )
+    packed = [(packed_csr(L), packed_csr(N)) for L, N in products]
+
+    def voted(X: Any) -> Any:
+        """Return the votes of neighbours for the free pairs, by the degrees."""
+        G = masks[0] @ _propagated(packed, products, X, n) @ masks[1]
+        G = scales[0] @ (G if rewards is None else G + rewards) @ scales[1]
+        if never.nnz:
+            G = G - G.multiply(never)
+        G = csr_array(G)
+        G.eliminate_zeros()
+        return G
+
+    X = seeds if rewards is None else csr_array(seeds + _scaled(csr_array(masks[0] @ rewards @ masks[1])))
+    best, rounds, cut = np.full(n, -1), 0, False
+    while rounds < ROUNDS:
+        rounds += 1
+        Y = _scaled(voted(X))
+        X = csr_array(Y + seeds)
+        last, best = best, _best(Y)
+        cut = deadline is not None and time.perf_counter() >= deadline
+        if cut or np.mean(best != last) <= SETTLED:
+            break
+    p = _greedy(Y, pair.fixed)
+    for _ in range(CORRECTIONS):
+        if cut:
+            break
+        known = p >= 0
+        S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
+        last, p = p, _greedy(voted(S), pair.fixed)
+        rounds += 1
+        cut = deadline is not None and time.perf_counter() >= deadline
+        if np.mean(p != last) <= SETTLED / 10:
+            break
+    return End(_completed(p, sizes), 0, rounds, rounds, cut)
+
+
+def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:
+    if kernels.native is not None:
+        starts, columns, values = kernels.native.propagate(packed, packed_csr(X), n, n, KEPT)
+        return csr_array((values.astype(np.float64), columns, starts), shape=(n, n))
+    G = csr_array(sum((L @ X @ N for L, N in products[1:]), products[0][0] @ X @ products[0][1]))
+    order = np.lexsort((-G.data, np.repeat(np.arange(n), np.diff(G.indptr))))
+    place = np.arange(G.nnz) - np.repeat(G.indptr[:-1], np.diff(G.indptr))
+    G.data[order[place >= KEPT]] = 0.0
+    G.eliminate_zeros()
+    return G
+
+
+def _scaled(G: Any) -> Any:
+    """Return G with rows that add up to 1 and columns that add up to 1 or less, nearly."""
+    for _ in range(3):
+        rows = G.sum(axis=1)
+        G = diags_array(1.0 / np.where(rows > 0.0, rows, 1.0)) @ G
+        G = G @ diags_array(1.0 / np.maximum(G.sum(axis=0), 1.0))
+    return csr_array(G)
+
+
+def _best(G: Any) -> np.ndarray:
+    """Return the column of the largest entry of each row, -1 for an empty one."""
+    rows = np.repeat(np.arange(G.shape[0]), np.diff(G.indptr))
+    order = np.lexsort((G.data, rows))
+    best = np.full(G.shape[0], -1)
+    best[rows[order]] = G.indices[order]
+    return best
+
+
+def _greedy(G: Any, fixed: np.ndarray) -> np.ndarray:
+    """Return partners, best pairs first; -1 where all candidates are taken."""
+    n = G.shape[0]
+    rows = np.repeat(np.arange(n), np.diff(G.indptr))
+    order = np.argsort(-G.data, kind="stable")
+    p, taken = [-1] * n, [False] * n
+    for i, j in fixed.tolist():
+        p[i], taken[j] = j, True
+    for i, j in zip(rows[order].tolist(), G.indices[order].tolist(), strict=True):
+        if p[i] < 0 and not taken[j]:
+            p[i], taken[j] = j, True
+    return np.array(p, dtype=np.int64)
+
+
+def _completed(p: np.ndarray, sizes: list[np.ndarray]) -> np.ndarray:
+    """Return the matching with the nodes that are left matched in the order of their degrees."""
+    rows, columns = np.flatnonzero(p < 0), np.setdiff1d(np.arange(len(p)), p)
+    p = p.copy()
+    p[rows[np.argsort(-sizes[0][rows], kind="stable")]] = columns[
+        np.argsort(-sizes[1][columns], kind="stable")
+    ]
+    return p
