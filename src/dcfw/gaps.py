@@ -1,7 +1,7 @@
 """How far a point is from being stationary, in the paper's four measures.
 
 ``fw_gap``   <grad f(x) - u, x - s> at the best vertex s: the largest of them, and the cheapest
-``dc_gap``   max_y f(x) - f(y) - <u, x - y>: the decrease that one exact DCA step could make
+``dc_gap``   max_y min_u f(x) - f(y) - <u, x - y>: the decrease that one exact DCA step could make
 ``pgm_gap``  L/2 ||x - proj(x - grad phi(x)/L)||^2: the projected gradient measure (sliding split)
 ``ppm_gap``  L/2 ||x - prox(x)||^2: the proximal point measure (proximal split)
 

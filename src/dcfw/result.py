@@ -142,7 +142,7 @@ class History:
             rows[name] *= scale
 
     def table(self) -> np.ndarray:
-        """Return all rows as a structured array, a view: rows but the last never change once written."""
+        """Return all rows as a structured array, a view: only the last is still written to during a run."""
         self._flush()
         return self._table[: self._length]
 

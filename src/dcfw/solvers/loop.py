@@ -26,9 +26,9 @@ from dcfw.steps import LineSearchFailed, Step
 class State:
     """Where a Frank-Wolfe loop stands: X_{t,k} with its gradient, its vertex, its gap.
 
-    ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps so far: by convexity no point of the
-    set has a surrogate lower than m(x_t) - bound.  Set ``last`` to end the loop right after the coming step,
-    without a further LMO call.
+    ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of the
+    surrogate m is known: if f is convex, no point of the set has a surrogate lower than m(x_t) - bound.
+    Set ``last`` to end the loop right after the coming step, without a further LMO call.
     """
 
     __slots__ = (
