@@ -60,14 +60,13 @@ class SpanningTree(CompactSet, trusted=True):
 
         # Ranks instead of costs: SciPy takes a cost of 0 for no edge.  The tree depends on the order alone.
         order = np.argsort(G, kind="stable")
-        low, high = (
-            np.minimum(self.edges.tails, self.edges.heads),
-            np.maximum(self.edges.tails, self.edges.heads),
-        )
+        ends = self.edges.tails, self.edges.heads
+        low, high = np.minimum(*ends), np.maximum(*ends)
         keys = low[order] * self.edges.n + high[order]
         _, first = np.unique(keys, return_index=True)  # of parallel edges the cheapest
         chosen = order[first]
-        ranks = csr_array((first + 1.0, (low[chosen], high[chosen])), shape=(self.edges.n, self.edges.n))
+        places = low[chosen].astype(np.int32), high[chosen].astype(np.int32)  # as csgraph of SciPy 1.14 needs
+        ranks = csr_array((first + 1.0, places), shape=(self.edges.n, self.edges.n))
         tree = minimum_spanning_tree(ranks).data.astype(np.int64) - 1
         return Entries(np.sort(order[tree]), np.ones(len(tree)), self.shape)
 
@@ -212,7 +211,8 @@ def _two_sides(edges: Edges) -> np.ndarray | None:
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
     n = edges.n
-    ends = np.concatenate([edges.tails, edges.heads]), np.concatenate([edges.heads, edges.tails])
+    both = np.concatenate([edges.tails, edges.heads]).astype(np.int32)
+    ends = both, np.roll(both, len(edges))
     graph = csr_array((np.ones(2 * len(edges)), ends), shape=(n, n))
     count, component = connected_components(graph, directed=False)
     side = np.zeros(n, dtype=bool)
