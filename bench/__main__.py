@@ -1,4 +1,4 @@
-"""``python -m bench NAME|all [--full] [--json]``: ours, peer, ratio.
+"""``python -m bench NAME|all [--full] [--json] [--rival FILE]``: ours, peer, ratio.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -58,12 +59,14 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("bench", choices=[*BENCHES, *OWN_OPTIONS, "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
+    parser.add_argument("--rival", type=Path, help="a C++ file of rival algorithms, for qap")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
     for name in BENCHES if options.bench == "all" else [options.bench]:
-        for row in _load(MODULES.get(name, name)).run(options.full):
+        rival = {"rival": options.rival} if name == "qap" else {}
+        for row in _load(MODULES.get(name, name)).run(options.full, **rival):
             label, ours, peer, *unit = row
             ratio = peer / ours if ours else float("inf")
             if options.json:

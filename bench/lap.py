@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -136,10 +136,10 @@ def sequences(full: bool) -> Iterator[tuple[str, list[np.ndarray]]]:
 
 
 def _seconds(solve: Solve, costs: list[np.ndarray]) -> float:
-    begin = perf_counter()
+    begin = process_time()
     for C in costs:
         solve(C)
-    return (perf_counter() - begin) / len(costs)
+    return (process_time() - begin) / len(costs)
 
 
 def run(full: bool = False) -> Iterator[Row]:
@@ -152,8 +152,8 @@ def run(full: bool = False) -> Iterator[Row]:
 def _fastest(ours: Callable[[], Solve], theirs: Callable[[], Solve], costs: list[np.ndarray]) -> list[float]:
     """Return the seconds a solve of the fastest passes of two solvers, each pass from a fresh state."""
     best = [np.inf, np.inf]
-    passes, end = 0, perf_counter() + LEAST_SECONDS
-    while passes < PASSES or perf_counter() < end:
+    passes, end = 0, process_time() + LEAST_SECONDS
+    while passes < PASSES or process_time() < end:
         passes += 1
         for k, make in enumerate((ours, theirs)):
             best[k] = min(best[k], _seconds(make(), costs))

@@ -6,19 +6,24 @@
 - ``DC-FW``: one inner iteration of variant 1 with vanilla steps, published protocol, against
   :mod:`bench.transcription`, for the same iterates (checked to 1e-8, but for tai256c with its ties).
 - ``LAP``: the geometric means of :mod:`bench.lap`.
+- ``tabu``: one step of robust tabu search on sko100a against a C++ program, where its source is given: it is
+  built with ``g++ -O3`` and run as ``PROGRAM rots91 FILE SEED SECONDS`` (:mod:`bench.field` runs it too).
 
-Times are total time over the number of iterations, everything included; passes alternate between the two and
-the fastest of each counts.
+Times are CPU times over the number of iterations, everything included; passes alternate between the two and
+the fastest of each counts.  The geometric mean of a kind is followed by its least ratio.
 
-    python -m bench qap [--full]
+    python -m bench qap [--full] [--rival PATH/qap_metaheuristics.cpp]
 """
 
 from __future__ import annotations
 
 import math
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import perf_counter
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -27,6 +32,8 @@ from scipy.optimize import quadratic_assignment
 from bench import lap
 from bench.transcription import dc_frank_wolfe
 from dcfw import qap
+from dcfw.data import find
+from dcfw.kernels.swaps import layout
 from dcfw.sets import Birkhoff
 
 Row = tuple[str, float, float, str]
@@ -38,10 +45,11 @@ INSTANCES = {
     "tai30a": (60, 2000),
     "tai50a": (60, 1000),
     "sko100a": (60, 200),
-    "tho150": (60, 100),
-    "tai256c": (20, 30),
 }
-PASSES, SECONDS = 5, 2.0
+LARGE = {"tho150": (60, 100), "tai256c": (20, 30)}
+"""Measured with --full as well."""
+PASSES, SECONDS = 5, 1.0
+TABU = "sko100a"
 TIED = {"tai256c"}
 """Where assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the two sides
 take different ones, and only the cost of a step can be compared."""
@@ -55,14 +63,19 @@ def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
     best = [math.inf] * len(runs)
     answers: list[Any] = [None] * len(runs)
     passes = 0
-    started = perf_counter()
-    while passes < PASSES or perf_counter() - started < SECONDS:
+    started = process_time()
+    while passes < PASSES or process_time() - started < SECONDS:
         for k, run in enumerate(runs):
-            begun = perf_counter()
+            begun = process_time()
             answers[k] = run()
-            best[k] = min(best[k], perf_counter() - begun)
+            best[k] = min(best[k], process_time() - begun)
         passes += 1
     return zip(best, answers, strict=True)
+
+
+def instances(full: bool) -> dict[str, tuple[int, int]]:
+    """Return the instances to measure, with their numbers of steps."""
+    return INSTANCES | LARGE if full else INSTANCES
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -87,8 +100,8 @@ def faq_rows(full: bool = False) -> Iterator[Row]:
 
 
 def _against_faq(kind: str, ours: Callable[..., int], full: bool) -> Iterator[Row]:
-    for name, (iterations, _) in INSTANCES.items():
-        problem = (*data(name), (2 if full else 1) * iterations)
+    for name, (iterations, _) in instances(full).items():
+        problem = (*data(name), iterations)
         mine, theirs = alternate(partial(ours, *problem), partial(_faq, quadratic_assignment, *problem))
         yield f"{kind} {name}", mine[0] / max(mine[1], 1), theirs[0] / theirs[1], "s/iteration"
 
@@ -101,12 +114,11 @@ def _faq(solve: Callable[..., Any], A: np.ndarray, B: np.ndarray, X0: np.ndarray
 
 def dc_rows(full: bool = False) -> Iterator[Row]:
     """Yield seconds per inner iteration of DC-FW and of its transcription, at equal iterates."""
-    options: dict[str, Any] = {"split": "paper", "inner": "fw", "protocol": "published"}
+    options: dict[str, Any] = {"split": "paper", "inner": "fw"}
     A, B, X0 = data("nug12")
     qap.solve(A, B, init=X0, max_lmo=10, **options)
-    for name, (_, iterations) in INSTANCES.items():
+    for name, (_, budget) in instances(full).items():
         A, B, X0 = data(name)
-        budget = (2 if full else 1) * iterations
 
         def ours(A: Any = A, B: Any = B, X0: Any = X0, budget: int = budget) -> Any:
             return qap.solve(A, B, init=X0, max_lmo=budget, **options)
@@ -131,13 +143,44 @@ def lap_rows(full: bool = False) -> Iterator[Row]:
         yield f"LAP {name}", ours, theirs, "s/solve"
 
 
-def run(full: bool = False) -> Iterator[Row]:
-    """Yield (name, ours, theirs, unit) of all comparisons, and their geometric mean after each kind."""
+def tabu_row(rival: Path | None) -> Row:
+    """Return seconds per step of our tabu search and of the rival's; nan where there is none."""
+    problem = qap.load(TABU)
+    search = layout(problem.A, problem.B).tabu(np.arange(problem.n), 1)
+    count, ours = 20_000, math.inf
+    for _ in range(10):
+        begun = process_time()
+        search.run(count, -(2**62))
+        ours = min(ours, (process_time() - begun) / count)
+    theirs = math.nan if rival is None else _rival_step(rival)
+    return f"tabu {TABU}, {1 / ours:,.0f} and {1 / theirs:,.0f} steps a second", ours, theirs, "s/step"
+
+
+def _rival_step(source: Path) -> float:
+    """Return seconds per step of the rival's robust tabu search, the best of three runs of half a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "rival"
+        subprocess.run(["g++", "-O3", "-o", program, source], check=True, stderr=subprocess.DEVNULL)
+        command = [program, "rots91", find(f"qaplib/{TABU}.dat"), "1", "0.5"]
+        seconds = math.inf
+        for _ in range(3):
+            last = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+            steps, cpu = last[last.index("steps") + 1], last[last.index("cpu") + 1]
+            seconds = min(seconds, float(cpu) / int(steps))
+    return seconds
+
+
+def run(full: bool = False, rival: Path | None = None) -> Iterator[Row]:
+    """Yield (name, ours, theirs, unit) of all comparisons, and mean and least ratio after each kind."""
     for kind in (fw_rows, faq_rows, dc_rows, lap_rows):
         logs = []
         for row in kind(full):
             logs.append(np.log(row[1:3]))
             if kind is not lap_rows:  # bench.lap prints its own lines
                 yield row
+        kind_name = row[0].partition(" ")[0]
         ours, theirs = np.exp(np.mean(logs, axis=0))
-        yield f"{row[0].partition(' ')[0]}, geometric mean of {len(logs)}", float(ours), float(theirs), row[3]
+        yield f"{kind_name}, geometric mean of {len(logs)}", float(ours), float(theirs), row[3]
+        least = min(float(np.exp(b - a)) for a, b in logs)
+        yield f"{kind_name}, least ratio", 1.0, least, "times"
+    yield tabu_row(rival)
