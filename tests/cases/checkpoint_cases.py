@@ -225,7 +225,8 @@ def solve(name: str, **more: Any) -> dcfw.Result:
     objective, domain, options = CASES[name]()
     if "x0" not in options and name != "dcfw torch":
         options["x0"] = _start(domain)
-    return dcfw.minimize(objective, domain, **{"maxiter": 40, "max_inner": 40, **options, **more})
+    limits = {"method": "dcfw", "maxiter": 40, "max_inner": 40}  # with a checkpoint, "auto" is "dcfw"
+    return dcfw.minimize(objective, domain, **{**limits, **options, **more})
 
 
 def differences(a: dcfw.Result, b: dcfw.Result) -> list[str]:

@@ -160,6 +160,20 @@ def test_weights_overwritten_outside_the_set_are_back_after_the_next_step(name, 
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("way", ["another tensor", "in place"])
+def test_weights_overwritten_through_data_are_noticed_though_their_version_stays(name, way):
+    model, optimizer = stepping(name, "simplex")
+    version = model.weight._version
+    if way == "in place":
+        model.weight.data.mul_(7.0)
+    else:
+        model.weight.data = torch.full((3, 2), 7.0)
+    assert model.weight._version == version or way == "another tensor"
+    optimizer.step()
+    assert SETS["simplex"].contains(model.weight.detach().numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("constraint", SETS)
 def test_weights_are_in_a_set_that_was_made_smaller_after_the_next_step(constraint, name):
     model, optimizer = stepping(name, constraint, radius=5.0)

@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
+import fuzz_training  # noqa: E402
 from dcfw.torch import DCFW, SFW  # noqa: E402
 
 
@@ -107,6 +108,12 @@ def test_options_stay_those_of_the_program_and_a_difference_is_named(name, value
     with pytest.warns(UserWarning, match=f"options {name} of the saved DCFW"):
         optimizer.load_state_dict(state)
     assert optimizer.param_groups[0][name] == DCFW([torch.nn.Parameter(torch.zeros(2))]).defaults[name]
+
+
+def test_mutated_states_are_refused_or_harmless():
+    """More of them: python tests/cases/fuzz_training.py 20000."""
+    found = fuzz_training.run(100, seed=1)
+    assert found.keys() == {"refused", "loaded"}
 
 
 def test_options_that_this_version_does_not_know_have_no_effect():

@@ -361,10 +361,12 @@ def _extra(schema: Schema, name: str, value: Any) -> None:
 def alike(fresh: Any, saved: Any) -> bool:
     """Return whether a solver's ``saved`` state is made like the one that it begins with.
 
-    What is None at the beginning may be a number or an array later, and the other way round; lists grow.
+    What is None at the beginning may be a number or an array later, and a number None; lists grow.
     """
-    if fresh is None or saved is None:
+    if fresh is None:
         return not isinstance(saved, tuple | list | dict | str)
+    if saved is None:
+        return isinstance(fresh, int | float) and not isinstance(fresh, bool)
     if isinstance(fresh, tuple):
         if type(saved) is not type(fresh) or len(saved) != len(fresh):
             return False

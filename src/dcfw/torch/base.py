@@ -101,7 +101,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
-        self._left: dict[Tensor, tuple[int, Region]] = {}
+        self._left: dict[Tensor, tuple[Any, ...]] = {}
         defaults["constraint"] = self._register(defaults["constraint"])
         if isinstance(params, torch.nn.Module):
             raise TypeError("params must be parameters, not a module: give module.parameters()")
@@ -330,7 +330,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 p = problem.parameter
                 self.state[p]["inside"] = True
                 if not torch.compiler.is_compiling():
-                    self._left[p] = (p._version, problem.region)
+                    self._left[p] = _mark(p, problem.region)
 
     def _enter(self, problem: Problem) -> Tensor:
         """Return the weights of the blocks, moved into their sets if they may be outside."""
@@ -342,7 +342,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         """Return whether a step has left a parameter in this set, and it has not been written to since."""
         inside = bool(self.state[p].get("inside"))
         if inside and not torch.compiler.is_compiling():
-            now = (p._version, region)
+            now = _mark(p, region)
             inside = self._left.get(p, now) == now
         return inside
 
@@ -353,6 +353,17 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             if name not in entries:
                 entries[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
         return [shards.local(entries[name]) for entries in kept]
+
+
+def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
+    """Return what changes when a parameter is written to; writing through ``.data`` leaves no version.
+
+    A sum tells on the CPU.  On other devices reading it would wait for the device: there, a parameter whose
+    ``.data`` is another tensor is noticed, and one whose entries are changed through ``.data`` is not.
+    """
+    local = shards.local(p.detach())
+    total = float(local.sum()) if local.device.type == "cpu" else 0.0
+    return p._version, region, local.data_ptr(), total if total == total else None
 
 
 def _check_gradients(params: list[Tensor], who: str) -> None:
