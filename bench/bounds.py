@@ -1,6 +1,6 @@
 """How far ``qap.bound`` is below the best known values, on the smallest symmetric instances of QAPLIB.
 
-    DCFW_DATA=... python -m bench bounds [--seconds 2] [--count 36] [--output results/field]
+    DCFW_DATA=... python -m bench bounds [--seconds 2] [--count 36] [--output results/qap]
 
 The seconds are those of the wall, as ``time_limit`` counts them.
 """
