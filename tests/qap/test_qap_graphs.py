@@ -351,3 +351,27 @@ def test_graphs_come_from_other_libraries_with_their_labels():
     assert [mapping[node] for node in "efg"] == list("efg")
     igraph = pytest.importorskip("igraph")
     assert qap.match(igraph.Graph.from_networkx(G), G).disagreement == 0
+
+
+def test_the_picture_shows_both_graphs_and_counts_lost_edges():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    result = qap.match(nx.path_graph(4), nx.cycle_graph(5))
+    titles = [ax.get_title() for ax in result.plot()]
+    assert titles == [
+        "first graph: 0 edges without a counterpart",
+        "second graph: 2 edges without a counterpart",
+    ]
+    matplotlib.pyplot.close("all")
+
+
+def test_candidates_find_the_planted_matching_from_a_few_seeds(monkeypatch):
+    from dcfw.qap.matching import search
+
+    A, B, p = moved(nx.gnp_random_graph(400, 8 / 400, seed=1), 0.02, np.random.default_rng(6))
+    seeds = np.stack([np.arange(20), p[:20]], axis=1)
+    monkeypatch.setattr(search, "LARGEST", 100)
+    result = qap.match(sp.csr_array(A), sp.csr_array(B), seeds=seeds)
+    assert np.mean(result.mapping == p) > 0.95
+    with pytest.raises(ValueError, match="need seeds or a sparse similarity"):
+        qap.match(sp.csr_array(A), sp.csr_array(B))

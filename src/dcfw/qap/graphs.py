@@ -210,14 +210,16 @@ def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, A
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
         1 if budget["n_jobs"] is None else _validate.integer(budget["n_jobs"], "n_jobs", low=-(10**6)),
         _validate.generator(budget["rng"]),
+        time.perf_counter if budget["clock"] is None else _validate.function(budget["clock"], "clock"),
     )
     if plan.n_jobs == 0:
         raise ValueError("n_jobs must not be 0; -1 means all processors")
+    begun = plan.clock()
     found = search.by_paths(pair, plan)
     if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
         return search.concluded(found, plan)
     if plan.time_limit is not None:
-        budget["time_limit"] = max(plan.time_limit - (time.perf_counter() - started), 0.0)
+        budget["time_limit"] = max(plan.time_limit - (plan.clock() - begun), 0.0)
     result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
     result.n_starts += len(found.values)
     result.n_lmo += found.n_lmo

@@ -57,7 +57,9 @@ def draw(A: Any, B: Any, p: np.ndarray, axes: Any = None, names: tuple[Any, Any]
             f"{title}: {missing // 2 if (M != M.T).nnz == 0 else missing} edges without a counterpart"
         )
         ax.set_axis_off()
-        ax.autoscale_view()
+        for limits, ends in ((ax.set_xlim, spots[:, 0]), (ax.set_ylim, spots[:, 1])):
+            margin = 0.05 * float(np.ptp(ends)) or 1.0
+            limits(float(ends.min()) - margin, float(ends.max()) + margin)
     return axes
 
 
