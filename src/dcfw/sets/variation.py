@@ -67,7 +67,9 @@ class TotalVariation1D(CompactSet, trusted=True):
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        return excess(max(float(np.abs(np.diff(x)).sum()) - self.radius, abs(float(x.mean()) - self.mean)))
+        with np.errstate(over="ignore"):  # huge entries are infinitely far away
+            variation, mean = float(np.abs(np.diff(x)).sum()), float(x.mean())
+        return excess(max(variation - self.radius, abs(mean - self.mean)))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean())
