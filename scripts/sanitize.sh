@@ -7,7 +7,7 @@ python=$(command -v "${PYTHON:-python3}")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 -O1"
 cmake -S . -B "$folder/build" -G Ninja -DPython_EXECUTABLE="$python" -DCMAKE_BUILD_TYPE=Debug \
     -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_SHARED_LINKER_FLAGS="$flags" > /dev/null
 cmake --build "$folder/build"
