@@ -161,8 +161,8 @@ def minimize(
     lazy = _validate.flag(lazy, "lazy")
     if isinstance(solver, Auto):
         staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain)
-        solver = Staged(lambda phi: _decompose(phi, DCFW(), domain)) if staged else DCFW()
-    parts, solver = _decompose(phi, solver, domain)
+        solver = Staged(lambda phi: parts_of(phi, DCFW(), domain)) if staged else DCFW()
+    parts, solver = parts_of(phi, solver, domain)
     start, atoms = _start(x0, domain, parts.phi)
     result = Task(
         parts=parts,
@@ -195,7 +195,7 @@ def _worth_a_try(phi: Function, domain: Set) -> bool:
     return phi.differentiable and not phi.convex and not isinstance(phi, DC) and not domain.faces
 
 
-def _decompose(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
+def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
     """Return phi = f - g as the method needs it, and the method (wrapped, if it has to find L)."""
     if not solver.needs_split:
         if not (phi.differentiable or getattr(solver, "subgradients", False)):

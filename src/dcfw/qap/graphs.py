@@ -221,10 +221,9 @@ def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, A
     if plan.time_limit is not None:
         budget["time_limit"] = max(plan.time_limit - (plan.clock() - begun), 0.0)
     result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
-    result.n_starts += len(found.values)
-    result.n_lmo += found.n_lmo
-    result.time = result.total_time = time.perf_counter() - started
-    return result
+    seconds = time.perf_counter() - started
+    counts = {"n_starts": result.n_starts + len(found.values), "n_lmo": result.n_lmo + found.n_lmo}
+    return QAPResult(**{**result, **counts, "time": seconds, "total_time": seconds})
 
 
 def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:

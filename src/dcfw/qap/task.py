@@ -15,7 +15,7 @@ import numpy as np
 
 from dcfw import _validate, kernels, steps
 from dcfw._arrays import to_numpy
-from dcfw._minimize import _decompose
+from dcfw._minimize import parts_of
 from dcfw.functions.base import Function
 from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
@@ -24,7 +24,7 @@ from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult
 from dcfw.result import ENDING, History, Result, Status, mark_ended
-from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, _sum_error, assignment
+from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment, sum_error
 from dcfw.solvers import interrupts
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import method_named
@@ -205,7 +205,7 @@ class Task:
         if tuple(X.shape) != (self.n, self.n):
             raise ValueError(f"init must be a doubly stochastic matrix of shape {full}, got {tuple(X.shape)}")
         X = np.array(X, dtype=np.float64)
-        violation = max(_sum_error(X), -float(X.min())) if self.n else 0.0
+        violation = max(sum_error(X), -float(X.min())) if self.n else 0.0
         if violation > 1e-6:
             raise ValueError(
                 f"init must be doubly stochastic; its row or column sums or signs are off by {violation:.3g}"
@@ -389,7 +389,7 @@ class Task:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
         with self._in_user_units(scale):
             # What dcfw.minimize does after checking its arguments, which are known to be right here.
-            parts, solver = _decompose(objective, method_named(method), domain)
+            parts, solver = parts_of(objective, method_named(method), domain)
             now = time.perf_counter()
             solved = Minimisation(
                 parts=parts,

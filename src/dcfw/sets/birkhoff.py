@@ -90,7 +90,7 @@ class Birkhoff(Set, trusted=True):
     def violation(self, x: Array) -> float:
         """Return the largest error of a row or column sum, or the most negative entry's size."""
         x = self._values(x)
-        return excess(max(_sum_error(x), -float(x.min())))
+        return excess(max(sum_error(x), -float(x.min())))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())
@@ -244,7 +244,7 @@ def _project_sums(X: np.ndarray) -> np.ndarray:
     return np.asarray(X + ((rows - rows.mean())[:, None] + columns) / n)
 
 
-def _sum_error(X: np.ndarray) -> float:
+def sum_error(X: np.ndarray) -> float:
     """Return the largest error of a row or column sum."""
     ones = np.ones(len(X))  # products take half the time of sums along an axis
     sums = np.concatenate((X @ ones, ones @ X))
@@ -315,6 +315,6 @@ def _dual_newton(
             trial, new = evaluate(u + t * du, v + t * dv)
         if error <= tol:
             # That was one step more than asked for: at the end a step squares the error.  Kept if it did.
-            return (trial, u + t * du, v + t * dv) if _sum_error(trial) < error else (X, u, v)
+            return (trial, u + t * du, v + t * dv) if sum_error(trial) < error else (X, u, v)
         u, v, X, value = u + t * du, v + t * dv, trial, new
     return X, u, v

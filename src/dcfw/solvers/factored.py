@@ -27,7 +27,7 @@ class LowRankMatrix:
     Examples
     --------
     >>> X = LowRankMatrix(np.ones((3, 1)), np.array([2.0]), np.ones((2, 1)))
-    >>> X.shape, X[2, 1], X.toarray().sum()
+    >>> X.shape, X[2, 1], float(X.toarray().sum())
     ((3, 2), 2.0, 12.0)
     """
 

@@ -55,16 +55,23 @@ class Found:
     fun: Any = None
     values: list[Any] = field(default_factory=list)
     end: End | None = None
-    n_lmo: int = 0
-    n_inner: int = 0
+    counts: list[tuple[int, int]] = field(default_factory=list)
+    """Oracle calls and inner steps of each path."""
     cut: bool = False
     status: Status = Status.CONVERGED
+
+    @property
+    def n_lmo(self) -> int:
+        return sum(calls for calls, _ in self.counts)
+
+    @property
+    def n_inner(self) -> int:
+        return sum(steps for _, steps in self.counts)
 
     def take(self, end: End, p: np.ndarray) -> None:
         fun = total(self.pair, p)
         self.values.append(fun)
-        self.n_lmo += end.n_lmo
-        self.n_inner += end.n_inner
+        self.counts.append((end.n_lmo, end.n_inner))
         self.cut |= end.cut
         if self.fun is None or fun > self.fun:
             self.p, self.fun, self.end = p, fun, end
