@@ -42,7 +42,7 @@ class Stepwise:
     what ``restart`` returns.
     """
 
-    def __init__(self, name: str, search: Any, patience: float, restart: Callable[[], np.ndarray]) -> None:
+    def __init__(self, name: str, search: Any, patience: int, restart: Callable[[], np.ndarray]) -> None:
         self.name = name
         self.search = search
         self.patience, self.restart = patience, restart
@@ -61,7 +61,8 @@ class Stepwise:
         count = 64 if self._rate == 0.0 else max(1, int(self._rate * arena.slice))
         while not arena.ended() and (begun := arena.now()) < until:
             before = self.search.steps
-            self.search.run(count, arena.goal)
+            enough = self.patience - (before - self.search.last_improved) + 1
+            self.search.run(min(count, enough), arena.goal)
             made = self.search.steps - before
             arena.spend(made)
             if self.search.best < self.best:
