@@ -110,7 +110,7 @@ def matching() -> Iterator[Solve]:
         ("FW (as in FAQ)", {"method": "fw"}),
         ("DC-FW as in the paper", {"split": "paper", "inner": "fw"}),
         ("DC-FW, spectral split", {"split": "spectral"}),
-        ("DC-FW, default", {}),
+        ("DC-FW, default", {"method": "dcfw"}),
     ]
 
     def run(callback: Callback | None, options: dict[str, Any]) -> Any:
