@@ -4,7 +4,7 @@ The best values are the lowest of searches of a minute each (``dcfw qap NAME --t
 but for ``planted40``, whose generator knows its optimum.
 
 >>> example("grid30")
-Instance('grid30', n=30, best=..., status='best_known')
+Instance('grid30', n=30, best=6544, status='best_known')
 """
 
 from __future__ import annotations
