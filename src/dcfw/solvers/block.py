@@ -191,7 +191,9 @@ class Blocks:
                 if _form(S.dense()) != _form(z) or not error >= 0.0:
                     raise ValueError("an answer of an oracle is not that of its block")
             oracle.known = known
-        for part, known in zip(self.parts, state["parts"], strict=True):
+        for part, z, known in zip(self.parts, self.z, state["parts"], strict=True):
+            if known is not None and _form(known) != _form(z):
+                raise ValueError("the gradient of a block has another shape")
             part.set_state(known)
 
     # -- the whole gap ------------------------------------------------------------------------------------

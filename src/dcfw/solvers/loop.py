@@ -237,8 +237,8 @@ def rounding_of_hessian(f: Function, *points: Array) -> float:
 
     Products with a large Hessian may cancel, and leave gradients whose size says nothing about their errors.
     """
-    L = f.lipschitz
-    return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * sum(map(norm, points)) ** 2
+    L, size = f.lipschitz, sum(map(norm, points))
+    return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * (size * size)  # ** overflows
 
 
 def not_convex(run: Run, what: str, lacking: float = 0.0) -> NoReturn:
