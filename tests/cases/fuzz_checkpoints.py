@@ -145,7 +145,7 @@ def _change(tree: Any, rng: random.Random) -> None:
         other, name = rng.choice(places)
         node[key] = copy.deepcopy(other[name])
     else:
-        node[key] = rng.choice(HOSTILE)
+        node[key] = copy.deepcopy(rng.choice(HOSTILE))
 
 
 def _nodes(tree: Any) -> Any:

@@ -156,6 +156,13 @@ def _any(schema: Schema, name: str, value: Any) -> None:
         schema.point(value)
 
 
+def _linearised(schema: Schema, name: str, value: Any) -> None:
+    """The last linearisation of g, if there was one."""
+    if value is not None and not isinstance(value, Linearisation):
+        raise _Wrong(f"is a {type(value).__name__}, not a linearisation")
+    _any(schema, name, value)
+
+
 def _remembered(schema: Schema, name: str, value: Any) -> None:
     """What an oracle, a rule or a loop remembers, a user's own included; `set_state` checks the rest."""
     if isinstance(value, list | tuple):
@@ -411,14 +418,13 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("oracle", "tolerance"), _remembered),
     **dict.fromkeys(("x", "grad", "current", "last", "v"), _point),
     **dict.fromkeys(("measured", "certified", "exact", "vertices_only"), _flag),
-    **dict.fromkeys(
-        ("solver", "start", "x_t", "z", "answers", "known", "stuck", "u", "memory", "_linearised"), _any
-    ),
+    **dict.fromkeys(("solver", "start", "x_t", "z", "answers", "known", "stuck", "u", "memory"), _any),
     **dict.fromkeys(("rng", "perturbations"), _generator),
     **dict.fromkeys(("eps", "target", "gap"), _number(0.0)),
     "bound": _number(),  # steps that ascend on a nonconvex phi take it below zero
     **dict.fromkeys(("value", "gained"), _number(none=True)),
     **dict.fromkeys(("scale", "rounding"), _number(0.0, none=True)),
+    "_linearised": _linearised,
     "step": _step,
     "lmo_error": _number(0.0, 1e300),
     "seconds": _number(0.0, 1e10),
