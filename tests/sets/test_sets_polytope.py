@@ -328,3 +328,24 @@ def test_many_free_variables_are_bounded_together():
     assert oracle.error <= 1e-9
     with pytest.raises(ValueError, match="unbounded"):
         sets.Polytope(np.vstack([Q, -Q])[1:80], np.ones(79))
+
+
+def test_linear_constraints_of_scipy_describe_the_same_polytope():
+    from scipy.optimize import Bounds, LinearConstraint
+    from scipy.sparse import csr_array
+
+    sums = LinearConstraint(csr_array(np.ones((1, 3))), 1.0, 1.0)
+    sides = LinearConstraint([[1.0, -1.0, 0.0], [0.0, 1.0, 1.0]], [-0.5, -np.inf], [0.5, 0.9])
+    theirs = sets.Polytope([sums, sides], bounds=Bounds(0.0, np.ones(3)))
+    ours = sets.Polytope(
+        A_ub=[[1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [-1.0, 1.0, 0.0]],
+        b_ub=[0.5, 0.9, 0.5],
+        A_eq=np.ones((1, 3)),
+        b_eq=[1.0],
+        bounds=(0.0, 1.0),
+    )
+    rng = np.random.default_rng(0)
+    for G in rng.standard_normal((20, 3)):
+        assert theirs.lmo(G) @ G == pytest.approx(ours.lmo(G) @ G, abs=1e-9)
+    with pytest.raises(ValueError, match="b_ub, A_eq and b_eq must be left out"):
+        sets.Polytope(sums, [1.0])

@@ -17,6 +17,7 @@ class Autodiff(Function, trusted=True):
         if not callable(value):
             raise TypeError(f"value must be a callable of one argument x, got {type(value).__name__}")
         self._function = value
+        self._jitted: Callable[[Array], Any] | None = None
         self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
         self.convex = _validate.optional_flag(convex, "convex")
 
@@ -34,6 +35,18 @@ class Autodiff(Function, trusted=True):
     def grad(self, x: Array) -> Array:
         return self.linearise(x).slope
 
+    def _compiled(self, x: Array) -> Any:
+        """Return value and gradient by JAX, compiled unless the function branches on values."""
+        import jax
+
+        if self._jitted is None:
+            self._jitted = jax.jit(jax.value_and_grad(self._function))
+        try:
+            return self._jitted(x)
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            self._jitted = jax.value_and_grad(self._function)
+            return self._jitted(x)
+
     def linearise(self, x: Array) -> Linearisation:
         import array_api_compat
 
@@ -46,9 +59,7 @@ class Autodiff(Function, trusted=True):
                 (slope,) = torch.autograd.grad(value, leaf)
             return Linearisation(float(value.detach()), slope, self._lipschitz is not None)
         if array_api_compat.is_jax_array(x):
-            import jax
-
-            value, slope = jax.value_and_grad(self._function)(x)
+            value, slope = self._compiled(x)
             return Linearisation(float(value), slope, self._lipschitz is not None)
         raise TypeError(
             f"autodiff needs torch or JAX arrays, got {type(x).__name__}: pass x0 as a torch tensor or JAX "

@@ -37,7 +37,8 @@ class Polytope(Set, trusted=True):
     Parameters
     ----------
     A_ub, A_eq : array_like or sparse matrix, optional
-        The matrices of the inequalities and equations.
+        The matrices of the inequalities and equations.  ``A_ub`` may be a
+        :class:`scipy.optimize.LinearConstraint`, or a list of them, instead of all four.
     b_ub, b_eq : array_like, optional
         Their right-hand sides.
     bounds : pair or sequence of pairs, optional
@@ -71,6 +72,11 @@ class Polytope(Set, trusted=True):
     ) -> None:
         from scipy import sparse
 
+        given = A_ub if isinstance(A_ub, list | tuple) else [A_ub]
+        if given and all(hasattr(each, "lb") and hasattr(each, "A") for each in given):
+            if not (b_ub is None and A_eq is None and b_eq is None):
+                raise ValueError("b_ub, A_eq and b_eq must be left out where A_ub is a LinearConstraint")
+            A_ub, b_ub, A_eq, b_eq = _two_sided(given)
         self.A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
         self.A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
         widths = {A.shape[1] for A in (self.A_ub, self.A_eq) if A is not None}
@@ -322,6 +328,23 @@ def _constraints(A: Any, b: Any, A_name: str, b_name: str) -> tuple[Any, np.ndar
         raise ValueError(f"{A_name} must have at least one column, got shape {A.shape}")
     b = np.asarray(to_numpy(_validate.array(b, b_name, shape=(A.shape[0],))), dtype=np.float64)
     return (A, b) if len(b) else (None, b)
+
+
+def _two_sided(constraints: Any) -> tuple[Any, Any, Any, Any]:
+    """Return A_ub, b_ub, A_eq, b_eq for SciPy's ``LinearConstraint`` objects lb <= A x <= ub."""
+    from scipy import sparse
+
+    rows, low, high = [], [], []
+    for each in constraints:
+        A = sparse.csr_matrix(np.atleast_2d(each.A) if not sparse.issparse(each.A) else each.A)
+        rows.append(A)
+        low.append(np.broadcast_to(np.asarray(each.lb, dtype=np.float64), A.shape[:1]))
+        high.append(np.broadcast_to(np.asarray(each.ub, dtype=np.float64), A.shape[:1]))
+    A, lb, ub = sparse.vstack(rows, format="csr"), np.concatenate(low), np.concatenate(high)
+    same, below, above = lb == ub, np.isfinite(ub), np.isfinite(lb)
+    below, above = below & ~same, above & ~same
+    A_ub = sparse.vstack([A[below], -A[above]], format="csr")
+    return A_ub, np.concatenate([ub[below], -lb[above]]), A[same], ub[same]
 
 
 def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
