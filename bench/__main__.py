@@ -27,6 +27,7 @@ BENCHES = (
     "inner",
     "defaults",
     "completion",
+    "scale",
     "graduated",
     "stochastic",
     "align",

@@ -108,3 +108,11 @@ def test_the_estimator_is_one_of_scikit_learn():
     for bad, match in (([[0.5, 1]], "integers"), ([[1, 2, 3]], "two columns")):
         with pytest.raises(ValueError, match=match):
             MatrixCompletion().fit(bad, [1.0])
+
+
+def test_a_sparse_gradient_over_a_set_that_needs_entries_is_told_the_remedy():
+    from scipy.sparse import csr_array
+
+    res = dcfw.minimize(lambda x: 0.0, sets.Box(0.0, 1.0, (3, 2)), jac=lambda x: csr_array(np.eye(3, 2)))
+    assert res.status is dcfw.Status.BAD_ORACLE
+    assert "functions.Observed over a NuclearBall" in res.message

@@ -18,7 +18,7 @@ from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 CAP = 1000
 """How many atoms are kept at most, unless fewer fill the memory."""
 
-MEMORY = 512 * 2**20
+MEMORY = 256 * 2**20
 """Bytes that the atoms' gradients may take."""
 
 
@@ -38,7 +38,7 @@ class ActiveSet:
     x : array
         The point to start from, as the only atom.
     cap : int, optional
-        How many atoms may be kept (default: 1000, or what 512 MiB hold as dense arrays, but at least 32).
+        How many atoms may be kept (default: 1000, or what 256 MiB hold as dense arrays, but at least 32).
 
     Examples
     --------

@@ -172,7 +172,13 @@ class Oracles:
         except TypeError:  # not an array
             alike = False
         if not alike:
-            self.bad(oracle, f"a {type(answer).__name__}, where x is a {type(self.x0).__name__},")
+            remedy = ""
+            if hasattr(answer, "nnz") or hasattr(answer, "matvec"):
+                remedy = (
+                    "; this set needs its entries: return an array, or use functions.Observed over a "
+                    "NuclearBall"
+                )
+            self.bad(oracle, f"a {type(answer).__name__}, where x is a {type(self.x0).__name__}{remedy},")
         if answer.dtype != self.x0.dtype:
             if xp.isdtype(answer.dtype, "complex floating"):
                 self.bad(oracle, f"an array of {answer.dtype}")

@@ -1,0 +1,60 @@
+"""Long vectors: peak memory and seconds at n = 1,000,000, sparse designs (1000 x n, ten entries a column).
+
+Each row is a process of its own that makes the data and solves to 1e-3 of the first gap or 200 oracle calls.
+The peer's column is the memory that we allow ourselves, 1 GiB.
+
+    python -m bench scale
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from time import process_time
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import dcfw
+from dcfw import functions, sets
+
+Row = tuple[str, float, float, str]
+DOMAINS = {
+    "simplex": lambda n: sets.Simplex(n),
+    "l1 ball": lambda n: sets.L1Ball(n, radius=20.0),
+    "k-sparse": lambda n: sets.KSparse(n, k=10, radius=2.0),
+}
+LOSSES = ("least squares", "logistic", "minus l2")
+
+
+def solve(loss: str, domain: str, n: int = 1_000_000, m: int = 1000) -> None:
+    """Print peak memory, seconds, oracle calls and status."""
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, m, 10 * n, dtype=np.int32), np.repeat(np.arange(n, dtype=np.int32), 10)
+    A = csr_array((rng.standard_normal(10 * n) / np.sqrt(10.0), (rows, cols)), shape=(m, n))
+    del rows, cols
+    x = np.zeros(n)
+    x[rng.choice(n, 20, replace=False)] = 1.0
+    y = A @ x + 0.01 * rng.standard_normal(m)
+    objective: functions.Function = functions.LeastSquares(A, y)
+    if loss == "logistic":
+        objective = functions.LogisticLoss(A, np.where(y > 0.0, 1.0, -1.0))
+    elif loss == "minus l2":
+        objective = objective - 0.1 * functions.L2Norm()
+    begun = process_time()
+    result = dcfw.minimize(objective, DOMAINS[domain](n), rtol=1e-3, max_lmo=200)
+    seconds = process_time() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{peak:.3f}|{seconds:.1f} s, {result.n_lmo} calls, {result.status.name}")
+
+
+def run(full: bool = False) -> Iterator[Row]:
+    """Yield (name, ours, peer, unit)."""
+    for loss in LOSSES:
+        for domain in DOMAINS:
+            code = f"from bench import scale; scale.solve({loss!r}, {domain!r})"
+            answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            peak, told = answer.stdout.strip().split("|")
+            yield f"{loss}, {domain}, n = 1,000,000: peak memory", float(peak), 1.0, f"GiB ({told})"
