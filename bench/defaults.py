@@ -378,7 +378,7 @@ def run(full: bool = False) -> Iterator[Row]:
     table = []
     outcomes(next(iter(FAMILIES)), 0, "default")  # what is imported late is imported now
     for name in FAMILIES:
-        for seed in range(3 if full else 1):  # the first is the one whose table is written
+        for seed in range(3 if full else 1):
             found = outcomes(name, seed)
             table += [(name, seed, option, *outcome) for option, outcome in found.items()]
             ours = found.pop("default")

@@ -274,7 +274,7 @@ def test_other_backends_are_kept_as_lists():
 
 def test_the_default_cap_bounds_the_memory_of_large_points():
     assert ActiveSet(np.zeros(10)).cap == 1000
-    assert ActiveSet(np.zeros(2**20)).cap == 64
+    assert ActiveSet(np.zeros(2**18)).cap == 128
     assert ActiveSet(np.zeros(2**22)).cap == 32
 
 

@@ -21,7 +21,7 @@ from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run
 
-WINDOW = 16
+WINDOW = 8
 """Frank-Wolfe goes on as long as its least gap falls, from one such number of steps to the next, by ..."""
 
 FALL = 0.5
