@@ -90,7 +90,7 @@ class Halves(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         if not self.round:
-            return self.box._vertex(G)
+            return self.box.lmo(G)
         down = 0.5 * (abs(G) - G)
         length = float(namespace(G).sum(down * down)) ** 0.5
         return down * (self.radius / length) if length else down
