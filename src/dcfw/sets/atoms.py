@@ -109,7 +109,8 @@ class OneHot:
 
     def distance2(self, x: Array) -> float:
         at = float(x.item(self.index))
-        return max(norm2(x) - at * at, 0.0) + (self.value - at) ** 2
+        change = self.value - at
+        return max(norm2(x) - at * at, 0.0) + change * change  # ** raises where this is infinite
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array([self.index]), np.array([self.value], dtype=self.dtype)
