@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from dcfw import _spectral, functions, sets, splits
 from dcfw.sets.atoms import OneHot
 from reference_gaps import surrogate_gap, symmetric, trace
 from set_cases import every_set
+
+minimize = partial(dcfw.minimize, method="dcfw")  # the splits are what is tested here
 
 
 def matrix(n, seed=0, low=-3.0, high=5.0):
@@ -128,7 +131,7 @@ def test_curvature_across_the_set_does_not_count():
     assert splits.spectral(phi).name == "spectral"
     dc = splits.spectral(phi, sets.Simplex(4))
     assert dc.name == "convex on the set (g = 0)"
-    res = dcfw.minimize(phi, sets.Simplex(4), np.eye(4)[0], tol=1e-9)
+    res = minimize(phi, sets.Simplex(4), np.eye(4)[0], tol=1e-9)
     assert res.split == dc.name
     np.testing.assert_allclose(res.x, 0.25, atol=1e-4)
 
@@ -155,7 +158,7 @@ def test_the_parts_live_where_the_data_live(dtype):
     torch = pytest.importorskip("torch")
     kind = getattr(torch, dtype)
     phi = functions.Quadratic(torch.asarray(matrix(9), dtype=kind), torch.ones(9, dtype=kind))
-    res = dcfw.minimize(phi, sets.Simplex(9), torch.full((9,), 1 / 9, dtype=kind), tol=1e-2)
+    res = minimize(phi, sets.Simplex(9), torch.full((9,), 1 / 9, dtype=kind), tol=1e-2)
     assert res.success
     assert res.split == "spectral(tangent)"
     assert res.x.dtype == kind
@@ -205,7 +208,7 @@ def test_lanczos_finds_the_few_negative_eigenvalues(large, kind, flat):
     assert np.linalg.eigvalsh(P @ (A + G) @ P)[0] >= -1e-12
     atom = OneHot(7, 1.0, (n,))
     np.testing.assert_allclose(dc.g.grad_at(atom), dc.g.grad(atom.dense()), atol=1e-12)
-    res = dcfw.minimize(dc, domain, inner="blended", tol=1e-5)
+    res = minimize(dc, domain, inner="blended", tol=1e-5)
     assert res.success
     assert res.conditional == dc.conditional
 
@@ -214,7 +217,7 @@ def test_low_rank_parts_work_in_torch(large):
     torch = pytest.importorskip("torch")
     A = few_negative(120, 3)
     phi = functions.Quadratic(torch.asarray(A))
-    res = dcfw.minimize(phi, sets.Simplex(120), maxiter=5, max_inner=20)
+    res = minimize(phi, sets.Simplex(120), maxiter=5, max_inner=20)
     assert res.split == "spectral(tangent, rank=3)"
     assert res.fun == pytest.approx(0.5 * float(res.x @ torch.asarray(A) @ res.x))
 
@@ -260,7 +263,7 @@ def test_fewer_calls_of_the_oracle_than_with_the_proximal_split():
             x0 = domain.random(seed)
             kwargs = {"inner": "blended", "tol": 0.0, "rtol": 1e-3}
             spectral, proximal = (
-                dcfw.minimize(split, domain, x0, **kwargs)
+                minimize(split, domain, x0, **kwargs)
                 for split in (splits.spectral(phi, domain), splits.proximal(phi))
             )
             assert spectral.success
@@ -270,7 +273,7 @@ def test_fewer_calls_of_the_oracle_than_with_the_proximal_split():
 
 
 def test_minimize_splits_a_quadratic_that_way_and_says_so():
-    res = dcfw.minimize(quadratic(9), sets.Simplex(9), tol=1e-3)
+    res = minimize(quadratic(9), sets.Simplex(9), tol=1e-3)
     assert res.success
     assert res.split == "spectral(tangent)"
     assert "spectral(tangent)" in str(res)
@@ -308,7 +311,7 @@ def test_bad_input_is_refused_by_name(make, error, match):
 
 def test_a_large_quadratic_without_curvature_is_linear():
     n = 1500
-    res = dcfw.minimize(functions.Quadratic(sp.csr_array((n, n)), np.arange(float(n))), sets.Simplex(n))
+    res = minimize(functions.Quadratic(sp.csr_array((n, n)), np.arange(float(n))), sets.Simplex(n))
     assert res.success
     assert (res.fun, res.split, res.conditional) == (0.0, "convex (g = 0)", "")
 
@@ -327,7 +330,7 @@ def test_rounding_of_the_curvature_across_the_set_is_no_curvature_along_it(monke
     monkeypatch.setattr(_spectral, "DENSE_EIGENVALUES", 20 if lanczos else 1200)
     a = 100.0 * np.random.default_rng(0).random(n)
     phi = functions.Quadratic(a[:, None] + a, np.random.default_rng(1).standard_normal(n))
-    res = dcfw.minimize(phi, sets.Simplex(n))
+    res = minimize(phi, sets.Simplex(n))
     assert res.success
     assert res.nit <= 2
     assert res.split == ("spectral(tangent, rank=0)" if lanczos else "convex on the set (g = 0)")
@@ -380,11 +383,11 @@ def test_a_split_along_one_set_is_refused_on_another(domain, made, rank, monkeyp
         monkeypatch.setattr(_spectral, "_negative_pairs", lambda *_: (-np.ones(1), np.eye(6)[:, :1], 0.1))
     dc = MADE[made](splits.spectral(quadratic(6), sets.Simplex(6)))
     with pytest.raises(ValueError, match=r"split for Simplex\(6\).* use splits\.spectral\(phi, domain\)"):
-        dcfw.minimize(dc, ELSEWHERE[domain])
+        minimize(dc, ELSEWHERE[domain])
 
 
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("domain", [sets.Simplex(6), Corner()], ids=["the same", "a part"])
 def test_a_split_along_one_set_serves_others_in_its_flat(made, domain):
     dc = MADE[made](splits.spectral(quadratic(6), sets.Simplex(6)))
-    assert dcfw.minimize(dc, domain, tol=1e-4).success
+    assert minimize(dc, domain, tol=1e-4).success
