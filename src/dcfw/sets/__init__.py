@@ -54,30 +54,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dcfw._lazy import attach
-from dcfw.sets.base import FeasibleSet, Oracle, Set
-from dcfw.sets.birkhoff import Birkhoff
-from dcfw.sets.epigraph import Epigraph
-from dcfw.sets.norms import Box, KSparse, L1Ball, L2Ball, LInfBall, LpBall
-from dcfw.sets.polytope import ConvexHull, Polytope
-from dcfw.sets.product import Product
-from dcfw.sets.simplex import Simplex
-from dcfw.sets.spectral import NuclearBall, SchattenBall, SpectralBall, Spectraplex
 
 if TYPE_CHECKING:
+    from dcfw.sets.base import FeasibleSet as FeasibleSet
+    from dcfw.sets.base import Oracle as Oracle
+    from dcfw.sets.base import Set as Set
+    from dcfw.sets.birkhoff import Birkhoff as Birkhoff
     from dcfw.sets.capped import CappedSimplex as CappedSimplex
     from dcfw.sets.capped import Hypersimplex as Hypersimplex
     from dcfw.sets.composed import LinearImage as LinearImage
     from dcfw.sets.composed import Scale as Scale
     from dcfw.sets.composed import Shift as Shift
     from dcfw.sets.ellipsoid import Ellipsoid as Ellipsoid
+    from dcfw.sets.epigraph import Epigraph as Epigraph
     from dcfw.sets.fantope import Fantope as Fantope
     from dcfw.sets.flows import FlowPolytope as FlowPolytope
     from dcfw.sets.flows import ShortestPath as ShortestPath
     from dcfw.sets.groups import GroupBall as GroupBall
+    from dcfw.sets.norms import Box as Box
+    from dcfw.sets.norms import KSparse as KSparse
+    from dcfw.sets.norms import L1Ball as L1Ball
+    from dcfw.sets.norms import L2Ball as L2Ball
+    from dcfw.sets.norms import LInfBall as LInfBall
+    from dcfw.sets.norms import LpBall as LpBall
     from dcfw.sets.ordered import KNormBall as KNormBall
     from dcfw.sets.ordered import OrderedWeightedL1 as OrderedWeightedL1
     from dcfw.sets.partial_birkhoff import PartialBirkhoff as PartialBirkhoff
     from dcfw.sets.permutahedron import Permutahedron as Permutahedron
+    from dcfw.sets.polytope import ConvexHull as ConvexHull
+    from dcfw.sets.polytope import Polytope as Polytope
+    from dcfw.sets.product import Product as Product
+    from dcfw.sets.simplex import Simplex as Simplex
+    from dcfw.sets.spectral import NuclearBall as NuclearBall
+    from dcfw.sets.spectral import SchattenBall as SchattenBall
+    from dcfw.sets.spectral import SpectralBall as SpectralBall
+    from dcfw.sets.spectral import Spectraplex as Spectraplex
     from dcfw.sets.transport import PartialTransport as PartialTransport
     from dcfw.sets.transport import TransportPolytope as TransportPolytope
     from dcfw.sets.trees import Matching as Matching
@@ -85,50 +96,48 @@ if TYPE_CHECKING:
     from dcfw.sets.variation import TotalVariation1D as TotalVariation1D
 
 _MODULE_OF = {
+    "Birkhoff": "birkhoff",
+    "Box": "norms",
     "CappedSimplex": "capped",
+    "ConvexHull": "polytope",
     "Ellipsoid": "ellipsoid",
+    "Epigraph": "epigraph",
     "Fantope": "fantope",
+    "FeasibleSet": "base",
     "FlowPolytope": "flows",
     "GroupBall": "groups",
     "Hypersimplex": "capped",
     "KNormBall": "ordered",
+    "KSparse": "norms",
+    "L1Ball": "norms",
+    "L2Ball": "norms",
+    "LInfBall": "norms",
     "LinearImage": "composed",
+    "LpBall": "norms",
     "Matching": "trees",
+    "NuclearBall": "spectral",
+    "Oracle": "base",
     "OrderedWeightedL1": "ordered",
     "PartialBirkhoff": "partial_birkhoff",
     "PartialTransport": "transport",
     "Permutahedron": "permutahedron",
+    "Polytope": "polytope",
+    "Product": "product",
     "Scale": "composed",
+    "SchattenBall": "spectral",
+    "Set": "base",
     "Shift": "composed",
     "ShortestPath": "flows",
+    "Simplex": "simplex",
     "SpanningTree": "trees",
+    "SpectralBall": "spectral",
+    "Spectraplex": "spectral",
     "TotalVariation1D": "variation",
     "TransportPolytope": "transport",
 }
-"""Sets that are loaded when they are first used: public name -> the module that defines it."""
+"""Public name -> the module that defines it; sets are loaded when they are first used."""
 
-__all__ = [
-    "Birkhoff",
-    "Box",
-    "ConvexHull",
-    "Epigraph",
-    "FeasibleSet",
-    "KSparse",
-    "L1Ball",
-    "L2Ball",
-    "LInfBall",
-    "LpBall",
-    "NuclearBall",
-    "Oracle",
-    "Polytope",
-    "Product",
-    "SchattenBall",
-    "Set",
-    "Simplex",
-    "SpectralBall",
-    "Spectraplex",
-    *_MODULE_OF,
-]
+__all__ = [*_MODULE_OF]
 
 _load = attach(__name__, _MODULE_OF)[0]
 
