@@ -36,7 +36,7 @@ def test_an_empty_array_is_read_as_one(tmp_path):
 def test_an_array_of_more_dimensions_than_numpy_had_is_refused():
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": (1,) * 33})
-    with pytest.raises(ValueError, match="it has 33 dimensions"):
+    with pytest.raises(ValueError, match="shape .1, 1, 1"):
         npy.parsed(buffer.getvalue() + b"\0", "a.npy")
 
 
@@ -44,7 +44,7 @@ def test_an_empty_array_of_sizes_that_no_array_has_is_refused_by_its_name(tmp_pa
     header = {"descr": "<f8", "fortran_order": False, "shape": (10**17, 0, 10**17)}
     with (tmp_path / "a.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-    with pytest.raises(ValueError, match=r"a\.npy is not a \.npy file with numbers: its shape is"):
+    with pytest.raises(ValueError, match=r"a\.npy is not a whole \.npy file with numbers: its shape is"):
         npy.mapped(tmp_path / "a.npy")
 
 
