@@ -64,12 +64,16 @@ def draw_graph(ax: Any, A: np.ndarray, matched: np.ndarray, points: np.ndarray, 
 def draw_field(ax: Any) -> None:
     """Draw the mean error of each program against the time that it had."""
     tables = {s: ROOT / "results" / "field" / f"field-{s}s.json" for s in (1, 5, 20)}
-    rows = {s: json.loads(file.read_text()) for s, file in tables.items() if file.exists()}
+    found = {s: json.loads(file.read_text()) for s, file in tables.items() if file.exists()}
+    common = set.intersection(*({row["instance"] for row in table} for table in found.values()))
+    rows = {s: [row for row in table if row["instance"] in common] for s, table in found.items()}
     for name, (title, colour, style) in PROGRAMS.items():
         errors = [float(np.mean([row[name] for row in table])) for table in rows.values()]
         ax.plot(list(rows), errors, style, color=colour, label=title, lw=2.0 if name == "ours" else 1.3)
     ax.set(xscale="log", yscale="log", xlabel="seconds", ylabel="mean error above the best known, %")
     ax.set_xticks(list(rows), [f"{s}" for s in rows])
+    ax.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0], ["0.1", "0.2", "0.5", "1", "2"])
+    ax.set_ylim(0.09, 2.0)
     ax.minorticks_off()
     count = len(next(iter(rows.values())))
     ax.set_title(f"Quadratic assignment, {count} instances", fontsize=9.5)
@@ -78,7 +82,8 @@ def draw_field(ax: Any) -> None:
 
 
 def main() -> None:
-    figure = Figure(figsize=(10.0, 3.6), layout="constrained", dpi=110)
+    figure = Figure(figsize=(10.0, 3.8), layout="constrained", dpi=110)
+    figure.get_layout_engine().set(h_pad=0.12)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.3))
     A, B, points, lost = pair()
     ours = qap.match(A, B, rng=0).permutation

@@ -36,7 +36,7 @@ def test_an_empty_array_is_read_as_one(tmp_path):
 def test_an_array_of_more_dimensions_than_numpy_had_is_refused():
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": (1,) * 33})
-    with pytest.raises(ValueError, match="shape .1, 1, 1"):
+    with pytest.raises(ValueError, match=r"shape \(1, 1, 1"):
         npy.parsed(buffer.getvalue() + b"\0", "a.npy")
 
 
