@@ -127,7 +127,7 @@ class AuthorsFW(torch.optim.Optimizer):  # type: ignore[misc]
     >>> (x * torch.tensor([3.0, 0.0])).sum().backward()
     >>> optimizer.step()
     >>> x.detach()
-    tensor([-1.,  0.])
+    tensor([-1., -0.])
     """
 
     def __init__(self, params: Any, c: float) -> None:

@@ -95,7 +95,7 @@ def runs() -> dict[str, tuple[Any, dict[str, Any]]]:
     for constraint, solver in itertools.product(("linf", "l2", "l1", "spectral"), ("exact", "fw")):
         options = {"kind": "DCFW", "constraint": constraint, "solver": solver, "radius": 0.8}
         found[f"torch, dcfw, {constraint}, {solver}"] = (torch_run, options)
-    for scope in ("group", "row"):
+    for scope in ("row",):
         options = {"kind": "DCFW", "constraint": "l2", "solver": "fw", "scope": scope, "inner_steps": 4}
         found[f"torch, dcfw, blocks: {scope}"] = (torch_run, options)
     for rescale in (None, "gradient"):

@@ -81,11 +81,20 @@ FUNCTIONS = [
 ]
 
 
+def point_of(name: str, entry: float) -> np.ndarray:
+    """Return a point that a function takes, with a given number among its entries."""
+    if name.endswith("NuclearNorm"):
+        return np.array([[0.5, entry, 0.3]] * 3)
+    if name.endswith("Observed"):
+        return np.full((2, 2), entry)
+    return np.array([0.5, entry, 0.3])
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_take_any_layout_and_never_write(name: str) -> None:
     arguments = {key: fresh(argument) for key, argument in CALLS[name].arguments.items()}
     function = named(name)(**arguments)
-    point = np.array([[0.5, 0.2, 0.3]] * 3) if name.endswith("NuclearNorm") else np.array([0.5, 0.2, 0.3])
+    point = point_of(name, 0.2)
     expected = function.value(point), function.grad(point)
     for variant in variants(array(point), None):
         if variant.outcome != SAME or variant.label in ("a list", "a tuple"):
@@ -99,9 +108,7 @@ def test_functions_take_any_layout_and_never_write(name: str) -> None:
 def test_a_nan_in_the_point_shows_in_the_value(name: str) -> None:
     arguments = {key: fresh(argument) for key, argument in CALLS[name].arguments.items()}
     function = named(name)(**arguments)
-    point = (
-        np.array([[0.5, np.nan, 0.3]] * 3) if name.endswith("NuclearNorm") else np.array([0.5, np.nan, 0.3])
-    )
+    point = point_of(name, np.nan)
     try:
         assert np.isnan(function.value(point))
     except np.linalg.LinAlgError:  # the SVD does not converge, and says so

@@ -251,7 +251,8 @@ def test_garbage_once_is_named_and_never_becomes_the_result(name, affine, garbag
             )
             assert any(oracle in res.message for oracle in oracles), res.message
         else:
-            assert n > len(calls.made) - 2
+            # After the end of a path its value and gap are measured: what is garbage there stays unknown.
+            assert n > len(calls.made) - (6 if name.startswith("graduated") else 2)
             assert res.status is undisturbed.status
     assert same(solve(name, affine)[0], undisturbed)
 

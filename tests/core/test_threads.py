@@ -137,6 +137,8 @@ def test_a_sum_that_two_threads_use_with_points_of_two_shapes_keeps_them_apart()
 
 @pytest.mark.parametrize("kind", ["fork", "spawn"])
 def test_solves_in_other_processes_are_those_of_this_one(kind):
+    if kind == "fork" and "jax" in sys.modules:
+        pytest.skip("JAX has threads of its own and warns of every fork")
     if kind not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system cannot {kind} processes")
     serial = [solve(3) for solve in SOLVES]

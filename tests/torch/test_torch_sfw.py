@@ -179,7 +179,7 @@ def test_decay_is_decoupled_and_leaves_no_set():
     )
     p = [torch.nn.Parameter(torch.zeros(2))]
     for options in ({"constraint": "simplex"}, {"constraint": "box", "radius": (1.0, 2.0)}):
-        with pytest.raises(ValueError, match="leads to zero, which is no point"):
+        with pytest.raises(ValueError, match="leads to zero, which is not in"):
             SFW(p, weight_decay=0.1, **options)
 
 
