@@ -71,7 +71,7 @@ def minimize(
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
         ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
         Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast
-        (:mod:`dcfw.solvers.staged`); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
+        (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
         DC-FW from the start.  The others are
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
         :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex

@@ -100,6 +100,10 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_, self.n_iter_ = 2, self.result_.n_lmo
         return self
 
+    def score(self, X: Any, y: Any) -> float:
+        """Return the coefficient of determination of the predictions at the pairs X."""
+        return float(super().score(X, y))
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the matrix's entries at the pairs X."""
         check_is_fitted(self)

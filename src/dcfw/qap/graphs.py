@@ -5,7 +5,7 @@ is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so th
 *maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated nodes; whoever is
 matched to one of these is left unmatched.
 
-The default method is the graduated path of :mod:`dcfw.qap.matching.paths`, compiled for sparse graphs.
+The default method is the graduated path of ``dcfw.qap.matching.paths``, compiled for sparse graphs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def match(
     C : matrix, optional
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
-        ``"auto"`` follows the graduated path for sparse graphs (:mod:`dcfw.qap.matching.paths`); the others
+        ``"auto"`` follows the graduated path for sparse graphs (``dcfw.qap.matching.paths``); the others
         are the methods of :func:`dcfw.qap.solve`, which have one layer and no forbidden pairs.
     split, inner, init, rtol, maxiter, max_lmo, callback
         Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
@@ -115,7 +115,7 @@ def match(
           edges of either graph that have no counterpart.
 
         Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
-        (:mod:`dcfw.qap.matching.candidates`), which needs seeds or a sparse ``similarity``.
+        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
 
     Examples
     --------
