@@ -90,7 +90,7 @@ class Rows:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
 
     def accept(self, raw: bytes | str, place: int) -> bool:
-        """Take a word, and tell whether its vector is wanted."""
+        """Take a word, and return whether its vector is wanted."""
         try:
             word = raw if isinstance(raw, str) else raw.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -70,7 +70,7 @@ class Schema:
             raise _Wrong(f"has shape {tuple(value.shape)}")
 
     def array(self, value: Any, largest: int, *, kinds: str = "f", finite: bool = True) -> None:
-        """Check an array of numbers with at most so many entries."""
+        """Check an array of numbers, and that it has no more entries than allowed."""
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             raise _Wrong(f"is a {type(value).__name__}, not an array")
         if math.prod(value.shape) > largest:

@@ -44,7 +44,7 @@ LAST = 0.25
 PATIENCE = {"tabu": 80, "breakout": 8}
 """The searches start again after this many times n^2 steps without improvement."""
 TURNS = 16
-"""The rest of the time is cut into so many turns, which the searches take by turns once they start again."""
+"""How many turns the rest of the time has; the searches alternate once they start again."""
 SHARE_OF_PATH = 0.05
 """A graduated start may take this share of the time."""
 LARGEST = 700
@@ -164,7 +164,7 @@ class Team:
         for search in (tabu, breakout):
             search.work(self.now() + PROBE * whole, self)
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
-        # From what annealing found, breakout search has always been the better one to go on.
+        # On the tuning instances breakout search went on better than tabu search from what annealing found.
         stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
         leads = annealer.best < min(tabu.best, breakout.best)
         self._take_over(stepper)
