@@ -40,6 +40,13 @@ void add_thin(Quadratic& f, const Matrix& U, const Matrix& V, const Matrix& R) {
     if (U.shape(1) > std::size_t(f.n)) throw nb::value_error("a thin matrix has more columns than rows");
     const int rank = int(U.shape(1));
     f.thin.push_back({rank, numbers(U, f.n, rank), numbers(V, rank, f.n), numbers(R, f.n, f.n)});
+    f.changed();
+}
+
+template <Quadratic::Numbers Quadratic::* member>
+void set(Quadratic& f, const Matrix& M) {
+    f.*member = numbers(M, f.n, f.n);
+    f.changed();
 }
 
 std::vector<int> checked_permutation(const ConstIndices& p, int n) {
@@ -115,11 +122,12 @@ void bind_qap(nb::module_& m) {
              nb::arg("n"), nb::arg("weight"))
         .def("add_pair", [](Quadratic& f, const Matrix& P, const Matrix& Q) {
             f.pairs.push_back({numbers(P, f.n, f.n), numbers(Q, f.n, f.n)});
+            f.changed();
         }, nb::arg("P"), nb::arg("Q"))
         .def("add_thin", &add_thin, nb::arg("U"), nb::arg("V"), nb::arg("R"))
-        .def("set_left", [](Quadratic& f, const Matrix& M) { f.left = numbers(M, f.n, f.n); }, nb::arg("M"))
-        .def("set_right", [](Quadratic& f, const Matrix& M) { f.right = numbers(M, f.n, f.n); }, nb::arg("M"))
-        .def("set_linear", [](Quadratic& f, const Matrix& M) { f.C = numbers(M, f.n, f.n); }, nb::arg("M"))
+        .def("set_left", &set<&Quadratic::left>, nb::arg("M"))
+        .def("set_right", &set<&Quadratic::right>, nb::arg("M"))
+        .def("set_linear", &set<&Quadratic::C>, nb::arg("M"))
         .def("gradient", [](const Quadratic& f, const Matrix& X, OutMatrix out) {
             check(X, f.n, f.n);
             check(out, f.n, f.n);

@@ -25,7 +25,7 @@ DCFW_CLONES void move(double* X, double* grad, const double* change, double eta,
 
 }  // namespace
 
-FrankWolfe::FrankWolfe(int n) : n(n), lap(n), vertex(n, -1), change_(std::size_t(n) * n) { begin(); }
+FrankWolfe::FrankWolfe(int n) : n(n), lap(n), vertex(n, -1), gradients_(n), change_(std::size_t(n) * n) { begin(); }
 
 void FrankWolfe::begin() {
     gap = bound = infinity;
@@ -72,9 +72,8 @@ Batch FrankWolfe::advance(const Quadratic& f, const double* linear, double* X, d
         if (!known && settled(slope(grad, linear), X, plan, batch)) return batch;
         if (last) return batch;
 
-        f.at_vertex(vertex.data(), change);
+        subtract(gradients_.at(f, vertex.data()), grad, change, size);
         ++batch.gradients;
-        subtract(change, grad, change, size);
         double curvature = along(change, vertex.data(), n) - dot(X, change, size);
         if (curvature < 0.0 && plan.convex) {
             const double scale =

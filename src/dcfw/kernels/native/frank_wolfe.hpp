@@ -8,6 +8,7 @@
 
 #include "lap.hpp"
 #include "quadratic.hpp"
+#include "vertex_gradients.hpp"
 
 namespace dcfw {
 
@@ -56,6 +57,7 @@ class FrankWolfe {
     // The gradient of f - linear: `grad` itself, or a difference in memory of its own.
     const double* slope(const double* grad, const double* linear);
 
+    VertexGradients gradients_;
     std::vector<double> slope_, change_;
 };
 

@@ -2,6 +2,7 @@
 #include "quadratic.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 
 #include "product.hpp"
@@ -52,6 +53,50 @@ void Quadratic::at_vertex(const int* p, double* out) const {
         row[p[i]] += weight;
     }
     add_scaled(1.0, C.data(), out, C.size());
+}
+
+void Quadratic::follow(const int* from, const int* to, double* gradient) const {
+    std::vector<int> rows;
+    for (int i = 0; i < n; ++i)
+        if (from[i] != to[i]) rows.push_back(i);
+    const int count = int(rows.size());
+    Numbers columns(std::size_t(n) * count), change(columns.size()), product;
+    // The columns of M that belong to these rows of X, and how the rows of M X change with the rows of N.
+    const auto gather = [&](const Numbers& M, int height, const Numbers& N) {
+        for (int r = 0; r < height; ++r)
+            for (int k = 0; k < count; ++k) columns[std::size_t(count) * r + k] = M[std::size_t(n) * r + rows[k]];
+        for (int k = 0; k < count; ++k)
+            subtract(&N[std::size_t(n) * to[rows[k]]], &N[std::size_t(n) * from[rows[k]]],
+                     &change[std::size_t(n) * k], n);
+    };
+    for (const Pair& pair : pairs) {
+        gather(pair.P, n, pair.Q);
+        multiply(columns.data(), change.data(), nullptr, gradient, n, count, n, true);
+    }
+    for (const Thin& t : thin) {
+        gather(t.V, t.rank, t.R);
+        product.resize(std::size_t(t.rank) * n);
+        multiply(columns.data(), change.data(), nullptr, product.data(), t.rank, count, n, false);
+        multiply(t.U.data(), product.data(), nullptr, gradient, n, t.rank, n, true);
+    }
+    for (int i : rows) {
+        double* row = gradient + std::size_t(n) * i;
+        if (!right.empty())
+            for (int j = 0; j < n; ++j) row[j] += right[std::size_t(n) * to[i] + j] - right[std::size_t(n) * from[i] + j];
+        row[to[i]] += weight;
+        row[from[i]] -= weight;
+    }
+    if (!left.empty())
+        for (int r = 0; r < n; ++r)
+            for (int i : rows) {
+                gradient[std::size_t(n) * r + to[i]] += left[std::size_t(n) * r + i];
+                gradient[std::size_t(n) * r + from[i]] -= left[std::size_t(n) * r + i];
+            }
+}
+
+void Quadratic::changed() {
+    static std::atomic<std::uint64_t> last{0};
+    id_ = ++last;
 }
 
 long Quadratic::cost() const {

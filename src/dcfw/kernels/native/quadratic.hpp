@@ -3,6 +3,7 @@
 // with thin U_k and V_k: dcfw.qap.quadratics.MatrixQuadratic.  At a permutation matrix most of it is a gather.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 namespace dcfw {
@@ -11,12 +12,17 @@ class Quadratic {
   public:
     using Numbers = std::vector<double>;
 
-    Quadratic(int n, double weight) : n(n), weight(weight) {}
+    Quadratic(int n, double weight) : n(n), weight(weight) { changed(); }
 
     // Write the gradient at X.
     void gradient(const double* X, double* out) const;
     // Write the gradient at the permutation matrix with a 1 in row i and column p[i].
     void at_vertex(const int* p, double* out) const;
+    // Turn the gradient at one permutation matrix into that at another.
+    void follow(const int* from, const int* to, double* gradient) const;
+    // A number that no other function has; whoever adds a matrix says so.
+    std::uint64_t id() const { return id_; }
+    void changed();
     // What the gradient at a matrix costs, in units of n^2 multiplications.
     long cost() const;
 
@@ -32,6 +38,9 @@ class Quadratic {
     std::vector<Pair> pairs;
     std::vector<Thin> thin;
     Numbers left, right, C;  // empty: not there
+
+  private:
+    std::uint64_t id_;
 };
 
 }  // namespace dcfw
