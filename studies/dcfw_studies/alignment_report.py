@@ -1,15 +1,13 @@
-"""The report of the alignment study: the paper's three panels, the tables beside the published numbers."""
+"""The report of the alignment study: the paper's three panels, and tables beside the published numbers."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Section, Series, Table, Text
 from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT
-from dcfw_studies.alignment_figures import draw_gaps, draw_rates
 from dcfw_studies.alignment_tables import (
     AXES,
     FIRST_PAIRS,
@@ -17,57 +15,57 @@ from dcfw_studies.alignment_tables import (
     PUBLISHED,
     PUBLISHED_QUALITY,
     TITLES,
-    Row,
     above,
     by_part,
     choice,
     equal_budgets,
+    over_seeds,
+    percent,
     rate_table,
     shares,
     verdict,
 )
-from dcfw_studies.records import software_text
+from dcfw_studies.report import Figure, rows_csv, table
 from dcfw_studies.store import Store, csv_text
-from dcfw_studies.table_file import shortened
+
+NAMES = {"iterations": "steps", "svds": "SVDs", "time": "time"}
+QUALITY = {"residual": ".1f", "mean cosine": ".1f", "held-out cosine": ".1f", "P@1": ".1f", "P@5": ".1f"}
+"""Columns of the measures in :data:`dcfw_studies.alignment_tables.MEASURES`."""
+
+Rows = list[dict[str, Any]]
 
 
-def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
-    with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("alignment", versions=True), opened.versions("alignment")
+def sections(store: Store) -> list[Section]:
+    """Return the section of the study."""
+    rows = store.rows("alignment")
     if not rows:
-        raise ValueError("the store has no row of the study 'alignment': run it first")
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
+        return []
     parts = by_part(rows)
-    drawn: list[str] = []
-    for dataset in DATASETS:
-        chosen = [r for r in parts["long"] if r["dataset"] == dataset]
-        if chosen:
-            drawn += draw_gaps(chosen, folder, f"gaps_{dataset}")
-    if parts["rates"]:
-        drawn += draw_rates(parts["rates"], folder)
-    plain = [{k: v for k, v in r.items() if k != "curve"} for r in rows]
+    below = [_long(parts["long"], d) for d in DATASETS if any(r["dataset"] == d for r in parts["long"])]
+    below += [_rates(parts["rates"])] if parts["rates"] else []
+    below += [_choices(parts["choices"])] if parts["choices"] else []
+    said = standing(parts["long"])
+    summary = (
+        said[0] if said else "An orthogonal map between two embedding spaces from a few observed entries."
+    )
+    title = "Alignment of partially observed embeddings"
+    return [Section(title, [*_what(rows), *([Bullets(said)] if said else [])], below, summary)]
+
+
+def files(store: Store) -> dict[str, str]:
+    """Return the files of the report for programs."""
+    rows = store.rows("alignment", versions=True)
+    parts = by_part(rows)
     curves = [
         {"dataset": r["dataset"], "method": r["method"], **{k: v[i] for k, v in r["curve"].items()}}
         for r in parts["long"]
         for i in range(len(r["curve"]["gap"]))
     ]
-    files = {
-        "rows.csv": csv_text(shortened(_rectangular(plain))),
+    found = {
+        "rows.csv": rows_csv(rows, without=["curve"]),
         "summary.json": json.dumps(summarise(parts), indent=2) + "\n",
-        "README.md": _readme(rows, parts, versions, drawn),
     }
-    if curves:
-        files["curves.csv"] = csv_text(curves)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
-    return [folder / name for name in [*files, *drawn]]
-
-
-def _rectangular(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    columns = list(dict.fromkeys(name for r in rows for name in r))
-    return [{name: r.get(name, "") for name in columns} for r in rows]
+    return {**found, "curves.csv": csv_text(curves)} if curves else found
 
 
 def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -95,97 +93,109 @@ def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def _readme(
-    rows: list[dict[str, Any]],
-    parts: Mapping[str, list[dict[str, Any]]],
-    versions: Iterable[Mapping[str, str]],
-    drawn: list[str],
-) -> str:
-    software = "; ".join(map(software_text, versions))
-    lines = [
-        "# Alignment of partially observed embeddings",
-        "",
-        f"{len(rows)} runs, {sum(r['seconds'] for r in rows) / 60:.0f} minutes of solving, float64, one BLAS "
-        f"thread. Planted: E2 = Q E1 + {NOISE:g} N, d = 300, 10,000 Gaussian words. Short: of the same kind, "
-        "all vectors divided by sqrt(d), so that lambda weighs 300 times as much. Real: English word2vec "
-        f"and French fastText vectors (unit rows unless said otherwise) of {FIRST_PAIRS:,} dictionary pairs, "
-        f"a fifth of them held out. Of {PAIRS:,} pairs these are the first translations of their English "
-        "words: a word with several would count several times in the fit, and draw the map to their mean. In "
-        "the test every translation of a held-out word counts as correct. "
-        'DC-FW, FW-K and FW-M as in the authors\' code (`protocol="published"`), lambda = 1e-4, X0 = 0; '
-        "“exact steps” and “active set” are ours, the latter is `align` by default. What exactly is in "
-        "`dcfw_studies.alignment`.",
-        "",
-        "    dcfw-studies reproduce alignment --full --store STORE",
-        "    dcfw-studies report STORE --study alignment -o results/alignment",
-        "",
-        f"Versions: {software}.",
-        "",
-    ]
-    if parts["long"]:
-        lines += _long_lines(parts["long"], drawn)
-    if parts["rates"]:
-        lines += _rate_lines(parts["rates"], drawn)
-    if parts["choices"]:
-        lines += _choice_lines(parts["choices"])
-    return "\n".join(lines) + "\n"
+def style(method: str) -> int:
+    """Return the number of the colour, dash and marker of a method."""
+    return list(TITLES).index(method) if method in TITLES else len(TITLES)
 
 
-def _long_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
-    lines = [
-        f"## {LONG:,} steps at 10 % observed",
-        "",
-        "| data | method | oracle calls | subgradients of g | values | least FW gap | DC gap at most "
-        "| seconds | published: calls, subgradients, values |",
-        "| --- | --- |" + " ---: |" * 6 + " --- |",
-    ]
-    for r in rows:
-        published = PUBLISHED.get(r["method"])
-        beside = "" if published is None else ", ".join(f"{v:,}" for v in published)
-        lines.append(
-            f"| {r['dataset']} | {TITLES[r['method']]} | {r['n_lmo']:,} | {r['n_grad_g']:,} | {r['n_fun']:,} "
-            f"| {r['gap']:.3g} | {r['dc_gap_high']:.3g} | {r['seconds']:.0f} | {beside} |"
+def standing(long: Rows) -> list[str]:
+    """Say where the paper's DC-FW stands against FW-K and FW-M, a sentence for each data set."""
+    runs = {(r["dataset"], r["method"]): r for r in long}
+    said = []
+    for dataset in DATASETS:
+        ours, *rivals = (runs.get((dataset, m)) for m in ("dcfw", "fw-k", "fw-m"))
+        if ours is None or rivals[0] is None:
+            continue
+        gaps = " and ".join(
+            f"{r['gap']:.2g} ({TITLES[r['method']]}, {r['n_grad_g']:,})" for r in rivals if r is not None
         )
-    lines.append("")
-    for dataset in DATASETS:
-        if f"gaps_{dataset}.png" in drawn:
-            lines += [f"![gaps on the {dataset} data](gaps_{dataset}.png)", ""]
-        chosen = [r for r in rows if r["dataset"] == dataset]
-        for axis in ("svds", "time"):
-            table = equal_budgets(chosen, axis, 8)
-            if table:
-                methods = [m for m in TITLES if m in table[0]]
-                lines += [
-                    f"Least gap so far on the {dataset} data at equal {AXES[axis][0]}:",
-                    "",
-                    "| " + " | ".join([AXES[axis][0], *(TITLES[m] for m in methods)]) + " |",
-                    "| ---: |" + " ---: |" * len(methods),
-                ]
-                for e in table:
-                    cells = [f"{e['budget']:,.0f}" if e["budget"] >= 10 else f"{e['budget']:.2f}"]
-                    lines.append("| " + " | ".join([*cells, *(f"{e[m]:.3g}" for m in methods)]) + " |")
-                lines.append("")
-        lines += _against_fw_m(chosen)
-    lines += [
-        f"Quality after rounding, as a percentage of Procrustes with every entry known (published: "
-        f"{PUBLISHED_QUALITY} %, on fastText data that could not be had here; the paper does not define its "
-        "measure, the authors' script computes residuals ||R E1 - E2||). For residuals the ratio is "
-        "inverted: 100 % is the residual of full Procrustes. A random rotation is the floor of each measure:",
-        "",
-        "| data | method | residual | mean cosine | held-out cosine | P@1 | P@5 |",
-        "| --- | --- |" + " ---: |" * 5,
+        said.append(
+            f"On the {dataset} data DC-FW took {ours['n_grad_g']:,} subgradients of g in {ours['n_lmo']:,} "
+            f"steps (published: {PUBLISHED['dcfw'][1]}) and ended at an FW gap of {ours['gap']:.2g}, "
+            f"against {gaps}."
+        )
+    return said
+
+
+def _what(rows: Rows) -> list[Any]:
+    return [
+        Text(
+            f"Masked least squares minus a nuclear norm over the spectral ball. Planted: E2 = Q E1 + "
+            f"{NOISE:g} N, d = 300, 10,000 Gaussian words. Short: of the same kind, all vectors divided by "
+            "sqrt(d), so that lambda weighs 300 times as much. Real: English word2vec and French fastText "
+            f"vectors (unit rows unless said otherwise) of {FIRST_PAIRS:,} dictionary pairs, a fifth of them "
+            f"held out. Of {PAIRS:,} pairs these are the first translations of their English words: a word "
+            "with several would count several times in the fit, and draw the map to their mean. In the test "
+            "every translation of a held-out word counts as correct. DC-FW, FW-K and FW-M as in the authors' "
+            "code (protocol “published”), lambda = 1e-4, X0 = 0; “exact steps” and “active set” are ours, "
+            "the latter is `align` by default. What exactly is in `dcfw_studies.alignment`."
+        ),
+        Cards(
+            [Card("runs", f"{len(rows):,}", f"{sum(r['seconds'] for r in rows) / 60:.0f} minutes, float64")]
+        ),
+        Code(
+            "dcfw-studies reproduce alignment --full --store STORE\n"
+            "dcfw-studies report STORE --study alignment -o results/alignment"
+        ),
     ]
-    for r in rows:
-        lines.append(f"| {r['dataset']} | {TITLES[r['method']]} | " + _shares(r, "map") + " |")
-    for dataset in DATASETS:
-        chosen = [r for r in rows if r["dataset"] == dataset]
-        if chosen:
-            lines.append(f"| {dataset} | the first vertex, rounded | " + _shares(chosen[0], "vertex") + " |")
-            lines.append(f"| {dataset} | a random rotation | " + _shares(chosen[0], "random") + " |")
-    return [*lines, ""]
 
 
-def _against_fw_m(rows: list[dict[str, Any]]) -> list[str]:
+def _long(rows: Rows, dataset: str) -> Section:
+    chosen = sorted((r for r in rows if r["dataset"] == dataset), key=lambda r: style(r["method"]))
+    first = chosen[0]
+    of = f"{first['words']:,} words, {100 * first['rate']:g} % of the entries observed, seed {first['seed']}."
+    charts = [
+        Chart(
+            f"Gap against {NAMES[axis]}",
+            label,
+            "least FW gap so far",
+            [
+                Series(TITLES[r["method"]], spent(r["curve"]), r["curve"]["least"], style=style(r["method"]))
+                for r in chosen
+            ],
+            x_scale="log",
+            y_scale="log",
+            caption=of,
+        )
+        for axis, (label, spent) in AXES.items()
+    ]
+    parts = [Figure(charts, file=f"gaps_{dataset}"), _counts(chosen, dataset), *_budgets(chosen, dataset)]
+    parts += [*_against_fw_m(chosen), _quality(chosen, dataset)]
+    return Section(f"{LONG:,} steps on the {dataset} data", parts)
+
+
+def _counts(rows: Rows, dataset: str) -> Table:
+    columns = {"method": None, "oracle calls": ",d", "subgradients of g": ",d", "values": ",d"}
+    columns |= {"least FW gap": ".3g", "DC gap at most": ".3g", "seconds": ",.0f"}
+    keys = ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
+    lines = [
+        [
+            TITLES[r["method"]],
+            *(r[k] for k in keys),
+            ", ".join(f"{v:,}" for v in PUBLISHED.get(r["method"], ())) or None,
+        ]
+        for r in rows
+    ]
+    columns |= {"published: calls, subgradients, values": None}
+    return table(f"Oracle calls and certificates, {dataset} data", columns, lines, "One run each, seed 0.")
+
+
+def _budgets(rows: Rows, dataset: str) -> list[Table]:
+    found = []
+    for axis in ("svds", "time"):
+        entries = equal_budgets(rows, axis, 8)
+        if entries:
+            methods = [m for m in TITLES if m in entries[0]]
+            columns = {AXES[axis][0]: ",.2f" if axis == "time" else ",.0f"} | {
+                TITLES[m]: ".3g" for m in methods
+            }
+            lines = [[e["budget"], *(e[m] for m in methods)] for e in entries]
+            caption = f"Least gap at equal {'time' if axis == 'time' else 'numbers of SVDs'}, {dataset} data"
+            found.append(table(caption, columns, lines, "Up to what every method has spent."))
+    return found
+
+
+def _against_fw_m(rows: Rows) -> list[Text]:
     """Say where each kind of DC-FW is above FW-M, at all points of the curves."""
     methods = {r["method"] for r in rows}
     if "fw-m" not in methods:
@@ -203,63 +213,101 @@ def _against_fw_m(rows: list[dict[str, Any]]) -> list[str]:
             )
         said.append(f"{TITLES[method]}: " + ", ".join(where))
     opening = f"Where the gap is above FW-M's on the {rows[0]['dataset']} data, by half a per cent or more. "
-    return [opening + "; ".join(said) + ".", ""] if said else []
+    return [Text(opening + "; ".join(said) + ".")] if said else []
 
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 
-def _shares(row: Row, name: str) -> str:
-    return " | ".join(f"{s[0]:.1f} % ({s[1]:.3f})" if s else "" for s in shares(row, name))
+def _shares(row: dict[str, Any], name: str) -> list[Cell | None]:
+    return [Cell(f"{s[0]:.1f} % ({s[1]:.3f})", s[0]) if s else None for s in shares(row, name)]
 
 
-def _rate_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
-    seeds = sorted({r["seed"] for r in rows})
-    lines = [
-        f"## Rates, {SHORT:,} steps, at most {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
-        "",
-        *(["![gap and quality by rate](rates.png)", ""] if "rates.png" in drawn else []),
-        "Means over the seeds that were run (the column says how many); percentages are of full Procrustes.",
-        "",
-        "| data | observed | method | runs | least gap | subgradients | mean cosine | P@1 "
-        "| first vertex: cosine |",
-        "| --- | ---: | --- |" + " ---: |" * 6,
+def _quality(rows: Rows, dataset: str) -> Table:
+    lines = [[TITLES[r["method"]], *_shares(r, "map")] for r in rows]
+    lines.append(["the first vertex, rounded", *_shares(rows[0], "vertex")])
+    lines.append(["a random rotation", *_shares(rows[0], "random")])
+    return table(
+        f"Quality after rounding, {dataset} data",
+        {"map": None, **QUALITY},
+        lines,
+        "As a percentage of Procrustes with every entry known, values in brackets; for residuals the ratio "
+        f"is inverted. Published: {PUBLISHED_QUALITY} %, of a measure that the paper does not define (the "
+        "authors' script computes residuals ||R E1 - E2||), on fastText data that could not be had here. A "
+        "random rotation is the floor of each measure.",
+    )
+
+
+def _rates(rows: Rows) -> Section:
+    charts = []
+    measures: list[tuple[str, str, Callable[[Any], float], Any]] = [
+        ("Gap", "least FW gap", lambda r: float(r["gap"]), "log"),
+        ("Quality", "mean cosine, % of full Procrustes", percent, "linear"),
     ]
-    for e in rate_table(rows):
-        precision = "" if e["p@1"] is None else f"{e['p@1']:.1f} %"
-        lines.append(
-            f"| {e['dataset']} | {100 * e['rate']:g} % | {TITLES[e['method']]} | {e['runs']} "
-            f"| {e['gap']:.3g} | {e['n_grad_g']:.0f} | {e['cosine']:.1f} % | {precision} "
-            f"| {e['vertex']:.1f} % |"
-        )
-    return [*lines, ""]
-
-
-def _choice_lines(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "## At 10 %: lambda, scaling, stop, and a factor on the target",
-        "",
-        "DC-FW with exact steps, seed 0; percentages are of full Procrustes under the same scaling, with the "
-        "values in brackets. The factor multiplies the target vectors in the fit. Shrunken data: "
-        "E2 = 0.3 Q E1 + 0.5 N with 3472 words.",
-        "",
-        "| data | scaling | factor | lambda | steps | residual | mean cosine | held-out cosine | P@1 | P@5 |",
-        "| --- | --- | ---: | ---: | ---: |" + " ---: |" * 5,
+    for dataset in sorted({r["dataset"] for r in rows}):
+        for name, label, value, scale in measures:
+            lines = {m: value for m in TITLES} | ({"vertex": _vertex} if name == "Quality" else {})
+            series = []
+            for place, (method, of) in enumerate(lines.items()):
+                who = "dcfw" if method == "vertex" else method
+                found = [r for r in rows if (r["dataset"], r["method"]) == (dataset, who)]
+                if found:
+                    rates, means, lows, highs = over_seeds(found, of)
+                    seen = [100 * rate for rate in rates]
+                    title = TITLES.get(method, "first vertex")
+                    series.append(Series(title, seen, means, low=lows, high=highs, style=place))
+            charts.append(
+                Chart(
+                    f"{name} by rate, {dataset} data",
+                    "entries observed (%)",
+                    label,
+                    series,
+                    x_scale="log",
+                    y_scale=scale,
+                    caption=f"{SHORT:,} steps; mean and range over the seeds that were run.",
+                )
+            )
+    columns = {"data": None, "observed": ".0%", "method": None, "runs": "d", "least gap": ".3g"}
+    columns |= {
+        "subgradients": ".0f",
+        "mean cosine, %": ".1f",
+        "P@1, %": ".1f",
+        "first vertex: cosine, %": ".1f",
+    }
+    keys = ("runs", "gap", "n_grad_g", "cosine", "p@1", "vertex")
+    lines_of = [
+        [e["dataset"], e["rate"], TITLES[e["method"]], *(e[k] for k in keys)] for e in rate_table(rows)
     ]
-    vertices = {}
+    note = (
+        "Means over the seeds that were run (the column says how many); percentages are of full Procrustes."
+    )
+    parts = [Figure(charts, file="rates"), table("Rates", columns, lines_of, note)]
+    return Section("How much must be observed", parts)
+
+
+def _vertex(row: Any) -> float:
+    return percent(row, "vertex")
+
+
+def _choices(rows: Rows) -> Section:
+    lines, vertices = [], {}
     for r in sorted(rows, key=choice):
-        dataset, scaling, factor, lam, steps = choice(r)
-        shares = _shares(r, "map")
-        lines.append(f"| {dataset} | {scaling} | {factor:g} | {lam:g} | {steps:,} | {shares} |")
-        vertices[dataset, scaling] = _shares(r, "vertex")
-    for (dataset, scaling), cells in vertices.items():
-        lines.append(f"| {dataset} | {scaling} | | | the first vertex | {cells} |")
+        lines.append([*choice(r), *_shares(r, "map")])
+        vertices[choice(r)[:2]] = _shares(r, "vertex")
+    lines += [[*key, None, None, "the first vertex", *cells] for key, cells in vertices.items()]
+    columns = {"data": None, "scaling": None, "factor": "g", "lambda": "g", "steps": ",d", **QUALITY}
+    note = "DC-FW with exact steps, seed 0, 10 % observed. Percentages are of full Procrustes under the same "
+    note += (
+        "scaling, values in brackets; the factor multiplies the target vectors in the fit. Shrunken data: "
+    )
+    note += "E2 = 0.3 Q E1 + 0.5 N with 3472 words."
     found = verdict(rows)
-    return [*lines, "", *([found, ""] if found else []), *_why(rows)]
+    parts = [table("Choices", columns, lines, note), *([Text(found)] if found else []), *_why(rows)]
+    return Section("Lambda, scaling, stop, and a factor on the target", parts)
 
 
-def _why(rows: list[dict[str, Any]]) -> list[str]:
+def _why(rows: Rows) -> list[Text]:
     """Say why the first vertex may beat the solution, with the figures of the rows."""
     real = next(
         (r for r in rows if r["dataset"] == "real" and choice(r)[1] == "unit" and "sigma median" in r), None
@@ -268,16 +316,17 @@ def _why(rows: list[dict[str, Any]]) -> list[str]:
         return []
     observed = real["rate"] * real["words"]
     return [
-        "Why the first vertex beats the solution on the real pairs: the model says E2 = X E1 with an "
-        "orthogonal X, but the least-squares map between these vectors (every entry known) has singular "
-        f"values from {real['sigma least']:.2g} to {real['sigma largest']:.2g} with a median of "
-        f"{real['sigma median']:.2g}. Where they are small the ball ||X|| <= 1 is no constraint, and what is "
-        f"solved is a regression with 300 unknowns and some {observed:.0f} observations per row, whose noise "
-        "the rounding to an orthogonal matrix blows up. On the planted data all singular values are 1 and "
-        "the ball does the regularising; the shrunken data, where they are 0.3, show the same reversal as "
-        "the real ones. A factor on the target brings the solution to the ball: the larger it is, the closer "
-        "the solution comes to the first vertex, and in between lies the best map. A larger lambda drives "
-        "the singular values to 1 as well, but does not change which directions the noise has chosen. "
-        "(`MaskedProcrustes` has `target_scale` for it.)",
-        "",
+        Text(
+            "Why the first vertex beats the solution on the real pairs: the model says E2 = X E1 with an "
+            "orthogonal X, but the least-squares map between these vectors (every entry known) has singular "
+            f"values from {real['sigma least']:.2g} to {real['sigma largest']:.2g} with a median of "
+            f"{real['sigma median']:.2g}. Where they are small the ball ||X|| <= 1 is no constraint, and "
+            f"what is solved is a regression with 300 unknowns and some {observed:.0f} observations per row, "
+            "whose noise the rounding to an orthogonal matrix blows up. On the planted data all singular "
+            "values are 1 and the ball does the regularising; the shrunken data, where they are 0.3, show "
+            "the same reversal as the real ones. A factor on the target brings the solution to the ball: the "
+            "larger it is, the closer the solution comes to the first vertex, and in between lies the best "
+            "map. A larger lambda drives the singular values to 1 as well, but does not change which "
+            "directions the noise has chosen. (`MaskedProcrustes` has `target_scale` for it.)"
+        )
     ]

@@ -62,8 +62,6 @@ class Entry:
     about : str
         The question it answers, in a line.
     quick, full : Part
-    report : str
-        The module with ``write_report(store, folder)``.
     packages : mapping
         Packages it needs -> the extra that brings them.
     """
@@ -72,7 +70,6 @@ class Entry:
     about: str
     quick: Part
     full: Part
-    report: str
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, full: bool) -> Part:
@@ -114,10 +111,10 @@ class Entry:
     ) -> list[Path]:
         """Write tables and figures beside the published numbers into ``folder``; return the files."""
         from dcfw_studies.commands.settings import settings_for
+        from dcfw_studies.report import write_report
 
-        write = importlib.import_module(f"dcfw_studies.{self.report}").write_report
-        files: list[Path] = write(store, folder, **settings_for(write, settings))
-        return files
+        files = importlib.import_module(f"dcfw_studies.{self.name}_report").files
+        return write_report(self.name, store, folder, **settings_for(files, settings))
 
     def time(self, full: bool, n_jobs: int | None) -> str:
         """Say how long it takes on ``n_jobs`` processes (None: it is not known on how many)."""
@@ -159,7 +156,6 @@ CATALOGUE = {
                 lambda module: module.study(),
             ),
             full=Part("the same as --quick", 1.0, lambda module: module.study()),
-            report="gaps",
         ),
         Entry(
             "qap",
@@ -178,7 +174,6 @@ CATALOGUE = {
                 data=("qaplib",),
                 measured=False,
             ),
-            report="qap_report",
         ),
         Entry(
             "alignment",
@@ -196,7 +191,6 @@ CATALOGUE = {
                 lambda module: module.study(),
                 data=("embeddings",),
             ),
-            report="alignment_report",
         ),
         Entry(
             "networks",
@@ -215,7 +209,6 @@ CATALOGUE = {
                 data=("cifar10",),
                 measured=False,
             ),
-            report="networks_report",
             packages={"torch": "networks", "sklearn": "networks"},
         ),
         Entry(
@@ -232,7 +225,6 @@ CATALOGUE = {
                 20.0,
                 lambda module: module.study(seeds=10),
             ),
-            report="inner_report",
         ),
     )
 }

@@ -7,11 +7,14 @@ are those of Okabe and Ito, which people with any kind of colour vision can tell
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcfw.plots import COLOURS, LINES, performance_profile
+from dcfw.cli.page.parts import Chart, Table
+from dcfw.plots import COLOURS, LINES
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 
 SETTINGS = {
     "font.size": 9,
@@ -54,9 +57,77 @@ def save(figure: Any, folder: Path, name: str) -> list[str]:
     return [f"{name}.png", f"{name}.svg"]
 
 
-def draw_profiles(axes: Any, costs: Mapping[str, Sequence[float]], styles: Mapping[str, Any]) -> None:
-    """Draw the performance profiles of Dolan and Moré on axes; styles: method -> (colour, line style)."""
-    performance_profile(costs, ax=axes, styles=styles, legend=False)
+def draw(panels: Sequence[Chart | Table], folder: Path, name: str) -> list[str]:
+    """Draw charts, or tables with heat, side by side; write PNG and SVG and return the names of the files."""
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    lines = -(-len(panels) // columns)
+    named = any(series.labels for panel in panels if isinstance(panel, Chart) for series in panel.series)
+    size = (13.0, 4.2) if named else ((3.9 if columns > 2 else 5.2) * columns, 3.3 * lines + 0.5)
+    with drawing() as figure_class:
+        figure = figure_class(figsize=size, layout="constrained")
+        grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+        handles: dict[str, Any] = {}
+        for axes, panel in zip(grid, panels, strict=False):
+            if isinstance(panel, Chart):
+                _draw_chart(axes, panel)
+                found = zip(*axes.get_legend_handles_labels(), strict=True)
+                handles |= {label: handle for handle, label in found if label not in handles}
+            else:
+                _draw_heat(axes, panel)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        if handles:
+            figure.legend(
+                handles.values(),
+                handles,
+                loc="outside lower center",
+                ncols=min(len(handles), 5),
+                frameon=False,
+            )
+        return save(figure, folder, name)
 
 
-__all__ = ["COLOURS", "LINES", "SETTINGS", "draw_profiles", "drawing", "save"]
+def _draw_chart(axes: Any, chart: Chart) -> None:
+    for place, series in enumerate(chart.series):
+        if series.hidden:
+            continue
+        number = place if series.style is None else series.style
+        look = {"color": COLOURS[number % len(COLOURS)], "label": series.name}
+        if chart.kind == "scatter":
+            axes.plot(series.x, series.y, MARKERS[number % len(MARKERS)], markersize=5, alpha=0.8, **look)
+            if series.labels:
+                axes.set_xticks(series.x, series.labels, rotation=90, fontsize=5.5)
+                axes.set_xlim(0, max(series.x) + 1)
+        else:
+            line = LINES[number % len(LINES)]
+            steps = {"drawstyle": "steps-post"} if chart.kind == "step" else {}
+            axes.plot(series.x, series.y, linestyle=line, linewidth=1.5, **steps, **look)
+        if len(series.low):
+            axes.fill_between(series.x, series.low, series.high, color=look["color"], alpha=0.15, lw=0)
+    axes.set_xscale(chart.x_scale)
+    axes.set_yscale(chart.y_scale)
+    if chart.y_floor is not None:
+        axes.set_ylim(bottom=chart.y_floor)
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    axes.grid(True)
+
+
+def _draw_heat(axes: Any, table: Table) -> None:
+    """Draw a table whose cells have a heat; the first column names the rows."""
+    cells = [list(row[1:]) for row in table.rows]
+    names = [getattr(column, "title", column) for column in table.columns[1:]]
+    heat = [[getattr(cell, "heat", None) for cell in row] for row in cells]
+    axes.imshow(
+        [[float("nan") if h is None else h for h in row] for row in heat], cmap="viridis", vmin=0.0, vmax=1.0
+    )
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            text = "no rows" if cell is None else getattr(cell, "text", cell)
+            white = heat[i][j] is not None and heat[i][j] < 0.5
+            axes.text(j, i, text, ha="center", va="center", fontsize=7.5, color="w" if white else "k")
+    axes.set_xticks(range(len(names)), [name.replace(" (", "\n(") for name in names])
+    axes.set_yticks(range(len(cells)), [row[0] for row in table.rows])
+    axes.set_title(table.caption)
+    axes.tick_params(length=0)

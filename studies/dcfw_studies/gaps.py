@@ -30,9 +30,7 @@ grows like d^(2/3), which is sharper than any quadratic.  A saddle has one direc
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,10 +200,3 @@ def row(dataset: str, method: str, seed: int, step: float) -> dict[str, Any]:
 def study(step: float = STEP) -> Study:
     """Return the study: one row for each measure."""
     return Study("gaps", row, ["sine"], MEASURES, [0], {"step": step})
-
-
-def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
-    from dcfw_studies import gaps_report
-
-    return gaps_report.write_report(store, output)

@@ -1,4 +1,4 @@
-"""The report of the study of inner solvers: rows, tables, performance profiles and a README.
+"""The report of the study of inner solvers: tables, performance profiles, and the rows.
 
 A run counts as solved when it ended with the FW gap that was asked for; an unsolved run has infinite cost in
 the profiles.  Costs are compared on the same split (which inner solver?) and between splits with the best
@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Code, Section, Series, Text
 from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL
-from dcfw_studies.records import software_text
+from dcfw_studies.report import Figure, rows_csv, table
+from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
-from dcfw_studies.table_file import shortened
 
 COSTS = {
     "n_lmo": "calls of the linear oracle",
@@ -42,38 +41,73 @@ COLUMNS = (
     "n_inner",
 )
 BEST_INNER = "blended"
+FAR = 1e5
+"""Profiles end here: who needs so much more than the best has lost."""
 
 Key = tuple[str, str, int]
+Runs = Mapping[Key, Mapping[str, Any]]
 
 
-def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
-    with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("inner", versions=True), opened.versions("inner")
+def sections(store: Store) -> list[Section]:
+    """Return the section of the study."""
+    rows = store.rows("inner")
     if not rows:
-        raise ValueError("the store has no row of the study 'inner': run it first")
-    table: dict[Key, Mapping[str, Any]] = {(r["dataset"], r["method"], r["seed"]): r for r in rows}
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    solvers = {cost: by_inner(table, cost) for cost in COSTS}
-    chosen = {cost: by_split(table, cost) for cost in COSTS}
-    drawn = [
-        *_draw(solvers, folder, "inner_solvers", "Inner solvers, all families and splits"),
-        *_draw(chosen, folder, "splits", f"Splits of the quadratics, inner solver {BEST_INNER!r}"),
-    ]
-    families = family_table(table)
-    values = value_table(table)
-    files = {
-        "rows.csv": csv_text(
-            shortened([{name: r[name] for name in (*COLUMNS, *COSTS, "versions")} for r in rows])
+        return []
+    runs = _runs(store)
+    solvers = solver_table({cost: by_inner(runs, cost) for cost in COSTS})
+    best = max(solvers, key=lambda e: (e["solved"], e["n_lmo"]))
+    vanilla = next(e for e in solvers if e["inner"] == "fw")
+    seeds = sorted({r["seed"] for r in rows})
+    families = len({r["dataset"] for r in rows})
+    what: list[Any] = [
+        Text(
+            f"{families} families of DC problems, every split that the family has, the inner solvers "
+            f"{', '.join(INNERS)}, seeds {seeds[0]} to {seeds[-1]}. All through `dcfw.minimize` in its "
+            f"generic loop, from the same start, to an FW gap of {RTOL:g} times the first one, at most "
+            f"{MAX_LMO:,} calls of the linear oracle and 60 seconds a run. What the families are: "
+            "`dcfw_studies.inner`."
         ),
+        Cards(
+            [
+                Card("runs", f"{len(rows):,}", f"{sum(r['seconds'] for r in rows) / 60:.0f} minutes"),
+                *(
+                    Card(
+                        f"solved with {e['inner']}",
+                        f"{e['solved'] / e['problems']:.0%}",
+                        f"{e['solved']} of {e['problems']} problems",
+                    )
+                    for e in solvers
+                ),
+            ]
+        ),
+        Code(
+            f"dcfw-studies reproduce inner --store STORE --set seeds={len(seeds)}\n"
+            "dcfw-studies report STORE --study inner -o results/inner"
+        ),
+    ]
+    summary = (
+        f"With {best['inner']} steps DC-FW solved {best['solved']} of {best['problems']} problems within the "
+        f"budget, with vanilla Frank-Wolfe steps {vanilla['solved']}."
+    )
+    below = [_solvers(runs, solvers), _splits(runs), _families(runs)]
+    return [Section("Inner solvers and splits", what, [s for s in below if s is not None], summary)]
+
+
+def files(store: Store) -> dict[str, str]:
+    """Return the files of the report for programs."""
+    rows = store.rows("inner", versions=True)
+    runs = _runs(store)
+    families = family_table(runs)
+    summary = {"families": families, "values": value_table(runs)}
+    return {
+        "rows.csv": rows_csv([{name: r[name] for name in (*COLUMNS, *COSTS, "versions")} for r in rows]),
         "families.csv": csv_text(families),
-        "summary.json": json.dumps({"families": families, "values": values}, indent=2) + "\n",
-        "README.md": _readme(rows, versions, solvers, families, values, drawn),
+        "summary.json": json.dumps(summary, indent=2) + "\n",
     }
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
-    return [folder / name for name in [*files, *drawn]]
+
+
+def _runs(store: Store) -> Runs:
+    return {(r["dataset"], r["method"], r["seed"]): r for r in store.rows("inner")}
 
 
 def cost_of(row: Mapping[str, Any] | None, cost: str) -> float:
@@ -83,23 +117,23 @@ def cost_of(row: Mapping[str, Any] | None, cost: str) -> float:
     return max(float(row[cost]), 1e-9)
 
 
-def by_inner(table: Mapping[Key, Mapping[str, Any]], cost: str) -> dict[str, list[float]]:
+def by_inner(runs: Runs, cost: str) -> dict[str, list[float]]:
     """Inner solver -> costs, one for each family, split and seed."""
-    points = sorted({(family, method.split("/")[1], seed) for family, method, seed in table})
+    points = sorted({(family, method.split("/")[1], seed) for family, method, seed in runs})
     return {
-        inner: [cost_of(table.get((f, f"{inner}/{split}", seed)), cost) for f, split, seed in points]
+        inner: [cost_of(runs.get((f, f"{inner}/{split}", seed)), cost) for f, split, seed in points]
         for inner in INNERS
     }
 
 
-def by_split(table: Mapping[Key, Mapping[str, Any]], cost: str) -> dict[str, list[float]]:
+def by_split(runs: Runs, cost: str) -> dict[str, list[float]]:
     """Split -> costs with the best inner solver, on the families that have all three general splits."""
     general = ("spectral", "sliding", "proximal")
-    points = sorted({(family, seed) for family, _, seed in table if set(general) <= set(FAMILIES[family][1])})
+    points = sorted({(family, seed) for family, _, seed in runs if set(general) <= set(FAMILIES[family][1])})
     if not points:
         return {}
     return {
-        split: [cost_of(table.get((f, f"{BEST_INNER}/{split}", seed)), cost) for f, seed in points]
+        split: [cost_of(runs.get((f, f"{BEST_INNER}/{split}", seed)), cost) for f, seed in points]
         for split in general
     }
 
@@ -120,31 +154,31 @@ def solver_table(solvers: Mapping[str, Mapping[str, list[float]]]) -> list[dict[
     return lines
 
 
-def family_table(table: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def family_table(runs: Runs) -> list[dict[str, Any]]:
     """Return one line per family, split and inner solver: runs, solved ones, medians over the seeds."""
     lines = []
     for family, (_, splits) in FAMILIES.items():
         for split in splits:
             for inner in INNERS:
-                runs = [r for (f, m, _), r in table.items() if (f, m) == (family, f"{inner}/{split}")]
-                if not runs:
+                found = [r for (f, m, _), r in runs.items() if (f, m) == (family, f"{inner}/{split}")]
+                if not found:
                     continue
-                line: dict[str, Any] = {"family": family, "split": split, "inner": inner, "runs": len(runs)}
-                line["solved"] = sum(r["status"] == "CONVERGED" for r in runs)
+                line: dict[str, Any] = {"family": family, "split": split, "inner": inner, "runs": len(found)}
+                line["solved"] = sum(r["status"] == "CONVERGED" for r in found)
                 for name in ("nit", *COSTS, "value"):
-                    line[name] = float(np.median([r[name] for r in runs]))
+                    line[name] = float(np.median([r[name] for r in found]))
                 lines.append(line)
     return lines
 
 
-def value_table(table: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def value_table(runs: Runs) -> list[dict[str, Any]]:
     """Return, per family and method, how often its value is the lowest of all (to 1e-4 of their range)."""
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for family in FAMILIES:
-        for seed in {s for f, _, s in table if f == family}:
-            runs = {m: r["value"] for (f, m, s), r in table.items() if (f, s) == (family, seed)}
-            low, high = min(runs.values()), max(runs.values())
-            for method, value in runs.items():
+        for seed in {s for f, _, s in runs if f == family}:
+            values = {m: r["value"] for (f, m, s), r in runs.items() if (f, s) == (family, seed)}
+            low, high = min(values.values()), max(values.values())
+            for method, value in values.items():
                 counts[family, method][0] += value <= low + 1e-4 * max(high - low, 1e-6 * abs(low))
                 counts[family, method][1] += 1
     return [
@@ -153,84 +187,70 @@ def value_table(table: Mapping[Key, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _draw(costs: Mapping[str, Mapping[str, list[float]]], folder: Path, name: str, title: str) -> list[str]:
-    from dcfw_studies.drawing import COLOURS, LINES, draw_profiles, drawing, save
+def _profiles(costs: Mapping[str, Mapping[str, list[float]]], of: str, file: str) -> Figure:
+    charts = []
+    for cost, entry in costs.items():
+        series = []
+        for style, (name, (tau, rho)) in enumerate(performance_profile(entry).items()):
+            near = tau <= FAR
+            reach = min(max(float(tau[-1]), 2.0) * 1.1, FAR)
+            series.append(Series(name, [*tau[near], reach], [*rho[near], rho[near][-1]], style=style))
+        charts.append(
+            Chart(
+                f"Performance profile: {COSTS[cost]}",
+                f"{COSTS[cost]}, times the best",
+                "fraction of problems solved",
+                series,
+                kind="step",
+                x_scale="log",
+                caption=of,
+            )
+        )
+    return Figure(charts, file=file)
 
-    costs = {cost: entry for cost, entry in costs.items() if entry}
+
+def _solvers(runs: Runs, solvers: list[dict[str, Any]]) -> Section:
+    columns = {"inner solver": None, "solved": "d", "problems": "d"}
+    columns |= {"fewest oracle calls": "d", "fewest gradients of f": "d", "fastest": "d"}
+    keys = ("inner", "solved", "problems", "n_lmo", "n_grad_f", "seconds")
+    lines = [[e[k] for k in keys] for e in solvers]
+    problems = f"{solvers[0]['problems']} problems: a family, a split and a seed each."
+    charts = _profiles({cost: by_inner(runs, cost) for cost in COSTS}, problems, "inner_solvers")
+    note = f"{problems} A problem is solved when the FW gap was met within the budget."
+    return Section("Which inner solver", [table("Inner solvers", columns, lines, note), charts])
+
+
+def _splits(runs: Runs) -> Section | None:
+    costs = {cost: entry for cost in COSTS if (entry := by_split(runs, cost))}
     if not costs:
-        return []
-    with drawing() as figure_class:
-        figure = figure_class(figsize=(11.0, 3.4), layout="constrained")
-        panels = figure.subplots(1, len(costs), sharey=True)
-        for axes, (cost, entry) in zip(np.atleast_1d(panels), costs.items(), strict=True):
-            styles = {m: (COLOURS[k], LINES[k % len(LINES)]) for k, m in enumerate(entry)}
-            draw_profiles(axes, entry, styles)
-            axes.set_xlabel(f"{COSTS[cost]},\ntimes the best")
-        np.atleast_1d(panels)[0].set_ylabel("fraction of problems solved")
-        count = len(next(iter(next(iter(costs.values())).values())))
-        figure.suptitle(f"{title} ({count} problems)", fontsize=10.5)
-        handles, labels = np.atleast_1d(panels)[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        return save(figure, folder, name)
+        return None
+    count = len(next(iter(next(iter(costs.values())).values())))
+    of = f"{count} problems, inner solver {BEST_INNER!r}."
+    return Section("Which split", [_profiles(costs, of, "splits")])
 
 
-def _readme(
-    rows: list[dict[str, Any]],
-    versions: Iterable[Mapping[str, str]],
-    solvers: Mapping[str, Mapping[str, list[float]]],
-    families: list[dict[str, Any]],
-    values: list[dict[str, Any]],
-    drawn: list[str],
-) -> str:
-    seeds = sorted({r["seed"] for r in rows})
-    lines = [
-        "# Inner solvers and splits",
-        "",
-        f"{len(rows)} runs: {len({r['dataset'] for r in rows})} families of DC problems, every split that "
-        f"the family has, the inner solvers {', '.join(INNERS)}, seeds {seeds[0]} to {seeds[-1]}. All "
-        f"through `dcfw.minimize` in its generic loop, from the same start, to an FW gap of {RTOL:g} times "
-        f"the first one, at most {MAX_LMO:,} calls of the linear oracle and 60 seconds a run. What the "
-        "families are: `dcfw_studies.inner`.",
-        "",
-        "    dcfw-studies reproduce inner --store STORE --set seeds=" + str(len(seeds)),
-        "    dcfw-studies report STORE --study inner -o results/inner",
-        "",
-        "Versions: " + "; ".join(map(software_text, versions)) + ". "
-        f"Seconds of all runs together: {sum(r['seconds'] for r in rows):.0f} (wall clock, on a machine "
-        "that did other things too).",
-        "",
-        "## Which inner solver",
-        "",
-    ]
-    lines += [f"![performance profiles]({name})\n" for name in drawn if name == "inner_solvers.png"]
-    lines += [
-        "| inner solver | solved | fewest oracle calls | fewest gradients of f | fastest |",
-        "| --- |" + " --- |" * 4,
-    ]
-    for e in solver_table(solvers):
+def _families(runs: Runs) -> Section:
+    lowest = {(v["family"], v["method"]): v for v in value_table(runs)}
+    lines = []
+    for e in family_table(runs):
+        found = lowest[e["family"], f"{e['inner']}/{e['split']}"]
         lines.append(
-            f"| {e['inner']} | {e['solved']} of {e['problems']} | {e['n_lmo']} | {e['n_grad_f']} "
-            f"| {e['seconds']} |"
+            [
+                *(e[k] for k in ("family", "split", "inner")),
+                Cell(f"{e['solved']}/{e['runs']}", e["solved"] / e["runs"]),
+                Cell(f"{found['lowest']}/{found['of']}", found["lowest"] / found["of"]),
+                *(e[k] for k in ("nit", "n_lmo", "n_grad_f")),
+                1e3 * e["seconds"],
+                e["value"],
+            ]
         )
-    lines += ["", "## Which split", ""]
-    lines += [f"![performance profiles]({name})\n" for name in drawn if name == "splits.png"]
-    lines += [
-        "## Family by family",
-        "",
-        "Medians over the seeds; `solved` counts the runs that met the gap within the budget (the medians of "
-        "the others are those at the budget's end); `lowest` counts the seeds on which the method's value is "
-        "the lowest of all methods on the family, to 1e-4 of the range of their values.",
-        "",
-        "| family | split | inner | solved | lowest | outer steps | oracle calls | gradients of f | ms "
-        "| value |",
-        "| --- | --- | --- |" + " ---: |" * 7,
-    ]
-    lowest = {(v["family"], v["method"]): f"{v['lowest']}/{v['of']}" for v in values}
-    for e in families:
-        method = f"{e['inner']}/{e['split']}"
-        lines.append(
-            f"| {e['family']} | {e['split']} | {e['inner']} | {e['solved']}/{e['runs']} | "
-            f"{lowest[e['family'], method]} | {e['nit']:.0f} | {e['n_lmo']:.0f} | {e['n_grad_f']:.0f} | "
-            f"{1e3 * e['seconds']:.1f} | {e['value']:.6g} |"
-        )
-    return "\n".join(lines) + "\n"
+    columns = {"family": None, "split": None, "inner": None, "solved": "d", "lowest": "d"}
+    columns |= {"outer steps": ",.0f", "oracle calls": ",.0f", "gradients of f": ",.0f", "ms": ",.1f"}
+    note = (
+        "Medians over the seeds; those of unsolved runs are at the budget's end. “Lowest” counts the seeds "
+    )
+    note += (
+        "on which the value is the lowest of all methods on the family, to 1e-4 of the range of their values."
+    )
+    found = table("Families, splits and inner solvers", {**columns, "value": ".6g"}, lines, note)
+    return Section("Family by family", [found])

@@ -1,408 +1,195 @@
-"""The report of the networks study: tables, figures and what they say of the paper's two claims.
-
-The claims are about growing c: DC-FW keeps its behaviour, Frank-Wolfe slows down.  They are judged by the
-training loss after the last epoch at c = 100 against c = 1, for each method, with the same seeds.
-
-Only runs of one :class:`Panel` are ever put together: the same part, data, epochs, images and precision.  A
-part that was run in several settings has a panel, a table and a verdict for each.
-"""
+"""The report of the networks study: tables, charts, and the paper's two claims as found."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from dcfw_studies.networks import ONE_RUN, PARTS, RADII
-from dcfw_studies.records import software_text
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Section, Series, Table, Text
+from dcfw_studies.networks import RADII
+from dcfw_studies.networks_tables import (
+    MEASURES,
+    PART_TITLES,
+    SHOWN,
+    TITLES,
+    Panel,
+    commands,
+    curve_lines,
+    groups,
+    growth,
+    mean_curve,
+    name_of,
+    panels,
+    short_names,
+    summary_table,
+    times,
+    verdicts,
+    what_was_run,
+)
+from dcfw_studies.report import Figure, rows_csv, table
 from dcfw_studies.store import Store, csv_text
-from dcfw_studies.table_file import shortened
 
-Row = Mapping[str, Any]
+STYLES = {method: k for k, method in enumerate(TITLES)}
+TOLERANCES = {"dcfw": "relative", "dcfw-paper": "the paper's", "dcfw-authors": "the authors' code"}
 
-TITLES = {
-    "dcfw": "DC-FW",
-    "dcfw-exact": "DC-FW, closed form",
-    "dcfw-paper": "DC-FW, the paper's tolerance",
-    "dcfw-authors": "DC-FW, the authors' code",
-    "fw": "FW, open loop",
-    "sfw": "SFW, rescaled",
-    "sgd": "SGD",
-    "adamw": "AdamW",
-}
-PART_TITLES = {
-    "digits": "Convolutional network, digits",
-    "head": "Linear head on EfficientNet-Lite0 features, CIFAR-10",
-    "cnn": "Convolutional network, CIFAR-10",
-}
-SHORT_TITLES = {"digits": "CNN, digits", "head": "head on features, CIFAR-10", "cnn": "CNN, CIFAR-10"}
-MEASURES = ("train_loss", "test_loss", "train_accuracy", "test_accuracy")
-BESIDES = ("inner_steps", "at_bound", "largest")
-SHOWN = ("dcfw", "fw", "sfw", "sgd", "adamw")
+Rows = list[dict[str, Any]]
 
 
-class Panel(NamedTuple):
-    """A part of the study in one setting: what its runs have in common."""
-
-    part: str
-    dataset: str
-    epochs: int
-    images: int | None
-    precision: str
-
-    @classmethod
-    def of(cls, line: Row) -> Panel:
-        """Return the panel of a row, or of a line of the tables below."""
-        precision = line.get("precision") or "float32"
-        return cls(line["part"], line["dataset"], line["epochs"], line.get("images"), precision)
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """Where it stands among the others; all images come after fewer."""
-        images = np.inf if self.images is None else self.images
-        return PARTS.index(self.part), self.dataset, self.epochs, images, self.precision
-
-    def named(self, titles: Mapping[str, str], setting: str = "") -> str:
-        """Return its name, with the setting behind it."""
-        title = titles[self.part]
-        if self.dataset == "cifar100":
-            title = title.replace("CIFAR-10", "CIFAR-100")
-        return f"{title}, {setting}" if setting else title
-
-
-Key = tuple[Panel, str, float, float | None]
-"""Panel, method, L, c."""
-
-
-def panels(rows: Iterable[Row]) -> dict[Panel, str]:
-    """Return the panels in order, each with its setting in words where its part has several.
-
-    Examples
-    --------
-    >>> run = {"part": "digits", "dataset": "digits"}
-    >>> list(panels([{**run, "epochs": 30}, {**run, "epochs": 5}]).values())
-    ['5 epochs', '30 epochs']
-    >>> list(panels([{**run, "epochs": 30}]).values())
-    ['']
-    """
-    found = sorted({Panel.of(r) for r in rows}, key=lambda panel: panel.place)
-
-    def setting(panel: Panel) -> str:
-        others = [p for p in found if (p.part, p.dataset) == (panel.part, panel.dataset)]
-        words = {
-            "epochs": f"{panel.epochs} epochs",
-            "images": f"{panel.images or 'all'} images",
-            "precision": panel.precision,
-        }
-        return ", ".join(text for name, text in words.items() if len({getattr(p, name) for p in others}) > 1)
-
-    return {panel: setting(panel) for panel in found}
-
-
-def short_names(rows: Iterable[Row]) -> dict[Panel, str]:
-    """Return the panels in order, each with the short name of its part and setting."""
-    return {panel: panel.named(SHORT_TITLES, setting) for panel, setting in panels(rows).items()}
-
-
-def write_report(store: str | os.PathLike[str], output: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of the rows in ``store`` into the folder ``output`` and return its files."""
-    with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("networks", versions=True), opened.versions("networks")
+def sections(store: Store) -> list[Section]:
+    """Return the section of the study."""
+    rows = store.rows("networks")
     if not rows:
-        raise ValueError("the store has no row of the study 'networks': run it first")
-    from dcfw_studies.networks_figures import draw_epochs, draw_inner, draw_radii
-
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    table, claims = summary_table(rows), growth(rows)
-    drawn = [*draw_epochs(rows, folder), *draw_radii(rows, folder), *draw_inner(rows, folder)]
-    plain = [
-        {name: value for name, value in r.items() if name not in ("curves", "key", "study", "version")}
-        for r in rows
-    ]
-    names = list(dict.fromkeys(name for r in plain for name in r))
-    files = {
-        "rows.csv": csv_text(shortened([{name: r.get(name, "") for name in names} for r in plain])),
-        "curves.csv": csv_text(curve_lines(rows)),
-        "summary.json": json.dumps({"table": table, "growth": claims}, indent=2) + "\n",
-        "README.md": _readme(rows, versions, table, claims, drawn),
-    }
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
-    return [folder / name for name in [*files, *drawn]]
-
-
-def groups(rows: Iterable[Row]) -> dict[Key, list[Row]]:
-    """(panel, method, L, c) -> its rows, in the order of the tables."""
-    found: dict[Key, list[Row]] = {}
-    for r in rows:
-        found.setdefault((Panel.of(r), r["method"], r.get("L", 10.0), r["c"]), []).append(r)
-    methods = list(TITLES)
-
-    def place(key: Key) -> tuple[Any, ...]:
-        panel, method, L, c = key
-        return panel.place, methods.index(method), L, c or 0.0
-
-    return {key: found[key] for key in sorted(found, key=place)}
-
-
-def summary_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one line per panel, method, L and c: means and standard deviations over the seeds."""
-    lines = []
-    for (panel, method, L, c), runs in groups(rows).items():
-        line: dict[str, Any] = {**panel._asdict(), "method": method, "L": L, "c": c, "seeds": len(runs)}
-        for name in (*MEASURES, *BESIDES):
-            values = [float(r[name]) for r in runs if r[name] is not None]
-            line[name] = float(np.mean(values)) if values else None
-            if name in MEASURES:
-                line[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        line["seconds"] = float(np.mean([r["seconds"] for r in runs]))
-        lines.append(line)
-    return lines
-
-
-def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return, for each panel and method, what the last epoch gives at c = 1, 10 and 100 over common seeds."""
-    rows = list(rows)
-    by_c: dict[tuple[Panel, str, float], dict[float, dict[int, Row]]] = {}
-    for (panel, method, L, c), runs in groups(rows).items():
-        if c is not None:
-            by_c.setdefault((panel, method, L), {})[c] = {r["seed"]: r for r in runs}
-    settings = panels(rows)
-    lines = []
-    for (panel, method, L), found in by_c.items():
-        if set(found) != set(RADII):
-            continue
-        seeds = sorted(set.intersection(*(set(runs) for runs in found.values())))
-        if not seeds:
-            continue
-        line: dict[str, Any] = {**panel._asdict(), "setting": settings[panel], "method": method, "L": L}
-        line["seeds"] = len(seeds)
-        for name in ("train_loss", "test_accuracy"):
-            for c in RADII:
-                line[f"{name}_{c:g}"] = float(np.mean([found[c][s][name] for s in seeds]))
-        line["loss_ratio"] = line[f"train_loss_{RADII[-1]:g}"] / max(line[f"train_loss_{RADII[0]:g}"], 1e-12)
-        line["accuracy_change"] = line[f"test_accuracy_{RADII[-1]:g}"] - line[f"test_accuracy_{RADII[0]:g}"]
-        lines.append(line)
-    return lines
-
-
-def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one line per run and epoch."""
-    lines = []
-    for r in rows:
-        for epoch in range(len(r["curves"]["train_loss"])):
-            line = {name: r.get(name) for name in ONE_RUN}
-            line["epoch"] = epoch + 1
-            lines.append(line | {name: values[epoch] for name, values in r["curves"].items()})
-    return lines
-
-
-def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
-    """Return the mean curve of some runs, NaN where nothing was recorded."""
-    curves = [[np.nan if v is None else v for v in r["curves"][name]] for r in runs]
-    if len({len(curve) for curve in curves}) > 1:
-        raise ValueError("runs with the same settings have curves of different lengths: one is not of them")
-    return np.asarray(np.mean(np.array(curves, dtype=float), axis=0))
-
-
-# ----------------------------------------------------------------------------------------------- README
-
-
-def _readme(
-    rows: list[dict[str, Any]],
-    versions: Iterable[Mapping[str, str]],
-    table: list[dict[str, Any]],
-    claims: list[dict[str, Any]],
-    drawn: list[str],
-) -> str:
-    software = "; ".join(map(software_text, versions))
-    lines = [
-        "# Networks with bounded weights",
-        "",
-        f"{len(rows)} runs, {sum(r['seconds'] for r in rows) / 3600:.1f} hours of training on one thread of "
-        "a CPU. Every tensor is in the l_inf ball of radius c, biases and normalisation included; batches of "
-        "256; L = 10 unless said otherwise (1/L is also the learning rate of SGD and of SFW, which has "
-        "momentum 0.9); AdamW with PyTorch's settings. Training figures are means over the epoch as the "
-        "network saw the batches, test figures are taken after it; in the tables ± is the standard deviation "
-        "over the seeds, not an interval for the mean. What each method is: `dcfw_studies.training`.",
-        "",
-        *(f"    {line}" for line in commands(rows)),
-        "    dcfw-studies report STORE --study networks -o results/networks",
-        "",
-        "The paper trains for 100 epochs on a GPU, with EfficientNet-B0 (its weights could not be had here; "
-        "Lite0 stands in its place) and CIFAR-100 besides, and shows one seed. It states no numbers, only "
-        "figures, so there are none beside ours.",
-        "",
-        *what_was_run(rows),
-        "",
-        f"Versions: {software}.",
-        "",
-        "## Does the radius matter?",
-        "",
-        "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
-        "over the seeds:",
-        "",
-        "| part | method | L | seeds | training loss at c = 1, 10, 100 | ratio 100 : 1 | test accuracy at "
-        "c = 1, 10, 100 |",
-        "| --- | --- | ---: | ---: | --- | ---: | --- |",
-    ]
-    for e in claims:
-        losses = ", ".join(f"{e[f'train_loss_{c:g}']:.3g}" for c in RADII)
-        scores = ", ".join(f"{100 * e[f'test_accuracy_{c:g}']:.1f} %" for c in RADII)
-        lines.append(
-            f"| {_name(e)} | {TITLES[e['method']]} | {e['L']:g} | {e['seeds']} | {losses} "
-            f"| {times(e['loss_ratio'])} | {scores} |"
-        )
-    lines += ["", *verdicts(claims), ""]
-    for name, text in (("epochs", "loss and accuracy"), ("radii", "accuracy for each radius")):
-        if f"{name}.png" in drawn:
-            lines += [f"![{text}]({name}.png)", ""]
-    for panel, setting in panels(rows).items():
-        chosen = [e for e in table if Panel.of(e) == panel]
-        lines += _part_lines(panel.named(PART_TITLES, setting), chosen)
-    lines += _inner_lines(rows, drawn)
-    return "\n".join(lines) + "\n"
-
-
-def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
-    """Say what was run: per part and setting the epochs, images, precision and seeds."""
-    lines = []
-    for part in PARTS:
-        found = [panel for panel in panels(rows) if panel.part == part]
-        if not found:
-            lines.append(f"- {PART_TITLES[part]}: not run.")
-        for panel in found:
-            chosen = [r for r in rows if Panel.of(r) == panel]
-            seeds = sorted({r["seed"] for r in chosen})
-            lines.append(
-                f"- {panel.named(PART_TITLES)}: {len(chosen)} runs, {panel.epochs} epochs, "
-                f"{panel.images or 'all'} training images, {panel.precision}, "
-                f"seeds {', '.join(map(str, seeds))}, {sum(r['seconds'] for r in chosen) / 60:.0f} minutes."
-            )
-    return lines
-
-
-def commands(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the commands that compute the rows.
-
-    Examples
-    --------
-    >>> commands([{"part": "cnn", "dataset": "cifar10", "epochs": 8, "images": 10000}])[1]
-    'dcfw-studies reproduce networks --store STORE --set parts=cnn --set epochs=8 --set images=10000'
-    """
-    lines = ["dcfw-studies fetch cifar10"]
-    for panel in panels(rows):
-        line = "dcfw-studies reproduce networks --store STORE"
-        line += f" --set parts={panel.part} --set epochs={panel.epochs}"
-        line += f" --set images={panel.images}" if panel.images else ""
-        line += f" --set dataset={panel.dataset}" if panel.dataset == "cifar100" else ""
-        line += f" --set precision={panel.precision}" if panel.precision != "float32" else ""
-        lines.append(line)
-    return lines
-
-
-def times(ratio: float) -> str:
-    """Return a factor in three digits, large ones without an exponent.
-
-    Examples
-    --------
-    >>> times(0.98765), times(2806.4)
-    ('0.988', '2,806')
-    """
-    return f"{ratio:.3g}" if ratio < 1000.0 else f"{ratio:,.0f}"
-
-
-def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
-    """State the two claims as found, from the numbers: the loss and the accuracy each by its sign."""
-    lines = []
-    for e in claims:
-        if e["L"] != 10.0 or e["method"] not in ("dcfw", "fw", "sfw"):
-            continue
-        ratio, change = e["loss_ratio"], 100 * e["accuracy_change"]
-        worse, better = ratio > 1.5, ratio < 1 / 1.5
-        against = (worse and change >= 0.05) or (better and change <= -0.05)
-        what = f"{'trains' if against else 'becomes'} {'worse' if worse else 'better'} as c grows"
-        lines.append(
-            f"- {_name(e)}: {TITLES[e['method']]} {what if worse or better else 'stays put'}: from c = 1 to "
-            f"c = 100 the training loss is multiplied by {times(ratio)} {'but' if against else 'and'} the "
-            f"test accuracy {_points(change)}."
-        )
-    return lines
-
-
-def _name(e: Mapping[str, Any]) -> str:
-    """Return the short name of the panel of a line of :func:`growth`."""
-    return Panel.of(e).named(SHORT_TITLES, e["setting"])
-
-
-def _points(change: float) -> str:
-    """Say by how much an accuracy changes.
-
-    Examples
-    --------
-    >>> _points(1.23), _points(-15.0), _points(-0.04)
-    ('rises by 1.2 points', 'falls by 15.0 points', 'is the same to a tenth of a point')
-    """
-    if abs(change) < 0.05:
-        return "is the same to a tenth of a point"
-    return f"{'rises' if change > 0 else 'falls'} by {abs(change):.1f} points"
-
-
-def _part_lines(title: str, table: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        f"## {title}",
-        "",
-        "| method | L | c | seeds | training loss | test loss | training accuracy | test accuracy "
-        "| at the bound | largest weight | inner steps | seconds |",
-        "| --- | ---: | ---: | ---: |" + " ---: |" * 8,
-    ]
-    for e in table:
-        cells = [TITLES[e["method"]], "" if e["method"] == "adamw" else f"{e['L']:g}"]
-        cells += ["" if e["c"] is None else f"{e['c']:g}", str(e["seeds"])]
-        for name in MEASURES:
-            scale, unit, digits = (100.0, " %", 1) if name.endswith("accuracy") else (1.0, "", 4)
-            spread = e[f"{name}_sd"]
-            text = f"{scale * e[name]:.{digits}f}" if unit else f"{e[name]:.{digits}g}"
-            more = (
-                ""
-                if spread is None
-                else f" ± {scale * spread:.{digits if unit else 2}{'f' if unit else 'g'}}"
-            )
-            cells.append(f"{text}{more}{unit}")
-        cells.append("" if e["at_bound"] is None else f"{100 * e['at_bound']:.2g} %")
-        cells.append(f"{e['largest']:.3g}")
-        cells.append("" if e["inner_steps"] is None else f"{e['inner_steps']:.1f}")
-        cells.append(f"{e['seconds']:.0f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
-
-
-def _inner_lines(rows: list[dict[str, Any]], drawn: list[str]) -> list[str]:
-    growing, names = [], short_names(rows)
-    for (panel, method, L, c), runs in groups(rows).items():
-        if method in ("dcfw", "dcfw-paper", "dcfw-authors") and L == 10.0 and c is not None:
-            steps = mean_curve(runs, "inner_steps")
-            kind = {"dcfw": "relative", "dcfw-paper": "the paper's"}.get(method, "the authors' code")
-            growing.append(f"| {names[panel]} | {kind} | {c:g} | {steps[0]:.1f} | {steps[-1]:.1f} |")
-    if not growing:
         return []
-    lines = [
-        "## Inner steps",
-        "",
-        "The columns “inner steps” above are means of the last epoch over steps and tensors. The paper's "
-        "tolerance only decreases, so the least gap that noise has produced so far decides; ours is "
-        "relative to the first gap of each step. Mean inner steps in the first and last epoch, L = 10:",
-        "",
-        "| part | tolerance | c | first epoch | last epoch |",
-        "| --- | --- | ---: | ---: | ---: |",
-        *growing,
-        "",
+    claims = growth(rows)
+    what: list[Any] = [
+        Text(
+            "Every tensor is in the l_inf ball of radius c, biases and normalisation included; batches of "
+            "256; L = 10 unless said otherwise (1/L is also the learning rate of SGD and of SFW, which has "
+            "momentum 0.9); AdamW with PyTorch's settings. Training figures are means over the epoch as the "
+            "network saw the batches, test figures are taken after it; in the tables ± is the standard "
+            "deviation over the seeds, not an interval for the mean. What each method is: "
+            "`dcfw_studies.training`. The paper trains for 100 epochs on a GPU, with EfficientNet-B0 (its "
+            "weights could not be had here; Lite0 stands in its place) and CIFAR-100 besides, and shows one "
+            "seed. It states no numbers, only figures, so there are none beside ours."
+        ),
+        Cards(_cards(rows, claims)),
+        Bullets(what_was_run(rows)),
+        Code("\n".join([*commands(rows), "dcfw-studies report STORE --study networks -o results/networks"])),
     ]
-    if "inner_steps.png" in drawn:
-        lines += ["![inner steps](inner_steps.png)", ""]
-    return lines
+    ratios = [
+        f"{times(e['loss_ratio'])} ({TITLES[e['method']]}, {_where(e)})"
+        for e in claims
+        if e["L"] == 10.0 and e["method"] in ("dcfw", "fw")
+    ]
+    summary = f"From c = 1 to c = 100 the training loss is multiplied by {', '.join(ratios)}."
+    if not ratios:
+        summary = "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
+    below = [_growth(claims)] if claims else []
+    below += [_part(panel, setting, rows) for panel, setting in panels(rows).items()]
+    inner = _inner_steps(rows)
+    return [Section("Networks with bounded weights", what, [*below, *([inner] if inner else [])], summary)]
+
+
+def files(store: Store) -> dict[str, str]:
+    """Return the files of the report for programs."""
+    rows = store.rows("networks", versions=True)
+    summary = {"table": summary_table(rows), "growth": growth(rows)}
+    return {
+        "rows.csv": rows_csv(rows, without=["curves", "key", "study", "version"]),
+        "curves.csv": csv_text(curve_lines(rows)),
+        "summary.json": json.dumps(summary, indent=2) + "\n",
+    }
+
+
+def _cards(rows: Rows, claims: Rows) -> list[Card]:
+    hours = sum(r["seconds"] for r in rows) / 3600
+    return [Card("runs", f"{len(rows):,}", f"{hours:.1f} hours of training on one thread of a CPU")] + [
+        Card(
+            f"{TITLES[e['method']]}: training loss",
+            f"x {times(e['loss_ratio'])}",
+            f"c = 100 against c = 1, {_where(e)}",
+        )
+        for e in claims
+        if e["L"] == 10.0 and e["method"] in ("dcfw", "dcfw-authors", "fw", "sfw")
+    ]
+
+
+def _where(e: dict[str, Any]) -> str:
+    """Return the part of a line of the growth, with its setting where there are several."""
+    return ", ".join(filter(None, (e["part"], e["setting"])))
+
+
+def _growth(claims: Rows) -> Section:
+    columns: dict[str, str | None] = {"part": None, "method": None, "L": "g", "seeds": "d"}
+    columns |= {f"training loss, c = {c:g}": ".3g" for c in RADII} | {"ratio 100 : 1": ",.3g"}
+    columns |= {f"test accuracy, c = {c:g}": ".1%" for c in RADII}
+    lines = [
+        [
+            name_of(e),
+            TITLES[e["method"]],
+            e["L"],
+            e["seeds"],
+            *(e[f"train_loss_{c:g}"] for c in RADII),
+            Cell(times(e["loss_ratio"]), e["loss_ratio"]),
+            *(e[f"test_accuracy_{c:g}"] for c in RADII),
+        ]
+        for e in claims
+    ]
+    note = "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
+    note += "over the seeds that all three radii have."
+    parts = [table("Loss and accuracy by radius", columns, lines, note), Bullets(verdicts(claims))]
+    return Section("Does the radius matter?", parts)
+
+
+def _part(panel: Panel, setting: str, rows: Rows) -> Section:
+    chosen = [r for r in rows if Panel.of(r) == panel]
+    charts = [_curves(chosen, c, kind) for kind in ("train_loss", "test_accuracy") for c in RADII]
+    file = "-".join(filter(None, ("epochs", panel.part, setting.replace(", ", "-").replace(" ", "_"))))
+    drawn = [chart for chart in charts if chart is not None]
+    parts = [_table(chosen), *([Figure(drawn, file=file)] if drawn else [])]
+    return Section(panel.named(PART_TITLES, setting), parts)
+
+
+def _curves(rows: Rows, c: float, measure: str) -> Chart | None:
+    series = []
+    for (_, method, L, radius), runs in groups(rows).items():
+        if method in SHOWN and L == 10.0 and radius in (None, c):
+            values = mean_curve(runs, measure).tolist()
+            epochs = list(range(1, len(values) + 1))
+            series.append(Series(TITLES[method], epochs, values, style=STYLES[method]))
+    if not series:
+        return None
+    name = "training loss" if measure == "train_loss" else "test accuracy"
+    return Chart(
+        f"{name.capitalize()}, c = {c:g}",
+        "epoch",
+        name,
+        series,
+        y_scale="log" if measure == "train_loss" else "linear",
+        caption="Means over the seeds; SGD and AdamW have no bound.",
+    )
+
+
+def _inner_steps(rows: Rows) -> Section | None:
+    lines, series = [], dict[Panel, list[Series]]()
+    names = short_names(rows)
+    for (panel, method, L, c), runs in groups(rows).items():
+        if method in TOLERANCES and L == 10.0 and c is not None:
+            values = mean_curve(runs, "inner_steps").tolist()
+            lines.append([names[panel], TOLERANCES[method], c, values[0], values[-1]])
+            found = series.setdefault(panel, [])
+            epochs = list(range(1, len(values) + 1))
+            found.append(Series(f"c = {c:g}, {TOLERANCES[method]}", epochs, values, style=len(found)))
+    if not lines:
+        return None
+    charts = [
+        Chart(f"Inner steps: {names[panel]}", "epoch", "inner steps of a tensor, mean", found, y_scale="log")
+        for panel, found in series.items()
+    ]
+    columns = {"part": None, "tolerance": None, "c": "g", "first epoch": ".1f", "last epoch": ".1f"}
+    note = (
+        "Means over steps and tensors, L = 10. The paper's tolerance only decreases, so the least gap that "
+    )
+    note += "noise has produced so far decides; ours is relative to the first gap of each step."
+    parts = [table("Inner steps in the first and last epoch", columns, lines, note)]
+    return Section("Inner steps", [*parts, Figure(charts, file="inner_steps")])
+
+
+def _table(rows: Rows) -> Table:
+    columns = {"method": None, "L": "g", "c": "g", "seeds": "d", "training loss": ".4g", "test loss": ".4g"}
+    columns |= {"training accuracy": ".1%", "test accuracy": ".1%", "at the bound": ".2%"}
+    columns |= {"largest weight": ".3g", "inner steps": ".1f", "seconds": ".0f"}
+    lines = []
+    for e in summary_table(rows):
+        cells = [TITLES[e["method"]], None if e["method"] == "adamw" else e["L"], e["c"], e["seeds"]]
+        cells += [_spread(e[name], e[f"{name}_sd"], name.endswith("accuracy")) for name in MEASURES]
+        lines.append([*cells, *(e[k] for k in ("at_bound", "largest", "inner_steps", "seconds"))])
+    return table("Last epoch", columns, lines, "Means over the seeds, with their standard deviations.")
+
+
+def _spread(mean: float, deviation: float | None, share: bool) -> Cell:
+    """Return a mean with its standard deviation, if there is one; shares in per cent."""
+    text = f"{100 * mean:.1f}" if share else f"{mean:.4g}"
+    if deviation is not None:
+        text += f" ± {100 * deviation:.1f}" if share else f" ± {deviation:.2g}"
+    return Cell(text + (" %" if share else ""), mean)

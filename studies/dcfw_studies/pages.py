@@ -1,8 +1,7 @@
 """From stores to sections: each study says itself what it shows, and what nobody knows gets a plain table.
 
-A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_page``,
-``NAME_report`` or ``NAME``, the first of them that has it.  Only modules of this package are looked at,
-whatever a store calls its studies.
+A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_report``.  Only
+modules of this package are looked at, whatever a store calls its studies.
 """
 
 from __future__ import annotations
@@ -27,13 +26,12 @@ from dcfw.cli.page.parts import (
     beyond_floats,
 )
 from dcfw.cli.page.render import Renderer
-from dcfw_studies.qap_text import duration
 from dcfw_studies.records import software_text
+from dcfw_studies.report import duration
 from dcfw_studies.store import Store
 
 Contribution: TypeAlias = Callable[[Store], list[Section]]
 
-PLACES = ("{}_page", "{}_report", "{}")
 ORDER = ("gaps", "qap", "alignment", "inner", "networks")
 """The paper's figure first, then its studies; others follow by name."""
 SHOWN = 2000
@@ -50,19 +48,17 @@ def contribution(study: str) -> Contribution | None:
     Examples
     --------
     >>> contribution("qap").__module__
-    'dcfw_studies.qap_page'
+    'dcfw_studies.qap_report'
     >>> contribution("no such study") is None
     True
     """
     if not (study.isidentifier() and study.isascii()):
         return None
-    for place in PLACES:
-        name = f"{__package__}.{place.format(study)}"
-        if importlib.util.find_spec(name) is not None:
-            found = getattr(importlib.import_module(name), "sections", None)
-            if callable(found):
-                return found  # type: ignore[no-any-return]
-    return None
+    name = f"{__package__}.{study}_report"
+    if importlib.util.find_spec(name) is None:
+        return None
+    found: Contribution = importlib.import_module(name).sections
+    return found
 
 
 def study_sections(store: Store, study: str) -> list[Section]:

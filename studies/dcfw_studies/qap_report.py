@@ -1,16 +1,8 @@
-"""The report of the QAPLIB study: a folder with the rows, the tables, the figures and a README.
+"""The report of the QAPLIB study: its tables beside the published numbers, its charts, and what is missing.
 
-=================  =================================================================================
-README.md          what was run and what is missing, and the tables beside the published numbers
-summary.json       the same for programs
-rows.csv           all rows of the protocol
-costs.csv          one line per instance: value, error, LAP solves, seconds and status of each method
-errors, heat_map,  the figures, as PNG and SVG
-costs
-=================  =================================================================================
-
-The folder depends on the store and the protocol only: no date, no path and no machine is written into it,
-so the same rows give the same files.
+Nothing is computed here: every number is one of :func:`dcfw_studies.qap_summary.summarise`, which
+``summary.json`` has too, or of the functions in :mod:`dcfw_studies.qap_tables`.  ``rows.csv`` has all rows of
+the protocol, ``costs.csv`` one line per instance, ``missing.csv`` what the paper's design has besides.
 
     dcfw-studies report STORE --study qap -o results/qap --set protocol=published
 """
@@ -18,258 +10,521 @@ so the same rows give the same files.
 from __future__ import annotations
 
 import json
-import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dcfw_studies import qap_tables as tables
-from dcfw_studies.qap import _size
-from dcfw_studies.qap_active import active_sets
-from dcfw_studies.qap_tables import Runs
-from dcfw_studies.qap_text import readme
-from dcfw_studies.statistics import Interval, Score
-from dcfw_studies.store import Store, csv_text
-from dcfw_studies.table_file import shortened
-
-COLUMNS = (
-    "dataset",
-    "n",
-    "method",
-    "seed",
-    "value",
-    "best",
-    "error_published",
-    "error_relative",
-    "status",
-    "nit",
-    "n_inner",
-    "n_lmo",
-    "gap",
-    "seconds",
-    "protocol",
-    "started",
-    "versions",
+from dcfw.cli.page.parts import (
+    Bullets,
+    Card,
+    Cards,
+    Cell,
+    Chart,
+    Code,
+    Column,
+    Section,
+    Series,
+    Table,
+    Text,
 )
+from dcfw_studies import qap_tables as tables
+from dcfw_studies.qap_summary import cost_rows, expected_instances, summarise
+from dcfw_studies.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBLISHED_RUNS, SMALL, Runs, title
+from dcfw_studies.report import Figure, PageOnly, duration, rows_csv, table
+from dcfw_studies.statistics import performance_profile
+from dcfw_studies.store import Store, csv_text
+
+COLUMNS = ("dataset", "n", "method", "seed", "value", "best", "error_published", "error_relative", "status")
+COLUMNS += ("nit", "n_inner", "n_lmo", "gap", "seconds", "protocol", "started", "versions")
 """The columns of ``rows.csv``."""
-
-ERROR_WORDS = {
-    "published": "(value - best) / (‖A‖ ‖B‖), the paper's formula on matrices of unit Frobenius norm",
-    "text": "(value - best) / max(best, 1), on the matrices as they are",
+CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
+"""Statuses of runs that a cap ended."""
+MEANING = {
+    "published": "what the authors' code does, which gave the published numbers",
+    "text": "what the paper's text says; the published numbers were made by the authors' code instead",
 }
+"""Descriptions of the two protocols."""
+SINGLE_RUNS = {"all": "ours, all sizes", "published": "published", f"n <= {SMALL}": f"ours, n <= {SMALL}"}
+"""The entries of the summary's ``single_run``, in the order of the table."""
+STYLES = ("dcfw-1", "fw", "dcfw-3", "dcfw-centered", "dcfw-2", "blended-spectral", "dcfw-spectral")
+"""Methods with a colour of their own, in the order of the colours; the others take the next dash pattern."""
+
+Summary = Mapping[str, Any]
 
 
-def expected_instances() -> dict[str, int]:
-    """Return the paper's 134 instances with their sizes; the data themselves are not needed."""
-    from dcfw.qap.library import NOT_IN_PAPER, shipped_best
-
-    return {name: _size(name) for name in shipped_best() if name not in NOT_IN_PAPER}
-
-
-def write_report(
-    store: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    protocol: str = "published",
-    *,
-    figures: bool = True,
-    expected: Mapping[str, int] | None = None,
-) -> list[Path]:
-    """Write the report of the rows in ``store`` into the folder ``output``.
-
-    Parameters
-    ----------
-    store : path-like
-        The store; it is only read, and may be growing.
-    output : path-like
-        A folder, made if need be.  Files of an older report are replaced.
-    protocol : {"published", "text"}
-        Which rows to report.
-    figures : bool
-        Draw the figures (this needs Matplotlib).
-    expected : mapping, optional
-        Name -> n of all instances of the study; the paper's 134 by default.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-    """
-    with Store(store, readonly=True) as opened:
-        rows, versions = opened.rows("qap", versions=True), opened.versions("qap")
-        failures = [f for f in opened.failures("qap") if f["settings"].get("protocol") == protocol]
-    runs = Runs(rows, protocol)
-    if not runs.rows:
+def sections(
+    store: Store, protocol: str | None = None, expected: Mapping[str, int] | None = None
+) -> list[Section]:
+    """Return a section for a protocol, or for each that has rows in the store."""
+    rows, versions, failures = store.rows("qap"), store.versions("qap"), store.failures("qap")
+    found = []
+    for name in tables.ERROR if protocol is None else [protocol]:
+        runs = Runs(rows, name)
+        if runs.rows:
+            failed = [f for f in failures if f["settings"].get("protocol") == name]
+            found.append(section(runs, summarise(runs, expected or expected_instances(), versions, failed)))
+    if protocol is not None and not found:
         known = ", ".join(sorted({row["protocol"] for row in rows})) or "none"
         raise ValueError(f"the store has no row of protocol {protocol!r}; protocols there: {known}")
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    expected = expected_instances() if expected is None else expected
-    summary = summarise(runs, expected, versions, failures)
-    files = {
-        "rows.csv": csv_text(shortened([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows])),
+    return found
+
+
+def files(
+    store: Store, protocol: str = "published", expected: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """Return the files of the report for programs."""
+    runs = Runs(store.rows("qap", versions=True), protocol)
+    failed = [f for f in store.failures("qap") if f["settings"].get("protocol") == protocol]
+    summary = summarise(runs, expected or expected_instances(), store.versions("qap"), failed)
+    return {
+        "rows.csv": rows_csv([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows]),
         "costs.csv": csv_text(cost_rows(runs)),
+        "missing.csv": csv_text(summary["run"]["missing"]),
         "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
     }
-    drawn: list[str] = []
-    if figures:
-        from dcfw_studies.qap_figures import draw_all
-
-        drawn = draw_all(runs, folder)
-    files["README.md"] = readme(summary, drawn)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
-    return [folder / name for name in [*files, *drawn]]
 
 
-def cost_rows(runs: Runs, seed: int = 0, max_n: int | None = tables.SMALL) -> list[dict[str, Any]]:
-    """Return one row per instance with the results of all methods on it, empty where there are none."""
-    names = {name for m in runs.methods for name in runs.instances(m, seed, max_n)}
+def section(runs: Runs, summary: Summary) -> Section:
+    """Return the section of one protocol."""
+    parts = [
+        _single_run(runs, summary),
+        _heat_map(summary),
+        _against_fw(summary),
+        _active_sets(summary),
+        _costs(runs),
+        _instances(runs),
+        _statuses(summary),
+        _coverage(summary),
+    ]
+    heading = f"QAPLIB, protocol “{runs.protocol}”: DC-FW against Frank-Wolfe"
+    return Section(heading, _what(summary), [part for part in parts if part is not None], _take_away(summary))
+
+
+def style(method: str) -> int:
+    """Return the number of the colour, dash and marker of a method, the same in all charts."""
+    others = [m for m in tables.COST_METHODS if m not in STYLES]
+    if method in STYLES:
+        return STYLES.index(method)
+    return len(STYLES) + (others.index(method) if method in others else len(others))
+
+
+def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
+    """Return a mean with its interval, if it has one, in words.
+
+    Examples
+    --------
+    >>> interval({"mean": 1.5, "low": 1.0, "high": 2.0}), interval({"mean": 2, "low": None, "high": None})
+    ('1.5 [1.0, 2.0]', '2.0')
+    """
+    mean = f"{entry['mean']:.{digits}f}"
+    if entry["low"] is None:
+        return mean
+    return f"{mean} [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
+
+
+def seed_range(seeds: Sequence[int]) -> str:
+    """Return seeds in words: a range where they are one.
+
+    Examples
+    --------
+    >>> seed_range([0, 1, 2]), seed_range([0, 5])
+    ('0-2', '0, 5')
+    """
+    ordered = list(seeds)
+    if len(ordered) > 1 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def verdict(ours: Mapping[str, Any]) -> str:
+    """Say whether the paper's two claims hold on our single run (an entry of ``single_run``)."""
+    better = ours["wins"] > ours["losses"]
+    lower = ours["errors"]["dcfw-1"] < ours["errors"]["fw"]
+    relative = ours["relative_errors"]
+    return (
+        f"Seed 0. On these {ours['instances']} instances the paper's claim that DC-FW is better more often "
+        f"than FW {'holds' if better else 'does not hold'}, and the claim of a lower mean error "
+        f"{'holds' if lower else 'does not hold'}. Relative to the best value known, the mean errors are "
+        f"{relative['dcfw-1']:.4f} (DC-FW) and {relative['fw']:.4f} (FW). The sign test takes instances as "
+        "independent, which those of one family are not."
+    )
+
+
+def order(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Say in which pairs (cells of ``heat_map``) another method wins more often than in the paper."""
+    ours, published = (
+        {(cell["row"], cell["column"]): cell[whose]["fraction"] for cell in cells}
+        for whose in ("ours", "published")
+    )
+    turned = [
+        f"{title(a)} over {title(b)} ({ours[a, b]:.1%} to {ours[b, a]:.1%}; "
+        f"published {published[a, b]:.1%} to {published[b, a]:.1%})"
+        for a, b in ours
+        if (b, a) in ours and ours[a, b] > ours[b, a] and published[a, b] < published[b, a]
+    ]
+    if not turned:
+        return "In every pair the method that wins more often is the one that does so in the paper."
+    return (
+        "Pairs in which another method wins more often than in the paper: "
+        + "; ".join(turned)
+        + ". Missing instances do not explain that, and the iterates of variants 1, 2, 3 and CGS agree with "
+        "the authors' released code step by step: the published order of these methods is not what that code "
+        "gives."
+    )
+
+
+def _take_away(summary: Summary) -> str:
+    ours = summary["single_run"]["all"]
+    if ours is None:
+        return f"{summary['run']['rows']:,} runs; DC-FW (var 1) and FW have no instance in common yet."
+    published = summary["single_run"]["published"]
+    return (
+        f"DC-FW (var 1) finds the better permutation on {ours['wins']} of {ours['instances']} instances, FW "
+        f"on {ours['losses']} (published: {published['wins']} and {published['losses']} of "
+        f"{published['instances']})."
+    )
+
+
+def _what(summary: Summary) -> list[Any]:
+    run, design = summary["run"], summary["run"]["paper_design_rows"]
+    share = (
+        "It is complete here."
+        if design["done"] == design["of"]
+        else f"Here are {design['done']} of these {design['of']} rows, so the study is **not complete**: "
+        "each table says on how many instances and seeds it stands; the last section but one says "
+        "what is missing."
+    )
+    return [
+        Text(
+            "The quadratic assignment problem, relaxed to doubly stochastic matrices and rounded. Protocol "
+            f"**{summary['protocol']}**: {MEANING[summary['protocol']]}. Assignment error: "
+            f"{summary['error']}. “Better” and “equal” compare exact integer objectives of the rounded "
+            "permutations. All methods start from the same random doubly stochastic matrix, drawn "
+            "from the name of the instance and the seed."
+        ),
+        Text(
+            f"The paper's study is {len(PAPER_METHODS)} methods on {PUBLISHED_INSTANCES} instances with "
+            f"{PUBLISHED_RUNS} runs each. {share} No number is extrapolated from fewer instances or runs: "
+            "where ours stand on fewer instances than the published ones, compare the fractions, and with "
+            "care, since the instances left out are no random choice."
+        ),
+        Cards(_cards(summary)),
+        Text(
+            "Commands that compute these rows (and more, where a sweep is not finished) and write "
+            "this folder:"
+        ),
+        Code("\n".join([*summary["commands"]["rows"], summary["commands"]["report"]])),
+        Bullets(
+            [
+                f"Data: QAPLIB, {run['instances']} of {run['instances_of_the_study']} instances, with the "
+                "best values known.",
+                "Times are wall-clock seconds of one process and depend on the machine and its load, which "
+                "was not the same for all methods: `python -m bench` measures ratios in one run. Values and "
+                "LAP solves do not, up to rounding in the linear algebra; on instances whose assignment "
+                "problems have ties (esc*, ste36*, kra*) rounding, and so another version of the "
+                "kernels, decides between them.",
+            ]
+        ),
+    ]
+
+
+def _cards(summary: Summary) -> list[Card]:
+    run, design = summary["run"], summary["run"]["paper_design_rows"]
+    ours, published = summary["single_run"]["all"], summary["single_run"]["published"]
+    rows = f"{design['done']:,} of {design['of']:,} rows; nothing is extrapolated"
+    cards = [
+        Card("runs", f"{run['rows']:,}", f"{duration(run['seconds_total'])} of solver time"),
+        Card("the paper's design", f"{design['done'] / design['of']:.0%}", rows),
+    ]
+    if ours is None:
+        return cards
+    share, errors, theirs = ours["wins"] / ours["instances"], ours["errors"], published["errors"]
+    of = f"{ours['wins']} of {ours['instances']} instances"
+    note = f"{of}; published {published['wins']} of {published['instances']}"
+    beside = f"FW {errors['fw']:.4f}; published {theirs['dcfw-1']:.4f} and {theirs['fw']:.4f}"
+    return [
+        Card("DC-FW (var 1) better than FW", f"{share:.0%}", note),
+        Card("mean error of DC-FW (var 1)", f"{errors['dcfw-1']:.4f}", beside),
+        *cards,
+    ]
+
+
+def _single_run(runs: Runs, summary: Summary) -> Section:
+    found = summary["single_run"]
+    heading = "One run: DC-FW (var 1) against FW"
+    if found["all"] is None:
+        return Section(heading, [Text("No instance has a row of both methods with seed 0.")])
+    lines = []
+    for key, name in SINGLE_RUNS.items():
+        entry = found[key]
+        if entry is not None:
+            size = entry["instances"]
+            counts = [
+                Cell(f"{entry[k]} ({entry[k] / size:.0%})", entry[k] / size)
+                for k in ("wins", "losses", "ties")
+            ]
+            errors = [entry["errors"][m] for m in ("dcfw-1", "fw")]
+            lines.append([name, size, *counts, entry.get("sign_test_p"), *errors])
+    columns = {"run": None, "instances": "d", "DC-FW better": "d", "FW better": "d", "equal": "d"}
+    columns |= {"sign test p": ".2g", "mean error DC-FW": ".4f", "mean error FW": ".4f"}
+    note = f"Seed 0, protocol “{runs.protocol}”; percentages are of the instances."
+    parts = [table("Ours beside the published run", columns, lines, note), Text(verdict(found["all"]))]
+    return Section(heading, [*parts, Figure([_error_chart(runs)], file="errors")])
+
+
+def _error_chart(runs: Runs) -> Chart:
+    names, error = tables.ordered_errors(runs)
+    first = ["fw", "dcfw-1"]
+    series = []
+    for method in [*first, *(m for m in runs.methods if m not in first)]:
+        places = [k for k, name in enumerate(names, 1) if name in error[method]]
+        labels = [names[k - 1] for k in places]
+        values = [error[method][name] for name in labels]
+        shown = method in first
+        series.append(Series(title(method), places, values, labels, style=style(method), hidden=not shown))
+    return Chart(
+        "Assignment errors, instance by instance",
+        "instances, ordered by FW's error",
+        "assignment error",
+        series,
+        kind="scatter",
+        caption=f"Seed 0, protocol “{runs.protocol}”. Point at a mark for the name of the instance; the "
+        "legend brings in the other methods.",
+    )
+
+
+def _heat_map(summary: Summary) -> Section:
+    heading = "Heat map: all pairs"
+    cells = summary["heat_map"]
+    if not cells:
+        return Section(heading, [Text("No two methods have a row in common.")])
+    shares = [cell[whose]["fraction"] for cell in cells for whose in ("ours", "published")]
+    low, high = min(shares), max(shares)
+    methods = [m for m in PAPER_METHODS if any(m in (c["row"], c["column"]) for c in cells)]
+    maps = []
+    for whose, caption, note in (
+        ("ours", "Ours", "Each pair on the instances x seeds that both methods have."),
+        ("published", "Published", f"{tables.PUBLISHED_INSTANCES} instances, {tables.PUBLISHED_RUNS} runs."),
+    ):
+        shade = {
+            (c["row"], c["column"]): Cell(
+                f"{c[whose]['fraction']:.0%}",
+                c[whose]["fraction"],
+                (c[whose]["fraction"] - low) / (high - low) if high > low else 0.5,
+            )
+            for c in cells
+        }
+        lines = [[title(a), *(shade.get((a, b), "–" if a == b else None) for b in methods)] for a in methods]
+        maps.append(
+            Table(
+                f"{caption}: how often the row's method beats the column's",
+                ["lower error", *(Column(title(m), ".0%") for m in methods)],
+                lines,
+                note + " The stronger the colour, the more often; one scale for both.",
+            )
+        )
+    pairs = [
+        [
+            f"{title(c['row'])} < {title(c['column'])}",
+            f"{c['ours']['instances']} x {len(c['ours']['seeds'])}",
+            Cell(interval(c["ours"], 2), c["ours"]["mean"]),
+            c["ours"]["fraction"],
+            Cell(interval(c["published"], 2), c["published"]["mean"]),
+            c["published"]["fraction"],
+        ]
+        for c in cells
+    ]
+    columns = {"lower error": None, "ours on": None, "ours": ".2f", "of ours": ".1%"}
+    columns |= {"published": ".2f", f"of {PUBLISHED_INSTANCES}": ".1%"}
+    absent = [title(m) for m in PAPER_METHODS if m not in summary["run"]["seconds"]]
+    note = "Mean number of instances on which the first method has the strictly lower error, with 90 % "
+    note += "Student-t intervals over the seeds (none from one seed). Each pair stands on the largest set of "
+    note += f"instances x seeds that both methods have; the published one on {PUBLISHED_INSTANCES} x "
+    note += f"{PUBLISHED_RUNS}."
+    note += f" No rows of {', '.join(absent)}." if absent else ""
+    parts = [Figure(maps, file="heat_map"), table("The pairs with their intervals", columns, pairs, note)]
+    return Section(heading, [*parts, Text(order(cells)), *_common(summary["heat_map_common"])])
+
+
+def _common(common: Mapping[str, Any] | None) -> list[Table]:
+    if common is None:
+        return []
+    methods = common["methods"]
+    wins = {(cell["row"], cell["column"]): Cell(interval(cell), cell["mean"]) for cell in common["cells"]}
+    lines = [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods]
+    of = f"Instances: {common['instances']}; seeds: {seed_range(common['seeds'])}; row against column."
+    columns = {"lower error": None, **{title(m): ".1f" for m in methods}}
+    return [table("The same on the one set that all of these methods have", columns, lines, of)]
+
+
+def _against_fw(summary: Summary) -> Section | None:
+    lines = [
+        [
+            title(m),
+            f"{entry['instances']} x {len(entry['seeds'])}",
+            *(Cell(interval(entry[k]), entry[k]["mean"]) for k in ("wins", "losses")),
+            entry["ties"],
+            *(Cell(interval(entry[k], 4), entry[k]["mean"]) for k in ("error", "fw_error")),
+        ]
+        for m, entry in summary["against_fw"].items()
+    ]
+    if not lines:
+        return None
+    columns = {"method": None, "on": None, "better than FW": ".1f", "worse": ".1f", "equal": ".1f"}
+    columns |= {"mean error": ".4f", "mean error FW": ".4f"}
+    note = (
+        "On the instances x seeds that both have: means per seed with 90 % intervals. FW's error is that on "
+    )
+    note += "the same instances and seeds."
+    return Section("Every method against FW", [table("Wins and errors", columns, lines, note)])
+
+
+def _active_sets(summary: Summary) -> Section | None:
+    lines = [
+        [
+            f"{entry['instances']} (n <= {entry['largest_n']}) x {len(entry['seeds'])}",
+            entry["laps"]["dcfw-1"],
+            entry["laps"]["blended-1"],
+            entry["ratio"],
+            entry["errors"]["dcfw-1"],
+            entry["errors"]["blended-1"],
+            Cell(interval(entry["difference"], 4), entry["difference"]["mean"]),
+            " : ".join(str(entry["score"][k]) for k in ("wins", "losses", "ties")),
+        ]
+        for entry in summary["active_sets"]
+    ]
+    if not lines:
+        return None
     columns = {
-        "value": "value",
-        "error": runs.error,
-        "lap_solves": "n_lmo",
-        "seconds": "seconds",
-        "status": "status",
+        "instances x seeds": None,
+        "LAP solves, vanilla": ",.0f",
+        "blended": ",.0f",
+        "times fewer": ".1f",
     }
-    result = []
-    for name in sorted(names, key=lambda name: (runs.sizes[name], name)):
-        found = {m: runs.table.get((m, name, seed), {}) for m in runs.methods}
-        best = next(row["best"] for row in found.values() if row)
-        line: dict[str, Any] = {"dataset": name, "n": runs.sizes[name], "best": best}
-        for label, column in columns.items():
-            line |= {f"{label} {m}": row.get(column, "") for m, row in found.items()}
-        result.append(line)
-    return result
+    columns |= {"mean error, vanilla": ".4f", "blended ": ".4f", "difference": ".4f"}
+    columns |= {"better : worse : equal": None}
+    note = "DC-FW (var 1) from the same starts with the same stop; LAP solves are geometric means. "
+    note += "The difference "
+    note += (
+        "is blended minus vanilla, with its 90 % interval over the seeds; the score counts the runs with the "
+    )
+    note += "better, the worse and the same permutation."
+    heading = "Active sets: the paper's split with vanilla and with blended steps"
+    return Section(heading, [table("Vanilla and blended inner steps", columns, lines, note)])
 
 
-# ------------------------------------------------------------------------------------ summary.json
-
-
-def summarise(
-    runs: Runs,
-    expected: Mapping[str, int],
-    versions: Sequence[Mapping[str, str]] = (),
-    failures: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """Return all tables, and what was run, as JSON values (an interval that is unknown has nulls)."""
-    started = sorted(row["started"] for row in runs.rows if row.get("started"))
-    done = sum((m, i, s) in runs.table for m, i, s in _paper_design(expected))
-    return {
-        "study": "qap",
-        "protocol": runs.protocol,
-        "error": ERROR_WORDS[runs.protocol],
-        "commands": {
-            "report": f"dcfw-studies report STORE --study qap -o FOLDER --set protocol={runs.protocol}",
-            "rows": tables.run_commands(runs, expected),
-        },
-        "run": {
-            "rows": len(runs.rows),
-            "instances": len(runs.sizes),
-            "instances_of_the_study": len(expected),
-            "paper_design_rows": {"done": done, "of": len(list(_paper_design(expected)))},
-            "coverage": [entry._asdict() for entry in tables.coverage(runs, expected)],
-            "statuses": tables.statuses(runs),
-            "failures": [{k: f[k] for k in ("dataset", "method", "seed", "error")} for f in failures],
-            "seconds": {m: sum(r["seconds"] for r in runs.rows if r["method"] == m) for m in runs.methods},
-            "seconds_total": sum(row["seconds"] for row in runs.rows),
-            "first_started": started[0] if started else None,
-            "last_started": started[-1] if started else None,
-            "versions": list(versions),
-        },
-        "single_run": {
-            "all": _single(tables.single_run(runs)),
-            f"n <= {tables.SMALL}": _single(tables.single_run(runs, max_n=tables.SMALL)),
-            "published": {
-                **_score(tables.PUBLISHED_SCORE, tables.PUBLISHED_INSTANCES),
-                "errors": tables.PUBLISHED_ERROR,
-            },
-        },
-        "heat_map": [
-            {"row": a, "column": b, "ours": _cell(cell), "published": _published_cell(a, b)}
-            for (a, b), cell in _by_row(tables.heat_map(runs))
-        ],
-        "heat_map_common": _common_heat_map(runs),
-        "against_fw": {
-            m: {
-                **_block(entry.block),
-                "wins": _interval(entry.wins),
-                "losses": _interval(entry.losses),
-                "ties": entry.ties,
-                "error": _interval(entry.error),
-                "fw_error": _interval(entry.fw_error),
-            }
-            for m, entry in tables.against_fw(runs).items()
-        },
-        "active_sets": active_sets(runs),
-        "costs": _costs(runs),
-    }
-
-
-def _paper_design(expected: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
-    for method in tables.PAPER_METHODS:
-        for name in expected:
-            for seed in range(tables.PUBLISHED_RUNS):
-                yield method, name, seed
-
-
-def _by_row(cells: Mapping[tuple[str, str], tables.Cell]) -> list[tuple[tuple[str, str], tables.Cell]]:
-    place = {m: i for i, m in enumerate(tables.PAPER_METHODS)}
-    return sorted(cells.items(), key=lambda item: (place[item[0][0]], place[item[0][1]]))
-
-
-def _score(score: Score, instances: int) -> dict[str, Any]:
-    return {"instances": instances, **score._asdict()}
-
-
-def _single(found: tables.SingleRun | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        **_score(found.score, len(found.instances)),
-        "sign_test_p": found.p_value,
-        "errors": found.errors,
-        "relative_errors": found.relative_errors,
-    }
-
-
-def _interval(interval: Interval) -> dict[str, float | None]:
-    # JSON has no word for infinity.
-    return {k: v if math.isfinite(v) else None for k, v in interval._asdict().items()}
-
-
-def _block(block: tables.Block) -> dict[str, Any]:
-    return {"instances": len(block.instances), "seeds": list(block.seeds)}
-
-
-def _cell(cell: tables.Cell) -> dict[str, Any]:
-    fraction = cell.wins.mean / len(cell.block.instances)
-    return {**_interval(cell.wins), "fraction": fraction, **_block(cell.block)}
-
-
-def _published_cell(a: str, b: str) -> dict[str, Any]:
-    wins = tables.PUBLISHED_HEAT_MAP[a, b]
-    size = tables.PUBLISHED_INSTANCES
-    return {**_interval(wins), "fraction": wins.mean / size, "instances": size, "runs": tables.PUBLISHED_RUNS}
-
-
-def _common_heat_map(runs: Runs) -> dict[str, Any] | None:
-    """Return the heat map on the one block that the paper's methods share; None if there is none."""
-    methods = [m for m in tables.PAPER_METHODS if m in runs.methods]
-    block = runs.block(methods) if len(methods) > 1 else tables.Block((), ())
-    if not block.size:
-        return None
-    cells = _by_row(tables.heat_map(runs, methods, block))
-    listed = [{"row": a, "column": b, **_interval(cell.wins)} for (a, b), cell in cells]
-    return {**_block(block), "methods": methods, "cells": listed}
-
-
-def _costs(runs: Runs) -> dict[str, Any]:
+def _costs(runs: Runs) -> Section | None:
     found = tables.costs(runs)
-    return {
-        "seed": 0,
-        "max_n": tables.SMALL,
-        "instances": list(found.block.instances),
-        "methods": found.table,
-        "set_aside": found.set_aside,
-    }
+    if not found.table:
+        return None
+    keys = ("lap_total", "lap_median", "lap_max", "seconds_total", "seconds_median", "error_mean")
+    keys += ("error_median", "best_known")
+    lines = [[title(m), *(entry[k] for k in keys)] for m, entry in found.table.items()]
+    columns = {"method": None, "LAP solves": ",d", "median": ",.0f", "largest": ",d", "seconds": ",.1f"}
+    columns |= {"median ": ".3f", "mean error": ".4f", "median  ": ".4f", "best known": "d"}
+    aside = ", ".join(f"{title(m)} (instances: {count})" for m, count in found.set_aside.items())
+    size = f"{len(found.block.instances)} instances with n <= {SMALL}, seed 0"
+    note = f"On the {size}, that all methods of this table have. “Best known” counts the instances on which "
+    note += "that value was found. Instance by instance: [costs.csv](costs.csv)."
+    if runs.protocol == "published":
+        note += " The balanced split has no row: it is variant 1 on matrices of equal norm, which these are."
+    note += f" Set aside for having too few rows: {aside}." if aside else ""
+    profile = performance_profile(tables.solves_to_the_end(runs, found))
+    # Out to the right edge, where the last method has arrived.
+    steps = [
+        Series(title(m), [*tau, 2 * tau[-1]], [*rho, rho[-1]], style=style(m))
+        for m, (tau, rho) in profile.items()
+    ]
+    trade = [
+        Series(title(m), [entry["lap_total"]], [entry["error_mean"]], style=style(m))
+        for m, entry in found.table.items()
+    ]
+    charts = [
+        Chart(
+            "Performance profile of LAP solves",
+            "LAP solves over the fewest of any method",
+            "fraction of instances",
+            steps,
+            kind="step",
+            x_scale="log",
+            caption=f"{size}; a run that did not converge never arrives.",
+        ),
+        Chart(
+            "What the LAP solves buy",
+            "LAP solves on all instances together",
+            "mean assignment error",
+            trade,
+            kind="scatter",
+            x_scale="log",
+            caption=f"{size}. Lower left is better.",
+        ),
+    ]
+    parts = [table("LAP solves, time, error", columns, lines, note), Figure(charts, file="costs")]
+    return Section(f"What the splits cost, n <= {SMALL}", parts)
+
+
+def _instances(runs: Runs) -> Section:
+    rows = cost_rows(runs, max_n=None)
+    note = f"Seed 0, protocol “{runs.protocol}”; empty where a method was not run."
+    parts = []
+    for label, caption, spec in (("error", "Assignment errors", ".4f"), ("lap_solves", "LAP solves", ",d")):
+        columns = {"instance": None, "n": "d", "best known": ",d", **{title(m): spec for m in runs.methods}}
+        lines = [
+            [
+                r["dataset"],
+                r["n"],
+                r["best"],
+                *(None if (v := r[f"{label} {m}"]) == "" else v for m in runs.methods),
+            ]
+            for r in rows
+        ]
+        parts.append(table(caption, columns, lines, note))
+    return PageOnly("Instance by instance", parts)
+
+
+def _statuses(summary: Summary) -> Section:
+    found = summary["run"]["statuses"]
+    names = sorted({name for counts in found.values() for name in counts})
+    lines = [[title(m), *(counts.get(name, 0) for name in names)] for m, counts in found.items()]
+    capped = {m: sum(counts.get(name, 0) for name in CAPS) for m, counts in found.items()}
+    hit = ", ".join(f"{title(m)} {count}" for m, count in capped.items() if count)
+    ended = table("Statuses", {"method": None, **dict.fromkeys(names, ",d")}, lines, "")
+    return Section("How the runs ended", [ended, Text(f"Runs that a cap ended: {hit or 'none'}.")])
+
+
+def _coverage(summary: Summary) -> Section:
+    run = summary["run"]
+    total = run["instances_of_the_study"]
+    lines = [
+        [title(e["method"]), seed_range(e["seeds"]), e["instances"], len(e["missing"])]
+        for e in run["coverage"]
+    ]
+    columns = {"method": None, "seeds": None, "instances": "d", f"missing of {total}": "d"}
+    parts: list[Any] = [
+        table("What was run", columns, lines, "Seeds of a method that cover the same instances.")
+    ]
+    return Section("What is there, and what is missing", [*parts, *_missing(run["missing"])])
+
+
+def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the rows that the paper's design has besides, with what each would take."""
+    if not entries:
+        return []
+    cells: dict[tuple[str, int], dict[str, Cell]] = {}
+    for e in entries:
+        each = duration(e["seconds_each"])
+        text = f"{e['runs']} x {'' if e['measured'] else '~'}{each}"
+        cells.setdefault((e["dataset"], e["n"]), {})[e["method"]] = Cell(text, e["runs"] * e["seconds_each"])
+    methods = [m for m in PAPER_METHODS if any(m in found for found in cells.values())]
+    lines = [[name, n, *(found.get(m) for m in methods)] for (name, n), found in cells.items()]
+    count, seconds = (
+        sum(e["runs"] * e[k] if k else e["runs"] for e in entries) for k in ("", "seconds_each")
+    )
+    note = f"{count:,} rows of the paper's design, {duration(seconds)} of one core. Runs x time of "
+    note += "one: the mean "
+    note += (
+        "over the seeds that were run; with ~ extrapolated from variant 1 on the instance, by the method's "
+    )
+    note += "geometric mean ratio to it on instances with n from 30 on, up to the protocol's cap. "
+    note += "[missing.csv](missing.csv) names the seeds."
+    columns = {"instance": None, "n": "d", **dict.fromkeys(map(title, methods), "d")}
+    return [table("Missing rows and their cost", columns, lines, note)]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcfw_studies.protocols import CAPS
 from dcfw_studies.qap import TITLES
 from dcfw_studies.statistics import Interval, Score, pairwise_wins, t_interval, win_loss_tie
 
@@ -235,12 +236,6 @@ def heat_map(
     return cells
 
 
-def one_block(cells: Mapping[tuple[str, str], Cell]) -> Block | None:
-    """Return the block of all cells, or None if they do not all have the same one."""
-    blocks = {cell.block for cell in cells.values()}
-    return blocks.pop() if len(blocks) == 1 else None
-
-
 class AgainstFW(NamedTuple):
     """A method and FW on the block that both have; all intervals are over the seeds."""
 
@@ -347,6 +342,44 @@ def coverage(runs: Runs, expected: Mapping[str, int]) -> list[Coverage]:
             largest = max(runs.sizes[name] for name in names)
             table.append(Coverage(method, tuple(seeds), len(names), largest, tuple(missing)))
     return table
+
+
+def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the rows of the paper's design that are not there, by instance and method, with their cost.
+
+    ``seconds_each`` is the mean of the seeds that were run.  Where there are none it is that of variant 1 on
+    the instance times the geometric mean of the method's ratio to it on instances with n >= 30 (``measured``
+    is then false), at most the time limit of the protocol.
+    """
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in runs.rows:
+        seconds[row["method"], row["dataset"]].append(max(row["seconds"], 1e-6))
+    means = {key: float(np.mean(found)) for key, found in seconds.items()}
+    found = []
+    for name, n in sorted(expected.items(), key=lambda item: (item[1], item[0])):
+        for method in PAPER_METHODS:
+            seeds = [s for s in range(PUBLISHED_RUNS) if (method, name, s) not in runs.table]
+            if seeds:
+                each = means.get((method, name))
+                guess = means.get(("dcfw-1", name), 0.0) * _ratio(means, method, expected)
+                found.append(
+                    {
+                        **{"dataset": name, "n": n, "method": method, "runs": len(seeds)},
+                        **{"seeds": " ".join(map(str, seeds)), "measured": each is not None},
+                        "seconds_each": min(
+                            guess if each is None else each, CAPS[runs.protocol]["time_limit"]
+                        ),
+                    }
+                )
+    return found
+
+
+def _ratio(means: Mapping[tuple[str, str], float], method: str, sizes: Mapping[str, int]) -> float:
+    """Return how much longer a method takes than variant 1, as a geometric mean over larger instances."""
+    both = [i for i, n in sizes.items() if n >= 30 and (method, i) in means and ("dcfw-1", i) in means]
+    return (
+        float(np.exp(np.mean([np.log(means[method, i] / means["dcfw-1", i]) for i in both]))) if both else 1.0
+    )
 
 
 def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dcfw_studies import alignment
-from dcfw_studies.alignment_report import write_report
 from dcfw_studies.alignment_tables import above, equal_budgets, gap_at
+from dcfw_studies.report import write_report
 from dcfw_studies.runner import run
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task
@@ -124,7 +124,7 @@ def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     tasks += [Task("real", "dcfw-exact", 0, {**settings, "part": "choices", "lam": 0.0, "scaling": "unit"})]
     with Store(tmp_path / "s.db") as store:
         assert str(run(Study("alignment", alignment.row, tasks=tasks), store)).startswith("15 done")
-    files = {f.name for f in write_report(tmp_path / "s.db", tmp_path / "out")}
+    files = {f.name for f in write_report("alignment", tmp_path / "s.db", tmp_path / "out")}
     assert {"README.md", "rows.csv", "curves.csv", "summary.json", "gaps_real.png", "rates.svg"} <= files
     text = (tmp_path / "out" / "README.md").read_text()
     assert "93.11" in text
@@ -136,7 +136,7 @@ def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     with Store(tmp_path / "again.db") as store:
         assert alignment.import_rows(store, str(tmp_path / "out")) == 15
         assert alignment.import_rows(store, str(tmp_path / "out")) == 0
-    write_report(tmp_path / "again.db", tmp_path / "again")
+    write_report("alignment", tmp_path / "again.db", tmp_path / "again")
     for name in ("README.md", "rows.csv", "curves.csv", "summary.json"):
         assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
 

@@ -31,7 +31,7 @@ def small(datasets=("a",), seeds=3):
     return Study("small", row, list(datasets), ["x"], range(seeds))
 
 
-def write_report(store, folder):
+def write_report(study, store, folder):
     with Store(store, readonly=True) as opened:
         count = len(opened.rows("small"))
     folder = Path(folder)
@@ -72,10 +72,9 @@ def here(tmp_path, monkeypatch):
         "a small one",
         quick=Part("three rows", 1.0, lambda module: small()),
         full=Part("five rows", 90.0, lambda module: small(seeds=5)),
-        report="inner_report",
     )
     monkeypatch.setitem(CATALOGUE, "inner", entry)
-    monkeypatch.setattr("dcfw_studies.inner_report.write_report", write_report)
+    monkeypatch.setattr("dcfw_studies.report.write_report", write_report)
     for name in ("OPENBLAS", "MKL", "OMP"):  # the command sets them, for the processes it starts
         monkeypatch.setenv(f"{name}_NUM_THREADS", "1")
     return tmp_path
@@ -108,7 +107,9 @@ def test_a_quick_part_takes_minutes_and_keeps_its_rows_for_the_whole(name):
     assert quick.tasks
     assert {task.key for task in quick.tasks} <= {task.key for task in full.tasks}
     assert quick.name == name
-    assert callable(importlib.import_module(f"dcfw_studies.{entry.report}").write_report)
+    report = importlib.import_module(f"dcfw_studies.{name}_report")
+    assert callable(report.sections)
+    assert callable(report.files)
 
 
 def test_rows_and_report_land_where_the_output_says(here):

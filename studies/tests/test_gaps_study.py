@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dcfw import functions, sets, splits
 from dcfw import gaps as measures
 from dcfw_studies import gaps
-from dcfw_studies.gaps_page import sections
-from dcfw_studies.gaps_report import levels, write_report
+from dcfw_studies.gaps_report import sections
+from dcfw_studies.report import write_report
 from dcfw_studies.runner import run
 from dcfw_studies.store import Store
 
@@ -96,8 +96,8 @@ def test_what_is_said_to_bound_a_measure_does_but_for_the_lemma(store):
 
 
 def test_the_report_has_the_figure_and_the_numbers(store, tmp_path):
-    names = {file.name for file in write_report(store, tmp_path)}
-    assert names == {"README.md", "summary.json", "figure_1.png", "figure_1.svg", "growth.png", "growth.svg"}
+    names = {file.name for file in write_report("gaps", store, tmp_path)}
+    assert names == {"README.md", "summary.json", "figure_1.png", "growth.png", "growth.svg"}
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["ppm"]["minimum_area"] > 2.0 * summary["pgm"]["minimum_area"]
     text = (tmp_path / "README.md").read_text()
@@ -113,14 +113,8 @@ def test_the_page_has_a_section_of_the_study(store, tmp_path):
         assert sections(opened) == []
 
 
-def test_levels_are_given_on_a_coarse_grid():
-    found = levels(0.5)
-    assert np.shape(found["ppm"]) == (5, 5)
-    assert found["phi"][2][1] == -1.0
-
-
 def test_a_report_of_nothing_says_what_to_do(tmp_path):
     with Store(tmp_path / "s.db"):
         pass
     with pytest.raises(ValueError, match="run it first"):
-        write_report(tmp_path / "s.db", tmp_path / "out")
+        write_report("gaps", tmp_path / "s.db", tmp_path / "out")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dcfw_studies import inner
-from dcfw_studies.inner_report import by_inner, by_split, value_table, write_report
+from dcfw_studies.inner_report import by_inner, by_split, value_table
+from dcfw_studies.report import write_report
 from dcfw_studies.runner import run
 from dcfw_studies.store import Store
 from dcfw_studies.study import rng_for
@@ -67,7 +68,7 @@ def test_the_report_has_every_run_and_the_profiles(tmp_path):
     study = inner.study(seeds=1, families=["l1", "alignment"])
     with Store(tmp_path / "s.db") as store:
         assert str(run(study, store)).startswith(f"{len(study.tasks)} done")
-    files = {file.name for file in write_report(tmp_path / "s.db", tmp_path / "out")}
+    files = {file.name for file in write_report("inner", tmp_path / "s.db", tmp_path / "out")}
     assert {"README.md", "rows.csv", "summary.json", "inner_solvers.png", "splits.svg"} <= files
     lines = (tmp_path / "out" / "rows.csv").read_text().splitlines()
     assert len(lines) == 1 + len(study.tasks)
@@ -80,4 +81,4 @@ def test_a_report_of_nothing_says_what_to_do(tmp_path):
     with Store(tmp_path / "s.db"):
         pass
     with pytest.raises(ValueError, match="run it first"):
-        write_report(tmp_path / "s.db", tmp_path / "out")
+        write_report("inner", tmp_path / "s.db", tmp_path / "out")

@@ -9,7 +9,7 @@ from page_cases import HOSTILE, fill, fill_inner
 from typer.testing import CliRunner
 
 from dcfw.cli.page.parts import Bullets, Cell, Chart, Section, Table
-from dcfw_studies import alignment_tables, inner_report, qap_page, qap_report, qap_tables
+from dcfw_studies import alignment_tables, inner_report, qap_report, qap_summary, qap_tables
 from dcfw_studies.commands import app
 from dcfw_studies.pages import SHOWN, collect, contribution, key_figures, study_sections
 from dcfw_studies.store import Store
@@ -61,8 +61,8 @@ def test_a_study_of_the_paper_makes_its_own_sections(store, study):
 
 def test_the_qap_tables_are_those_of_the_report(store):
     runs = qap_tables.Runs(store.rows("qap"))
-    summary = qap_report.summarise(runs, qap_report.expected_instances())
-    sections = qap_page.sections(store)
+    summary = qap_summary.summarise(runs, qap_summary.expected_instances())
+    sections = qap_report.sections(store)
     ours = summary["single_run"]["all"]
     row = find(sections, "Ours beside the published run")["ours, all sizes"]
     assert row[0] == ours["instances"] == 7
@@ -77,7 +77,7 @@ def test_the_qap_tables_are_those_of_the_report(store):
 
 
 def test_the_heat_map_is_shaded_from_the_lowest_to_the_highest_share(store):
-    sections = qap_page.sections(store)
+    sections = qap_report.sections(store)
     cells = [
         cell
         for caption in ("Ours:", "Published:")
@@ -92,7 +92,7 @@ def test_the_heat_map_is_shaded_from_the_lowest_to_the_highest_share(store):
 
 
 def test_errors_are_ordered_by_those_of_fw_with_their_instances(store):
-    drawn = {series.name: series for series in chart(qap_page.sections(store), "Assignment errors").series}
+    drawn = {series.name: series for series in chart(qap_report.sections(store), "Assignment errors").series}
     fw = list(drawn["FW"].y)
     assert fw == sorted(fw)
     rows = {(r["dataset"], r["method"], r["seed"]): r for r in store.rows("qap")}

@@ -10,25 +10,21 @@ from page_cases import curve
 from dcfw.cli.page.parts import Cards, Chart, Section, Series, Table, Text
 from dcfw.cli.page.render import Renderer, alternative
 from dcfw_studies import (
-    alignment_page,
     alignment_report,
     alignment_tables,
     drawing,
     gaps,
     gaps_report,
-    inner_page,
     inner_report,
-    networks_figures,
-    networks_page,
     networks_report,
-    qap_figures,
-    qap_page,
+    networks_tables,
     qap_report,
+    qap_summary,
 )
 from dcfw_studies.networks import import_rows as import_networks
 from dcfw_studies.pages import generic
 from dcfw_studies.qap_tables import Runs
-from dcfw_studies.qap_text import readme
+from dcfw_studies.report import markdown, write_report
 from dcfw_studies.runner import run
 from dcfw_studies.store import Store, csv_text
 from dcfw_studies.study import Study, Task
@@ -41,8 +37,7 @@ def only_names(monkeypatch):
     def save(figure, folder, name):
         return [f"{name}.png", f"{name}.svg"]
 
-    for module in (drawing, gaps_report, networks_figures, qap_figures):
-        monkeypatch.setattr(module, "save", save)
+    monkeypatch.setattr(drawing, "save", save)
 
 
 def parts_of(sections, kind):
@@ -56,21 +51,18 @@ def titles(section):
 # -- empty stores ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", [alignment_page, inner_page, networks_page, qap_page])
+@pytest.mark.parametrize("page", [alignment_report, gaps_report, inner_report, networks_report, qap_report])
 def test_a_study_without_rows_has_no_section(page):
     with Store(":memory:") as store:
         assert page.sections(store) == []
 
 
-@pytest.mark.parametrize(
-    ("report", "study"),
-    [(alignment_report, "alignment"), (inner_report, "inner"), (networks_report, "networks")],
-)
-def test_a_report_of_a_store_without_rows_is_refused_and_writes_nothing(tmp_path, report, study):
+@pytest.mark.parametrize("study", ["alignment", "inner", "networks"])
+def test_a_report_of_a_store_without_rows_is_refused_and_writes_nothing(tmp_path, study):
     with Store(tmp_path / "s.db"):
         pass
     with pytest.raises(ValueError, match=f"no row of the study '{study}': run it first"):
-        report.write_report(tmp_path / "s.db", tmp_path / "out")
+        write_report(study, tmp_path / "s.db", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -100,7 +92,7 @@ def test_one_measure_alone_gives_its_tables_and_no_finding(tmp_path):
     with Store(tmp_path / "s.db") as store:
         run(Study("gaps", gaps.row, tasks=[t for t in whole.tasks if t.method == "pgm"]), store)
         assert gaps_report.findings(gaps_report.select(store.rows("gaps"))) == []
-    gaps_report.write_report(tmp_path / "s.db", tmp_path / "out")
+    write_report("gaps", tmp_path / "s.db", tmp_path / "out")
     text = (tmp_path / "out" / "README.md").read_text()
     assert "gap_PGM" in text
     assert "As the paper says" not in text
@@ -133,12 +125,12 @@ def networks(tmp_path):
         with Store(path) as store:
             for task, result in rows:
                 store.finish(task, result, seconds=60.0)
-        files = [f.name for f in networks_report.write_report(path, tmp_path / "out")]
+        files = [f.name for f in write_report("networks", path, tmp_path / "out")]
         with Store(path, readonly=True) as store:
             return (
                 files,
                 (tmp_path / "out" / "README.md").read_text(),
-                networks_page.sections(store)[0],
+                networks_report.sections(store)[0],
                 store.rows(),
             )
 
@@ -150,10 +142,10 @@ RADII = (1.0, 10.0, 100.0)
 
 def test_a_method_with_one_radius_is_shown_and_not_judged(networks):
     files, text, section, rows = networks(network_row(c=10.0), network_row("fw", c=10.0))
-    assert networks_report.growth(rows) == []
+    assert networks_tables.growth(rows) == []
     assert "is multiplied by" not in text
     assert "| DC-FW | 10 | 10 | 1 | 1 |" in text
-    assert "epochs.png" in files
+    assert "epochs-digits.png" in files
     assert section.summary == "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
     (found,) = [t for t in parts_of([section], Table) if t.caption == "Last epoch"]
     assert len(found.rows) == 2
@@ -161,7 +153,7 @@ def test_a_method_with_one_radius_is_shown_and_not_judged(networks):
 
 def test_radii_without_a_common_seed_are_not_compared(networks):
     rows = networks(*(network_row(c=c, seed=seed) for seed, c in enumerate(RADII)))[3]
-    assert networks_report.growth(rows) == []
+    assert networks_tables.growth(rows) == []
 
 
 def test_a_loss_that_falls_with_the_radius_is_called_better(networks):
@@ -169,7 +161,7 @@ def test_a_loss_that_falls_with_the_radius_is_called_better(networks):
     _, text, section, rows = networks(
         *(network_row(m, c, loss=losses[c]) for m in ("dcfw", "dcfw-exact") for c in RADII)
     )
-    (line,) = networks_report.verdicts(networks_report.growth(rows))  # of the closed form nothing is claimed
+    (line,) = networks_tables.verdicts(networks_tables.growth(rows))  # of the closed form nothing is claimed
     assert line in text
     assert (
         "DC-FW becomes better as c grows: from c = 1 to c = 100 the training loss is multiplied by 0.25"
@@ -217,10 +209,10 @@ def settings_rows():
 
 def test_runs_of_several_settings_are_reported_apart_and_not_mixed(networks, tmp_path):
     _, text, section, rows = networks(*settings_rows())
-    table = networks_report.summary_table(rows)
+    table = networks_tables.summary_table(rows)
     assert {(e["epochs"], e["images"], e["seeds"]) for e in table} == {(2, None, 1), (3, None, 1), (2, 10, 1)}
     assert sorted({e["train_loss"] for e in table if e["c"] == 1.0}) == [1.0, 5.0, 9.0]
-    growth = networks_report.growth(rows)
+    growth = networks_tables.growth(rows)
     assert [e["setting"] for e in growth] == [
         "2 epochs, 10 images",
         "2 epochs, all images",
@@ -271,8 +263,8 @@ def test_software_that_is_not_known_is_said_to_be_so(tmp_path):
     with Store(tmp_path / "s.db") as store:
         task, result = network_row()
         store.finish(task, result, seconds=1.0, versions={})
-    networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
-    assert "Versions: not known." in (tmp_path / "out" / "README.md").read_text()
+    write_report("networks", tmp_path / "s.db", tmp_path / "out")
+    assert "Software: not known." in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_a_run_with_more_epochs_than_it_says_is_an_error_that_says_so(tmp_path):
@@ -283,13 +275,13 @@ def test_a_run_with_more_epochs_than_it_says_is_an_error_that_says_so(tmp_path):
                 result["curves"] = {name: [*values, values[-1]] for name, values in result["curves"].items()}
             store.finish(task, result, seconds=1.0)
     with pytest.raises(ValueError, match="curves of different lengths"):
-        networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+        write_report("networks", tmp_path / "s.db", tmp_path / "out")
 
 
 def test_networks_on_the_larger_data_are_not_named_after_the_smaller():
     run = {"part": "cnn", "dataset": "cifar100", "epochs": 2, "precision": "bfloat16"}
-    assert list(networks_report.short_names([run]).values()) == ["CNN, CIFAR-100"]
-    (_, line) = networks_report.commands([run])
+    assert list(networks_tables.short_names([run]).values()) == ["CNN, CIFAR-100"]
+    (_, line) = networks_tables.commands([run])
     assert line.endswith("--set parts=cnn --set epochs=2 --set dataset=cifar100 --set precision=bfloat16")
 
 
@@ -312,34 +304,19 @@ def test_every_part_has_its_row_of_radii_and_its_panel_of_inner_steps(networks):
         network_row(c=c, part=part, steps=(1.0, 900.0)) for part in ("digits", "head", "cnn") for c in RADII
     ]
     files, text, section, _ = networks(*rows)
-    assert {"radii.png", "inner_steps.png"} <= set(files)
-    assert "![inner steps](inner_steps.png)" in text
-    assert titles(section) == [networks_report.PART_TITLES[p] for p in ("digits", "head", "cnn")]
+    assert {"epochs-head.png", "epochs-cnn.png", "inner_steps.png"} <= set(files)
+    assert "(inner_steps.png)" in text
+    assert titles(section)[1:-1] == [networks_tables.PART_TITLES[p] for p in ("digits", "head", "cnn")]
     assert "not run" not in text
 
 
-def test_inner_steps_over_several_orders_are_drawn_on_a_log_scale(monkeypatch, tmp_path):
-    drawn = []
-    monkeypatch.setattr(networks_figures, "save", lambda figure, folder, name: drawn.append(figure) or [name])
-    for steps in ((10.0, 900.0), (2.0, 3.0)):
-        rows = []
-        for part in ("digits", "head"):
-            task, result = network_row(part=part, steps=steps)
-            rows.append({**task.settings, "dataset": "d", "method": "dcfw", "seed": 0, **result})
-        assert networks_figures.draw_inner(rows, tmp_path) == ["inner_steps"]
-    assert [[axes.get_yscale() for axes in figure.axes] for figure in drawn] == [["log"] * 2, ["linear"] * 2]
-    assert [len(axes.lines) for figure in drawn for axes in figure.axes] == [1] * 4
-
-
-def test_a_readme_names_only_the_figures_that_were_drawn():
-    task, result = network_row()
-    rows = [{**task.settings, "dataset": "digits", "method": "dcfw", "seed": 0, "seconds": 1.0, **result}]
-    table = networks_report.summary_table(rows)
-    text = networks_report._readme(rows, [], table, [], ["epochs.png"])
-    assert "(epochs.png)" in text
-    assert "(radii.png)" not in text
+def test_a_readme_names_only_the_figures_that_were_drawn(tmp_path):
+    with Store(tmp_path / "s.db") as store:
+        store.finish(*network_row(), seconds=1.0)
+    write_report("networks", tmp_path / "s.db", tmp_path / "out", figures=False)
+    text = (tmp_path / "out" / "README.md").read_text()
     assert "## Inner steps" in text
-    assert "(inner_steps.png)" not in text
+    assert ".png" not in text
 
 
 # -- alignment ------------------------------------------------------------------------------------------
@@ -362,9 +339,9 @@ def alignment(tmp_path):
         with Store(path) as store:
             for task, result in rows:
                 store.finish(task, result, seconds=60.0)
-        files = [f.name for f in alignment_report.write_report(path, tmp_path / "out")]
+        files = [f.name for f in write_report("alignment", path, tmp_path / "out")]
         with Store(path, readonly=True) as store:
-            (section,) = alignment_page.sections(store)
+            (section,) = alignment_report.sections(store)
         return files, (tmp_path / "out" / "README.md").read_text(), section
 
     return make
@@ -375,12 +352,11 @@ def test_long_runs_on_one_data_set_give_its_part_of_the_report(alignment, tmp_pa
     other = {"planted": "real", "real": "planted"}[dataset]
     files, text, section = alignment(alignment_row(dataset), alignment_row(dataset, "fw-k"))
     assert [f"gaps_{dataset}.png" in files, f"gaps_{other}.png" in files] == [True, False]
-    assert f"Least gap so far on the {dataset} data" in text
-    assert f"on the {other} data" not in text
-    assert f"| {dataset} | the first vertex, rounded |" in text
-    assert f"| {other} |" not in text
-    assert "## Rates" not in text
-    assert "## At 10 %" not in text
+    assert f"Least gap at equal time, {dataset} data" in text
+    assert f"{other} data" not in text
+    assert "| the first vertex, rounded |" in text
+    assert "## How much must be observed" not in text
+    assert "## Lambda" not in text
     assert "rates.png" not in files
     assert titles(section) == [f"10,000 steps on the {dataset} data"]
     assert section.summary.startswith(f"On the {dataset} data DC-FW took 42 subgradients")
@@ -392,8 +368,8 @@ def test_rates_alone_give_a_report_without_curves(alignment):
     files, text, section = alignment(*(alignment_row(part="rates", rate=rate) for rate in (0.1, 0.5)))
     assert "curves.csv" not in files
     assert "rates.png" in files
-    assert "steps at 10 % observed" not in text
-    assert "| planted | 50 % | DC-FW | 1 |" in text
+    assert "10,000 steps on" not in text
+    assert "| planted | 50% | DC-FW | 1 |" in text
     assert titles(section) == ["How much must be observed"]
     assert section.summary == "An orthogonal map between two embedding spaces from a few observed entries."
     (cards,) = parts_of([section], Cards)
@@ -416,7 +392,7 @@ def test_runs_that_share_no_budget_are_not_compared_at_equal_ones(alignment):
         == []
     )
     _, text, section = alignment(early, late)
-    assert "Least gap so far" not in text
+    assert "Least gap at equal" not in text
     assert not [t for t in parts_of([section], Table) if t.caption.startswith("Least gap at equal")]
 
 
@@ -431,12 +407,12 @@ def test_families_without_the_general_splits_give_no_profile_of_splits(tmp_path)
             counts |= {"value": -1.0, "gap": 1e-6, "first_gap": 1.0, "dc_gap_high": 1e-6, "seconds": 0.1}
             task = Task("recovery", f"{inner}/given", 0, {"rtol": 1e-5, "max_lmo": 9}, study="inner")
             store.finish(task, {"status": "CONVERGED", **counts}, seconds=0.1)
-    files = [f.name for f in inner_report.write_report(path, tmp_path / "out")]
+    files = [f.name for f in write_report("inner", path, tmp_path / "out")]
     assert "inner_solvers.png" in files
     assert not any(name.startswith("splits") for name in files)
     assert "splits.png" not in (tmp_path / "out" / "README.md").read_text()
     with Store(path, readonly=True) as store:
-        (section,) = inner_page.sections(store)
+        (section,) = inner_report.sections(store)
     assert "Which inner solver" in titles(section)
     assert "Which split" not in titles(section)
 
@@ -461,40 +437,46 @@ def qap_rows(**sizes):
     return found
 
 
+ACTIVE = "Active sets: the paper's split with vanilla and with blended steps"
+COSTS = "What the splits cost, n <= 50"
+
+
+def figures(section):
+    found = [part for part in section.parts if hasattr(part, "file")]
+    return found + [part for below in section.sections for part in figures(below)]
+
+
 def qap_report_of(rows):
     runs = Runs(rows, "published")
-    summary = qap_report.summarise(runs, {r["dataset"]: r["n"] for r in rows})
-    return runs, qap_page.section(runs, summary), readme(summary)
+    section = qap_report.section(runs, qap_summary.summarise(runs, {r["dataset"]: r["n"] for r in rows}))
+    return section, markdown(section), {part.file for part in figures(section)}
 
 
-def test_one_method_alone_has_a_page_without_comparisons(tmp_path):
-    runs, section, text = qap_report_of(qap_rows(fw=[12, 20]))
+def test_one_method_alone_has_a_page_without_comparisons():
+    section, text, drawn = qap_report_of(qap_rows(fw=[12, 20]))
     assert section.summary == "2 runs; DC-FW (var 1) and FW have no instance in common yet."
     words = [part.text for part in parts_of([section], Text)]
     assert "No instance has a row of both methods with seed 0." in words
     assert "No two methods have a row in common." in words
     assert "Every method against FW" not in titles(section)
-    assert "What active sets save" not in titles(section)
-    assert "What the methods cost" in titles(section)
-    assert qap_figures.errors(runs) is None
-    assert qap_figures.heat_maps(runs) is None
-    assert sorted(qap_figures.draw_all(runs, tmp_path)) == ["costs.png", "costs.svg"]
+    assert ACTIVE not in titles(section)
+    assert COSTS in titles(section)
+    assert drawn == {"costs"}
     assert "## Every method against FW" not in text
 
 
-def test_large_instances_alone_are_compared_and_not_counted_among_the_small(tmp_path):
-    runs, section, text = qap_report_of(qap_rows(dcfw_1=[60, 80], fw=[60, 80]))
-    assert "What the methods cost" not in titles(section)
+def test_large_instances_alone_are_compared_and_not_counted_among_the_small():
+    section, text, drawn = qap_report_of(qap_rows(dcfw_1=[60, 80], fw=[60, 80]))
+    assert COSTS not in titles(section)
     (table,) = [t for t in parts_of([section], Table) if t.caption == "Ours beside the published run"]
     assert "ours, all sizes" in [row[0] for row in table.rows]
     assert "ours, n <= 50" not in [row[0] for row in table.rows]
-    assert qap_figures.cost_panels(runs) is None
-    assert {name.split(".")[0] for name in qap_figures.draw_all(runs, tmp_path)} == {"errors", "heat_map"}
+    assert drawn == {"errors", "heat_map"}
     assert "## What the splits cost" not in text
 
 
 def test_methods_on_different_instances_have_no_common_heat_map():
-    _, section, text = qap_report_of(qap_rows(fw=[12, 20], dcfw_1=[12, 20], cgs=[25], dcfw_2=[25]))
+    section, text, _ = qap_report_of(qap_rows(fw=[12, 20], dcfw_1=[12, 20], cgs=[25], dcfw_2=[25]))
     assert "The same on the one set" not in text
     (table,) = [t for t in parts_of([section], Table) if t.caption == "The pairs with their intervals"]
     compared = {frozenset(row[0].split(" < ")) for row in table.rows}
@@ -505,19 +487,19 @@ def test_blended_steps_are_compared_with_vanilla_ones_on_the_same_runs():
     rows = qap_rows(fw=[12, 20], dcfw_1=[12, 20], blended_1=[12, 20])
     for row in rows:
         row["n_lmo"] = {"fw": 10, "dcfw-1": 800, "blended-1": 100}[row["method"]]
-    _, section, text = qap_report_of(rows)
+    section, text, _ = qap_report_of(rows)
     assert "| 2 (n <= 20) x 1 | 800 | 100 | 8.0 |" in text
-    assert "What active sets save" in titles(section)
+    assert ACTIVE in titles(section)
 
 
 def test_a_smaller_run_whose_seeds_a_larger_one_has_needs_no_command():
     rows = qap_rows(fw=[12, 60])
     again = [{**row, "seed": 1} for row in rows[:1]]
     sizes = {"tai12a": 12, "tai60a": 60}
-    both = qap_report.summarise(Runs(rows + again, "published"), sizes)["commands"]["rows"]
+    both = qap_summary.summarise(Runs(rows + again, "published"), sizes)["commands"]["rows"]
     assert [line.split("--set seeds=")[1].split()[0] for line in both] == ["1", "2"]
     swapped = [{**row, "seed": 1 - row["seed"]} for row in rows + again]
-    alone = qap_report.summarise(Runs(swapped, "published"), sizes)["commands"]["rows"]
+    alone = qap_summary.summarise(Runs(swapped, "published"), sizes)["commands"]["rows"]
     assert [line.split("--set seeds=")[1].split()[0] for line in alone] == ["2"]
 
 
@@ -527,6 +509,6 @@ def test_sections_of_a_protocol_need_rows_of_it():
             keys = ("protocol", "method", "dataset", "seed", "started")
             result = {name: value for name, value in row.items() if name not in keys}
             store.finish(Task(row["dataset"], "fw", 0, {"protocol": "published"}, "qap"), result, seconds=1.0)
-        (section,) = qap_page.sections(store)
+        (section,) = qap_report.sections(store)
     assert isinstance(section, Section)
-    assert section.title == "QAPLIB, protocol “published”"
+    assert section.title.startswith("QAPLIB, protocol “published”")

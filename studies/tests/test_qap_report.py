@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from dcfw_studies import qap_tables as tables
 from dcfw_studies.commands import app
 from dcfw_studies.qap import import_rows
-from dcfw_studies.qap_report import cost_rows, expected_instances, summarise, write_report
+from dcfw_studies.qap_report import order, section
+from dcfw_studies.qap_summary import cost_rows, expected_instances, summarise
 from dcfw_studies.qap_tables import Block, Runs
-from dcfw_studies.qap_text import order, readme
+from dcfw_studies.report import markdown, write_report
 from dcfw_studies.statistics import Score
 from dcfw_studies.store import Store, csv_text
 from dcfw_studies.study import Task
@@ -63,8 +64,12 @@ def store(tmp_path):
     return path
 
 
+def readme(runs, sizes):
+    return markdown(section(runs, summarise(runs, sizes)))
+
+
 def text(**changes):
-    return readme(summarise(Runs(rows(**changes)), SIZES))
+    return readme(Runs(rows(**changes)), SIZES)
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -119,7 +124,6 @@ def test_a_pair_is_counted_on_what_both_have():
     assert (cells["cgs", "fw"].wins.mean, cells["fw", "cgs"].wins.mean) == (1.0, 1.0)
     assert cells["cgs", "fw"].wins.low == -np.inf  # one seed says nothing about the spread
     assert ("dcfw-2", "fw") not in cells
-    assert tables.one_block(cells) is None
 
 
 def test_a_block_has_only_runs_that_exist():
@@ -221,7 +225,6 @@ def test_the_readme_has_the_command_the_protocol_and_the_honest_statement():
     assert "No number is extrapolated" in found
     # 4 + 3 + 3 rows of fw and dcfw-1, two of cgs, of 5 methods x 4 instances x 10 seeds
     assert "22 of these 200 rows" in found
-    assert "CGS: 1 of 10 seeds were run" in found
     assert "Runs that a cap ended: CGS 2." in found
 
 
@@ -246,10 +249,10 @@ def test_the_readme_says_when_the_claim_does_not_hold():
 def test_a_complete_study_says_so():
     full = {m: {"nug12": (110,) * 10} for m in ("fw", "dcfw-1", "cgs")}
     more = [{**row, "method": m} for m in ("dcfw-2", "dcfw-3") for row in rows(full) if row["method"] == "fw"]
-    found = readme(summarise(Runs(rows(full) + more), {"nug12": 12}))
+    found = readme(Runs(rows(full) + more), {"nug12": 12})
     assert "It is complete here." in found
     assert "not complete" not in found
-    assert "fewer than the paper's" not in found
+    assert "Missing rows" not in found
 
 
 def test_one_method_alone_still_gives_a_report():
@@ -271,7 +274,7 @@ def test_the_command_writes_the_whole_folder(store, tmp_path):
     out = tmp_path / "results" / "qap"
     printed = command("report", store, "--study", "qap", "-o", out, "--set", "protocol=published")
     figures = [f"{name}.{kind}" for name in ("errors", "heat_map", "costs") for kind in ("png", "svg")]
-    files = ["README.md", "costs.csv", "rows.csv", "summary.json", *figures]
+    files = ["README.md", "costs.csv", "missing.csv", "rows.csv", "summary.json", *figures]
     assert sorted(path.name for path in out.iterdir()) == sorted(files)
     assert sorted(printed.split()) == sorted(str(out / name) for name in files)
     for name in figures:
@@ -281,12 +284,12 @@ def test_the_command_writes_the_whole_folder(store, tmp_path):
         assert len(list(csv.DictReader(file))) == 22
     found = (out / "README.md").read_text()
     assert all(f"({name}.png)" in found for name in ("errors", "heat_map", "costs"))
-    assert "failed: tai60a, CGS, seed 0: MemoryError: too large" in found
+    assert "| tai60a | cgs | 0 | MemoryError: too large |" in found
     assert str(tmp_path) not in found
 
 
 def test_the_summary_is_strict_json_with_what_was_run(store, tmp_path):
-    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    write_report("qap", store, tmp_path / "out", figures=False, expected=SIZES)
 
     def refuse(word):
         raise AssertionError(f"{word} is not JSON")
@@ -315,7 +318,7 @@ def test_the_report_names_the_pairs_that_go_the_other_way_than_in_the_paper():
 
 
 def test_the_same_rows_give_the_same_files(store, tmp_path):
-    first, second = (write_report(store, tmp_path / name) for name in ("one", "two"))
+    first, second = (write_report("qap", store, tmp_path / name) for name in ("one", "two"))
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
 
@@ -328,7 +331,7 @@ def test_costs_csv_leaves_a_gap_where_a_run_is_missing():
 
 
 def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
-    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    write_report("qap", store, tmp_path / "out", figures=False, expected=SIZES)
     command("study", "import", tmp_path / "again.db", "qap", tmp_path / "out" / "rows.csv")
     with Store(store, readonly=True) as before, Store(tmp_path / "again.db") as after:
         assert after.rows("qap") == before.rows("qap")
@@ -352,7 +355,7 @@ def test_imported_rows_keep_the_software_that_computed_them(store, tmp_path):
     with Store(store) as opened:
         opened.finish(task, result, seconds=1.0, versions={"numpy": "0.1"})
         before = opened.versions("qap")
-    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    write_report("qap", store, tmp_path / "out", figures=False, expected=SIZES)
     with Store(store, readonly=True) as opened:
         opened.export_csv(tmp_path / "export.csv", "qap", versions=True)
     for file in (tmp_path / "out" / "rows.csv", tmp_path / "export.csv"):
@@ -363,7 +366,7 @@ def test_imported_rows_keep_the_software_that_computed_them(store, tmp_path):
 
 
 def test_rows_of_a_file_that_does_not_tell_its_software_have_none(store, tmp_path):
-    write_report(store, tmp_path / "out", figures=False, expected=SIZES)
+    write_report("qap", store, tmp_path / "out", figures=False, expected=SIZES)
     lines = list(csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines()))
     for line in lines:
         del line["versions"]
@@ -371,29 +374,50 @@ def test_rows_of_a_file_that_does_not_tell_its_software_have_none(store, tmp_pat
     command("study", "import", tmp_path / "old.db", "qap", tmp_path / "old.csv")
     with Store(tmp_path / "old.db") as opened:
         assert opened.versions("qap") == [{}]
-    write_report(tmp_path / "old.db", tmp_path / "old", figures=False, expected=SIZES)
-    assert "- software: not known\n" in (tmp_path / "old" / "README.md").read_text()
+    write_report("qap", tmp_path / "old.db", tmp_path / "old", figures=False, expected=SIZES)
+    assert "- Software: not known.\n" in (tmp_path / "old" / "README.md").read_text()
 
 
 def test_a_protocol_without_rows_is_an_error_that_names_the_others(store, tmp_path):
     with pytest.raises(ValueError, match=re.escape("no row of protocol 'text'; protocols there: published")):
-        write_report(store, tmp_path / "out", "text")
+        write_report("qap", store, tmp_path / "out", protocol="text")
     assert not (tmp_path / "out").exists()
 
 
 def test_the_heat_map_figure_has_both_numbers_and_the_gaps():
-    from dcfw_studies.qap_figures import heat_maps
+    from dcfw_studies.drawing import _draw_heat, drawing
 
-    ours, published = heat_maps(Runs(rows())).axes[:2]
-    shown = [label.get_text() for label in ours.texts]
-    assert "1.7\n[0.69, 2.64]\nof 3 x 3" in shown
-    assert shown.count("no rows") == 14  # of 20 pairs, fw, dcfw-1 and cgs have 6
-    assert "73.4\n[70.80, 76.00]" in [label.get_text() for label in published.texts]
+    (figure,) = [
+        part
+        for below in section(Runs(rows()), summarise(Runs(rows()), SIZES)).sections
+        for part in below.parts
+        if getattr(part, "file", "") == "heat_map"
+    ]
+    shown = []
+    with drawing() as figure_class:
+        for axes, table in zip(figure_class().subplots(1, 2), figure.parts, strict=True):
+            _draw_heat(axes, table)
+            shown.append([label.get_text() for label in axes.texts])
+    ours, published = shown
+    assert {"56%", "50%"} <= set(ours)  # DC-FW (var 1) over FW on 3 x 3 runs, CGS and FW on one each
+    assert {"55%", "33%"} <= set(published)
+    assert len(ours) == 9  # FW, DC-FW (var 1) and CGS; a dash on the diagonal
+    assert ours.count("–") == 3
 
 
-def test_the_error_figure_orders_instances_by_the_error_of_fw():
-    from dcfw_studies.qap_figures import errors
-
-    figure = errors(Runs(rows()))
-    names = [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
-    assert names == ["esc16a", "tai60a", "nug12", "had14"]  # 0, then 0.010 three times: by DC-FW's error
+def test_missing_rows_have_the_cost_of_the_same_instance_or_a_scaled_one():
+    runs = Runs([{**row, "n": 40} for row in rows()])
+    sizes = dict.fromkeys(SIZES, 40)
+    found = {(e["dataset"], e["method"]): e for e in tables.missing(runs, sizes)}
+    assert found["nug12", "fw"]["seeds"] == "3 4 5 6 7 8 9"
+    fw = [r["seconds"] for r in rows() if (r["dataset"], r["method"]) == ("nug12", "fw")]
+    assert found["nug12", "fw"]["seconds_each"] == pytest.approx(np.mean(fw))
+    cgs = found["esc16a", "cgs"]
+    assert (cgs["runs"], cgs["measured"]) == (10, False)
+    means = {
+        (m, i): np.mean([r["seconds"] for r in rows() if (r["method"], r["dataset"]) == (m, i)])
+        for m, i in [("cgs", "nug12"), ("cgs", "had14"), *(("dcfw-1", i) for i in SIZES)]
+    }
+    ratios = [means["cgs", i] / means["dcfw-1", i] for i in ("nug12", "had14")]
+    assert cgs["seconds_each"] == pytest.approx(means["dcfw-1", "esc16a"] * np.sqrt(np.prod(ratios)))
+    assert sum(e["runs"] for e in found.values()) == 5 * 4 * 10 - 22

@@ -22,13 +22,13 @@ def test_the_hash_follows_the_code_of_a_study_and_nothing_else():
 def folder(tmp_path):
     """A report with three quick rows, computed now."""
     from dcfw_studies.inner import study
-    from dcfw_studies.inner_report import write_report
+    from dcfw_studies.report import write_report
     from dcfw_studies.runner import run
     from dcfw_studies.store import Store
 
     with Store(tmp_path / "rows.db") as store:
         run(study(seeds=1, families=["alignment"]), store, limit=3)
-    write_report(tmp_path / "rows.db", tmp_path / "inner")
+    write_report("inner", tmp_path / "rows.db", tmp_path / "inner")
     return tmp_path / "inner"
 
 

@@ -15,7 +15,7 @@ import pytest
 from page_cases import fill_qap
 from typer.testing import CliRunner
 
-from dcfw_studies import alignment, alignment_report, cluster, inner, networks, qap, run, sqlite_file, workers
+from dcfw_studies import alignment, cluster, inner, networks, qap, run, sqlite_file, workers
 from dcfw_studies.claims import Owner
 from dcfw_studies.cluster import ClusterError
 from dcfw_studies.commands import app
@@ -41,13 +41,13 @@ def call(*arguments):
 def test_the_report_of_a_study_is_written_to_a_folder_and_its_files_are_printed(monkeypatch):
     asked = []
 
-    def write_report(store, output):
-        asked.append((store, output))
+    def write_report(study, store, output):
+        asked.append((study, store, output))
         return [Path(output, "README.md"), Path(output, "rows.csv")]
 
-    monkeypatch.setattr(alignment_report, "write_report", write_report)
+    monkeypatch.setattr("dcfw_studies.report.write_report", write_report)
     done = call("report", "s.db", "--study", "alignment", "-o", "out")
-    assert asked == [("s.db", Path("out"))]
+    assert asked == [("alignment", "s.db", Path("out"))]
     assert done.stdout.split() == [str(Path("out", name)) for name in ("README.md", "rows.csv")]
 
 

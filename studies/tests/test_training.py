@@ -13,8 +13,9 @@ pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 from dcfw.checkpoints.file import locked  # noqa: E402
 from dcfw.cli.page import Chart, Table  # noqa: E402
-from dcfw_studies import networks, networks_page, networks_report, training  # noqa: E402
+from dcfw_studies import networks, networks_report, networks_tables, training  # noqa: E402
 from dcfw_studies.commands import app  # noqa: E402
+from dcfw_studies.report import write_report  # noqa: E402
 from dcfw_studies.runner import run as run_study  # noqa: E402
 from dcfw_studies.store import Store  # noqa: E402
 from dcfw_studies.training import METHODS, Settings  # noqa: E402
@@ -160,27 +161,29 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         rows = store.rows("networks")
     assert all(r["n_inner"] for r in rows if r["method"] == "dcfw")
     assert all(r["n_inner"] is None for r in rows if r["method"] == "fw")
-    claims = {e["method"]: e for e in networks_report.growth(rows)}
+    claims = {e["method"]: e for e in networks_tables.growth(rows)}
     by = {(r["method"], r["c"], r["seed"]): r for r in rows}
     for method in ("dcfw", "fw"):
         means = [np.mean([by[method, c, s]["train_loss"] for s in range(2)]) for c in (1.0, 100.0)]
         assert claims[method]["loss_ratio"] == pytest.approx(means[1] / means[0])
-    files = networks_report.write_report(tmp_path / "s.db", tmp_path / "out")
+    files = write_report("networks", tmp_path / "s.db", tmp_path / "out")
     with Store(tmp_path / "s.db", readonly=True) as store:
-        (section,) = networks_page.sections(store)
-    assert section.count(Table) == 2
+        (section,) = networks_report.sections(store)
+    assert section.count(Table) == 3
     assert section.count(Chart) == 3 * 2 + 1
     text = (tmp_path / "out" / "README.md").read_text()
     assert "features, CIFAR-10: not run" in text
-    assert f"multiplied by {networks_report.times(claims['fw']['loss_ratio'])}" in text
-    assert {"README.md", "rows.csv", "curves.csv", "epochs.png", "radii.svg"} <= {f.name for f in files}
+    assert f"multiplied by {networks_tables.times(claims['fw']['loss_ratio'])}" in text
+    assert {"README.md", "rows.csv", "curves.csv", "epochs-digits.png", "inner_steps.svg"} <= {
+        f.name for f in files
+    }
 
     # What a report has left is enough to go on from: the same rows, the same tasks done, the same report.
     with Store(tmp_path / "t.db") as store:
         assert networks.import_rows(store, str(tmp_path / "out")) == len(kept)
     with Store(tmp_path / "t.db") as store:
         assert run_study(Study("networks", networks.row, tasks=kept), store).skipped == len(kept)
-    networks_report.write_report(tmp_path / "t.db", tmp_path / "again")
+    write_report("networks", tmp_path / "t.db", tmp_path / "again")
     for name in ("README.md", "rows.csv", "curves.csv", "summary.json"):
         assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
 
