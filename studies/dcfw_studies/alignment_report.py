@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
 from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT
 from dcfw_studies.alignment_tables import (
     AXES,
@@ -159,7 +159,11 @@ def _long(rows: Rows, dataset: str) -> Section:
         )
         for axis, (label, spent) in AXES.items()
     ]
-    parts = [Figure(charts, file=f"gaps_{dataset}"), _counts(chosen, dataset), *_budgets(chosen, dataset)]
+    parts: list[Part] = [
+        Figure(charts, file=f"gaps_{dataset}"),
+        _counts(chosen, dataset),
+        *_budgets(chosen, dataset),
+    ]
     parts += [*_against_fw_m(chosen), _quality(chosen, dataset)]
     return Section(f"{LONG:,} steps on the {dataset} data", parts)
 
@@ -282,7 +286,7 @@ def _rates(rows: Rows) -> Section:
     note = (
         "Means over the seeds that were run (the column says how many); percentages are of full Procrustes."
     )
-    parts = [Figure(charts, file="rates"), table("Rates", columns, lines_of, note)]
+    parts: list[Part] = [Figure(charts, file="rates"), table("Rates", columns, lines_of, note)]
     return Section("How much must be observed", parts)
 
 
@@ -303,7 +307,11 @@ def _choices(rows: Rows) -> Section:
     )
     note += "E2 = 0.3 Q E1 + 0.5 N with 3472 words."
     found = verdict(rows)
-    parts = [table("Choices", columns, lines, note), *([Text(found)] if found else []), *_why(rows)]
+    parts: list[Part] = [
+        table("Choices", columns, lines, note),
+        *([Text(found)] if found else []),
+        *_why(rows),
+    ]
     return Section("Lambda, scaling, stop, and a factor on the target", parts)
 
 

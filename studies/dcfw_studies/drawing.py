@@ -117,8 +117,8 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
 def _draw_heat(axes: Any, table: Table) -> None:
     """Draw a table whose cells have a heat; the first column names the rows."""
     cells = [list(row[1:]) for row in table.rows]
-    names = [getattr(column, "title", column) for column in table.columns[1:]]
-    heat = [[getattr(cell, "heat", None) for cell in row] for row in cells]
+    names = [str(getattr(column, "title", column)) for column in table.columns[1:]]
+    heat: list[list[Any]] = [[getattr(cell, "heat", None) for cell in row] for row in cells]
     axes.imshow(
         [[float("nan") if h is None else h for h in row] for row in heat], cmap="viridis", vmin=0.0, vmax=1.0
     )

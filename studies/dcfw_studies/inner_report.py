@@ -252,5 +252,5 @@ def _families(runs: Runs) -> Section:
     note += (
         "on which the value is the lowest of all methods on the family, to 1e-4 of the range of their values."
     )
-    found = table("Families, splits and inner solvers", {**columns, "value": ".6g"}, lines, note)
-    return Section("Family by family", [found])
+    listed = table("Families, splits and inner solvers", {**columns, "value": ".6g"}, lines, note)
+    return Section("Family by family", [listed])

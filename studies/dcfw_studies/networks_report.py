@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
 from dcfw_studies.networks import RADII
 from dcfw_studies.networks_tables import (
     MEASURES,
@@ -117,7 +117,10 @@ def _growth(claims: Rows) -> Section:
     ]
     note = "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
     note += "over the seeds that all three radii have."
-    parts = [table("Loss and accuracy by radius", columns, lines, note), Bullets(verdicts(claims))]
+    parts: list[Part] = [
+        table("Loss and accuracy by radius", columns, lines, note),
+        Bullets(verdicts(claims)),
+    ]
     return Section("Does the radius matter?", parts)
 
 
@@ -126,7 +129,7 @@ def _part(panel: Panel, setting: str, rows: Rows) -> Section:
     charts = [_curves(chosen, c, kind) for kind in ("train_loss", "test_accuracy") for c in RADII]
     file = "-".join(filter(None, ("epochs", panel.part, setting.replace(", ", "-").replace(" ", "_"))))
     drawn = [chart for chart in charts if chart is not None]
-    parts = [_table(chosen), *([Figure(drawn, file=file)] if drawn else [])]
+    parts: list[Part] = [_table(chosen), *([Figure(drawn, file=file)] if drawn else [])]
     return Section(panel.named(PART_TITLES, setting), parts)
 
 

@@ -21,6 +21,7 @@ from dcfw.cli.page.parts import (
     Chart,
     Code,
     Column,
+    Part,
     Section,
     Series,
     Table,
@@ -33,7 +34,17 @@ from dcfw_studies.report import Figure, PageOnly, duration, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
-COLUMNS = ("dataset", "n", "method", "seed", "value", "best", "error_published", "error_relative", "status")
+COLUMNS: tuple[str, ...] = (
+    "dataset",
+    "n",
+    "method",
+    "seed",
+    "value",
+    "best",
+    "error_published",
+    "error_relative",
+    "status",
+)
 COLUMNS += ("nit", "n_inner", "n_lmo", "gap", "seconds", "protocol", "started", "versions")
 """The columns of ``rows.csv``."""
 CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
@@ -267,7 +278,10 @@ def _single_run(runs: Runs, summary: Summary) -> Section:
     columns = {"run": None, "instances": "d", "DC-FW better": "d", "FW better": "d", "equal": "d"}
     columns |= {"sign test p": ".2g", "mean error DC-FW": ".4f", "mean error FW": ".4f"}
     note = f"Seed 0, protocol “{runs.protocol}”; percentages are of the instances."
-    parts = [table("Ours beside the published run", columns, lines, note), Text(verdict(found["all"]))]
+    parts: list[Part] = [
+        table("Ours beside the published run", columns, lines, note),
+        Text(verdict(found["all"])),
+    ]
     return Section(heading, [*parts, Figure([_error_chart(runs)], file="errors")])
 
 
@@ -341,7 +355,10 @@ def _heat_map(summary: Summary) -> Section:
     note += f"instances x seeds that both methods have; the published one on {PUBLISHED_INSTANCES} x "
     note += f"{PUBLISHED_RUNS}."
     note += f" No rows of {', '.join(absent)}." if absent else ""
-    parts = [Figure(maps, file="heat_map"), table("The pairs with their intervals", columns, pairs, note)]
+    parts: list[Part] = [
+        Figure(maps, file="heat_map"),
+        table("The pairs with their intervals", columns, pairs, note),
+    ]
     return Section(heading, [*parts, Text(order(cells)), *_common(summary["heat_map_common"])])
 
 
@@ -416,7 +433,14 @@ def _costs(runs: Runs) -> Section | None:
     found = tables.costs(runs)
     if not found.table:
         return None
-    keys = ("lap_total", "lap_median", "lap_max", "seconds_total", "seconds_median", "error_mean")
+    keys: tuple[str, ...] = (
+        "lap_total",
+        "lap_median",
+        "lap_max",
+        "seconds_total",
+        "seconds_median",
+        "error_mean",
+    )
     keys += ("error_median", "best_known")
     lines = [[title(m), *(entry[k] for k in keys)] for m, entry in found.table.items()]
     columns = {"method": None, "LAP solves": ",d", "median": ",.0f", "largest": ",d", "seconds": ",.1f"}
@@ -458,7 +482,7 @@ def _costs(runs: Runs) -> Section | None:
             caption=f"{size}. Lower left is better.",
         ),
     ]
-    parts = [table("LAP solves, time, error", columns, lines, note), Figure(charts, file="costs")]
+    parts: list[Part] = [table("LAP solves, time, error", columns, lines, note), Figure(charts, file="costs")]
     return Section(f"What the splits cost, n <= {SMALL}", parts)
 
 
