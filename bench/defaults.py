@@ -100,6 +100,17 @@ def simplices(rng: np.random.Generator, count: int = 1000) -> Instance:
     return Instance(smooth(value, grad), sets.Product([sets.Simplex(k)] * count))
 
 
+def soft_simplices(rng: np.random.Generator) -> Instance:
+    """The same chain with an entropy, which draws the minimisers into the simplices."""
+    phi, domain, *_ = simplices(rng, 300)
+    e = 1e-3
+
+    def value(x: np.ndarray) -> float:
+        return float(phi.value(x) + 0.3 * (x + e) @ np.log(x + e))
+
+    return Instance(smooth(value, lambda x: phi.grad(x) + 0.3 * (1.0 + np.log(x + e))), domain)
+
+
 def spectraplex(rng: np.random.Generator, n: int = 60) -> Instance:
     """A robust (Welsch) fit of a density matrix to some of its entries."""
     V = rng.standard_normal((n, 4))
@@ -288,6 +299,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Instance]] = {
     "Gromov, transport 60 x 60": gromov,
     "assignment, Birkhoff 15": assignment,
     "chain, 1000 simplices": simplices,
+    "entropic chain, 300 simplices": soft_simplices,
     "Welsch, spectraplex 60": spectraplex,
     "squares, spectraplex 200": spectraplex_squares,
     "Cauchy, nuclear ball 40 x 30": robust_completion,
@@ -317,6 +329,8 @@ def options(instance: Instance) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     phi = instance.objective
     yield "default", phi, {}
     differentiable = phi.differentiable
+    if isinstance(instance.domain, sets.Product):
+        yield "block", phi, {"method": "block"}
     active = instance.domain.polytope or instance.domain.faces
     for inner in ("fw", "blended") if active else ("fw",):
         if differentiable:

@@ -17,9 +17,12 @@ from dcfw.functions.sums import Zero
 from dcfw.result import Result
 from dcfw.sets.base import Set
 from dcfw.sets.given import as_set
+from dcfw.sets.product import Product
 from dcfw.solvers import factored
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
+from dcfw.solvers.block import Block
+from dcfw.solvers.block_steps import BlockSteps
 from dcfw.solvers.choice import METHODS, Auto, best_inner, check_inner, method_named
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.graduated import Graduated, Restarted
@@ -27,6 +30,9 @@ from dcfw.solvers.interrupts import guarded
 from dcfw.solvers.problem import Method
 from dcfw.solvers.staged import Staged
 from dcfw.solvers.task import Parts, Task
+
+MANY = 16
+"""With so many blocks, steps with a length for each of them are better than a split of phi."""
 
 
 @guarded
@@ -71,8 +77,9 @@ def minimize(
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
         ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
         Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast
-        (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
-        DC-FW from the start.  The others are
+        (``dcfw.solvers.staged``), or to steps with a length for each block on a product of 16 sets or more
+        (``dcfw.solvers.block_steps``; so does ``"block"`` there); with a ``checkpoint``, or a ``step`` other
+        than ``"exact"``, it is DC-FW from the start.  The others are
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
         :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
         (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
@@ -159,9 +166,10 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     inner = check_inner(inner, solver)
     lazy = _validate.flag(lazy, "lazy")
+    if isinstance(solver, Auto | Block) and isinstance(rule, steps.Exact):
+        solver = _staged(solver, phi, domain, inner, checkpoint is None)
     if isinstance(solver, Auto):
-        staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain)
-        solver = Staged(lambda phi: parts_of(phi, DCFW(), domain)) if staged else DCFW()
+        solver = DCFW()
     parts, solver = parts_of(phi, solver, domain)
     start, atoms = _start(x0, domain, parts.phi)
     result = Task(
@@ -187,12 +195,27 @@ def minimize(
     return factored.factored(result, domain) if completes else way.result(result)
 
 
-def _worth_a_try(phi: Function, domain: Set) -> bool:
-    """Return whether Frank-Wolfe steps on phi itself may make a split unnecessary.
+def _staged(solver: Method, phi: Function, domain: Set, inner: Any, whole_run: bool) -> Method:
+    """Return the method for a function that has no split of its own; ``solver`` itself for any other.
 
-    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.
+    Frank-Wolfe steps on phi may make a split unnecessary, but for sets of matrices with faces: there
+    minimisers are hardly ever vertices, which have rank one.
     """
-    return phi.differentiable and not phi.convex and not isinstance(phi, DC) and not domain.faces
+    if not phi.differentiable or phi.convex or isinstance(phi, DC):
+        return solver
+    unsplit = not phi.affine_grad and inner == "auto"  # but for a constant that nobody knows
+    many = isinstance(domain, Product) and len(domain.sets) >= MANY
+    if unsplit and (isinstance(solver, Block) or (many and whole_run and not domain.faces)):
+        blocks = BlockSteps(domain)
+        return Staged(lambda phi: (whole(phi), blocks), solver.name, active=False) if whole_run else blocks
+    if whole_run and not domain.faces and isinstance(solver, Auto):
+        return Staged(lambda phi: parts_of(phi, DCFW(), domain))
+    return solver
+
+
+def whole(phi: Function) -> Parts:
+    """Return phi as its own first part."""
+    return Parts(phi, phi, Zero(), "none")
 
 
 def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
@@ -203,8 +226,7 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
                 f"method {solver.name!r} needs the gradient of phi, and phi is not differentiable: use "
                 "'dcfw', 'fw-k' or 'fw-m', which take a subgradient of g"
             )
-        whole = Parts(phi, phi, Zero(), "none")
-        return whole, Restarted(solver) if isinstance(solver, Graduated) else solver
+        return whole(phi), Restarted(solver) if isinstance(solver, Graduated) else solver
     dc = splits.choose(phi, domain)
     if isinstance(dc, splits.Auto) and not isinstance(solver, DCFW):
         if dc is phi or not math.isfinite(dc.enough):

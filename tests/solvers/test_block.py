@@ -194,6 +194,56 @@ def test_the_gap_order_takes_the_block_with_the_largest_gap_first():
     assert len(moved) > 0
 
 
+# -- one function without a split -------------------------------------------------------------------------
+
+
+def chain(seed, count, entropy, k=4):
+    """Neighbours want different labels; an entropy draws the minimisers into the simplices."""
+    rng = np.random.default_rng(seed)
+    W, c = rng.standard_normal((count - 1, k, k)), rng.standard_normal((count, k))
+
+    def value(x):
+        X = x.reshape(count, k)
+        bilinear = np.einsum("ij,ijk,ik->", X[:-1], W, X[1:]) + np.vdot(c, X)
+        return float(bilinear + entropy * (x + 1e-3) @ np.log(x + 1e-3))
+
+    def grad(x):
+        X, G = x.reshape(count, k), c.copy()
+        G[:-1] += np.einsum("ijk,ik->ij", W, X[1:])
+        G[1:] += np.einsum("ij,ijk->ik", X[:-1], W)
+        return G.reshape(-1) + entropy * (1.0 + np.log(x + 1e-3))
+
+    return functions.Smooth(value, grad)
+
+
+@pytest.mark.parametrize("entropy", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_blocks_with_steps_of_their_own_are_at_least_as_good_as_frank_wolfe(entropy, seed):
+    phi, domain = chain(seed, 60, entropy), simplices(60, 4)
+    fw = dcfw.minimize(phi, domain, method="fw", rtol=1e-3)
+    for method in ("block", "auto"):
+        res = dcfw.minimize(phi, domain, method=method, rtol=1e-3)
+        assert res.success
+        assert res.n_lmo <= fw.n_lmo
+        assert res.fun <= fw.fun + 1e-3 * abs(fw.fun)
+        assert (np.diff(res.history["fun"]) <= 1e-9).all()
+        assert gap_from_scratch(phi, domain, res.x) == pytest.approx(res.gap, rel=1e-6, abs=1e-9)
+
+
+def test_passes_of_many_blocks_go_on_until_they_converge():
+    rng = np.random.default_rng(0)
+    R = rng.standard_normal((300, 300)) / 10.0
+    phi = functions.Quadratic(R @ R.T + np.eye(300), rng.standard_normal(300)) - functions.SquaredNorm(0.5)
+    res = dcfw.minimize(phi, simplices(100), method="block", maxiter=50)
+    assert res.success
+    assert 100 < res.nit <= 5000
+
+
+def test_a_function_without_a_split_needs_blocks_too():
+    with pytest.raises(ValueError, match=r"sets\.Product"):
+        dcfw.minimize(chain(0, 3, 1.0), sets.Simplex(12), method="block")
+
+
 # -- what it costs ----------------------------------------------------------------------------------------
 
 
@@ -227,7 +277,7 @@ def test_the_counters_are_the_users_and_nothing_is_asked_twice(order, options):
     res = dcfw.minimize(f - g, domain, method=Block(order), rng=3, **options)
     assert res.n_lmo_blocks == [calls[i] for i in range(4)]
     assert res.n_lmo == sum(res.n_lmo_blocks) <= options.get("max_lmo", math.inf)
-    assert res.nit <= options.get("maxiter", 1000)
+    assert res.nit <= 4 * options.get("maxiter", 1000)  # passes of four blocks
     assert math.isfinite(res.gap)
     assert res.n_grad_g == res.nit + 1 == calls["g.grad"]
     assert res.n_fun == 1 == calls["f.value"]

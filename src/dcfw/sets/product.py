@@ -133,6 +133,16 @@ class Product(Set, trusted=True):
         return f"Product([{', '.join(repr(block) for block in self.sets)}])"
 
 
+def check_blocks(domain: Any) -> Product:
+    """Return the domain if it has blocks."""
+    if not isinstance(domain, Product):
+        raise ValueError(
+            f"method 'block' needs a domain with blocks: domain must be a sets.Product, got {domain!r}; "
+            "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
+        )
+    return domain
+
+
 class ProductOracle(Oracle):
     """The blocks' oracles side by side; the errors add up."""
 

@@ -23,7 +23,12 @@ start of a pass the whole gap is above the tolerance, so some block is not skipp
 **g is linearised once in each outer step**, at x_t and as a whole, although only one block of the subgradient
 is used: g need not be separable, and a fresh tangent is a closer surrogate than an old one.
 
-**Counts.**  ``n_lmo`` counts calls of a block's oracle; b of them, one for each block, are one call of the
+**One function without a split.**  A differentiable phi that is neither quadratic nor convex has no f and g
+but for a constant that nobody knows: with ``inner="auto"`` and exact steps its blocks move together, each
+with a step length of its own (:mod:`dcfw.solvers.block_steps`), after some steps of Frank-Wolfe.
+
+**Counts.**  ``maxiter`` counts passes, b outer steps each.
+``n_lmo`` counts calls of a block's oracle; b of them, one for each block, are one call of the
 whole set's (``n_lmo / b`` compares with the other methods).  ``n_lmo_blocks`` has them block by block.  No
 block is asked twice at the same x_t: the vertices that start a pass are those of its first step.  Gradients
 of f in one block, and updates of the whole gradient, count one each.
@@ -50,7 +55,7 @@ from dcfw._arrays import Array, eps_of
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.sets.base import Oracle
-from dcfw.sets.product import Product, ProductOracle
+from dcfw.sets.product import ProductOracle, check_blocks
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.dcfw import Iterate, certificate
 from dcfw.solvers.loop import State
@@ -132,13 +137,9 @@ class Blocks:
     """The iterate x_t of a run, block by block, and the two things done with it: measure, and step."""
 
     def __init__(self, problem: Problem, run: Run, steps: int | None) -> None:
-        product = problem.domain
-        if not isinstance(product, Product):
-            raise ValueError(
-                f"method 'block' needs a domain with blocks: domain must be a sets.Product, got {product!r}; "
-                "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
-            )
+        product = check_blocks(problem.domain)
         self.problem, self.run = problem, run
+        run.maxiter *= len(product.sets)
         self.max_steps = run.max_inner if steps is None else min(steps, run.max_inner)
         self.slots = [Slot(product, i) for i in range(len(product.sets))]
         self.count = len(self.slots)

@@ -1,0 +1,236 @@
+"""The default call against what a user would install or write instead, on five kinds of problem.
+
+Seconds of processor time, by turns, in one thread, to 1e-4 of the way from the first value to the best one
+that either of the two finds; ``inf`` for one that never comes so close.  Where runs end in different local
+minima (quadratics, Gromov), each is timed to 1e-4 of its own last value, and the unit has both values.
+
+- a DC quadratic on the simplex, n = 1000, against spectral projected gradient (30 lines below);
+- MCP regression, 500 x 5000, against skglm;
+- a Gromov-type function, as callables, on a transport polytope against POT;
+- maximum cliques by restarts (Motzkin and Straus) against restarts of spectral projected gradient: the
+  largest clique found in the same time (more is better);
+- a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP.
+
+    python -m bench peers [--full]
+
+``--full`` takes five seeds in place of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from time import process_time
+from typing import Any
+
+import numpy as np
+import ot
+from scipy.optimize import minimize as scipy_minimize
+from skglm.datafits import Quadratic as SquareLoss
+from skglm.estimators import GeneralizedLinearEstimator
+from skglm.penalties import MCPenalty
+from skglm.solvers import AndersonCD
+
+import dcfw
+from bench import defaults
+from dcfw import functions, sets
+
+Row = tuple[str, float, float, str]
+CLOSE = 1e-4
+Trace = list[tuple[float, float]]
+"""Seconds and values on the way."""
+
+
+def ours(objective: Any, domain: Any, x0: Any = None) -> Trace:
+    """Return the trace of the default call."""
+    trace: Trace = []
+    begun = process_time()
+
+    def note(intermediate_result: Any) -> None:
+        trace.append((process_time() - begun, intermediate_result.fun))
+
+    result = dcfw.minimize(objective, domain, x0, callback=note)
+    return [*trace, (process_time() - begun, result.fun)]
+
+
+def time_to(trace: Trace, first: float, best: float) -> float:
+    """Return when a trace came to within 1e-4 of the way from the first value to the best."""
+    goal = best + CLOSE * (first - best)
+    return next((seconds for seconds, value in trace if value <= goal), math.inf)
+
+
+def compared(name: str, traces: list[tuple[Trace, Trace, float]], own: bool) -> Row:
+    """Return a row of mean times; with ``own`` each is timed to its own last value."""
+    taken: list[list[float]] = [[], []]
+    lasts: list[list[float]] = [[], []]
+    for *both, first in traces:
+        ends = [min(value for _, value in trace) for trace in both]
+        for k, trace in enumerate(both):
+            taken[k].append(time_to(trace, first, ends[k] if own else min(ends)))
+            lasts[k].append(ends[k])
+    values = " and ".join(f"{np.mean(last):.6g}" for last in lasts)
+    return name, float(np.mean(taken[0])), float(np.mean(taken[1])), f"s, values {values}"
+
+
+# -- spectral projected gradient ----------------------------------------------------------------------------
+
+
+def onto_simplex(x: np.ndarray) -> np.ndarray:
+    u = np.sort(x)[::-1]
+    excess = np.cumsum(u) - 1.0
+    k = np.flatnonzero(u * np.arange(1, len(x) + 1) > excess)[-1]
+    return np.maximum(x - excess[k] / (k + 1.0), 0.0)
+
+
+def projected_gradient(
+    value: Callable[..., float], grad: Callable[..., Any], x: np.ndarray, steps: int = 1000, tol: float = 1e-7
+) -> tuple[np.ndarray, Trace]:
+    """Birgin, Martinez and Raydan 2000: Barzilai-Borwein steps, the greatest of ten values as the bar."""
+    begun = process_time()
+    fun, g, length = value(x), grad(x), 1.0
+    trace: Trace = [(process_time() - begun, fun)]
+    for _ in range(steps):
+        d = onto_simplex(x - length * g) - x
+        slope = float(g @ d)
+        if -slope <= tol * max(abs(fun), 1e-12):
+            break
+        bar, eta = max(last for _, last in trace[-10:]), 1.0
+        while (new := value(x + eta * d)) > bar + 1e-4 * eta * slope and eta > 1e-10:
+            eta *= 0.5
+        moved, before, x, fun = eta * d, g, x + eta * d, new
+        g = grad(x)
+        curvature = float(moved @ (g - before))
+        length = min(max(float(moved @ moved) / curvature, 1e-10), 1e10) if curvature > 0.0 else 1e10
+        trace.append((process_time() - begun, fun))
+    return x, trace
+
+
+# -- problems -----------------------------------------------------------------------------------------------
+
+
+def simplex_row(seeds: range, n: int = 1000) -> Row:
+    traces = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        A, b = defaults.symmetric(rng, n), rng.standard_normal(n) / math.sqrt(n)
+        A += 0.5 * np.eye(n)  # without it the minimisers are vertices, and the problem is done in a step
+        x0 = rng.dirichlet(np.ones(n))
+        value = lambda x, A=A, b=b: float(0.5 * x @ (A @ x) + b @ x)  # noqa: E731
+        _, theirs = projected_gradient(value, lambda x, A=A, b=b: A @ x + b, x0)
+        traces.append((ours(functions.Quadratic(A, b), sets.Simplex(n), x0), theirs, value(x0)))
+    return compared(f"DC quadratic, simplex, n = {n}: projected gradient", traces, own=True)
+
+
+def mcp_row(seeds: range, m: int = 500, n: int = 5000) -> Row:
+    traces = []
+    for seed in range(-1, len(seeds)):  # the first one compiles
+        rng = np.random.default_rng(seed + 1)
+        A, x = rng.standard_normal((m, n)), np.zeros(n)
+        x[rng.choice(n, 20, replace=False)] = rng.choice((-1.0, 1.0), 20) * (1.0 + rng.random(20))
+        y = A @ x + 0.1 * rng.standard_normal(m)
+        lam, gamma = 0.1 * float(np.abs(A.T @ y).max()) / m, 3.0
+        loss = functions.LeastSquares(A / math.sqrt(m), y / math.sqrt(m))
+        phi = loss + functions.MCP(lam, gamma)
+        penalty, A_f = MCPenalty(lam, gamma), np.asfortranarray(A)
+        model = GeneralizedLinearEstimator(
+            SquareLoss(), penalty, AndersonCD(fit_intercept=False, tol=1e-4 * lam, warm_start=False)
+        )
+        begun = process_time()
+        w = np.asarray(model.fit(A_f, y).coef_).reshape(-1)
+        theirs = [(process_time() - begun, float(phi.value(w)))]
+        domain = sets.L1Ball(n, radius=2.0 * float(np.abs(x).sum()))
+        traces.append((ours(phi, domain), theirs, float(phi.value(np.zeros(n)))))
+    return compared(f"MCP regression, {m} x {n}: skglm", traces[1:], own=False)
+
+
+def gromov_row(seeds: range, n: int) -> Row:
+    traces = []
+    for seed in range(-1, len(seeds)):
+        rng = np.random.default_rng(seed + 1)
+        C1, C2 = defaults.distances(rng, n, 3), defaults.distances(rng, n, 2)
+        p, T0 = np.full(n, 1.0 / n), np.full((n, n), 1.0 / n**2)
+        constant = float(p @ C1**2 @ p + p @ C2**2 @ p)
+        value = lambda T, c=constant, C1=C1, C2=C2: c - 2.0 * float(np.vdot(C1 @ T @ C2, T))  # noqa: E731
+        grad = lambda T, C1=C1, C2=C2: -4.0 * (C1 @ T @ C2)  # noqa: E731
+        begun = process_time()
+        T = ot.gromov.gromov_wasserstein(C1, C2, p, p, "square_loss", G0=T0)
+        theirs = [(process_time() - begun, value(T))]
+        first = value(T0)
+        traces.append((ours(defaults.smooth(value, grad), sets.TransportPolytope(p, p), T0), theirs, first))
+    return compared(f"Gromov type, n = {n}: POT", traces[1:], own=True)
+
+
+def clique_row(n: int, seconds: float) -> Row:
+    rng = np.random.default_rng(n)
+    A = np.triu(rng.random((n, n)) < 0.5, 1)
+    A = (A | A.T).astype(np.float64)
+    H = -(A + 0.5 * np.eye(n))
+    phi, domain = functions.Quadratic(H), sets.Simplex(n)
+
+    def value(x: np.ndarray) -> float:
+        return 0.5 * float(x @ (H @ x))
+
+    def size(fun: float) -> int:
+        return round(0.5 / (1.0 + 2.0 * fun))
+
+    largest, runs = [0, 0], [0, 0]
+    for k in range(2):
+        starts, end = np.random.default_rng(0), process_time() + seconds
+        while process_time() < end:
+            x0 = starts.dirichlet(np.ones(n))
+            if k == 0:
+                found = dcfw.minimize(phi, domain, x0).fun
+            else:
+                found = projected_gradient(value, lambda x: H @ x, x0)[1][-1][1]
+            largest[k], runs[k] = max(largest[k], size(found)), runs[k] + 1
+    unit = f"vertices, more is better ({runs[0]} and {runs[1]} starts in {seconds:g} s)"
+    return f"clique, n = {n}: restarts of projected gradient", largest[0], largest[1], unit
+
+
+def ramp_row(seeds: range, m: int = 400, n: int = 20, delta: float = 0.2, radius: float = 3.0) -> Row:
+    traces = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+        A = rng.standard_normal((m, n)) + np.outer(y, rng.standard_normal(n)) / math.sqrt(n)
+        wrong = rng.random(m) < 0.1
+        A[wrong] *= -4.0
+        B = A * y[:, None]
+
+        def hinges(shift: float, B: np.ndarray = B) -> functions.Smooth:
+            def value(w: np.ndarray) -> float:
+                s = shift - B @ w
+                return float(
+                    np.where(s > delta, s - delta / 2, np.clip(s, 0.0, None) ** 2 / (2 * delta)).mean()
+                )
+
+            return functions.Smooth(
+                value, lambda w: -(np.clip((shift - B @ w) / delta, 0.0, 1.0) @ B) / m, convex=True
+            )
+
+        phi = hinges(1.0) - hinges(0.0)
+        x0, theirs = np.zeros(n), []
+        begun = process_time()
+
+        def note(w: np.ndarray, phi: Any = phi, begun: float = begun, theirs: Trace = theirs) -> None:
+            if w @ w <= radius**2 * (1.0 + 1e-9):
+                theirs.append((process_time() - begun, phi.value(w)))
+
+        ball = {"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2.0 * w}
+        found = scipy_minimize(phi.value, x0, jac=phi.grad, constraints=ball, callback=note, method="SLSQP")
+        theirs.append((process_time() - begun, float(found.fun)))
+        traces.append((ours(phi, sets.L2Ball(n, radius=radius), x0), theirs, float(phi.value(x0))))
+    return compared("ramp SVM, 400 x 20, l2 ball: SLSQP", traces, own=True)
+
+
+def run(full: bool = False) -> Iterator[Row]:
+    """Yield (name, ours, peer, unit)."""
+    seeds = range(5 if full else 2)
+    ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # what is imported late is imported now
+    yield simplex_row(seeds)
+    yield ramp_row(seeds)
+    yield gromov_row(seeds, 60)
+    yield gromov_row(seeds, 200)
+    yield clique_row(200, 5.0 if full else 2.0)
+    yield clique_row(250, 5.0 if full else 2.0)
+    yield mcp_row(seeds)

@@ -1,0 +1,85 @@
+"""Frank-Wolfe on a product of sets with a step length for each block.
+
+All blocks move in one step: one gradient of phi, one call of each block's oracle.  With d = s - x and M_i
+phi's curvature in block i, the block's short step is eta_i = min(gap_i / (M_i ||d_i||^2), 1); the line search
+is made along (eta_i d_i), scaled to the longest step that stays in the set.  M_i is the secant curvature of
+the last steps, so no Lipschitz constant is needed, and a block that is far from its minimiser does not wait
+for the others.  The first step has eta_i = 1, as in Frank-Wolfe.
+
+References: Braun, Pokutta and Woodstock 2024 (Flexible block-iterative analysis for the Frank-Wolfe
+algorithm: short steps in each block, with one M for all of them, found by backtracking).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, like, to_numpy
+from dcfw.sets.atoms import Dense
+from dcfw.sets.product import check_blocks
+from dcfw.solvers.loop import State, smooth_step
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run
+
+FLOOR = 1e-3
+"""The least curvature of a block, in units of the blocks' mean."""
+
+
+class BlockSteps:
+    """The part of ``method="block"`` for one differentiable function, of which no split is known."""
+
+    name = "block"
+    needs_split = False
+
+    def __init__(self, domain: Any) -> None:
+        product = check_blocks(domain)
+        self.sizes = np.array([math.prod(shape) for shape in product.shapes])
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        phi, x = problem.phi, problem.x0
+        grad = run.grad_f(phi, x)
+        X = State(run, phi, x, grad, run.value_of(phi, x, grad))
+        curvature: np.ndarray | None = None
+        run.keep(loop=X, step=problem.step)
+        while True:
+            curvature = run.outer_step(curvature)
+            S, X.gap = run.lmo(X.grad, X.x)
+            if X.value is None:
+                X.value = run.value(phi, X.x)
+            run.visit(X.x, X.value, X.gap)
+            run.before_step(X)
+            d = S.dense() - X.x
+            gaps = np.maximum(self._sums(-X.grad * d), 0.0)
+            eta = np.ones_like(gaps) if curvature is None else _short(gaps, curvature * self._sums(d * d))
+            target = Dense(X.x + like(np.repeat(eta, self.sizes), X.x) * d)
+            x, grad = X.x, X.grad
+            smooth_step(run, phi, X, target, float(eta @ gaps), None, problem.step, False, None)
+            curvature = self._curvature(X.x - x, X.grad - grad, curvature)
+            X.gap = math.inf
+            X.k += 1
+            run.ledger.count_step(outer=True)
+
+    def _sums(self, products: Array) -> np.ndarray:
+        """Return the sum of each block."""
+        return np.asarray(np.add.reduceat(to_numpy(products), self.starts), dtype=np.float64)
+
+    def _curvature(self, moved: Array, change: Array, before: np.ndarray | None) -> np.ndarray | None:
+        """Return the curvature of each block: the geometric mean of the last step's and those before."""
+        length, found = self._sums(moved * moved), self._sums(moved * change)
+        still = length == 0.0
+        found = np.divide(found, length, out=np.zeros_like(found), where=~still)
+        floor = FLOOR * float(np.abs(found).mean())
+        if floor == 0.0:
+            return before
+        found = np.maximum(found, floor)
+        return np.asarray(found if before is None else np.where(still, before, np.sqrt(before * found)))
+
+
+def _short(gaps: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return the short step of each block, in units of the longest one."""
+    eta = np.divide(gaps, bounds, out=np.ones_like(gaps), where=bounds > gaps)
+    return np.asarray(eta / eta.max())
