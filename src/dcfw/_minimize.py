@@ -77,9 +77,9 @@ def minimize(
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
         ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
         Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast
-        (``dcfw.solvers.staged``), or to steps with a length for each block on a product of 16 sets or more
-        (``dcfw.solvers.block_steps``; so does ``"block"`` there); with a ``checkpoint``, or a ``step`` other
-        than ``"exact"``, it is DC-FW from the start.  The others are
+        (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
+        DC-FW from the start.  On a product of 16 sets or more it takes steps with a length for each block
+        instead (``dcfw.solvers.block_steps``), and so does ``"block"`` on any product.  The others are
         DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
         :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
         (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
@@ -102,7 +102,8 @@ def minimize(
         By default, stop at a millionth of the first gap, or of the gap at ``domain.start()`` if x0 is given
         and that gap is larger (or at what rounding allows): the units of phi do not matter.
     maxiter, max_inner : int
-        Limits of outer steps (steps, for the one-loop methods) and of steps per inner loop.
+        Limits of outer steps (steps, for the one-loop methods; passes, for ``"block"``) and of steps per
+        inner loop.
     max_lmo : int, optional
         Budget of linear minimisation calls (for each of the ``restarts``).
     time_limit : float, optional
@@ -166,10 +167,11 @@ def minimize(
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     inner = check_inner(inner, solver)
     lazy = _validate.flag(lazy, "lazy")
-    if isinstance(solver, Auto | Block) and isinstance(rule, steps.Exact):
-        solver = _staged(solver, phi, domain, inner, checkpoint is None)
-    if isinstance(solver, Auto):
-        solver = DCFW()
+    if isinstance(rule, steps.Exact) and inner == "auto" and _in_blocks(solver, phi, domain):
+        solver = BlockSteps(domain)
+    elif isinstance(solver, Auto):
+        staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain)
+        solver = Staged(lambda phi: parts_of(phi, DCFW(), domain)) if staged else DCFW()
     parts, solver = parts_of(phi, solver, domain)
     start, atoms = _start(x0, domain, parts.phi)
     result = Task(
@@ -195,27 +197,20 @@ def minimize(
     return factored.factored(result, domain) if completes else way.result(result)
 
 
-def _staged(solver: Method, phi: Function, domain: Set, inner: Any, whole_run: bool) -> Method:
-    """Return the method for a function that has no split of its own; ``solver`` itself for any other.
+def _in_blocks(solver: Method, phi: Function, domain: Set) -> bool:
+    """Return whether to give each block a step length, which needs no split of phi."""
+    if not phi.differentiable or phi.convex or phi.affine_grad or isinstance(phi, DC):
+        return False
+    many = isinstance(domain, Product) and len(domain.sets) >= MANY and not domain.faces
+    return isinstance(solver, Block) or (many and isinstance(solver, Auto))
 
-    Frank-Wolfe steps on phi may make a split unnecessary, but for sets of matrices with faces: there
-    minimisers are hardly ever vertices, which have rank one.
+
+def _worth_a_try(phi: Function, domain: Set) -> bool:
+    """Return whether Frank-Wolfe steps on phi itself may make a split unnecessary.
+
+    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.
     """
-    if not phi.differentiable or phi.convex or isinstance(phi, DC):
-        return solver
-    unsplit = not phi.affine_grad and inner == "auto"  # but for a constant that nobody knows
-    many = isinstance(domain, Product) and len(domain.sets) >= MANY
-    if unsplit and (isinstance(solver, Block) or (many and whole_run and not domain.faces)):
-        blocks = BlockSteps(domain)
-        return Staged(lambda phi: (whole(phi), blocks), solver.name, active=False) if whole_run else blocks
-    if whole_run and not domain.faces and isinstance(solver, Auto):
-        return Staged(lambda phi: parts_of(phi, DCFW(), domain))
-    return solver
-
-
-def whole(phi: Function) -> Parts:
-    """Return phi as its own first part."""
-    return Parts(phi, phi, Zero(), "none")
+    return phi.differentiable and not phi.convex and not isinstance(phi, DC) and not domain.faces
 
 
 def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
@@ -226,7 +221,8 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
                 f"method {solver.name!r} needs the gradient of phi, and phi is not differentiable: use "
                 "'dcfw', 'fw-k' or 'fw-m', which take a subgradient of g"
             )
-        return whole(phi), Restarted(solver) if isinstance(solver, Graduated) else solver
+        whole = Parts(phi, phi, Zero(), "none")
+        return whole, Restarted(solver) if isinstance(solver, Graduated) else solver
     dc = splits.choose(phi, domain)
     if isinstance(dc, splits.Auto) and not isinstance(solver, DCFW):
         if dc is phi or not math.isfinite(dc.enough):
@@ -259,7 +255,7 @@ def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
 
     if restarts > 1:
         raise ValueError("checkpoint needs restarts=1: give each start, as x0, a file of its own")
-    if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW, Restarted)):
+    if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW, BlockSteps, Restarted)):
         raise ValueError(
             f"checkpoint is not known to work with method {solver.name!r}, which is not dcfw's own"
         )

@@ -88,8 +88,9 @@ def runs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
             {"method": method, "inner": inner},
         )
     for order in ("cyclic", "random", "gap"):
-        found[f"block, {order}"] = (quadratics, PRODUCT, {"method": Block(order), "inner": "fw", "rng": 0})
-    short = {"method": Block("gap", steps=1), "inner": "away"}
+        one_pass = {"method": Block(order), "inner": "fw", "rng": 0, "maxiter": 1}
+        found[f"block, {order}"] = (quadratics, PRODUCT, one_pass)
+    short = {"method": Block("gap", steps=1), "inner": "away", "maxiter": 1}
     found["block, one step a visit, away"] = (quadratics, PRODUCT, short)
     for method, estimator in itertools.product((Stochastic, SFW), ESTIMATORS):
         found[f"{method.name}, {estimator}"] = (

@@ -25,7 +25,7 @@ is used: g need not be separable, and a fresh tangent is a closer surrogate than
 
 **One function without a split.**  A differentiable phi that is neither quadratic nor convex has no f and g
 but for a constant that nobody knows: with ``inner="auto"`` and exact steps its blocks move together, each
-with a step length of its own (:mod:`dcfw.solvers.block_steps`), after some steps of Frank-Wolfe.
+with a step length of its own (:mod:`dcfw.solvers.block_steps`).
 
 **Counts.**  ``maxiter`` counts passes, b outer steps each.
 ``n_lmo`` counts calls of a block's oracle; b of them, one for each block, are one call of the

@@ -91,9 +91,7 @@ def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
         return "fw"
     if isinstance(solver, AdaptiveDCFW):
         return "blended" if f.affine_grad else "fw"
-    if isinstance(solver, Staged):
-        return "blended" if solver.active else "fw"
-    return "blended" if isinstance(solver, DCFW | Block | Stochastic) else "fw"
+    return "blended" if isinstance(solver, DCFW | Staged | Block | Stochastic) else "fw"
 
 
 def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:

@@ -31,16 +31,14 @@ FALL = 0.5
 class Staged:
     """Frank-Wolfe on phi while its gap falls fast, then the method that ``decompose(phi)`` returns.
 
-    ``decompose`` returns the parts phi = f - g and the method for them, which may have an active set if
-    ``active`` is True.
+    ``decompose`` returns the parts phi = f - g and the method for them.
     """
 
+    name = "auto"
     needs_split = False
 
-    def __init__(self, decompose: Any, name: str = "auto", active: bool = True) -> None:
+    def __init__(self, decompose: Any) -> None:
         self.decompose = decompose
-        self.name = name
-        self.active = active
 
     def solve(self, problem: Problem, run: Run) -> None:
         phi, x = problem.phi, problem.x0
