@@ -183,6 +183,9 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
         ((nx.path_graph(3),) * 2, {"seeds": {"x": 0}}, ValueError, "'x', which is not a node of G1"),
         ((nx.path_graph(3),) * 2, {"seeds": [(0, 0), (1, 0)]}, ValueError, "repeats the column index"),
         ((nx.path_graph(3),) * 2, {"seeds": [(0, 0, 1, 2)]}, ValueError, "must be pairs"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(1, 0), (1, 0)]}, ValueError, "repeats the row index"),
+        (([np.eye(3), np.eye(2)], [np.eye(3)] * 2), {}, ValueError, "layers of G1 must have one shape"),
+        ((np.eye(3), np.eye(2)), {"similarity": np.ones((2, 2))}, ValueError, r"shape \(3, 2\)"),
         ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
     ],
 )
@@ -363,6 +366,46 @@ def test_the_picture_shows_both_graphs_and_counts_lost_edges():
         "second graph: 2 edges without a counterpart",
     ]
     matplotlib.pyplot.close("all")
+
+
+def test_self_loops_and_parallel_edges_decide_between_equal_matchings():
+    G = nx.cycle_graph(6)
+    G.add_edge(2, 2)
+    H = nx.relabel_nodes(G, {k: (k + 1) % 6 for k in G})
+    looped = qap.match(G, H)
+    assert (looped.mapping[2], looped.disagreement) == (3, 0)
+    M = nx.MultiGraph(nx.cycle_graph(6))
+    M.add_edge(0, 1)
+    N = nx.relabel_nodes(M, {k: (k + 2) % 6 for k in M})
+    doubled = qap.match(M, N)
+    assert ({doubled.mapping[0], doubled.mapping[1]}, doubled.disagreement) == ({2, 3}, 0)
+
+
+def test_a_core_lies_where_edges_are_kept_and_leaves_the_fixed_pairs_alone():
+    from dcfw.qap.matching.cores import with_core
+    from dcfw.qap.matching.paths import Pair
+
+    ring = sp.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(40), dtype=float))
+    p = np.arange(40)
+    p[20:] = np.random.default_rng(0).permutation(p[20:])
+    none = np.empty((0, 2), dtype=np.int64)
+    pair = Pair([ring], [ring], None, np.array([[5, 5]]), none)
+    for seed in range(20):
+        fixed = with_core(pair, p, np.random.default_rng(seed)).fixed
+        assert fixed[0].tolist() == [5, 5]
+        assert len(fixed) == len(np.unique(fixed[:, 0])) == 1 + round(0.15 * 39)
+        assert np.array_equal(p[fixed[:, 0]], fixed[:, 1])
+        assert np.mean(fixed[:, 0] < 20) > 0.5
+
+
+def test_paths_from_cores_mend_the_patchwork_on_a_grid():
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(6, 10))
+    alone = several = 0
+    for seed in range(4):
+        A, B, _ = moved(grid, 0.1, np.random.default_rng(seed))
+        alone += qap.match(A, B, rng=0).disagreement
+        several += qap.match(A, B, restarts=8, rng=0).disagreement
+    assert several < 0.8 * alone
 
 
 def test_candidates_find_the_planted_matching_from_a_few_seeds(monkeypatch):

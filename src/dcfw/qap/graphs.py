@@ -93,7 +93,8 @@ def match(
         Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
         ``split`` is ``"balanced"`` here unless given.
     restarts : int or "auto"
-        The number of paths (or starts); the first is from the barycentre, others from random points near it.
+        The number of paths (or starts); the first is from the barycentre, others from a part of the best
+        matching that fits (``dcfw.qap.matching.cores``) and from random points near the barycentre by turns.
         ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes, with the searches of
         :mod:`dcfw.qap.portfolio`.
     polish : {"auto", None, "2opt", "tabu"}
@@ -202,7 +203,8 @@ def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
 
 def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:
     """Return what paths find, and with ``restarts="auto"`` what a search from their best end finds."""
-    limit = budget["time_limit"]
+    limit, given = budget["time_limit"], budget["clock"]
+    clock = time.perf_counter if given is None else _validate.function(given, "clock")
     plan = search.Plan(
         started,
         _restarts(budget["restarts"], limit, budget["max_steps"]),
@@ -210,16 +212,16 @@ def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, A
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
         1 if budget["n_jobs"] is None else _validate.integer(budget["n_jobs"], "n_jobs", low=-(10**6)),
         _validate.generator(budget["rng"]),
-        time.perf_counter if budget["clock"] is None else _validate.function(budget["clock"], "clock"),
+        clock,
+        started if given is None else clock(),
     )
     if plan.n_jobs == 0:
         raise ValueError("n_jobs must not be 0; -1 means all processors")
-    begun = plan.clock()
     found = search.by_paths(pair, plan)
     if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
         return search.concluded(found, plan)
     if plan.time_limit is not None:
-        budget["time_limit"] = max(plan.time_limit - (plan.clock() - begun), 0.0)
+        budget["time_limit"] = max(plan.time_limit - (plan.clock() - plan.begun), 0.0)
     result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
     seconds = time.perf_counter() - started
     counts = {"n_starts": result.n_starts + len(found.values), "n_lmo": result.n_lmo + found.n_lmo}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dcfw.qap.matching.cores import with_core
 from dcfw.qap.matching.paths import End, Pair, Paths
 from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
@@ -22,6 +23,8 @@ DENSE_ANSWER = 2000
 """The result's ``x`` is a dense matrix up to this many nodes and a SciPy sparse array beyond."""
 SHARE_OF_PATHS = 0.4
 """The part of the time of ``restarts="auto"`` that goes to paths before swaps take over."""
+KINDS = ("core", "frank-wolfe", "frank-wolfe", "frank-wolfe", "random", "frank-wolfe")
+"""The runs of ``restarts="auto"`` after the first path, by turns."""
 SEARCHED = 700
 """Larger pairs spend the whole time on paths."""
 
@@ -39,11 +42,21 @@ class Plan:
     time_limit: float | None
     n_jobs: int
     rng: np.random.Generator
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float]
+    begun: float
+    """What the clock showed when the call began."""
 
     @property
     def deadline(self) -> float | None:
-        return None if self.time_limit is None else self.started + self.time_limit
+        """When kernels must stop; with another clock than theirs only whole runs are timed."""
+        timed = self.time_limit is not None and self.clock is time.perf_counter
+        return self.started + float(self.time_limit or 0.0) if timed else None
+
+    def spent(self) -> float:
+        """Return the share of the time that has passed."""
+        if self.time_limit is None:
+            return 0.0
+        return (self.clock() - self.begun) / self.time_limit if self.time_limit > 0.0 else 1.0
 
 
 @dataclass
@@ -110,10 +123,13 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
             _side_by_side(paths, plan, int(plan.restarts), found)
         else:
             for k in range(int(plan.restarts)):
-                if k and plan.deadline is not None and time.perf_counter() >= plan.deadline:
+                if k and plan.spent() >= 1.0:
                     found.cut = True
                     break
-                _one(paths, plan, plan.rng if k else None, found, plan.deadline)
+                if k % 2:
+                    _again(plan, plan.rng, found)
+                else:
+                    _one(paths, plan, plan.rng if k else None, found)
     except KeyboardInterrupt:
         if found.p is None:
             raise
@@ -124,21 +140,29 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
 def _fill(paths: Paths, plan: Plan, found: Found) -> None:
     """Fill the paths' part of the time; a budget of steps, which are the search's, has one path.
 
-    Real graphs that are no copies of each other have many matchings of nearly the best value, and short runs
-    of Frank-Wolfe from random points, which take a tenth of a path's time, meet good ones as often: three
-    follow each path.
+    Three kinds of runs take turns: a path from the best matching's core, a path from a random point, and
+    short runs of Frank-Wolfe from random points.  Real graphs that are no copies of each other have many
+    matchings of nearly the best value, and Frank-Wolfe meets good ones in a tenth of a path's time.  A kind
+    that has just found something better goes on.
     """
     pair = found.pair
-    share = SHARE_OF_PATHS if searchable(pair) else 1.0
-    begun, limit = plan.clock(), share * (plan.time_limit or 0.0)
-    while True:
-        if searchable(pair) and pair.C is None and len(found.values) % 4:
+    plain = searchable(pair) and pair.C is None
+    kind = missed = 0
+    _one(paths, plan, None, found)
+    while plan.time_limit is not None:
+        enough = SHARE_OF_PATHS if searchable(pair) and missed >= len(KINDS) else 1.0
+        if plan.spent() >= enough:
+            return
+        before = found.fun
+        if KINDS[kind] == "core":
+            _again(plan, plan.rng, found)
+        elif KINDS[kind] == "random" or not plain:
+            _one(paths, plan, plan.rng, found)
+        else:
             p = _frank_wolfe(pair, plan.rng)
             found.take(End(p, 0, 0, 0, False), _polished(pair, p, plan, plan.deadline))
-        else:
-            _one(paths, plan, plan.rng if found.values else None, found, plan.deadline)
-        if plan.time_limit is None or plan.clock() - begun >= limit:
-            return
+        missed = 0 if found.fun > before else missed + 1
+        kind = kind if missed == 0 else (kind + 1) % len(KINDS)
 
 
 def _frank_wolfe(pair: Pair, rng: np.random.Generator) -> np.ndarray:
@@ -150,25 +174,36 @@ def _frank_wolfe(pair: Pair, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(quadratic_assignment(A, B, method="faq", options=options).col_ind)
 
 
-def _one(
-    paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found, deadline: float | None
-) -> None:
-    end = paths.follow(rng, deadline=deadline)
-    found.take(end, _polished(found.pair, end.p, plan, deadline))
+def _one(paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found) -> None:
+    end = paths.follow(rng, deadline=plan.deadline)
+    found.take(end, _polished(found.pair, end.p, plan, plan.deadline))
+
+
+def _again(plan: Plan, rng: np.random.Generator, found: Found) -> None:
+    """Follow a path with the core of the best matching as seeds."""
+    assert found.p is not None
+    end = Paths(with_core(found.pair, found.p, rng)).follow(deadline=plan.deadline)
+    found.take(end, _polished(found.pair, end.p, plan, plan.deadline))
 
 
 def _side_by_side(paths: Paths, plan: Plan, count: int, found: Found) -> None:
-    """Follow the paths in threads; the kernel keeps no state and releases the interpreter lock."""
+    """Follow the first path, and the others in threads: the kernel releases the interpreter lock."""
     from dcfw.parallel import Parallel, delayed
 
-    streams = [None, *plan.rng.spawn(count - 1)]
+    _one(paths, plan, None, found)
+    p, pair = found.p, found.pair
+    assert p is not None
 
-    def work(rng: np.random.Generator | None) -> tuple[End, np.ndarray]:
-        end = paths.follow(rng, deadline=plan.deadline)
-        return end, _polished(found.pair, end.p, plan, plan.deadline)
+    def work(k: int, rng: np.random.Generator) -> tuple[End, np.ndarray]:
+        if k % 2:
+            end = Paths(with_core(pair, p, rng)).follow(deadline=plan.deadline)
+        else:
+            end = paths.follow(rng, deadline=plan.deadline)
+        return end, _polished(pair, end.p, plan, plan.deadline)
 
-    for end, p in Parallel(n_jobs=plan.n_jobs, prefer="threads")(delayed(work)(rng) for rng in streams):
-        found.take(end, p)
+    streams = enumerate(plan.rng.spawn(count - 1), 1)
+    for end, q in Parallel(n_jobs=plan.n_jobs, prefer="threads")(delayed(work)(k, rng) for k, rng in streams):
+        found.take(end, q)
 
 
 def _polished(pair: Pair, p: np.ndarray, plan: Plan, deadline: float | None) -> np.ndarray:
