@@ -121,6 +121,8 @@ def shape(value: Any, name: str = "shape", *, ndim: int | None = None) -> tuple[
 
 def numeric(value: Any, name: str) -> Array:
     """Return ``value`` as an array of real numbers (of its own backend; lists become NumPy)."""
+    if type(value) is np.ndarray and value.dtype.kind in "biuf":
+        return value
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
             raise ValueError(f"{name} has masked entries; fill them first, for example {name}.filled(0)")
@@ -162,8 +164,7 @@ def array(
             value = value.astype(np.float64)
         if not value.dtype.isnative:
             value = value.astype(value.dtype.newbyteorder("="))
-        finite = np.isfinite(value) if not allow_inf else ~np.isnan(value)
-        all_finite = bool(finite.all())
+        all_finite = all_numbers(value, allow_inf)
     else:
         xp = namespace(value)
         if floating and not (xp.isdtype(value.dtype, "real floating") and xp.finfo(value.dtype).bits >= 32):
@@ -181,6 +182,16 @@ def array(
         kind = "NaN" if allow_inf else "NaN or Inf"
         raise ValueError(f"{name} has {kind} entries (the first at {first}); all must be finite numbers")
     return value
+
+
+def all_numbers(values: np.ndarray, allow_inf: bool = False) -> bool:
+    """Return whether an array has no NaN, and no Inf unless that is allowed."""
+    if values.dtype.kind != "f":
+        return True
+    # One pass and no array: the sum of squares is finite where all entries are, unless it overflows.
+    if values.dtype == np.float64 and math.isfinite(np.vdot(values, values)):
+        return True
+    return bool((~np.isnan(values) if allow_inf else np.isfinite(values)).all())
 
 
 def nan_for_masked(value: Any, name: str) -> Any:

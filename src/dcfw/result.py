@@ -96,7 +96,7 @@ class History:
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
-        self._table = np.empty(16, dtype=ROW)
+        self._table = np.empty(64, dtype=ROW)
         self._length = 0
         self._stride = 1
         self._seen = 0
@@ -244,6 +244,7 @@ class _Declared(OptimizeResult):  # type: ignore[misc]
     """
 
     _defaults: ClassVar[dict[str, Any]] = {}
+    _required: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -253,15 +254,16 @@ class _Declared(OptimizeResult):  # type: ignore[misc]
             if name in cls.__dict__:
                 delattr(cls, name)
         cls._defaults = declared
+        cls._required = frozenset(n for n, default in declared.items() if default is inspect.Parameter.empty)
 
     def __init__(self, **fields: Any) -> None:
         filled = self._defaults | fields
         if len(filled) > len(self._defaults):
             unknown = ", ".join(sorted(filled.keys() - self._defaults.keys()))
             raise TypeError(f"{type(self).__name__} has no field {unknown}")
-        missing = [name for name, value in filled.items() if value is inspect.Parameter.empty]
-        if missing:
-            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
+        if not self._required <= fields.keys():
+            missing = ", ".join(name for name in self._defaults if name in self._required - fields.keys())
+            raise TypeError(f"{type(self).__name__} needs {missing}")
         super().__init__(filled)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,5 +1,6 @@
 """``qap.solve``: valid permutations, exact values, honest statuses, whatever the input."""
 
+import gc
 import itertools
 import math
 import signal
@@ -672,3 +673,16 @@ def test_a_partial_match_of_large_integers_beside_a_linear_term_of_floats_does_n
     assert result.fun == pytest.approx(min(values), rel=1e-12)
     for value in result.restart_values:  # each is that of a permutation
         assert np.isclose(value, values, rtol=1e-12).any()
+
+
+def test_a_call_leaves_nothing_to_the_garbage_collector():
+    problem = qap.generators.nugent((2, 3), rng=0)
+    for options in ({"method": "fw"}, {}, {"restarts": 2, "polish": "2opt"}):
+        solve(problem.A, problem.B, rng=0, **options)
+        gc.collect()
+        gc.disable()
+        try:
+            solve(problem.A, problem.B, rng=0, **options)
+            assert gc.collect() == 0, options  # matrices would stay in memory until some later collection
+        finally:
+            gc.enable()

@@ -72,7 +72,7 @@ class Kernel:
     def slice_length(self) -> int:
         """Return how many steps fit in a slice of time."""
         if self.seconds_per_step == 0.0:
-            return max(1, int(4e6 / self.n**3))  # a cautious guess: a step of n = 100 takes some 0.2 ms
+            return max(1, int(1e8 / self.n**3))  # a guess: a step of n = 100 takes some 0.1 ms
         return int(min(max(_SLICE / self.seconds_per_step, 1.0), 100_000.0))
 
     def __call__(
@@ -217,15 +217,17 @@ class CompiledFW:
         phi = problem.phi
         assert isinstance(phi, MatrixQuadratic)
         kernel = Kernel(phi.n)
-        x = problem.x0.copy()
+        x = np.ascontiguousarray(problem.x0)
         grad = run.grad_f(phi, x)
         first = run.value_of(phi, x, grad)
-        advance = partial(kernel, phi, x, grad, None, convex=False)
         steps, threshold = 0, -1.0
         while True:
             begun = time.perf_counter()
             resync = steps > 0 and run.ledger.since_resync + steps >= run.resync_period
-            batch = advance(threshold=threshold, started=run.n_lmo > 0, steps=steps, measured=not resync)
+            batch = kernel(
+                phi, x, grad, None, threshold=threshold, started=run.n_lmo > 0, steps=steps,
+                measured=not resync, convex=False,
+            )  # fmt: skip
             taken, between = batch.steps, max(batch.steps - 1, 0)
             rows = first - batch.gains[:between], batch.gaps[:between]
             run.ledger.book(
@@ -234,12 +236,13 @@ class CompiledFW:
             if run.ledger.resync_due(run.resync_period, taken):
                 grad[:] = phi.grad(x)
                 run.ledger.count_resync()
-                batch = advance(threshold=threshold, steps=0)
+                batch = kernel(phi, x, grad, None, threshold=threshold, steps=0, convex=False)
                 run.ledger.book(Batch(0, batch.solved, 0))
             if batch.reason == BAD:
                 kernel.end(batch, run)
-            run.visit(x.copy(), first - kernel.solver.gained, kernel.solver.gap)
+            run.visit(x, first - kernel.solver.gained, kernel.solver.gap)
             kernel.end(batch, run)
+            x = x.copy()  # the ledger may keep the one it has seen
             threshold = run.threshold
             # A slice ends where a fresh gradient is due, so that results do not depend on the clock.
             steps = 1 if run.callback is not None else kernel.slice_length()

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace, to_numpy
@@ -111,8 +112,6 @@ def round_to_permutation(X: Array) -> np.ndarray:
     >>> round_to_permutation([[0.1, 0.7, 0.2], [0.6, 0.2, 0.2], [0.3, 0.1, 0.6]])
     array([1, 0, 2])
     """
-    from scipy.optimize import linear_sum_assignment
-
     X = to_numpy(_validate.array(X, "X", ndim=2))
     if X.shape[0] != X.shape[1]:
         raise ValueError(f"X must be square, got shape {X.shape}")
@@ -153,8 +152,8 @@ def largest(M: Array) -> int:
 
 
 def is_sparse(M: Array) -> bool:
-    """Tell whether ``M`` is a SciPy sparse matrix or array, without importing SciPy."""
-    return hasattr(M, "tocsr")
+    """Return whether ``M`` is a SciPy sparse matrix or array, without importing SciPy."""
+    return type(M) is not np.ndarray and hasattr(M, "tocsr")
 
 
 def dense(M: Array) -> Array:
@@ -185,7 +184,7 @@ def _native(entries: Any, name: str) -> np.ndarray:
             raise ValueError(f"{name} has the entry -2**63, which has no negative; rescale it or use floats")
         return integers
     floats = np.asarray(entries, dtype=np.float64)
-    if floats.size and float(np.abs(floats).max()) > LARGEST:
+    if not np.vdot(floats, floats) <= LARGEST**2 and float(np.abs(floats).max()) > LARGEST:
         raise ValueError(f"{name} has entries beyond {LARGEST:g}, whose products overflow; rescale it")
     return floats
 
@@ -215,4 +214,4 @@ def _pairs(A: Array, B: Array, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if is_sparse(B):
         b, q = B.tocoo(), np.argsort(p)
         return A[q[b.row], q[b.col]], b.data
-    return A.ravel(), B[p[:, None], p].ravel()
+    return A.ravel(), B.take(p, axis=0).take(p, axis=1).ravel()

@@ -246,7 +246,7 @@ def decompose(
 def _hessian(A: Any, B: Any, scale: float = 1.0) -> list[tuple[Any, Any]]:
     """Return pairs with sum P X Q = scale (A X B^T + A^T X B), one where A or B is symmetric."""
     if _symmetric(A):
-        return [(scale * A, _half_sum(B) * 2.0)]
+        return [(A if scale == 1.0 else scale * A, _half_sum(B) * 2.0)]
     if _symmetric(B):
         return [(scale * (A + A.T), B)]
     return [(scale * A, B.T), (scale * A.T, B)]

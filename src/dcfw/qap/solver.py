@@ -157,7 +157,7 @@ def solve(
         max_steps=None if max_steps is None else _validate.integer(max_steps, "max_steps", low=1),
         target=None if target is None else _validate.scalar(target, "target", allow_inf=True),
         n_jobs=1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6)),
-        seeds=_seeds(rng),
+        seeds=None if rng is None and restarts != "auto" else _seeds(rng),
         clock=clock,
     )
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"))

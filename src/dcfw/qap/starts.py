@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,8 @@ class Call:
     max_steps: int | None
     target: float | None
     n_jobs: int
-    seeds: np.random.SeedSequence
+    seeds: np.random.SeedSequence | None
+    """What the seeds of all starts are spawned from; None: whatever the system provides."""
     clock: Any
 
     def __post_init__(self) -> None:
@@ -76,14 +76,34 @@ class Best:
             self.result = result
 
 
-def conclude(task: Task, call: Call, result: QAPResult, values: list[Any]) -> QAPResult:
-    """Return the user's result: the whole permutation, exact values in user units, the time of the call."""
+class Stream:
+    """The generator of one start, made when it is first asked for: that takes longer than some steps."""
+
+    def __init__(self, seed: np.random.SeedSequence | None) -> None:
+        self.seed = seed
+        self._generator: np.random.Generator | None = None
+
+    def __call__(self) -> np.random.Generator:
+        if self._generator is None:
+            self._generator = np.random.default_rng(self.seed)
+        return self._generator
+
+
+def conclude(
+    task: Task, call: Call, result: QAPResult, values: list[Any], *, evaluated: bool = True
+) -> QAPResult:
+    """Return the user's result: the whole permutation, exact values in user units, the time of the call.
+
+    ``evaluated`` says that ``result.fun`` is the permutation's value in the reduced problem, free of the
+    rounding that adds up in a search.
+    """
     problem, reduced = task.problem, result.fun
     # ``fun`` is already that of the permutation: the relaxation has its own.
     relaxed = {name: result[name] for name in Result._defaults if name != "restart_values"}
     result.relaxation = Result(**(relaxed | {"fun": result.relaxed_fun}))
     result.permutation = problem.complete(result.permutation)
-    result.fun = problem.evaluate(result.permutation)
+    if not (evaluated and problem.unchanged):
+        result.fun = problem.evaluate(result.permutation)
     # The others' values may have been rounded otherwise.
     result.restart_values = [result.fun if value == reduced else problem.value(value) for value in values]
     result.sizes, result.labels = problem.sizes, problem.matched(result.permutation)
@@ -150,10 +170,10 @@ def _attach(error: Exception, task: Task, call: Call, best: Best) -> None:
         error.intermediate_result = found  # type: ignore[attr-defined]
 
 
-def _streams(call: Call, count: int) -> Iterator[np.random.SeedSequence]:
-    """Yield the seeds of the starts, each when it is asked for: to make thousands takes a while."""
+def _streams(call: Call, count: int) -> Iterator[Stream]:
+    """Yield the generators of the starts, each when it is asked for: to make thousands takes a while."""
     for _ in range(count):
-        yield from call.seeds.spawn(1)
+        yield Stream(None if call.seeds is None else call.seeds.spawn(1)[0])
 
 
 def _one_by_one(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
@@ -161,7 +181,7 @@ def _one_by_one(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
     for index, stream in enumerate(_streams(call, count)):
         if index > 0 and deadline is not None and time.perf_counter() >= deadline:
             return
-        yield task.run(index, cache(partial(np.random.default_rng, stream)), deadline)
+        yield task.run(index, stream, deadline)
 
 
 def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
@@ -192,13 +212,13 @@ def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
 
 
 def _run_one(
-    task: Task, index: int, stream: Any, end: Deadline | None, found: dict[int, QAPResult]
+    task: Task, index: int, stream: Stream, end: Deadline | None, found: dict[int, QAPResult]
 ) -> QAPResult | None:
     """Run one start in a worker, unless the time is over."""
     deadline = None if end is None else end.here()
     if deadline is not None and index > 0 and time.perf_counter() >= deadline:
         return None
-    found[index] = result = task.run(index, cache(partial(np.random.default_rng, stream)), deadline)
+    found[index] = result = task.run(index, stream, deadline)
     return result
 
 
@@ -247,8 +267,8 @@ class _Session:
         if self.call.time_limit is not None and self.call.max_steps is None:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
         task.polish = None
-        (stream,) = self.call.seeds.spawn(1)
-        self.relaxation = task.run(0, cache(partial(np.random.default_rng, stream)), deadline)
+        (stream,) = _streams(self.call, 1)
+        self.relaxation = task.run(0, stream, deadline)
         if self.relaxation.status in ENDING:
             self.stop = self.relaxation.status
 
@@ -265,7 +285,7 @@ class _Session:
         if found.p is not None:
             result.permutation, result.fun = found.p, self.unscaled(found.value)
             values = [self.unscaled(value) for _, value, _ in found.trace]
-        result = conclude(self.task, self.call, result, values)
+        result = conclude(self.task, self.call, result, values, evaluated=False)
         result.trace = [
             Incumbent(moment, problem.value(self.unscaled(value)), name)
             for moment, value, name in found.trace
@@ -324,6 +344,7 @@ def _search(session: _Session) -> None:
     def path(split: str) -> Any:
         return lambda rng: task.path(split).follow(perturbed_centre(task.n, FIRST_NOISE, rng)).p
 
+    assert call.seeds is not None
     workers = 1
     if call.n_jobs != 1:
         import os

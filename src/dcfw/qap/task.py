@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -160,7 +159,7 @@ class Task:
         return (2.0 if symmetric else 10.0) * one <= seconds
 
     def _build(self) -> tuple[Function, float, Any, float]:
-        A, B = self.A.astype(np.float64), self.B.astype(np.float64)
+        A, B = (M.astype(np.float64, copy=False) for M in (self.A, self.B))
         scale = 1.0
         a, b = frobenius(A), frobenius(B)
         if (a == 0.0 and abs(A).max() == 0.0) or (b == 0.0 and abs(B).max() == 0.0):
@@ -372,12 +371,14 @@ class Task:
         inner: Any = "fw"  # also for sparse data: the gradients of an active set's atoms are dense
         dense = not is_sparse(self.A) and not is_sparse(self.B)
         if dense and kernels.native is not None:
-            from dcfw.qap.blended import BlendedLoop
-            from dcfw.qap.compiled import CompiledFW, Loop
-
             if self.method == "fw":
+                from dcfw.qap.compiled import CompiledFW
+
                 method = CompiledFW()
             else:
+                from dcfw.qap.blended import BlendedLoop
+                from dcfw.qap.compiled import Loop
+
                 loop = BlendedLoop if self.inner == "blended" else Loop
                 inner = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
         elif self.method in SPLIT_METHODS and self.protocol.half_constant:
@@ -387,28 +388,32 @@ class Task:
         maxiter = self.maxiter
         if maxiter is None:
             maxiter = 10_000 if self.method != "fw" else 1_000_000
-        with self._in_user_units(scale):
-            # What dcfw.minimize does after checking its arguments, which are known to be right here.
-            parts, solver = parts_of(objective, method_named(method), domain)
-            now = time.perf_counter()
-            solved = Minimisation(
-                parts=parts,
-                domain=domain,
-                solver=solver,
-                rule=steps.Exact(),
-                tolerance=Adaptive(0.8, self.protocol.update),
-                inner=inner,
-                lazy=True,
-                x0=X0.copy(),
-                atoms=None,
-                chosen=True,
-                tolerances=(least, self.rtol),
-                limits={"maxiter": maxiter, "max_inner": 10_000, "max_lmo": self.max_lmo},
-                time_limit=None if deadline is None else max(deadline - now, 0.0),
-                started=now,
-                callback=None if self.callback is None else partial(self._call_back, scale),
-                generator=_UNUSED,
-            ).best_of(1)
+        # What dcfw.minimize does after checking its arguments, which are known to be right here.
+        parts, solver = parts_of(objective, method_named(method), domain)
+        now = time.perf_counter()
+        task = Minimisation(
+            parts=parts,
+            domain=domain,
+            solver=solver,
+            rule=steps.Exact(),
+            tolerance=Adaptive(0.8, self.protocol.update),
+            inner=inner,
+            lazy=True,
+            x0=X0,
+            atoms=None,
+            chosen=True,
+            tolerances=(least, self.rtol),
+            limits={"maxiter": maxiter, "max_inner": 10_000, "max_lmo": self.max_lmo},
+            time_limit=None if deadline is None else max(deadline - now, 0.0),
+            started=now,
+            callback=None if self.callback is None else partial(self._call_back, scale),
+            generator=_UNUSED,
+        )
+        try:
+            solved = task.best_of(1)
+        except BaseException as error:
+            self._convert(error, scale)
+            raise
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
         result = QAPResult(**solved)
         result.rescale(scale, self.problem.sign, self.problem.offset)
@@ -422,23 +427,17 @@ class Task:
         seen.relaxed, seen.relaxed_fun = seen.x, float(seen.fun)
         self.callback(seen)
 
-    @contextmanager
-    def _in_user_units(self, scale: float) -> Iterator[None]:
-        """Convert what an exception carries (``intermediate_result``) to the user's units, with a
-        permutation."""
-        try:
-            yield
-        except BaseException as error:
-            found = getattr(error, "intermediate_result", None)
-            if isinstance(found, Result):
-                p = round_to_permutation(found.x)
-                result = QAPResult(**found)
-                self.problem.present(result, scale)
-                result.relaxed, result.relaxed_fun = result.x, float(result.fun)
-                result.permutation = self.problem.complete(p)
-                result.fun = self.problem.evaluate(result.permutation)
-                error.intermediate_result = result  # type: ignore[attr-defined]
-            raise
+    def _convert(self, error: BaseException, scale: float) -> None:
+        """Convert the ``intermediate_result`` of an exception to the user's units, with a permutation."""
+        found = getattr(error, "intermediate_result", None)
+        if isinstance(found, Result):
+            p = round_to_permutation(found.x)
+            result = QAPResult(**found)
+            self.problem.present(result, scale)
+            result.relaxed, result.relaxed_fun = result.x, float(result.fun)
+            result.permutation = self.problem.complete(p)
+            result.fun = self.problem.evaluate(result.permutation)
+            error.intermediate_result = result  # type: ignore[attr-defined]
 
     def improve(self, p: np.ndarray, rng: Source, deadline: float | None) -> np.ndarray:
         from dcfw.qap.swaps import two_opt

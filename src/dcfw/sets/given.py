@@ -33,6 +33,8 @@ VERBS = (
     "spheres",
 )
 """Methods that a set may define; the first three are required."""
+REPLACEABLE = ("lmo", "_vertex", "contains")
+"""Methods that a user may have replaced on an object of ours."""
 
 
 def as_set(candidate: Any, name: str = "domain") -> Set:
@@ -53,9 +55,9 @@ def as_set(candidate: Any, name: str = "domain") -> Set:
     >>> as_set(Segment()).shape
     (1,)
     """
-    _validate.domain(candidate, name)
-    replaced = (verb in vars(candidate) for verb in ("lmo", "_vertex", "contains"))
-    return candidate if isinstance(candidate, Set) and not any(replaced) else GivenSet(candidate)
+    if isinstance(candidate, Set) and vars(candidate).keys().isdisjoint(REPLACEABLE):
+        return candidate
+    return GivenSet(_validate.domain(candidate, name))
 
 
 def wrapped(domain: Any) -> Any:

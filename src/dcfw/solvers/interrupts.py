@@ -4,12 +4,13 @@ While a front door is open (:func:`guarded`) the first Ctrl-C sets a flag.  Loop
 is whole, and end as they do for a time limit; work after a run is never cut in two.  A second Ctrl-C raises
 ``KeyboardInterrupt`` wherever the program is, and no part of the library holds it up.
 
-Signals reach the main thread alone, and a handler of the user's own is left as it is.
+Signals reach the main thread alone, and a handler of the user's own is left as it is.  ``_signal`` is the
+module that ``signal`` wraps: the wrappers convert handlers to enums, which takes longer than a small solve.
 """
 
 from __future__ import annotations
 
-import signal
+import _signal  # type: ignore[import-not-found]
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -60,15 +61,15 @@ def guarded(solve: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **options: P.kwargs) -> R:
         if _watch.open or threading.current_thread() is not threading.main_thread():
             return solve(*args, **options)
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
             return solve(*args, **options)
-        signal.signal(signal.SIGINT, _watch.note)
+        _signal.signal(_signal.SIGINT, _watch.note)
         try:
             _watch.open = True
             result = solve(*args, **options)
         finally:
             _watch.open = False
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             pressed, _watch.pressed = _watch.pressed, 0
         if pressed:  # perhaps after the last safe point
             mark_ended(result, Status.INTERRUPTED)

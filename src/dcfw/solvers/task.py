@@ -26,6 +26,7 @@ from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
 from dcfw.solvers.goal import Goal, gap_at
 from dcfw.solvers.graduated import Restarted
+from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run, Stop
 from dcfw.solvers.stochastic import SFW, Stochastic
@@ -140,7 +141,8 @@ class Task:
             **self.limits,
         )
         if start is self.x0 and self.chosen and not isinstance(solver, SAMPLED):
-            run.goal.elsewhere = partial(self._gap_at_start, run)
+            # Not the run itself, which has the goal: matrices would wait for the garbage collector.
+            run.goal.elsewhere = partial(self._gap_at_start, run.ledger, run.deadline)
         loop = inner_loop(self.inner, self.lazy, domain)
         if isinstance(loop, ActiveLoop) and self.atoms is not None and start is self.x0:
             loop.resume(self.atoms, start, domain)
@@ -208,14 +210,14 @@ class Task:
         with keeper.open(fingerprint(problem, self.solver, name, run.max_inner, self.seed)):
             yield
 
-    def _gap_at_start(self, run: Run) -> float:
+    def _gap_at_start(self, ledger: Ledger, deadline: float) -> float:
         """Return the FW gap at the set's own start, nan if it cannot be had or is the gap at x0."""
-        if time.perf_counter() >= run.deadline:
+        if time.perf_counter() >= deadline:
             return math.nan
         with suppress(Exception):  # nobody has asked for phi there
             start = like(self.domain.start(), self.x0)
             if norm(start - self.x0) > 0.0:
-                run.ledger.count_check()
+                ledger.count_check()
                 return gap_at(self.parts.phi, self.domain.oracle(), start)
         return math.nan
 
