@@ -57,6 +57,7 @@ def minimize(
     rng: Any = None,
     checkpoint: Any = None,
     jac: Any = None,
+    verbose: int = 0,
 ) -> Result:
     """Minimise a difference of convex functions over a compact convex set.
 
@@ -124,6 +125,9 @@ def minimize(
     jac : callable or True, optional
         For an objective that is a plain callable: its gradient ``jac(x)``, or True if ``fun(x)`` returns
         value and gradient.  Without it the gradient comes from torch or JAX, if x0 is an array of theirs.
+    verbose : int
+        1 shows a line of progress on the standard error stream, or in the notebook
+        (:class:`dcfw.callbacks.progress`).
 
     Returns
     -------

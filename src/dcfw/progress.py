@@ -1,21 +1,79 @@
-"""A progress bar with the time left, for commands: drawn on a terminal, silent everywhere else."""
+"""Progress on a terminal, in a notebook, or in a log: one line that is drawn again and again.
+
+:class:`Bar` shows which part of a known amount is done; :class:`dcfw.callbacks.progress` shows a solve, and
+``verbose=1`` of the front doors is that.  Both draw on a :class:`Line`.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
+import time
 from types import TracebackType
 from typing import IO, Any
 
+from dcfw.terminal import shown
+
+
+class Line:
+    """One line of text: rewritten in place on a terminal and in a notebook, appended to anything else."""
+
+    def __init__(self, file: Any = None) -> None:
+        self.file = sys.stderr if file is None else file
+        self.notebook = file is None and _in_notebook()
+        self.live = self.notebook or bool(getattr(self.file, "isatty", lambda: False)())
+        self._handle: Any = None
+
+    def write(self, text: str, last: bool = False) -> None:
+        """Show a text; ``last`` leaves it there for good."""
+        text = shown(text)
+        if self.notebook:
+            self._display(text)
+        elif self.live:
+            room = shutil.get_terminal_size().columns - 1
+            self.file.write(f"\r{text if len(text) <= room else text[: room - 1] + '…'}\x1b[K" + "\n" * last)
+        else:
+            self.file.write(f"{text}\n")
+        getattr(self.file, "flush", lambda: None)()
+
+    def wipe(self) -> None:
+        """Remove the line where it can be removed."""
+        if self.notebook and self._handle is not None:
+            self._display("")
+        elif self.live and not self.notebook:
+            self.file.write("\r\x1b[K")
+            self.file.flush()
+
+    def _display(self, text: str) -> None:
+        from html import escape
+
+        from IPython import display
+
+        markup = f"<pre style='margin:0'>{escape(text)}</pre>" if text else ""
+        bundle = {"text/plain": text, "text/html": markup}
+        if self._handle is None:
+            show: Any = display.display
+            self._handle = show(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Return whether the program runs in a Jupyter kernel."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
+
 
 class Bar:
-    """A callable ``bar(done, total)`` that draws a bar on a terminal; use it in a ``with`` block.
+    """A callable ``bar(done, total)`` that draws a bar with the time left; use it in a ``with`` block.
 
     Parameters
     ----------
     title : str
         Text before the bar.
     file : text stream, optional
-        Where to draw; the standard error stream by default.  Nothing is drawn if it is not a terminal.
+        Where to draw; the standard error stream (or the notebook) by default.  Nothing is drawn if it is not
+        a terminal.
     transient : bool
         Wipe the bar out at the end.
 
@@ -26,51 +84,41 @@ class Bar:
     ...         bar(done, 3)
     """
 
+    every = 0.1
+    """Seconds between two updates."""
+
     def __init__(self, title: str, *, file: IO[str] | None = None, transient: bool = False) -> None:
-        self.title = title
-        self.transient = transient
-        self._file = sys.stderr if file is None else file
-        self._bar: Any = None
-        self._line: Any = None
-        self._room = 0
+        self.title, self.transient = title, transient
+        self._line = Line(file)
+        self._begun = self._next = time.monotonic()
+        self._text = ""
 
     def __enter__(self) -> Bar:
-        if self._file.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-            console = Console(file=self._file)
-            width = 10 if console.width < 100 else 30
-            # What is left beside the title, the bar, both times and the spaces between them; without a
-            # limit the text behind the bar would squeeze the times.
-            self._room = max(console.width - len(self.title) - width - 27, 1)
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(width),
-                TimeElapsedColumn(),
-                TextColumn("+"),
-                TimeRemainingColumn(elapsed_when_finished=False),
-                TextColumn("left"),
-                TextColumn("{task.fields[last]}", markup=False),
-                console=console,
-                transient=self.transient,
-                # Steps may be long and uneven: the speed of the last half minute says nothing.
-                speed_estimate_period=24 * 3600.0,
-            )
-            self._line = self._bar.add_task(self.title, total=None, last="")
-            self._bar.start()
         return self
 
     def __call__(self, done: float, total: float, last: str = "") -> None:
         """Move the bar to ``done`` of ``total``; ``last`` is shown behind it, as far as there is room."""
-        if self._bar is not None:
-            if len(last) > self._room:
-                last = last[: self._room - 1] + "…"
-            self._bar.update(self._line, completed=done, total=total, last=last)
+        if not self._line.live:
+            return
+        now = time.monotonic()
+        part = min(max(done / total, 0.0), 1.0) if total else 1.0
+        full = round(20 * part)
+        used = now - self._begun
+        left = f"{_clock(used * (1.0 - part) / part)} left" if part else "-:--:-- left"
+        self._text = f"{self.title} {'━' * full}{'─' * (20 - full)} {_clock(used)} + {left} {last}"
+        if now >= self._next:
+            self._next = now + self.every
+            self._line.write(self._text)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._text and self.transient:
+            self._line.wipe()
+        elif self._text:
+            self._line.write(self._text, last=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"

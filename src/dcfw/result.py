@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from dcfw import _html
 from dcfw._arrays import to_numpy
 
 
@@ -429,6 +430,11 @@ class Result(_Declared):
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        gaps = self.history["gap"].tolist()
+        line = _html.sparkline(gaps, f"FW gap, {gaps[0]:.1e} to {gaps[-1]:.1e}") if gaps else ""
+        return _html.table(f"{type(self).__name__}, {self.status.name}", _html.rows_of(str(self)), line)
 
 
 def summary(name: str, array: Any) -> str:

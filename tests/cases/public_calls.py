@@ -211,6 +211,7 @@ CALLS: dict[str, Call] = {
             "rng": seed(3),
             "checkpoint": path(None),
             "jac": other(None),
+            "verbose": count(0),
         },
         solved,
     ),
@@ -503,7 +504,9 @@ CALLS: dict[str, Call] = {
     "dcfw.gaps.fw_gap": Call(GAP),
     "dcfw.gaps.pgm_gap": Call({**GAP, "L": number(4.0)}),
     "dcfw.gaps.ppm_gap": Call({**GAP, "L": number(8.0), "accuracy": number(1e-6)}),
-    "dcfw.callbacks.progress": Call({"every": number(0.2), "file": other(io.StringIO())}, repr),
+    "dcfw.callbacks.progress": Call(
+        {"every": number(0.2), "file": other(io.StringIO()), "title": text("")}, repr
+    ),
     "dcfw.callbacks.target": Call({"value": number(0.5)}, repr),
     "dcfw.checkpoints.Checkpoint": Call(
         {"path": path(str(FOLDER / "run.npz"), called=("checkpoint",)), "every": number(30.0)}, repr
@@ -628,6 +631,7 @@ CALLS: dict[str, Call] = {
             "rng": seed(0),
             "callback": callback(lambda intermediate_result: None),
             "clock": callback(time.perf_counter),
+            "verbose": count(0),
         },
         lambda result: result.fun,
     ),
@@ -689,6 +693,7 @@ CALLS: dict[str, Call] = {
             "product": choice("auto"),
             "callback": callback(lambda intermediate_result: None),
             "dtype": choice("float64"),
+            "verbose": count(0),
         },
         solved,
     ),

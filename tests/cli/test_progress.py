@@ -35,7 +35,7 @@ def test_a_long_text_behind_a_bar_does_not_squeeze_the_times_on_a_narrow_termina
         bar(1, 4, "a text that is far too long for the room that is left behind a bar of this terminal")
     drawn = stream.getvalue()
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*\w", "", drawn))
-    assert any(re.search(r"0:00:00 \+ -:--:-- left a text that is far too long .*…", line) for line in lines)
+    assert any(re.search(r"0:00:00 \+ 0:00:00 left a text that is far too long .*…", line) for line in lines)
     assert max(map(len, lines)) <= 80
 
 
@@ -46,15 +46,14 @@ def test_a_bar_writes_nothing_to_a_file():
     assert stream.getvalue() == ""
 
 
-def test_a_search_draws_a_bar_on_a_terminal_and_its_answer_stays_clean(tmp_path):
+def test_a_search_shows_its_progress_on_a_terminal_and_its_answer_stays_clean(tmp_path):
     instance = qap.generators.taillard_uniform(20, rng=0)
     rows = "\n".join(" ".join(map(str, row)) for M in (instance.A, instance.B) for row in M)
     (tmp_path / "t.dat").write_text(f"20\n{rows}\n")
     command = ["qap", "t.dat", "--restarts", "5", "--json"]
     out, drawn = on_a_terminal("dcfw", command, tmp_path)
     assert json.loads(out)["starts"] == 5
-    assert "assignments solved" in drawn
-    assert "left" in drawn
+    assert re.search(r"qap.solve \d\.\d s  step \d+  value \d+  gap .* lmo  CONVERGED", drawn)
     quiet = subprocess.run(
         [sys.executable, "-m", "dcfw", *command],
         env={**os.environ, "PYTHONPATH": SOURCE},

@@ -181,5 +181,5 @@ def test_progress_is_written_to_anything_that_can_write():
     stream = Stream()
     show = dcfw.callbacks.progress(every=0.0, file=stream)
     dcfw.minimize(functions.SquaredNorm(), sets.Simplex(3), [0.6, 0.4, 0.0], callback=show)
-    assert stream.text.startswith("step      0")
-    assert stream.text.endswith("s\n")
+    assert stream.text.startswith("0.0 s  step 0  phi ")
+    assert stream.text.endswith("lmo\n")

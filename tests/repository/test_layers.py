@@ -10,7 +10,7 @@ from import_graph import Import, imports, private_uses
 from places import PACKAGE, ROOT
 
 LAYERS = (
-    ("_arrays", "_lazy", "terminal", "progress", "parallel", "version"),
+    ("_arrays", "_html", "_lazy", "terminal", "progress", "parallel", "version"),
     ("_validate", "_protocol", "kernels", "npy", "result"),
     ("data", "profiles", "callbacks", "tolerances", "sets"),
     ("functions",),

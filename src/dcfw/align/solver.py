@@ -76,6 +76,7 @@ def align(
     product: str = "auto",
     callback: Callable[..., Any] | None = None,
     dtype: Any = None,
+    verbose: int = 0,
 ) -> AlignResult:
     """Find the X with ||X||_2 <= 1 that minimises 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_*.
 
@@ -119,6 +120,8 @@ def align(
         How gradients are found (:mod:`dcfw.align.products`).  A MaskedLeastSquares has chosen already.
     dtype : float32 or float64, optional
         What to compute in; by default float64 unless E1 and Y are both float32.
+    verbose : int
+        As in :func:`dcfw.minimize`.
 
     Returns
     -------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,27 +99,25 @@ def qap(
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none
     """
-    from dcfw.progress import Bar
     from dcfw.qap import solve
 
     with wrong_ones_are_usage_errors():
         starts = number_of_starts(restarts)
         _check(method, split, polish, starts, time_limit, jobs)
     problem, names_of_rows = _problem(instance, flow, distance)
-    with Bar(problem.name, transient=True) as bar:
-        result = solve(
-            problem.A,
-            problem.B,
-            method=method,
-            split=split,
-            maximize=maximize,
-            rng=seed,
-            polish=None if polish == "none" else polish,
-            restarts=starts,
-            time_limit=time_limit,
-            n_jobs=jobs,
-            callback=_progress(bar, starts, time_limit) if jobs == 1 and sys.stderr.isatty() else None,
-        )
+    result = solve(
+        problem.A,
+        problem.B,
+        method=method,
+        split=split,
+        maximize=maximize,
+        rng=seed,
+        polish=None if polish == "none" else polish,
+        restarts=starts,
+        time_limit=time_limit,
+        n_jobs=jobs,
+        verbose=int(sys.stderr.isatty()),
+    )
     report = summary(problem, result, maximize)
     report |= _assigned(result.permutation, names_of_rows)
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
@@ -291,19 +288,3 @@ def _what_it_proves(value: int | float, bound: int | float) -> str:
     side, place = ("lower", "above") if value > bound else ("higher", "below")
     apart = f"; this one is {100 * abs((value - bound) / bound):.3g} % {place}" if bound else ""
     return f"no permutation is {side}{apart}"
-
-
-def _progress(bar: Any, starts: int | str, time_limit: float) -> Any:
-    """Return a callback that shows the fraction of the starts or of the time used, whichever is larger."""
-    clock, begun = time.monotonic(), 0
-
-    def show(intermediate_result: Any) -> None:
-        nonlocal begun
-        state = intermediate_result
-        begun += state.nit == 0
-        done = 0.0 if isinstance(starts, str) else (begun - 1) / starts
-        used = (time.monotonic() - clock) / time_limit if time_limit else 1.0
-        fraction = min(max(done, used), 1.0)
-        bar(fraction, 1.0, f"start {begun}, step {state.nit}, {state.n_lmo} assignments solved")
-
-    return show

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dcfw import _protocol, _validate
+from dcfw import _html, _protocol, _validate
 from dcfw._arrays import Array, copy_of, is_numpy, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense
 
@@ -166,6 +166,22 @@ class Function:
             data = getattr(data, "data", None)
             return data if is_numpy(data) and data.dtype.kind == "f" else None
         return data if hasattr(data, "dtype") and not hasattr(data, "matvec") else None
+
+    def __repr__(self) -> str:
+        """Name the class, and the callables that a function was made of."""
+        made_of = [v for v in vars(self).values() if callable(v) and not isinstance(v, Function)]
+        names = [getattr(v, "__name__", type(v).__name__) for v in made_of]
+        named = ", ".join(name for name in names if name != "<lambda>") or "..." * bool(names)
+        return f"{type(self).__name__}({named})"
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a notebook shows about a function; nothing that has to be computed."""
+        known = {True: "yes", False: "no", None: "not known"}
+        facts = {"convex": known[self.convex], "differentiable": known[self.differentiable]}
+        return facts | ({} if self.size is None else {"variables": self.size})
+
+    def _repr_html_(self) -> str:
+        return _html.table(type(self).__name__, {"function": repr(self)} | self._facts())
 
     def __add__(self, other: Any) -> Function:
         other = as_function(other, "the right side of +")

@@ -143,6 +143,10 @@ class DC(Function, trusted=True):
     def __repr__(self) -> str:
         return f"({self.f!r}) - ({self.g!r})"
 
+    def _facts(self) -> dict[str, Any]:
+        assumed = {"provided that": self.conditional} if self.conditional else {}
+        return {"f": repr(self.f), "g": repr(self.g), "split": self.name} | assumed
+
 
 def joined(*parts: DC | str) -> str:
     """Return the conditions of several decompositions as one.

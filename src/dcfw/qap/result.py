@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,20 +131,3 @@ class QAPResult(Result):
         if self.permutation is not None:
             lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
         return lines
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "value": self.fun,
-            "bound": "not computed" if self.bound is None else self.bound,
-            "gap to the bound": "" if self.gap_to_bound is None else f"{100.0 * self.gap_to_bound:.3g} %",
-            "status": f"{self.status.name}: {self.message}",
-            "seconds": f"{self.time:.3g}",
-            "starts": self.n_starts,
-            "incumbents": len(self.trace),
-            "permutation": np.array2string(np.asarray(self.permutation), threshold=60),
-        }
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{name}</th><td>{html.escape(str(value))}</td></tr>"
-            for name, value in rows.items()
-        )
-        return f"<table>{cells}</table>"

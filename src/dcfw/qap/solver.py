@@ -62,6 +62,7 @@ def solve(
     rng: Any = None,
     callback: Callable[..., Any] | None = None,
     clock: Callable[[], float] | None = None,
+    verbose: int = 0,
 ) -> QAPResult:
     """Find a permutation p with a low value of sum_ij A[i, j] B[p(i), p(j)] + sum_i C[i, p(i)].
 
@@ -123,6 +124,8 @@ def solve(
     clock : callable, optional
         The clock of the ``time_limit`` of ``restarts="auto"``, e.g. ``time.process_time``; by default the
         wall's.
+    verbose : int
+        1 shows a line of progress: value, bound and search, or the relaxation's steps.
 
     Returns
     -------

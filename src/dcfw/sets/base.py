@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dcfw import _protocol, _validate
+from dcfw import _html, _protocol, _validate
 from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.spheres import Spheres
@@ -278,6 +278,11 @@ class Set:
     def __repr__(self) -> str:
         shape = self.shape[0] if len(self.shape) == 1 else self.shape
         return f"{type(self).__name__}({shape}{self._parameters()})"
+
+    def _repr_html_(self) -> str:
+        kind = "a polytope" if self.polytope else "has flat faces" if self.faces else "no polytope"
+        facts = {"set": repr(self), "shape": self.shape, "kind": kind, "projection": self.projects}
+        return _html.table(type(self).__name__, facts)
 
     def _parameters(self) -> str:
         """Return what the repr shows after the shape, such as ``, radius=2.0``."""

@@ -11,11 +11,13 @@ module that ``signal`` wraps: the wrappers convert handlers to enums, which take
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
+import logging
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
+from dcfw.callbacks import LOG, watched
 from dcfw.result import Result, Status, mark_ended
 
 P = ParamSpec("P")
@@ -55,18 +57,23 @@ def check() -> None:
 
 
 def guarded(solve: Callable[P, R]) -> Callable[P, R]:
-    """Make a front door: Ctrl-C inside ends the solve at a safe point, and shows in the status."""
+    """Make a front door: Ctrl-C inside ends the solve at a safe point, and shows in the status.
+
+    The option ``verbose`` of a front door is handled here, by :class:`dcfw.callbacks.progress`.
+    """
 
     @wraps(solve)
     def called(*args: P.args, **options: P.kwargs) -> R:
+        told = "verbose" in options or (LOG.isEnabledFor(logging.INFO) and not _watch.open)
+        run: Any = partial(watched, solve) if told else solve
         if _watch.open or threading.current_thread() is not threading.main_thread():
-            return solve(*args, **options)
+            return run(*args, **options)  # type: ignore[no-any-return]
         if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
-            return solve(*args, **options)
+            return run(*args, **options)  # type: ignore[no-any-return]
         _signal.signal(_signal.SIGINT, _watch.note)
         try:
             _watch.open = True
-            result = solve(*args, **options)
+            result: R = run(*args, **options)
         finally:
             _watch.open = False
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
