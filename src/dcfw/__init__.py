@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Everything is loaded when it is first used, so that ``import dcfw`` stays light.
 _ATTRIBUTES = {

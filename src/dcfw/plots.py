@@ -1,7 +1,9 @@
 """Pictures of results: one run, several runs against each other, performance profiles.
 
-``res.plot()`` draws the FW gap of a run against the calls of its linear oracle; ``compare`` draws several
-runs into one picture; ``dashboard`` shows one run from four sides; ``performance_profile`` sums up many runs
+``res.plot()`` draws the certificate of a run: the band that holds the DC gap, the FW gap, the tolerance, and
+the calls of the linear oracle on a second axis.  ``compare`` draws several runs into one picture,
+``compare([minimize(phi, domain, method=m) for m in ("dcfw", "fw")])``; ``incumbents`` a search for a
+permutation with its bound; ``dashboard`` one run from four sides; ``performance_profile`` sums up many runs
 of several methods.  All take Matplotlib axes and return them, and leave pyplot alone then; without any, a new
 figure is made.  Matplotlib is imported when something is drawn, not before.
 
@@ -26,7 +28,7 @@ from dcfw import _validate
 from dcfw import profiles as _profiles
 from dcfw.result import History, Result
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080")
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 LABELS = {
@@ -56,8 +58,10 @@ WIDE = 100.0
 """Counts and seconds that grow by more than this factor get a logarithmic axis."""
 
 
-def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **style: Any) -> Any:
-    """Draw one run: a column of its history against another.
+def plot(
+    result: Result, ax: Any = None, *, y: str = "certificate", x: str | None = None, **style: Any
+) -> Any:
+    """Draw one run: its certificate, or a column of its history against another.
 
     Parameters
     ----------
@@ -66,11 +70,14 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
     ax : matplotlib axes, optional
         Where to draw; a new figure's unless given.
     y : str
-        ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the run, or above ``floor``; below
+        ``"certificate"`` (the band that holds the DC gap, the FW gap, the tolerance and, on a second axis,
+        the calls of the linear oracle), ``"gap"``, ``"fun"``, ``"excess"`` (the value above the
+        lowest of the run, or above ``floor``; below
         the highest where a QAP was maximised), ``"dc_gap"`` (the certified interval as a band, its upper end
         as a line), or any other column of the history.
     x : str
-        A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``.
+        A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``; by default
+        ``"nit"`` for the certificate and ``"n_lmo"`` for all else.
     **style
         For ``ax.plot`` (``color``, ``linestyle``, ``label``, ...).  ``floor`` is what ``"excess"`` is
         measured from.
@@ -89,8 +96,12 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
     ('outer steps', 'log')
     """
     history = _history(result)
-    y = _validate.choice(y, "y", ("gap", "fun", "excess", "dc_gap", *_others(("gap", "fun"))))
+    y = _validate.choice(y, "y", ("certificate", "excess", "dc_gap", *History.columns))
+    if x is None:
+        x = "nit" if y == "certificate" else "n_lmo"
     x = _validate.choice(x, "x", History.columns)
+    if y == "certificate":
+        return _certificate(result, _axes(ax), x, style)
     floor = style.pop("floor", None)
     ax = _axes(ax)
     first = not ax.has_data()
@@ -113,6 +124,73 @@ def plot(result: Result, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **
         _dress(ax, x, y, across)
         if y == "excess" and _maximised(result):
             ax.set_ylabel("value below the highest, $\\phi_{\\max} - \\phi$")
+    return ax
+
+
+def _certificate(result: Result, ax: Any, x: str, style: dict[str, Any]) -> Any:
+    """Draw the certified band with the FW gap, the tolerance, and the oracle calls on a second axis."""
+    plot(result, ax, y="dc_gap", x=x, **({"label": "DC gap, at most (band: certified)"} | style))
+    plot(result, ax, y="gap", x=x, label="Frank-Wolfe gap", color=COLOURS[1], linestyle=LINES[1])
+    if result.threshold:
+        look = {"color": "#808080", "linestyle": ":", "linewidth": 1.2}
+        ax.axhline(result.threshold, label=f"tolerance {result.threshold:.1e}", **look)
+    if x != "n_lmo":
+        calls = ax.twinx()
+        calls.plot(result.history[x], result.history["n_lmo"], color="#808080", linewidth=0.8)
+        calls.set_ylabel(LABELS["n_lmo"], color="#808080")
+        calls.tick_params(axis="y", colors="#808080")
+        calls.set_ylim(bottom=0.0)
+    ax.set_ylabel("gap (0: stationary)")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
+    """Draw the values that a search for a permutation found against time, and the bound it cannot pass.
+
+    Parameters
+    ----------
+    result : dcfw.qap.QAPResult
+        Of ``dcfw.qap.solve(restarts="auto")``.
+    ax : matplotlib axes, optional
+    **style
+        For ``ax.step``.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from dcfw import plots, qap
+    >>> from matplotlib.figure import Figure
+    >>> problem = qap.generators.nugent((2, 3), rng=0)
+    >>> found = qap.solve(problem.A, problem.B, restarts="auto", max_steps=200, rng=0)
+    >>> plots.incumbents(found, Figure().subplots()).get_ylabel()
+    'value'
+    """
+    trace = result.get("trace") if isinstance(result, Mapping) else None
+    if not trace:
+        raise TypeError("result: a result of dcfw.qap.solve(restarts='auto') is needed, which has a trace")
+    ax = _axes(ax)
+    times, values = [np.array([float(line[k]) for line in trace]) for k in (0, 1)]
+    ends = np.append(times, max(result.time, times[-1])), np.append(values, values[-1])
+    (line,) = ax.step(*ends, where="post", **{"color": COLOURS[0], "linewidth": 1.6, **style})
+    searches = list(dict.fromkeys(entry.search for entry in trace))
+    for marker, search in zip("os^Dv*", searches, strict=False):
+        own = np.array([entry.search == search for entry in trace])
+        ax.plot(times[own], values[own], marker, color=line.get_color(), markersize=5, label=search)
+    if result.bound is not None:
+        ax.axhline(float(result.bound), color=COLOURS[1], linestyle=LINES[1], label=f"bound {result.bound:g}")
+        ax.fill_between(ends[0], float(result.bound), ends[1], step="post", color="#808080", alpha=0.12)
+    ax.set_title(
+        f"value {result.fun:.10g}" + ("" if result.bound is None else f", bound {result.bound:.10g}")
+    )
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("value")
+    _grid(ax)
+    _scale_across(ax, "time", times)
+    ax.legend(frameon=False, fontsize="small")
     return ax
 
 
@@ -154,6 +232,8 @@ def compare(
     ['dcfw', 'fw']
     """
     named = _named(results)
+    y = _validate.choice(y, "y", ("excess", "dc_gap", *History.columns))
+    x = _validate.choice(x, "x", History.columns)
     floors = {kind: _floor([r for r in named.values() if _maximised(r) is kind]) for kind in (False, True)}
     ax = _axes(ax)
     legend = _validate.flag(legend, "legend")
@@ -250,6 +330,8 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     history = _history(result)
     if figure is None:
         figure = _pyplot().figure(figsize=(9.0, 6.4))
+        if "inline" in str(_pyplot().get_backend()):
+            _pyplot().close(figure)  # a notebook shows what is returned, and would show it twice
     elif not hasattr(figure, "set_layout_engine"):
         raise TypeError(f"figure must be a Matplotlib figure, got {type(figure).__name__}")
     figure.set_layout_engine("constrained")
@@ -278,6 +360,11 @@ def _pyplot() -> Any:
     return pyplot
 
 
+def new_axes(columns: int) -> Any:
+    """Return the axes of a new figure with so many panels side by side."""
+    return _pyplot().subplots(1, columns, figsize=(4.6 * columns, 3.6), layout="constrained")[1]
+
+
 def _axes(ax: Any) -> Any:
     """Return the axes to draw into, new ones if none are given."""
     if ax is None:
@@ -294,10 +381,6 @@ def _history(result: Any) -> History:
     if not len(history):
         raise ValueError("the result has no history: its run ended before the first gap was known")
     return history
-
-
-def _others(taken: Sequence[str]) -> list[str]:
-    return [name for name in History.columns if name not in taken]
 
 
 def _named(results: Any) -> dict[str, Result]:
@@ -381,7 +464,7 @@ def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:
 
 
 def _grid(ax: Any) -> None:
-    ax.grid(True, color="#DDDDDD", linewidth=0.6)
+    ax.grid(True, color="#808080", alpha=0.25, linewidth=0.6)  # on light and dark ground
     ax.set_axisbelow(True)
 
 
@@ -396,4 +479,4 @@ def _scale_across(ax: Any, x: str, across: np.ndarray) -> None:
             ax.set_xlim(left=0.0)
 
 
-__all__ = ["COLOURS", "LINES", "compare", "dashboard", "performance_profile", "plot"]
+__all__ = ["COLOURS", "LINES", "compare", "dashboard", "incumbents", "performance_profile", "plot"]

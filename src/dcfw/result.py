@@ -289,6 +289,7 @@ class Result(_Declared):
     ``n_check``  the calls of the last look at the result, which are not among the others: ``contains``, and
                  the gap at x where the run ended before it was known (0 where ``contains`` would take long)
     ``method, split``     what was run
+    ``threshold``         the FW gap that ends the run, from ``tol`` and ``rtol``
     ``conditional``       the assumption under which the certificate holds, empty if it is unconditional
     ``restart_values, total_time``  the values of all runs, and their seconds
 
@@ -340,6 +341,7 @@ class Result(_Declared):
     method: str = ""
     split: str = ""
     conditional: str = ""
+    threshold: float | None = None
     restart_values: list[float] | None = None
     total_time: float | None = None
     active_set: Any = None
@@ -351,15 +353,16 @@ class Result(_Declared):
     n_samples: int | None = None
     epochs: float | None = None
 
-    def plot(self, ax: Any = None, *, y: str = "gap", x: str = "n_lmo", **style: Any) -> Any:
-        """Draw a column of the history against another and return the axes (:func:`dcfw.plots.plot`).
+    def plot(self, ax: Any = None, *, y: str = "certificate", x: str | None = None, **style: Any) -> Any:
+        """Draw the certificate, or a column of the history, and return the axes (:func:`dcfw.plots.plot`).
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             A new figure's unless given.
         y : str
-            ``"gap"``, ``"fun"``, ``"excess"``, ``"dc_gap"`` (a band) or another column of the history.
+            ``"certificate"``, ``"gap"``, ``"fun"``, ``"excess"``, ``"dc_gap"`` (a band) or another column of
+            the history.
         x : str
             ``"n_lmo"``, ``"nit"``, ``"time"`` or another column.
         **style
@@ -389,6 +392,7 @@ class Result(_Declared):
         """Convert everything in phi's unit: phi becomes sign * scale * phi + offset (not the history)."""
         self.fun = sign * scale * self.fun + offset
         self.gap *= scale
+        self.threshold = None if self.threshold is None else scale * self.threshold
         self.dc_gap = (scale * self.dc_gap[0], scale * self.dc_gap[1])
 
     def _details(self) -> list[str]:

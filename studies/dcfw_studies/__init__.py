@@ -20,6 +20,6 @@ from dcfw_studies.runner import Summary, run
 from dcfw_studies.store import Store, StoreError
 from dcfw_studies.study import Study, Task, rng_for
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["ClusterError", "Store", "StoreError", "Study", "Summary", "Task", "rng_for", "run"]

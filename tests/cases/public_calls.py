@@ -779,6 +779,10 @@ def _result() -> Any:
     return dcfw.minimize(DIFFERENCE, SIMPLEX, maxiter=3)
 
 
+def _search() -> Any:
+    return dcfw.qap.solve(FLOW, DIST, restarts="auto", max_steps=20, rng=0)
+
+
 def _with_plots() -> dict[str, Call]:
     style = {"y": choice("gap"), "x": choice("n_lmo")}
     axes = {"ax": other(None)}
@@ -790,6 +794,9 @@ def _with_plots() -> dict[str, Call]:
             {"results": other(lambda: {"a": _result()}), **axes, **style, "legend": flag(True)},
             _drawn,
             omitted={"style": "matplotlib's own"},
+        ),
+        "dcfw.plots.incumbents": Call(
+            {"result": other(_search), **axes}, _drawn, omitted={"style": "matplotlib's own"}
         ),
         "dcfw.plots.dashboard": Call({"result": other(_result), "figure": other(None)}, _drawn),
         "dcfw.plots.performance_profile": Call(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -155,17 +154,26 @@ def test_the_example_of_the_page_runs():
     assert found["res"].success
 
 
-def test_a_page_of_some_outcomes_names_the_best_of_them():
+def test_a_page_says_in_words_what_we_and_the_best_rival_reached():
     problem = showcase.Problem("regression", "a problem", "words", "call")
     points = {"n_lmo": [1.0, 2.0], "time": [0.1, 0.2], "least": [1.0, 0.5]}
     outcomes = []
-    for name, value in (("FW", 2.0), ("DC-FW", 1.5)):
+    for name, value in (("CGS", 3.0), ("FW", 2.0), ("DC-FW, default", 1.5)):
         row = {"method": name, "value": value, "gap": 0.1, "dc_gap": [0.0, 0.1], "lmo_calls": 2}
-        row |= {"seconds": 0.2, "status": "CONVERGED", "problem": problem.title}
+        row |= {"seconds": 0.2, "status": "CONVERGED", "problem": problem.title, "error": 0.02}
         outcomes.append(showcase.Outcome(showcase.Solve(problem, name, lambda callback: None), row, points))
     text = demo_page(outcomes, 1.0)
-    assert "The lowest value, 1.50000, was found by DC-FW." in text
-    assert re.search(r"converged</dt><dd>2 of 2", text)
+    words = "DC-FW ends 2.0% from the truth and is converged after 2 oracle calls; FW is converged after 2."
+    assert text.count(words) >= 2
+    assert text.index(words) < text.index("<table")
+
+
+def test_the_page_leads_with_the_matchings_in_words_and_as_a_picture(folder, printed):
+    text = (folder / "dcfw-demo.html").read_text()
+    found = of(printed["rows"], "Graph matching")
+    ours, theirs = (found[name]["value"] for name in ("DC-FW, default", "SciPy's FAQ, best of 10"))
+    words = f"DC-FW leaves {ours} edges unmatched; SciPy&#x27;s FAQ (best of 10) leaves {theirs}."
+    assert text.index(words) < text.index('alt="Two matchings') < text.index("<table")
 
 
 def test_without_json_the_table_is_printed_and_the_page_is_named(tmp_path, monkeypatch):

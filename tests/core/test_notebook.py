@@ -39,8 +39,8 @@ def test_functions_splits_and_sets_are_named_in_text_and_in_html(thing, text):
 
 
 def test_a_result_shows_every_line_of_its_text_and_its_gaps_as_a_line():
-    dc = functions.SquaredNorm(3.0) - functions.Quadratic(np.diag([3.0, 1.0, 2.0]))
-    res = dcfw.minimize(dc, sets.Simplex(3), np.array([0.2, 0.5, 0.3]), method="fw", maxiter=5)
+    phi = functions.Quadratic(np.diag([3.0, 1.0, 2.0]))
+    res = dcfw.minimize(phi, sets.Simplex(3), method="fw", maxiter=5)
     page = res._repr_html_()
     names = [line.partition(":")[0].strip() for line in str(res).split("\n")]
     assert all(f">{name}</th>" in page for name in names)

@@ -53,11 +53,46 @@ def test_the_dc_gap_is_a_band_between_its_certified_ends(res, ax):
         assert np.isclose(corners[corners[:, 0] == at, 1], end).any()
 
 
+def test_the_certificate_has_a_band_the_tolerance_and_the_oracle_calls_on_a_second_axis():
+    B = np.random.default_rng(0).standard_normal((20, 20))
+    dc = functions.Quadratic(B @ B.T) - functions.SquaredNorm(3.0)
+    res = dcfw.minimize(dc, sets.Simplex(20), tol=1e-3)
+    ax = res.plot(Figure().subplots())
+    high, gap, tolerance = ax.lines
+    assert len(ax.collections) == 1
+    np.testing.assert_array_equal(gap.get_ydata(), res.history["gap"])
+    np.testing.assert_array_equal(high.get_ydata(), res.history["dc_high"])
+    assert res.threshold == 1e-3
+    assert set(tolerance.get_ydata()) == {1e-3}
+    _, calls = ax.figure.axes
+    np.testing.assert_array_equal(calls.lines[0].get_ydata(), res.history["n_lmo"])
+
+
+def test_a_search_is_drawn_with_its_bound(ax):
+    problem = dcfw.qap.generators.nugent((3, 3), rng=0)
+    res = dcfw.qap.solve(problem.A, problem.B, restarts="auto", max_steps=300, rng=0)
+    assert res.plot(ax) is ax
+    assert ax.lines[0].get_ydata().tolist() == [*(line.value for line in res.trace), res.fun]
+    assert f"bound {res.bound:g}" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_an_alignment_is_drawn_by_its_singular_values_and_residuals():
+    E = np.random.default_rng(0).standard_normal((3, 30))
+    Y = E[::-1].copy()
+    Y[0, :5] = np.nan
+    res = dcfw.align.align(E, Y)
+    left, right = res.plot(Figure().subplots(1, 2), E1=E, Y=Y)
+    np.testing.assert_allclose(left.lines[0].get_ydata(), np.linalg.svd(res.x)[1])
+    assert sum(patch.get_height() for patch in right.patches) == 30
+    assert res.plot(Figure().subplots(1, 2))[1].get_ylabel() == "gap (0: stationary)"
+    assert res.plot(Figure().subplots(), y="fun").get_ylabel() == plots.LABELS["fun"]
+
+
 def test_a_gap_of_zero_is_marked_below_the_line(ax):
     B = np.diag([1.0, 4.0, 2.0])
     res = dcfw.minimize(functions.SquaredNorm(1.0) - functions.Quadratic(B), sets.Simplex(3))
     assert res.history["gap"][-1] == 0.0
-    res.plot(ax)
+    res.plot(ax, y="gap")
     line, mark = ax.lines
     assert mark.get_marker() == "v"
     assert 0.0 < mark.get_ydata()[0] < res.history["gap"][res.history["gap"] > 0.0].min()

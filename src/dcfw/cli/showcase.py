@@ -52,11 +52,13 @@ class Solve:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line of the table, and the points of its curve (none for SciPy's solver)."""
+    """A line of the table, the points of its curve (none for SciPy's solver), and the edges of a matching."""
 
     solve: Solve
     row: dict[str, Any]
     curve: dict[str, list[float]] | None
+    edges: np.ndarray | None = None
+    """Rows (i, j, kept): the edges of the first graph, and whether the matching finds them in the second."""
 
 
 def solves() -> Iterator[Solve]:
@@ -85,7 +87,7 @@ def outcome(solve: Solve, callback: Callback | None = None) -> Outcome:
         "status": result.status.name if certified else None,
         **result.get("measures", {}),
     }
-    return Outcome(solve, row, curve(result.history) if certified else None)
+    return Outcome(solve, row, curve(result.history) if certified else None, result.get("edges"))
 
 
 # ------------------------------------------------------------------------------------------ matching
@@ -117,6 +119,7 @@ def matching() -> Iterator[Solve]:
         # Without the callback, which would select the generic loop.
         result = qap.match(A, B, rng=0, **options)
         result.fun = round(result.disagreement)
+        result["edges"] = _kept(A, B, result.permutation)
         return result
 
     for starts in (1, 10):
@@ -158,7 +161,7 @@ def _scipy_faq(A: Any, B: Any, starts: int) -> Any:
     from scipy.optimize import OptimizeResult, quadratic_assignment
 
     begun = time.perf_counter()
-    values = []
+    found = []
     for seed in range(starts):
         options = {
             "maximize": True,
@@ -166,8 +169,15 @@ def _scipy_faq(A: Any, B: Any, starts: int) -> Any:
             "rng": np.random.default_rng(seed),
         }
         p = quadratic_assignment(A, B, method="faq", options=options).col_ind
-        values.append(np.abs(A - B[np.ix_(p, p)]).sum() // 2)
-    return OptimizeResult(fun=int(min(values)), time=time.perf_counter() - begun)
+        found.append((int(np.abs(A - B[np.ix_(p, p)]).sum() // 2), seed, p))
+    value, _, p = min(found)
+    return OptimizeResult(fun=value, time=time.perf_counter() - begun, edges=_kept(A, B, p))
+
+
+def _kept(A: Any, B: Any, p: Any) -> np.ndarray:
+    """Return the edges (i, j) of A, and whether B has them between the partners."""
+    i, j = np.nonzero(np.triu(A))
+    return np.stack([i, j, B[p[i], p[j]] != 0], axis=1)
 
 
 # ----------------------------------------------------------------------------------------- alignment

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
+from math import cos, pi, sin
 from typing import Any
 
 from dcfw.cli.page import (
@@ -12,6 +14,7 @@ from dcfw.cli.page import (
     Chart,
     Code,
     Column,
+    Picture,
     Row,
     Section,
     Series,
@@ -46,48 +49,105 @@ def demo_page(outcomes: Sequence[Outcome], seconds: float) -> str:
     groups: dict[str, list[Outcome]] = {}
     for entry in outcomes:
         groups.setdefault(entry.solve.problem.key, []).append(entry)
-    certified = [o for o in outcomes if o.row["dc_gap"] is not None]
-    converged = sum(o.row["status"] == "CONVERGED" for o in certified)
-    figures = [
-        Card("problems", str(len(groups)), f"{len(outcomes)} solves"),
-        Card("seconds in all", f"{seconds:.0f}", "with all methods"),
-        Card("converged", f"{converged} of {len(certified)}", "the others used up their oracle calls"),
-        *_headlines(groups.get("alignment", ())),
-    ]
+    words = [_in_words(members) for members in groups.values()]
     return document.page(
         "DC-FW in a minute",
         [*(_section(members) for members in groups.values()), _next_steps()],
-        lead="Projection-free minimisation of differences of convex functions, on three problems made on the "
-        "spot, beside the methods one would use otherwise. Each solve of dcfw ends with a certificate: an "
-        "interval that holds the DC gap of its best iterate, which is 0 exactly at stationary points.",
-        key_figures=figures,
+        lead=f"{' '.join(words[:1])} Three problems made on the spot in {seconds:.0f} s, each solved by dcfw "
+        "and by the methods one would use otherwise. Each solve of dcfw ends with a certificate: an interval "
+        "that holds the DC gap of its best iterate, which is 0 exactly at stationary points.",
+        key_figures=[card for members in groups.values() for card in _card(members)],
         footer=f"Written by dcfw {__version__}: dcfw demo",
     )
 
 
-def _headlines(members: Sequence[Outcome]) -> list[Card]:
-    """Return the card that compares the subgradients taken in the alignment problem."""
-    taken = {o.solve.method: o.row["n_grad_g"] for o in members}
-    ours, rival = taken.get("DC-FW, the paper's steps"), taken.get("FW-K")
-    if ours is None or rival is None:
-        return []
-    return [Card("subgradients of g, alignment", f"{ours:,}", f"DC-FW; FW-K takes {rival:,}")]
+def _pair(members: Sequence[Outcome]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the row of dcfw's default and that of the best rival that is not DC-FW."""
+    ours = next((o.row for o in members if o.row["method"] == "DC-FW, default"), members[-1].row)
+    rivals = [o.row for o in members if not o.row["method"].startswith("DC-FW")]
+    return ours, min(rivals, key=lambda row: (row["status"] != "CONVERGED", row["value"]), default=ours)
+
+
+def _in_words(members: Sequence[Outcome]) -> str:
+    """Return what happened on one problem, in a sentence or two."""
+    key = members[0].solve.problem.key
+    ours, rival = _pair(members)
+    if key == "matching":
+        scipy = [o.row for o in members if o.row["method"].startswith("SciPy")]
+        other = min(scipy, key=lambda row: row["value"], default=rival)
+        return (
+            f"DC-FW leaves {ours['value']} edges unmatched; {other['method'].replace(', ', ' (')}"
+            f"{')' * (', ' in other['method'])} leaves {other['value']}."
+        )
+    calls = f"{ours['lmo_calls']:,} oracle calls"
+    compared = f"{rival['method']} is {_how(rival)} after {rival['lmo_calls']:,}"
+    if key == "alignment":
+        return (
+            f"DC-FW reaches {ours['quality']:.0%} of the quality with all entries known and is {_how(ours)} "
+            f"after {calls}; {compared}."
+        )
+    return f"DC-FW ends {ours['error']:.1%} from the truth and is {_how(ours)} after {calls}; {compared}."
+
+
+def _how(row: dict[str, Any]) -> str:
+    return "converged" if row["status"] == "CONVERGED" else "not converged"
+
+
+def _card(members: Sequence[Outcome]) -> list[Card]:
+    """Return the key figure of a problem."""
+    ours, rival = _pair(members)
+    key = members[0].solve.problem.key
+    if key == "matching":
+        best = min((o.row["value"] for o in members if o.row["method"].startswith("SciPy")), default=0)
+        return [Card("edges unmatched", str(ours["value"]), f"SciPy's FAQ leaves {best}")]
+    label = {"alignment": "oracle calls, alignment", "regression": "oracle calls, regression"}[key]
+    note = f"{rival['method']}: {rival['lmo_calls']:,}, {_how(rival)}"
+    return [Card(label, f"{ours['lmo_calls']:,}", note)]
 
 
 def _section(members: Sequence[Outcome]) -> Section:
     problem = members[0].solve.problem
-    return Section(
-        problem.title,
-        [Text(problem.text), _table(members), Row(list(_charts(members)))],
-        summary=_summary(members),
-    )
+    words = _in_words(members)
+    parts: list[Any] = [
+        Text(words),
+        Text(problem.text),
+        *_picture(members),
+        _table(members),
+        Row(_charts(members)),
+    ]
+    return Section(problem.title, parts, summary=words)
 
 
-def _summary(members: Sequence[Outcome]) -> str:
-    value = min(o.row["value"] for o in members)
-    names = [o.solve.method for o in members if o.row["value"] == value]
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:.5f}"
-    return f"The lowest value, {shown}, was found by {'; '.join(names)}."
+def _picture(members: Sequence[Outcome]) -> list[Picture]:
+    """Draw the first graph on a ring twice: the edges that SciPy's and that our matching find, and lose."""
+    drawn = [o for o in members if o.edges is not None]
+    if not drawn:
+        return []
+    scipy = [o for o in drawn if o.row["method"].startswith("SciPy")]
+    pair = [*sorted(scipy, key=lambda o: o.row["value"])[:1], drawn[-1]]
+    panels = "".join(_ring(o, 150 + 300 * k) for k, o in enumerate(pair))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {300 * len(pair)} 330">{panels}</svg>'
+    told = "; ".join(f"{o.row['method']}: {o.row['value']} edges unmatched" for o in pair)
+    caption = "The first graph, once for each matching: edges in red have no counterpart in the second graph."
+    return [Picture(svg.encode(), f"Two matchings of the graphs. {told}.", caption, "image/svg+xml")]
+
+
+def _ring(o: Outcome, centre: int) -> str:
+    """Return a graph on a ring as SVG; mid-tones, for light and dark ground."""
+    assert o.edges is not None
+    n = int(o.edges[:, :2].max()) + 1
+    radius = (100, 120, 140)  # neighbours on different rings, so that their edges can be seen
+    turns = [(radius[k % 3], 2 * pi * k / n) for k in range(n)]
+    spots = [(centre + r * sin(turn), 145 - r * cos(turn)) for r, turn in turns]
+    lines = []
+    for i, j, kept in sorted(o.edges.tolist(), key=lambda edge: -edge[2]):
+        (a, b), (c, d) = spots[i], spots[j]
+        look = '"#999" stroke-width="0.8"' if kept else '"#d33" stroke-width="1.4"'
+        lines.append(f'<path d="M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" stroke={look}/>')
+    dots = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="#2a8bc0"/>' for a, b in spots)
+    name = escape(f"{o.row['method']}: {o.row['value']} unmatched")
+    text = 'text-anchor="middle" font-family="sans-serif" font-size="14" fill="#888"'
+    return f"{''.join(lines)}{dots}" + f'<text x="{centre}" y="315" {text}>{name}</text>'
 
 
 def interval_text(dc_gap: Sequence[float] | None) -> str:

@@ -84,7 +84,7 @@ class QAPResult(Result):
         p = np.asarray(self.permutation) + 1
         Path(path).write_text(f"{len(p)} {self.fun}\n{' '.join(map(str, p.tolist()))}\n", encoding="utf-8")
 
-    def plot(self, ax: Any = None, *, y: str = "fun", x: str = "time", **style: Any) -> Any:
+    def plot(self, ax: Any = None, *, y: str = "fun", x: str | None = "time", **style: Any) -> Any:
         """Draw the incumbents' values against time, with the bound; other columns are those of the
         relaxation.  After :func:`dcfw.qap.match`, draw the two graphs: partners in one colour, lost edges
         red.
@@ -105,19 +105,9 @@ class QAPResult(Result):
             return draw(A, B, self.permutation, ax, (names, others))
         if len(self.trace) == 0 or (y, x) != ("fun", "time"):
             return super().plot(ax, y=y, x=x, **style)
-        if ax is None:
-            from matplotlib import pyplot
+        from dcfw import plots
 
-            ax = pyplot.subplots()[1]
-        times = [line.time for line in self.trace]
-        values = [line.value for line in self.trace]
-        ax.step([*times, max(self.time, times[-1])], [*values, values[-1]], where="post", **style)
-        if self.bound is not None:
-            ax.axhline(float(self.bound), linestyle=":", color="grey", label=f"bound {self.bound:g}")
-            ax.legend()
-        ax.set_xlabel("seconds")
-        ax.set_ylabel("value")
-        return ax
+        return plots.incumbents(self, ax, **style)
 
     def _details(self) -> list[str]:
         lines = []

@@ -240,6 +240,7 @@ class Run(Oracles):
             success=status is Status.CONVERGED,
             status=status,
             message=message,
+            threshold=self.goal.threshold,
             time=time.perf_counter() - self.ledger.started,
             **self.ledger.fields(),
         )
