@@ -33,8 +33,8 @@ for asset in np.flatnonzero(res.x > 1e-6):
 # %%
 # What is certified
 # -----------------
-# The :term:`DC gap` is 0 exactly at stationary points.  ``res.dc_gap`` is an interval that holds it; the picture
-# has that interval for every outer step, the Frank-Wolfe gap above it, and the calls of the linear oracle.
+# The :term:`DC gap` is 0 exactly at stationary points.  ``res.dc_gap`` is an interval that holds it; the
+# picture has that interval for every outer step, the Frank-Wolfe gap above it, and the oracle calls.
 print("DC gap between", *res.dc_gap)
 res.plot()
 

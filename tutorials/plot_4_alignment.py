@@ -24,8 +24,8 @@ error = np.linalg.norm(model.rotation_ - rotation) / np.linalg.norm(rotation)
 print(f"the rotation is found up to {error:.1%}; mean cosine {model.score(source, whole):.3f}")
 
 # %%
-# Below it is :func:`dcfw.align.align`, in which words are columns.  Singular values of 1 say that the solution
-# of the relaxed problem is a rotation already; residuals show words that do not fit.
+# Below it is :func:`dcfw.align.align`, in which words are columns.  Singular values of 1 say that the
+# solution of the relaxed problem is a rotation already; residuals show words that do not fit.
 res = align.align(source.T, target.T)
 res.plot(E1=source.T, Y=target.T)
 
