@@ -5,7 +5,7 @@ from __future__ import annotations
 FAMILIES = {
     "smooth, two splits": ["two_splits"],
     "quadratics": ["maximum_clique", "max_cut", "graph_colouring"],
-    "assignment": ["graph_matching", "concave_transport"],
+    "assignment": ["graph_matching", "two_networks", "concave_transport"],
     "transport and traffic": ["traffic"],
     "alignment and completion": ["embedding_alignment", "matrix_completion"],
     "sparse penalties": ["sparse_recovery", "scad_regression"],

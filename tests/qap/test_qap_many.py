@@ -67,7 +67,7 @@ def test_a_dask_cluster_solves_the_same_problems():
     alone = qap.match_many(pairs, rng=3)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

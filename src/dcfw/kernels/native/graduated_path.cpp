@@ -91,7 +91,18 @@ class Path {
             R_ = X_;
             return;
         }
-        // grad r(X) = A^T A X + X B B^T
+        // grad r(X) = A^T A X + X B B^T, at the barycentre sums of rows and columns
+        if (std::all_of(X_.begin(), X_.end(), [this](double x) { return x == X_[0]; })) {
+            std::vector<double> column(n_, 0.0);
+            for (std::size_t k = 0; k < size_; ++k) column[k % n_] += X_[0] * problem.BBt[k];
+            for (int i = 0; i < n_; ++i) {
+                const double* a = problem.AtA.data() + static_cast<std::size_t>(i) * n_;
+                double row = 0.0;
+                for (int j = 0; j < n_; ++j) row += X_[0] * a[j];
+                for (int j = 0; j < n_; ++j) R_[static_cast<std::size_t>(i) * n_ + j] = row + column[j];
+            }
+            return;
+        }
         std::vector<int> same(n_);
         for (int i = 0; i < n_; ++i) same[i] = i;
         std::fill(R_.begin(), R_.end(), 0.0);
