@@ -28,6 +28,7 @@ BENCHES = (
     "defaults",
     "completion",
     "scale",
+    "peers",
     "graduated",
     "stochastic",
     "align",

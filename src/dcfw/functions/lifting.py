@@ -19,6 +19,7 @@ from dcfw.functions.dc import DC
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite, refuse
 from dcfw.functions.sums import Scaled, Sum, Zero
+from dcfw.sets.atoms import Atom, Entries, OneHot
 from dcfw.sets.epigraph import Epigraph
 from dcfw.sets.norms import L1Ball, LpBall
 from dcfw.sets.spectral import SchattenBall
@@ -57,6 +58,14 @@ class Lifted(Function, trusted=True):
 
     def grad(self, x: Array) -> Array:
         return self.domain.lift(self.function.grad(self.domain.point(x)), 0.0)
+
+    def grad_at(self, atom: Atom) -> Array:
+        if not isinstance(atom, Entries):
+            return super().grad_at(atom)
+        vertex = OneHot(
+            int(atom.indices[0]), float(atom.values[0]), self.domain.ball.shape, atom.values.dtype
+        )
+        return self.domain.lift(self.function.grad_at(vertex), 0.0)
 
     def linearise(self, x: Array) -> Linearisation:
         return self._lifted(self.function.linearise(self.domain.point(x)))

@@ -236,6 +236,8 @@ class LeastSquares(Function, trusted=True):
         return reshaped(self._backward(self._forward(x) - self.b), x.shape)
 
     def grad_at(self, atom: Atom) -> Array:
+        if isinstance(atom, Entries) and not self._operator and not _coarser(self.A, atom.values):
+            return reshaped(self._backward(self.A[:, atom.indices] @ atom.values - self.b), atom.shape)
         if not isinstance(atom, OneHot) or self._operator or _coarser(self.A, atom):
             return self.grad(atom.dense())
         column = self._columns.get(atom.index)
@@ -327,7 +329,7 @@ def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
     return x.reshape(shape) if is_numpy(x) else namespace(x).reshape(x, tuple(shape))
 
 
-def _coarser(A: Any, atom: OneHot) -> bool:
+def _coarser(A: Any, atom: Any) -> bool:
     """Return whether A has fewer digits than the atom, which happens in a sum of functions: products with a
     point would be in the atom's precision, and a column of A must not be in less."""
     return is_numpy(A) and A.dtype.itemsize < np.dtype(atom.dtype).itemsize

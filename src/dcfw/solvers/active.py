@@ -180,7 +180,7 @@ class ActiveLoop:
         active: Any = self._set_out(run, f, x, grad)
         self._start = (list(active.atoms), active.weights.copy())
         exact = isinstance(getattr(step, "__self__", None), Exact)
-        in_weights = self.rule == "blended" and f.affine_grad and convex and exact
+        in_weights = self.rule == "blended" and f.affine_grad and exact
         self._target = math.inf
         if linear is None:  # the steps of this loop are the outer ones
             run.keep(loop=X)
@@ -211,7 +211,7 @@ class ActiveLoop:
             run.before_step(X)
             try:
                 if in_weights:
-                    self._optimise_weights(run, active, X, scores)
+                    self._optimise_weights(run, active, X, scores, convex)
                 else:
                     pairs = self.rule == "pairwise" or (self.rule == "blended" and not asked)
                     self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
@@ -256,25 +256,29 @@ class ActiveLoop:
         if not np.isfinite(active.M[place, : place + 1]).all():
             run.bad_gradient()
 
-    def _optimise_weights(self, run: Run, active: ActiveSet, X: State, scores: np.ndarray) -> None:
+    def _optimise_weights(
+        self, run: Run, active: ActiveSet, X: State, scores: np.ndarray, convex: bool
+    ) -> None:
         """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
         m = len(active)
         before = active.weights.copy()
-        count, gained, convex = 0, 0.0, False
-        while not convex:
-            taken, more, convex = pairwise_steps(
-                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, 2.0 * active.noise
+        count, gained, done = 0, 0.0, False
+        while not done:
+            slack = 2.0 * active.noise if convex else math.inf
+            taken, more, done = pairwise_steps(
+                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, slack
             )
             count, gained = count + taken, gained + more
-            if not convex:
+            if not done:
                 self._forgive(run, active, *extremes(scores, active.weights)[:2])
         if count == 0 or not gained > 0.0:
             raise _stuck(run, X)
         change = active.weights - before
-        assert X.gained is not None
         X.x = active.point()  # not by the change, which would leave rounding of atoms without weight
         X.grad = active.combine_images(X.grad, change)
-        X.gained, X.value = X.gained + gained, None
+        # Along negative curvature the steps have gained more than they say.
+        X.gained = X.gained + gained if convex and X.gained is not None else None
+        X.value = None
 
     @staticmethod
     def _forgive(run: Run, active: ActiveSet, worst: int, best: int) -> None:
