@@ -9,7 +9,8 @@ minima (quadratics, Gromov), each is timed to 1e-4 of its own last value, and th
 - a Gromov-type function, as callables, on a transport polytope against POT;
 - maximum cliques by restarts (Motzkin and Straus) against restarts of spectral projected gradient: the
   largest clique found in the same time (more is better);
-- a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP.
+- a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP;
+- a quadratic of five variables on the simplex against SLSQP: the whole call, the least of twenty.
 
     python -m bench peers [--full]
 
@@ -223,10 +224,31 @@ def ramp_row(seeds: range, m: int = 400, n: int = 20, delta: float = 0.2, radius
     return compared("ramp SVM, 400 x 20, l2 ball: SLSQP", traces, own=True)
 
 
+def tiny_row() -> Row:
+    rng = np.random.default_rng(0)
+    A, b, x0 = defaults.symmetric(rng, 5), rng.standard_normal(5), np.full(5, 0.2)
+    value, grad = lambda x: float(0.5 * x @ A @ x + b @ x), lambda x: A @ x + b
+    total = {"type": "eq", "fun": lambda x: x.sum() - 1.0, "jac": lambda x: np.ones(5)}
+    calls = (
+        lambda: dcfw.minimize(functions.Smooth(value, grad), sets.Simplex(5), x0),
+        lambda: scipy_minimize(
+            value, x0, jac=grad, bounds=[(0.0, 1.0)] * 5, constraints=total, method="SLSQP"
+        ),
+    )
+    best = [math.inf, math.inf]
+    for _ in range(20):
+        for k, call in enumerate(calls):
+            begun = process_time()
+            call()
+            best[k] = min(best[k], process_time() - begun)
+    return "five variables, simplex: SLSQP", 1e3 * best[0], 1e3 * best[1], "ms"
+
+
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     seeds = range(5 if full else 2)
     ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # what is imported late is imported now
+    yield tiny_row()
     yield simplex_row(seeds)
     yield ramp_row(seeds)
     yield gromov_row(seeds, 60)

@@ -349,3 +349,39 @@ def test_linear_constraints_of_scipy_describe_the_same_polytope():
         assert theirs.lmo(G) @ G == pytest.approx(ours.lmo(G) @ G, abs=1e-9)
     with pytest.raises(ValueError, match="b_ub, A_eq and b_eq must be left out"):
         sets.Polytope(sums, [1.0])
+
+
+def test_a_solve_keeps_the_basis_and_answers_what_linprog_answers():
+    highspy = pytest.importorskip("highspy")
+    rng = np.random.default_rng(0)
+    A = sp.random_array((60, 40), density=0.2, rng=rng).tocsr()
+    domain = sets.Polytope(A, np.ones(60), A_eq=np.ones((1, 40)), b_eq=[3.0], bounds=(0.0, 1.0))
+    oracle, G = domain.oracle(), rng.standard_normal(40)
+    assert isinstance(oracle.kept._highs, highspy.Highs)
+    pivots = []
+    for _ in range(20):
+        S = oracle(G)
+        pivots.append(oracle.kept._highs.getInfo().simplex_iteration_count)
+        assert domain.contains(S.dense())
+        assert S.inner(G) == pytest.approx(domain.lmo(G) @ G, abs=1e-8)
+        assert oracle.error <= 1e-9
+        G = G + 0.01 * rng.standard_normal(40)
+    assert max(pivots[1:]) < pivots[0]
+
+
+def test_a_saved_basis_gives_the_same_answers():
+    pytest.importorskip("highspy")
+    rng = np.random.default_rng(1)
+    domain = sets.Polytope(rng.random((30, 20)), np.ones(30), bounds=(0.0, 1.0))
+    first, second = domain.oracle(), domain.oracle()
+    first(rng.standard_normal(20))
+    second.set_state(first.get_state())
+    for G in rng.standard_normal((5, 20)):
+        np.testing.assert_array_equal(first(G).dense(), second(G).dense())
+
+
+def test_a_polytope_needs_no_highspy(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "highspy", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    domain = sets.Polytope(A_ub=[[1.0, 2.0]], b_ub=[2.0], bounds=(0.0, None))
+    np.testing.assert_array_equal(domain.oracle()(np.array([-1.0, -1.0])).dense(), [2.0, 0.0])

@@ -13,12 +13,14 @@ Scale factors are powers of two: scaling by them is free of rounding.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw.sets.implied_bounds import Empty, propagate
+from dcfw.sets.kept_basis import KeptBasis
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _EPS = float(np.finfo(np.float64).eps)
@@ -134,14 +136,26 @@ class LinearProgramme:
 
     # -- solutions -------------------------------------------------------------------------------------
 
-    def minimise(self, c: np.ndarray) -> Vertex:
-        """Return a vertex that minimises <c, x>; c must not be zero."""
+    def kept(self) -> KeptBasis | None:
+        """Return the programme with a basis that is kept from call to call; None without highspy."""
+        if importlib.util.find_spec("highspy") is None:
+            return None
+        return KeptBasis(self._ub, self._b_ub, self._eq, self._b_eq, self._lower, self._upper)
+
+    def minimise(self, c: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
+        """Return a vertex that minimises <c, x>, found from the basis ``kept``; c must not be zero."""
         cost = c * self.size
         largest = float(np.abs(cost).max())
         if not (0.0 < largest < math.inf):
             raise ValueError("c must be finite, with an entry that is not zero")
         unit = float(power_of_two(np.array([largest]))[0])
         cost = cost / unit
+        known = None if kept is None else kept.solve(cost)
+        if known is not None:
+            answer = _Answer(*known)
+            # Refining by programmes without a basis would cost more than it has saved.
+            if self._error(cost, answer) == 0.0 and self._violation(answer.z) <= 0.25 * FEASIBLE:
+                return Vertex(self._in_users_units(answer.z), 0.0)
         answer = self._solved(cost)
         error = self._error(cost, answer)
         for _ in range(REFINEMENTS):

@@ -1,8 +1,9 @@
 """Polytopes: given by linear constraints, or as the convex hull of points.
 
 A polytope that has no oracle of its own still has a linear programme: :class:`Polytope` asks HiGHS
-(through :func:`scipy.optimize.linprog`), whose simplex method ends at a vertex.  :class:`ConvexHull`
-needs no solver: a linear function is minimal at one of the points.
+(through :func:`scipy.optimize.linprog`), whose simplex method ends at a vertex; with the extra ``lp``
+(highspy) a solve keeps the simplex basis from call to call.  :class:`ConvexHull` needs no solver: a linear
+function is minimal at one of the points.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, like, norm, to_numpy
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
+from dcfw.sets.kept_basis import KeptBasis
 from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
 
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -121,17 +123,17 @@ class Polytope(Set, trusted=True):
         allowed = max(tol, 8.0 * rounding(x) * math.sqrt(len(self.lower)))
         return self._programme.excess(self._values(x)) <= allowed
 
-    def _minimiser(self, G: np.ndarray) -> Vertex:
-        """Return a vertex that minimises <G, x>, and its error."""
+    def _minimiser(self, G: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
+        """Return a vertex that minimises <G, x>, and its error; ``kept`` is the basis of a solve."""
         c = np.asarray(G, dtype=np.float64)
         if not c.any():  # any feasible point would do, not only a vertex
             c = _generic(len(c)) / self._programme.size
             return self._solve(c)._replace(error=0.0)
-        return self._solve(c)
+        return self._solve(c, kept)
 
-    def _solve(self, c: np.ndarray) -> Vertex:
+    def _solve(self, c: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
         try:
-            return self._programme.minimise(c)
+            return self._programme.minimise(c, kept)
         except RuntimeError as error:
             raise ValueError(
                 "A_ub, b_ub, A_eq, b_eq and bounds, or the costs, have entries of too different sizes: HiGHS "
@@ -201,13 +203,24 @@ class Polytope(Set, trusted=True):
 
 
 class _Programmes(Oracle):
-    """The oracle of a polytope, which knows how far its answers may be from the minimum."""
+    """The oracle of a polytope: it keeps the basis, and bounds how far answers are from the minimum."""
 
     domain: Polytope
 
+    def __init__(self, domain: Polytope) -> None:
+        super().__init__(domain)
+        self.kept = domain._programme.kept()
+
+    def get_state(self) -> Any:
+        return None if self.kept is None else self.kept.get_state()
+
+    def set_state(self, state: Any) -> None:
+        if self.kept is not None:
+            self.kept.set_state(state)
+
     @in_double
     def __call__(self, G: Array) -> Atom:
-        x, self.error = self.domain._minimiser(to_numpy(G))
+        x, self.error = self.domain._minimiser(to_numpy(G), self.kept)
         return Dense(like(x, G))
 
 

@@ -1,10 +1,11 @@
 """The default for one function that is not known to be convex: Frank-Wolfe first, DC-FW once that pays.
 
 Plain Frank-Wolfe on phi needs no split, and goes to a vertex in a few steps where phi's minimisers are
-vertices, as those of many nonconvex functions are.  Where they are not, it zigzags.  A quadratic on a polytope
-then gets an active set, whose steps on phi need no split either (a spectral one takes an eigendecomposition).
-If that stalls, and for any other function, the split is made, and DC-FW goes on from the point reached, with
-an active set where that pays.  ``python -m bench defaults`` compares this rule with its parts.
+vertices, as those of many nonconvex functions are.  Where they are not, it zigzags.  A quadratic on a
+polytope then gets an active set, whose steps on phi need no split either (a spectral one takes an
+eigendecomposition).  If that stalls, and for any other function, the split is made, and DC-FW goes on from
+the point reached, with an active set where that pays.  ``python -m bench defaults`` compares this rule with
+its parts.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""A linear programme whose simplex basis is kept from one cost vector to the next (HiGHS through highspy).
+
+The costs of consecutive Frank-Wolfe steps are close, and the last vertex stays feasible: the primal simplex
+method starts from its basis and needs a few pivots.  An answer depends on the basis and the costs alone, so
+that a run which is resumed from a saved basis goes on with the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+OPTIONS = {
+    "output_flag": False,
+    "presolve": "off",
+    "solver": "simplex",
+    "simplex_strategy": 4,  # primal
+    "threads": 1,
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
+
+class KeptBasis:
+    """min <c, z> over {ub z <= b_ub, eq z = b_eq, lower <= z <= upper} for one c after another."""
+
+    def __init__(
+        self, ub: Any, b_ub: np.ndarray, eq: Any, b_eq: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
+        import highspy
+        from scipy import sparse
+
+        A = sparse.vstack([ub, eq]).tocsr()
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = A.shape
+        model.col_cost_ = np.zeros(A.shape[1])
+        model.col_lower_, model.col_upper_ = lower, upper
+        model.row_lower_ = np.concatenate([np.full(len(b_ub), -np.inf), b_eq])
+        model.row_upper_ = np.concatenate([b_ub, b_eq])
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = A.indptr, A.indices, A.data
+        self._highs: Any = highspy.Highs()
+        for name, value in OPTIONS.items():
+            self._highs.setOptionValue(name, value)
+        self._highs.passModel(model)
+        self._optimal = highspy.HighsModelStatus.kOptimal
+        self._columns = np.arange(A.shape[1], dtype=np.int32)
+        self._split = len(b_ub)
+        self.basis: Any = None
+
+    def solve(self, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return a vertex, and the dual solution of inequalities and equations; None if HiGHS finds none."""
+        highs = self._highs
+        highs.clearSolver()  # of what the last run leaves behind, only the basis may matter
+        if self.basis is not None:
+            highs.setBasis(self.basis)
+        highs.changeColsCost(len(cost), self._columns, cost)
+        highs.run()
+        if highs.getModelStatus() != self._optimal:
+            self.basis = None
+            return None
+        self.basis = highs.getBasis()
+        solution = highs.getSolution()
+        duals = np.asarray(solution.row_dual, dtype=np.float64)
+        return np.asarray(solution.col_value, dtype=np.float64), duals[: self._split], duals[self._split :]
+
+    def get_state(self) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.basis is None:
+            return None
+        return tuple(  # type: ignore[return-value]
+            np.array([int(status) for status in part], dtype=np.int8)
+            for part in (self.basis.col_status, self.basis.row_status)
+        )
+
+    def set_state(self, state: tuple[np.ndarray, np.ndarray] | None) -> None:
+        import highspy
+
+        self.basis = None
+        if state is not None:
+            self.basis = highspy.HighsBasis()
+            columns, rows = ([highspy.HighsBasisStatus(int(k)) for k in part] for part in state)
+            self.basis.col_status, self.basis.row_status, self.basis.valid = columns, rows, True
