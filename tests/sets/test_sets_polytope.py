@@ -352,16 +352,15 @@ def test_linear_constraints_of_scipy_describe_the_same_polytope():
 
 
 def test_a_solve_keeps_the_basis_and_answers_what_linprog_answers():
-    highspy = pytest.importorskip("highspy")
+    pytest.importorskip("highspy")
     rng = np.random.default_rng(0)
     A = sp.random_array((60, 40), density=0.2, rng=rng).tocsr()
     domain = sets.Polytope(A, np.ones(60), A_eq=np.ones((1, 40)), b_eq=[3.0], bounds=(0.0, 1.0))
     oracle, G = domain.oracle(), rng.standard_normal(40)
-    assert isinstance(oracle.kept._highs, highspy.Highs)
     pivots = []
     for _ in range(20):
         S = oracle(G)
-        pivots.append(oracle.kept._highs.getInfo().simplex_iteration_count)
+        pivots.append(oracle.kept.pivots)
         assert domain.contains(S.dense())
         assert S.inner(G) == pytest.approx(domain.lmo(G) @ G, abs=1e-8)
         assert oracle.error <= 1e-9

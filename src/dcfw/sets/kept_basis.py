@@ -16,6 +16,7 @@ OPTIONS = {
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 4,  # primal
+    "simplex_scale_strategy": 0,  # the programme is scaled already, and tolerances are in its units
     "threads": 1,
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
@@ -40,24 +41,26 @@ class KeptBasis:
         model.row_upper_ = np.concatenate([b_ub, b_eq])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = A.indptr, A.indices, A.data
-        self._highs: Any = highspy.Highs()
-        for name, value in OPTIONS.items():
-            self._highs.setOptionValue(name, value)
-        self._highs.passModel(model)
-        self._optimal = highspy.HighsModelStatus.kOptimal
-        self._columns = np.arange(A.shape[1], dtype=np.int32)
+        self._model = model
         self._split = len(b_ub)
         self.basis: Any = None
+        self.pivots = 0
+        """How many the last answer took."""
 
     def solve(self, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return a vertex, and the dual solution of inequalities and equations; None if HiGHS finds none."""
-        highs = self._highs
-        highs.clearSolver()  # of what the last run leaves behind, only the basis may matter
+        import highspy
+
+        self._model.col_cost_ = cost
+        highs = highspy.Highs()  # a new one: random numbers of the last run change the rounding of the next
+        for name, value in OPTIONS.items():
+            highs.setOptionValue(name, value)
+        highs.passModel(self._model)
         if self.basis is not None:
             highs.setBasis(self.basis)
-        highs.changeColsCost(len(cost), self._columns, cost)
         highs.run()
-        if highs.getModelStatus() != self._optimal:
+        self.pivots = highs.getInfo().simplex_iteration_count
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             self.basis = None
             return None
         self.basis = highs.getBasis()
@@ -80,4 +83,5 @@ class KeptBasis:
         if state is not None:
             self.basis = highspy.HighsBasis()
             columns, rows = ([highspy.HighsBasisStatus(int(k)) for k in part] for part in state)
-            self.basis.col_status, self.basis.row_status, self.basis.valid = columns, rows, True
+            self.basis.col_status, self.basis.row_status = columns, rows
+            self.basis.valid, self.basis.alien = True, False
