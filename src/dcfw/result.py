@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -103,6 +103,8 @@ class History:
         self._seen = 0
         self._pending: list[tuple[float, ...]] = []
         """Rows that are not in the table yet: to enter them together costs less than a step."""
+        self._deferred: list[Callable[[History], None]] = []
+        """What is to be done before those, when somebody reads: most histories are never looked at."""
 
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
@@ -114,6 +116,10 @@ class History:
         """Add several rows at once, as an array of dtype :data:`ROW`."""
         self._flush()
         self._enter(rows)
+
+    def postpone(self, rows: Callable[[], np.ndarray]) -> None:
+        """Add what ``rows`` returns, an array of dtype :data:`ROW`, when somebody reads the history."""
+        self._defer(lambda history: history._enter(rows()))
 
     def amend(self, **values: float) -> None:
         """Write values, by the names of their columns, into the last row."""
@@ -137,10 +143,14 @@ class History:
 
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
         """Convert to another unit: phi becomes sign * scale * phi + offset, gaps are multiplied by scale."""
-        rows = self.table()
-        rows["fun"] = sign * scale * rows["fun"] + offset
-        for name in ("gap", "dc_low", "dc_high", "eps"):
-            rows[name] *= scale
+
+        def convert(history: History) -> None:
+            rows = history._table[: history._length]
+            rows["fun"] = sign * scale * rows["fun"] + offset
+            for name in ("gap", "dc_low", "dc_high", "eps"):
+                rows[name] *= scale
+
+        self._defer(convert)
 
     def table(self) -> np.ndarray:
         """Return all rows as a structured array, a view: only the last is still written to during a run."""
@@ -157,7 +167,7 @@ class History:
         self._stride, self._seen = state
         if rows.shape[1] != len(self.columns):
             raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
-        self._pending = []
+        self._pending, self._deferred = [], []
         self._table = np.empty(max(len(rows), 16), dtype=ROW)
         self._length = len(rows)
         for name, column in zip(self.columns, rows.T, strict=True):
@@ -190,10 +200,23 @@ class History:
             raise IndexError("the history has no rows yet")
         return Row(*rows[index].item())
 
-    def _flush(self) -> None:
-        if not self._pending:
-            return
+    def _defer(self, work: Callable[[History], None]) -> None:
+        """Have ``work`` done after what was added before, and before anybody reads."""
         pending, self._pending = self._pending, []
+        if pending:
+            self._deferred.append(lambda history: history._enter_pending(pending))
+        self._deferred.append(work)
+
+    def _flush(self) -> None:
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            for work in deferred:
+                work(self)
+        if self._pending:
+            pending, self._pending = self._pending, []
+            self._enter_pending(pending)
+
+    def _enter_pending(self, pending: list[tuple[float, ...]]) -> None:
         if len(pending) == 1 and self._stride == 1 and self._length < min(len(self._table), self.limit):
             self._table[self._length] = pending[0]  # an array of one row would cost five times as much
             self._length += 1

@@ -186,15 +186,21 @@ def test_a_long_history_is_thinned_evenly_and_keeps_its_ends(limit, count):
 
 @given(st.integers(2, 20), st.lists(st.integers(0, 30), max_size=8))
 def test_rows_that_come_in_batches_make_the_history_of_rows_that_come_one_by_one(limit, sizes):
-    batched, single = History(limit=limit), History(limit=limit)
+    batched, postponed, single = (History(limit=limit) for _ in range(3))
     count = 0
     for size in sizes:
         rows = [row(k) for k in range(count, count + size)]
         batched.extend(np.array(rows, dtype=ROW))
+        postponed.postpone(lambda rows=rows: np.array(rows, dtype=ROW))
         for each in rows:
             single.append(each)
         count += size
-    np.testing.assert_array_equal(batched.table(), single.table())
+    for history in (single, postponed):
+        history.rescale(3.0, -1.0, 5.0)
+        history.append(row(count))
+    batched.append(row(count))
+    np.testing.assert_array_equal(postponed.table(), single.table())
+    assert list(batched["nit"]) == list(single["nit"])
 
 
 def test_a_result_has_the_fields_that_its_class_declares_and_no_others():

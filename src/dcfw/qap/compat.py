@@ -23,7 +23,7 @@ from scipy.optimize import OptimizeResult, OptimizeWarning
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
-from dcfw.qap.objective import dense, evaluate, is_sparse, round_to_permutation, square, value
+from dcfw.qap.objective import dense, evaluate, is_sparse, nearest, square, value
 from dcfw.sets.birkhoff import Birkhoff
 
 OWN_METHODS = ("dcfw", "boosted", "fw", "cgs")
@@ -251,7 +251,7 @@ def _faq(
     P, nit = faq(a, b, C, P, maxiter=maxiter, tol=tol)
     p = np.empty(n, dtype=np.int64)
     p[pairs[:, 0]] = pairs[:, 1]
-    p[rows] = columns[round_to_permutation(P)]
+    p[rows] = columns[nearest(P)]
     return OptimizeResult(col_ind=p, fun=value(A, B, p), nit=nit)
 
 

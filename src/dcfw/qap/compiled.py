@@ -229,9 +229,9 @@ class CompiledFW:
                 measured=not resync, convex=False,
             )  # fmt: skip
             taken, between = batch.steps, max(batch.steps - 1, 0)
-            rows = first - batch.gains[:between], batch.gaps[:between]
+            fun, gap = (first - batch.gains[:between], batch.gaps[:between]) if between else (None, None)
             run.ledger.book(
-                Batch(taken, batch.solved, batch.gradients, True, *rows, begun, time.perf_counter())
+                Batch(taken, batch.solved, batch.gradients, True, fun, gap, begun, time.perf_counter())
             )
             if run.ledger.resync_due(run.resync_period, taken):
                 grad[:] = phi.grad(x)

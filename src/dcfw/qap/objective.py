@@ -115,7 +115,11 @@ def round_to_permutation(X: Array) -> np.ndarray:
     X = to_numpy(_validate.array(X, "X", ndim=2))
     if X.shape[0] != X.shape[1]:
         raise ValueError(f"X must be square, got shape {X.shape}")
-    X = X.astype(np.float64, copy=False)
+    return nearest(X.astype(np.float64, copy=False))
+
+
+def nearest(X: np.ndarray) -> np.ndarray:
+    """Return :func:`round_to_permutation` of a square float64 matrix."""
     return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
 
 
@@ -167,11 +171,17 @@ def square(M: Array, name: str) -> Array:
         M = M.tocsr(copy=True)  # a CSR matrix would otherwise be the caller's own
         M.sum_duplicates()
         M.data = _native(_validate.array(M.data, f"{name}.data", floating=False), name)
-    else:
+    elif not _usual(M):
         M = _native(to_numpy(_validate.array(M, name, ndim=2, floating=False)), name)
     if M.shape[0] != M.shape[1] or M.shape[0] == 0:
         raise ValueError(f"{name} must be a square matrix, got shape {tuple(M.shape)}")
     return M
+
+
+def _usual(M: Any) -> bool:
+    """Return whether M is a float64 matrix with finite entries of a usual size."""
+    plain = type(M) is np.ndarray and M.dtype == np.float64 and M.ndim == 2
+    return plain and bool(np.vdot(M, M) <= LARGEST**2)
 
 
 def _native(entries: Any, name: str) -> np.ndarray:
@@ -184,7 +194,7 @@ def _native(entries: Any, name: str) -> np.ndarray:
             raise ValueError(f"{name} has the entry -2**63, which has no negative; rescale it or use floats")
         return integers
     floats = np.asarray(entries, dtype=np.float64)
-    if not np.vdot(floats, floats) <= LARGEST**2 and float(np.abs(floats).max()) > LARGEST:
+    if floats.size and float(np.abs(floats).max()) > LARGEST:
         raise ValueError(f"{name} has entries beyond {LARGEST:g}, whose products overflow; rescale it")
     return floats
 

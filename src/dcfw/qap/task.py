@@ -18,7 +18,7 @@ from dcfw._minimize import parts_of
 from dcfw.functions.base import Function
 from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
-from dcfw.qap.objective import as_permutation, dense, is_sparse, round_to_permutation, value
+from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, value
 from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult
@@ -340,7 +340,7 @@ class Task:
 
         The start says little: if a limit left no time for a step, the vertex it points to may be better.
         """
-        p = round_to_permutation(result.x)
+        p = nearest(result.x)
         if result.n_inner or result.status is Status.CONVERGED:
             return p
         if vertex is None:  # the only oracle call was made in a kernel, if at all
@@ -431,7 +431,7 @@ class Task:
         """Convert the ``intermediate_result`` of an exception to the user's units, with a permutation."""
         found = getattr(error, "intermediate_result", None)
         if isinstance(found, Result):
-            p = round_to_permutation(found.x)
+            p = nearest(found.x)
             result = QAPResult(**found)
             self.problem.present(result, scale)
             result.relaxed, result.relaxed_fun = result.x, float(result.fun)

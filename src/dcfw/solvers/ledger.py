@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw._arrays import Array
-from dcfw.result import ROW, History
+from dcfw.result import ROW, History, Row
 
 
 class Best(NamedTuple):
@@ -43,6 +44,18 @@ class Batch(NamedTuple):
     begun: float = 0.0
     ended: float = 0.0
     """When the call began and ended (``time.perf_counter``), for the times of these rows."""
+
+
+def _rows(batch: Batch, before: Row) -> np.ndarray:
+    """Return the rows of a batch of outer steps, counted on from the row before its first step."""
+    assert batch.fun is not None
+    k = np.arange(1, len(batch.fun) + 1)
+    rows = np.empty(len(k), dtype=ROW)
+    for name, value in before._asdict().items():
+        rows[name] = value + k if name in ("nit", "n_inner", "n_lmo", "n_grad_f") else value
+    rows["fun"], rows["gap"], rows["dc_high"] = batch.fun, batch.gap, batch.gap
+    rows["time"] += k * ((batch.ended - batch.begun) / batch.steps)
+    return rows
 
 
 class Ledger:
@@ -141,18 +154,14 @@ class Ledger:
     def _book_rows(self, batch: Batch) -> None:
         assert batch.fun is not None
         assert batch.gap is not None
-        k = np.arange(1, len(batch.fun) + 1)
-        least = int(np.argmin(batch.gap))
+        least = int(batch.gap.argmin())
         if batch.gap[least] < self.dc_gap[1]:
             self.dc_gap, self.dc_gap_nit = (0.0, float(batch.gap[least])), self.nit + least + 1
-        rows = np.empty(len(k), dtype=ROW)
-        rows["nit"], rows["n_inner"] = self.nit + k, self.n_inner + k
-        rows["fun"], rows["gap"], rows["eps"] = batch.fun, batch.gap, math.nan
-        rows["dc_low"], rows["dc_high"] = 0.0, batch.gap
-        rows["n_lmo"], rows["n_grad_f"] = self.n_lmo + k, self.n_grad_f + k
-        rows["n_grad_g"], rows["n_fun"] = self.n_grad_g, self.n_fun
-        rows["time"] = batch.begun - self.started + k * ((batch.ended - batch.begun) / batch.steps)
-        self.history.extend(rows)
+        before = Row(
+            self.nit, 0.0, 0.0, 0.0, 0.0, math.nan, self.n_inner, self.n_lmo, self.n_grad_f, self.n_grad_g,
+            self.n_fun, batch.begun - self.started,
+        )  # fmt: skip
+        self.history.postpone(partial(_rows, batch, before))
 
     # -- what was reached -------------------------------------------------------------------------------
 

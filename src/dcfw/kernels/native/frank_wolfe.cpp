@@ -72,9 +72,9 @@ Batch FrankWolfe::advance(const Quadratic& f, const double* linear, double* X, d
         if (!known && settled(slope(grad, linear), X, plan, batch)) return batch;
         if (last) return batch;
 
-        subtract(gradients_.at(f, vertex.data()), grad, change, size);
+        const double slope_at_X = subtract_along(gradients_.at(f, vertex.data()), grad, X, change, size);
         ++batch.gradients;
-        double curvature = along(change, vertex.data(), n) - dot(X, change, size);
+        double curvature = along(change, vertex.data(), n) - slope_at_X;
         if (curvature < 0.0 && plan.convex) {
             const double scale =
                 std::sqrt(dot(change, change, size)) * (std::sqrt(dot(X, X, size)) + std::sqrt(double(n)));

@@ -15,6 +15,11 @@ DCFW_CLONES void subtract(const double* x, const double* y, double* out, std::si
     for (std::size_t k = 0; k < size; ++k) out[k] = x[k] - y[k];
 }
 
+DCFW_CLONES double subtract_along(const double* x, const double* y, const double* along, double* out,
+                                  std::size_t size) {
+    return sum(size, [=](std::size_t k) { return along[k] * (out[k] = x[k] - y[k]); });
+}
+
 DCFW_CLONES void add_scaled(double factor, const double* from, double* to, std::size_t size) {
 #pragma omp simd
     for (std::size_t k = 0; k < size; ++k) to[k] += factor * from[k];

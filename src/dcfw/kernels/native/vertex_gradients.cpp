@@ -7,8 +7,8 @@ namespace dcfw {
 
 namespace {
 
-constexpr std::size_t memory = 1 << 20;  // numbers to keep, unless fewer than two matrices
-constexpr int longest = 32;              // updates before the whole product is taken again, against drift
+constexpr std::size_t numbers = 1 << 20;  // to keep, unless fewer than two matrices
+constexpr int longest = 32;               // updates before the whole product is taken again, against drift
 
 int differences(const int* p, const int* q, int n) {
     int count = 0;
@@ -19,7 +19,10 @@ int differences(const int* p, const int* q, int n) {
 }  // namespace
 
 VertexGradients::VertexGradients(int n)
-    : n_(n), most_(std::clamp<std::size_t>(memory / (std::size_t(n) * n), 2, 8)) {}
+    : n_(n), size_(std::size_t(n) * n), most_(std::clamp<std::size_t>(numbers / size_, 2, 8)),
+      memory_(new double[most_ * size_]), entries_() {
+    entries_.reserve(most_);
+}
 
 const double* VertexGradients::at(const Quadratic& f, const int* p) {
     if (f.id() != function_) entries_.clear();
@@ -37,24 +40,22 @@ const double* VertexGradients::at(const Quadratic& f, const int* p) {
     if (least > 0) {
         const bool update = nearest && 3 * least <= 2 * n_ && nearest->updates < longest;
         if (entries_.size() < most_) {
-            const std::size_t at = nearest ? nearest - entries_.data() : 0;
-            oldest = &entries_.emplace_back();
-            nearest = nearest ? &entries_[at] : nullptr;
-            oldest->gradient.resize(std::size_t(n_) * n_);
+            double* place = memory_.get() + size_ * entries_.size();
+            oldest = &entries_.emplace_back(Entry{{}, place});
         }
         if (update) {
-            if (oldest != nearest) *oldest = *nearest;
-            f.follow(oldest->p.data(), p, oldest->gradient.data());
-            ++oldest->updates;
+            if (oldest != nearest) std::copy_n(nearest->gradient, size_, oldest->gradient);
+            oldest->updates = nearest->updates + 1;
+            f.follow(nearest->p.data(), p, oldest->gradient);
         } else {
-            f.at_vertex(p, oldest->gradient.data());
+            f.at_vertex(p, oldest->gradient);
             oldest->updates = 0;
         }
         oldest->p.assign(p, p + n_);
         nearest = oldest;
     }
     nearest->used = ++now_;
-    return nearest->gradient.data();
+    return nearest->gradient;
 }
 
 }  // namespace dcfw

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "quadratic.hpp"
@@ -22,13 +23,14 @@ class VertexGradients {
   private:
     struct Entry {
         std::vector<int> p;
-        std::vector<double> gradient;
+        double* gradient;
         int updates = 0;         // since the whole product
         std::uint64_t used = 0;  // when it was asked for
     };
     int n_;
-    std::size_t most_;
+    std::size_t size_, most_;
     std::uint64_t function_ = 0, now_ = 0;
+    std::unique_ptr<double[]> memory_;  // of all entries: one large block is reused by the next solve
     std::vector<Entry> entries_;
 };
 
