@@ -25,6 +25,7 @@ BENCHES = (
     "graphs",
     "birkhoff",
     "inner",
+    "faces",
     "defaults",
     "completion",
     "scale",

@@ -88,10 +88,12 @@ def minimize(
         with sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
-    inner : {"auto", "fw", "away", "pairwise", "blended"}
+    inner : {"auto", "fw", "away", "pairwise", "blended", "in-face"}
         The inner solver: vanilla steps as in the paper, or one of those with an active set
-        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on sets with faces.  ``"auto"``
-        is ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f over
+        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on sets with faces, or in-face
+        steps, which store no vertices (:mod:`dcfw.solvers.in_face`).  ``"auto"`` is ``"in-face"`` for DC-FW
+        with a given f that is not a quadratic, over boxes, hypersimplices, assignments and plans; it is
+        ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f over
         another set with faces and at most a million entries (nuclear and spectral balls, spectraplexes, their
         epigraphs, products of all these); it is ``"fw"`` elsewhere.
     lazy : bool

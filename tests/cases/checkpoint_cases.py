@@ -115,6 +115,8 @@ CASES: dict[str, Callable[[], Case]] = {
         {"step": "open-loop", "tolerance": "progress", "tol": 1e-3},
     ),
     "dcfw smooth away": lambda: (splits.proximal(smooth()), sets.LInfBall(12), {"inner": "away"}),
+    "dcfw in-face cube": lambda: (splits.proximal(smooth()), sets.LInfBall(12), {"inner": "in-face"}),
+    "fw in-face birkhoff": lambda: (qap(), sets.Birkhoff(7), {"method": "fw", "inner": "in-face"}),
     "dcfw float32": lambda: (
         quadratic(dtype=np.float32),
         sets.Simplex(12),

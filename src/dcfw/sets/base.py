@@ -244,6 +244,14 @@ class Set:
         """
         return None
 
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        """Return the bounds of the entries, if the face of a point is told by the entries that are at them.
+
+        So it is for sets that are given by bounds and equations alone; None for all others.
+        ``minimize(..., inner="in-face")`` needs it.
+        """
+        return None
+
     def start(self, xp: Any = None) -> Array:
         """Return the canonical feasible point (the centre, where there is one).
 

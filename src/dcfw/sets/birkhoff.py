@@ -98,6 +98,9 @@ class Birkhoff(Set, trusted=True):
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return first_hit(x, -d)
 
+    def entry_bounds(self) -> tuple[Any, Any]:
+        return 0.0, math.inf
+
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, 1.0 / self.n)
 

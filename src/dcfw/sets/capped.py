@@ -116,6 +116,9 @@ class CappedSimplex(CompactSet, trusted=True):
             step = min(step, max(self._total - float(x.sum()), 0.0) / rate)
         return step
 
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        return None if self.at_most else (0.0, self.upper)
+
     def _centre(self) -> np.ndarray:
         share = self._total / float(self.upper.sum())
         return np.asarray(self.upper * (min(share, 0.5) if self.at_most else share))

@@ -174,6 +174,11 @@ class ShortestPath(FlowPolytope, trusted=True):
         chosen = np.sort(edge[self._paths.position(path[:-1], path[1:])])
         return Entries(chosen, np.ones(len(chosen)), self.shape)
 
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        return (
+            None if self.edges.levels is None else (0.0, math.inf)
+        )  # on a cycle costs of any sign mean nothing
+
     def spheres(self) -> Spheres:
         return zero_one_sphere(self.shape)
 

@@ -76,6 +76,9 @@ class LpBall(Set, trusted=True):
         """Return ||x||_p - radius where that is positive."""
         return excess(lp_norm(self._values(x), self.p) - self.radius)
 
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        return (-self.radius, self.radius) if math.isinf(self.p) else None
+
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         if self.p == math.inf:
             return reach_cube(x, d, self.radius)
@@ -232,6 +235,9 @@ class Box(Set, trusted=True):
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return min(first_hit(self.upper - x, d), first_hit(x - self.lower, -d))
+
+    def entry_bounds(self) -> tuple[Any, Any]:
+        return self.lower, self.upper
 
     def _centre(self) -> np.ndarray:
         return np.asarray(0.5 * self.lower + 0.5 * self.upper)

@@ -113,6 +113,18 @@ class Product(Set, trusted=True):
             for block, *part in zip(self.sets, self.split(x), self.split(d), strict=True)
         )
 
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        bounds = [block.entry_bounds() for block in self.sets]
+        if any(pair is None for pair in bounds):
+            return None
+        low, high = (
+            np.concatenate(
+                [np.broadcast_to(end, shape).ravel() for end, shape in zip(ends, self.shapes, strict=True)]
+            )
+            for ends in zip(*bounds, strict=True)
+        )
+        return low, high
+
     def _centre(self) -> np.ndarray:
         return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
 

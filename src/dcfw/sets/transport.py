@@ -97,6 +97,9 @@ class TransportPolytope(CompactSet, trusted=True):
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return first_hit(x, -d)
 
+    def entry_bounds(self) -> tuple[Any, Any]:
+        return 0.0, math.inf
+
     def _centre(self) -> np.ndarray:
         return np.outer(self.a, self.b / float(self.b.sum()))
 

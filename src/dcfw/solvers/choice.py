@@ -20,6 +20,7 @@ from dcfw.solvers.fw import FW
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
 from dcfw.solvers.graduated import Graduated
+from dcfw.solvers.in_face import InFaceLoop
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method
 from dcfw.solvers.staged import Staged
@@ -49,7 +50,7 @@ METHODS: dict[str, type] = {
     "stochastic": Stochastic,
     "sfw": SFW,
 }
-INNER = ("auto", "fw", *RULES)
+INNER = ("auto", "fw", *RULES, "in-face")
 VANILLA = (FWK, FWM, SFW)
 """Methods that take vanilla steps only."""
 LARGE = 1_000_000
@@ -72,6 +73,8 @@ def check_inner(inner: Any, solver: Method) -> Any:
     """Return ``inner`` if it is a known name, or an inner loop, that the method can use."""
     if not callable(inner) or isinstance(inner, type):  # a user-defined inner solver is a function
         inner = _validate.choice(inner, "inner", INNER)
+    if inner == "in-face" and isinstance(solver, Block | Graduated):
+        raise ValueError(f"method {solver.name!r} has no in-face steps: use inner='blended'")
     if inner not in ("auto", "fw") and isinstance(solver, VANILLA):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
     return inner
@@ -84,13 +87,16 @@ def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
     steps less than half; ``python -m bench inner`` has larger matrices.  There every atom brings a dense
     gradient, which has to be paid in memory, and pays for quadratics, where it saves gradients.  Plain
     Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
-    f is a gradient.
+    f is a gradient.  In-face steps do best where f is not a quadratic and vertices have many entries
+    (``python -m bench faces``).
     """
     flat = domain.faces and (f.affine_grad or isinstance(solver, Staged)) and math.prod(domain.shape) <= LARGE
     if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):
         return "fw"
     if isinstance(solver, AdaptiveDCFW):
         return "blended" if f.affine_grad else "fw"
+    if isinstance(solver, DCFW) and not f.affine_grad and domain.entry_bounds() is not None:
+        return "in-face"
     return "blended" if isinstance(solver, DCFW | Staged | Block | Stochastic) else "fw"
 
 
@@ -103,6 +109,8 @@ def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:
         return inner  # type: ignore[no-any-return]
     if inner == "fw":
         return frank_wolfe
+    if inner == "in-face":
+        return InFaceLoop(domain)
     if not domain.faces:
         return ActiveLoop(inner, lazy)
     pair = 2 * 8 * math.prod(domain.shape)  # bytes of an atom and its gradient

@@ -142,7 +142,7 @@ def frank_wolfe(
             return  # within the oracle's error nothing more is known here; at x_{t+1} the FW gap of phi is
         descent = _descent(run, gap) if run.lmo_error else gap
         if affine:
-            _affine_step(run, f, X, S, descent, step, convex)
+            affine_step(run, f, X, S, descent, step, convex)
         else:
             smooth_step(run, f, X, S, descent, u, step, convex, merit)
         X.gap = math.inf
@@ -164,7 +164,8 @@ def _descent(run: Run, gap: float) -> float:
     return max(descent, 0.0)
 
 
-def _affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step: Step, convex: bool) -> None:
+def affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step: Step, convex: bool) -> None:
+    """Take a step towards S along a quadratic."""
     segment = AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, convex)
     curvature = segment.curvature
     if not math.isfinite(curvature):

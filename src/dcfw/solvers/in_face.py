@@ -1,0 +1,161 @@
+"""Frank-Wolfe with in-face steps: away directions from the face of X, without stored atoms.
+
+The smallest face that contains X says as much as a list of the vertices that make X up: its worst vertex
+plays the part of the worst atom, and how much weight that has is how far the set allows a step away from it.
+A step leads from the vertex A of the face with the largest <G, A>
+
+- to the vertex of the face with the smallest, while that promises at least half of the last FW gap,
+- else to the oracle's vertex S, which may leave the face;
+
+the longest step that the set allows ends on a smaller face.  Memory is that of a few points, however many
+steps there are.
+
+Vertices of a face come from the set's own oracle, with costs on the entries that are at a bound so high that
+no vertex leaves it (:meth:`dcfw.sets.Set.entry_bounds`); each counts as an oracle call.  They are points of
+the set whatever their costs, so a face that is mistaken costs progress and not feasibility.
+
+References: Garber and Meshi 2016 (decomposition-invariant steps); Bashiri and Zhang 2017 (line search, any
+polytope); Freund, Grigas and Mazumder 2017 (in-face directions).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dcfw._arrays import Array, eps_of, inner, like, namespace
+from dcfw.functions.base import Function
+from dcfw.result import Status
+from dcfw.sets.atoms import Atom, Dense
+from dcfw.sets.base import Set
+from dcfw.solvers.loop import State, affine_step, smooth_step
+from dcfw.solvers.run import Run, Stop
+
+ROUNDING = 64.0
+"""Entries this many roundings of the set's size away from a bound are at it."""
+
+
+class InFaceLoop:
+    """An inner loop with in-face steps, for one solve over a set that declares ``entry_bounds``.
+
+    It pays where vertices have many entries (boxes, hypersimplices, assignments, plans) and f is not a
+    quadratic, whose active set is optimised without further gradients.  On a simplex the atoms are the
+    entries, and there is nothing to gain.
+
+    Examples
+    --------
+    >>> import numpy as np, dcfw
+    >>> from dcfw import functions, sets
+    >>> f = functions.LeastSquares(np.eye(3), np.array([0.6, 0.5, -0.4]))
+    >>> res = dcfw.minimize(f, sets.Box(0.0, 0.5, 3), inner="in-face")
+    >>> res.x.round(6), res.success
+    (array([0.5, 0.5, 0. ]), True)
+    """
+
+    def __init__(self, domain: Set) -> None:
+        bounds = domain.entry_bounds()
+        if bounds is None:
+            raise ValueError(
+                f"inner='in-face' needs a set with faces told by bounds on the entries; {domain.name} "
+                "declares none (entry_bounds): use inner='blended'"
+            )
+        self.domain, self.bounds = domain, bounds
+        self.oracle = domain.oracle()
+        # Along a cycle of exchanges as many entries may change as a vertex has; vectors exchange two.
+        self.exchanged = 2.0 * (sum(domain.shape))
+        self.target = math.inf
+
+    def get_state(self) -> dict[str, Any]:
+        return {"oracle": self.oracle.get_state(), "target": self.target}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.oracle.set_state(state["oracle"])
+        self.target = state["target"]
+
+    def __call__(
+        self,
+        run: Run,
+        f: Function,
+        x: Array,
+        grad: Array,
+        step: Any,
+        *,
+        linear: Array | None = None,
+        value: float | None = None,
+        convex: bool = True,
+        merit: Function | None = None,
+        max_steps: float = math.inf,
+    ) -> Iterator[State]:
+        self.low, self.high = (like(np.broadcast_to(end, tuple(x.shape)), x) for end in self.bounds)
+        X = State(run, f, x, grad, value)
+        X.linear = linear
+        self.target = math.inf
+        if linear is None:  # the steps of this loop are the outer ones
+            run.keep(loop=X, step=step)
+        while True:
+            if linear is None:
+                run.outer_step()
+            G = X.grad if linear is None else X.grad - linear
+            A = end = self.face_vertex(-G, X.x)
+            run.ledger.count_lmo()
+            if self.target < math.inf:
+                end = self.face_vertex(G, X.x)
+                run.ledger.count_lmo()
+            slope = A.inner(G) - end.inner(G)
+            if not slope >= self.target or (linear is None and run.n_inner >= run.maxiter):
+                X.S, X.gap = end, gap = run.lmo(G, X.x)
+                if X.gained is not None and X.gained + gap < X.bound:
+                    X.bound = X.gained + gap
+                yield X
+                self.target = 0.5 * gap
+                slope = A.inner(G) - end.inner(G)
+            run.before_step(X)
+            far, slope = self._far(X, A, end, slope, inner(G, X.x) - end.inner(G))
+            if not slope > 0.0:
+                raise Stop(
+                    Status.NO_PROGRESS,
+                    f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}.",
+                )
+            if f.affine_grad and merit is None:
+                affine_step(run, f, X, far, slope, step, convex)
+            else:
+                smooth_step(run, f, X, far, slope, linear, step, convex, merit)
+            X.x = self._settled(X.x)
+            X.gap = math.inf
+            X.k += 1
+            run.ledger.count_step(outer=linear is None)
+            if X.k > max_steps or (linear is not None and run.n_lmo + 3 >= run.max_lmo):
+                return
+
+    def face_vertex(self, G: Array, x: Array) -> Atom:
+        """Return the vertex of the face of x that minimises <G, .>."""
+        low, high = self.at_bounds(x)
+        xp = namespace(G)
+        size = float(xp.max(xp.abs(G)))
+        wall = xp.full_like(G, 2.0 * (self.exchanged + 1.0) * size)
+        return self.oracle(xp.where(low, G + wall, xp.where(high, G - wall, G)))
+
+    def _far(self, X: State, A: Atom, end: Atom, slope: float, towards: float) -> tuple[Dense, float]:
+        """Return the end of the longest step from A to ``end``, and the slope up to there.
+
+        Where no such step is left, because rounding hides the face, that is a step from X to ``end``.
+        """
+        d = end.dense() - A.dense()
+        length = float(self.domain.reach(X.x, d)) if slope > 0.0 else 0.0
+        if not ROUNDING * eps_of(X.x) < length < math.inf:
+            return Dense(end.dense()), towards
+        return Dense(self._settled(X.x + length * d)), length * slope
+
+    def at_bounds(self, x: Array) -> tuple[Array, Array]:
+        """Return which entries are at their lower bounds, and which at their upper ones."""
+        room = ROUNDING * eps_of(x) * self.domain.scale
+        return x - self.low <= room, self.high - x <= room
+
+    def _settled(self, x: Array) -> Array:
+        """Return x with the entries that are at a bound up to rounding moved there."""
+        at_low, at_high = self.at_bounds(x)
+        xp = namespace(x)
+        return xp.where(at_low, self.low, xp.where(at_high, self.high, x))
