@@ -63,16 +63,17 @@ class InFaceLoop:
                 "declares none (entry_bounds): use inner='blended'"
             )
         self.domain, self.bounds = domain, bounds
-        self.oracle = domain.oracle()
+        self.oracles = domain.oracle(), domain.oracle()  # for G and for -G, each near its last question
         # Along a cycle of exchanges as many entries may change as a vertex has; vectors exchange two.
         self.exchanged = 2.0 * (sum(domain.shape))
         self.target = math.inf
 
     def get_state(self) -> dict[str, Any]:
-        return {"oracle": self.oracle.get_state(), "target": self.target}
+        return {"oracles": [oracle.get_state() for oracle in self.oracles], "target": self.target}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.oracle.set_state(state["oracle"])
+        for oracle, own in zip(self.oracles, state["oracles"], strict=True):
+            oracle.set_state(own)
         self.target = state["target"]
 
     def __call__(
@@ -99,7 +100,7 @@ class InFaceLoop:
             if linear is None:
                 run.outer_step()
             G = X.grad if linear is None else X.grad - linear
-            A = end = self.face_vertex(-G, X.x)
+            A = end = self.face_vertex(-G, X.x, away=True)
             run.ledger.count_lmo()
             if self.target < math.inf:
                 end = self.face_vertex(G, X.x)
@@ -130,13 +131,13 @@ class InFaceLoop:
             if X.k > max_steps or (linear is not None and run.n_lmo + 3 >= run.max_lmo):
                 return
 
-    def face_vertex(self, G: Array, x: Array) -> Atom:
+    def face_vertex(self, G: Array, x: Array, away: bool = False) -> Atom:
         """Return the vertex of the face of x that minimises <G, .>."""
         low, high = self.at_bounds(x)
         xp = namespace(G)
         size = float(xp.max(xp.abs(G)))
         wall = xp.full_like(G, 2.0 * (self.exchanged + 1.0) * size)
-        return self.oracle(xp.where(low, G + wall, xp.where(high, G - wall, G)))
+        return self.oracles[away](xp.where(low, G + wall, xp.where(high, G - wall, G)))
 
     def _far(self, X: State, A: Atom, end: Atom, slope: float, towards: float) -> tuple[Dense, float]:
         """Return the end of the longest step from A to ``end``, and the slope up to there.

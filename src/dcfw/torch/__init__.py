@@ -26,6 +26,7 @@ L/2 ||X - z||^2 and a constant, so a step is the projection of z, by a formula o
 ``constrain``       norm balls for any other optimizer
 ``param_groups``    which weights get which set, as a table
 ``norms``           what the norms of a model are
+``argmin``          a layer whose output is a minimiser over a set
 ``sliding_step``    the update of DCFW as a pure function of tensors
 ==================  =========================================================================================
 
@@ -43,6 +44,7 @@ except ModuleNotFoundError as missing:
         ) from None
     raise
 
+from dcfw.torch.argmin import argmin
 from dcfw.torch.constrain import constrain
 from dcfw.torch.groups import param_groups
 from dcfw.torch.inner import sliding_step
@@ -50,4 +52,4 @@ from dcfw.torch.norms import norms
 from dcfw.torch.optimizer import DCFW
 from dcfw.torch.sfw import SFW, Scion
 
-__all__ = ["DCFW", "SFW", "Scion", "constrain", "norms", "param_groups", "sliding_step"]
+__all__ = ["DCFW", "SFW", "Scion", "argmin", "constrain", "norms", "param_groups", "sliding_step"]
