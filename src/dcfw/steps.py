@@ -16,7 +16,7 @@ Askari and Jaggi 2020 (backtracking).
 
 >>> from dcfw import steps
 >>> steps.resolve("open-loop")
-OpenLoop()
+OpenLoop(log=False)
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ class OpenLoop:
     """
 
     log: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.flag(self.log, "log")
 
     def bind(self, f: Function, domain: Any) -> Step:
         if not self.log:

@@ -492,7 +492,7 @@ CALLS: dict[str, Call] = {
         repr,
     ),
     "dcfw.steps.Exact": Call({"accuracy": number(1e-4), "evaluations": count(40)}, repr),
-    "dcfw.steps.OpenLoop": Call({}, repr),
+    "dcfw.steps.OpenLoop": Call({"log": flag(False)}, repr),
     "dcfw.steps.Scaled": Call({"C": number(1.0)}, repr),
     "dcfw.steps.Short": Call({"L": number(1.0)}, repr),
     "dcfw.steps.resolve": Call({"step": choice("exact")}, repr),
@@ -912,6 +912,11 @@ def _with_torch() -> dict[str, Call]:
             },
             len,
             omitted={"options": "those of the optimizer"},
+        ),
+        "dcfw.torch.argmin": Call(
+            {"fun": callback(lambda x: (x * x).sum()), "domain": domain(SIMPLEX)},
+            lambda x: x.numpy(),
+            omitted={"parameters": "any tensors", "options": "those of minimize"},
         ),
         "dcfw.torch.sliding_step": Call(
             {
