@@ -108,6 +108,11 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
     return Data(source[fitted[:, 0]].T.copy(), target[fitted[:, 1]].T.copy(), test)
 
 
+def observed(dataset: str, seed: int, rate: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Return which entries of the target are observed."""
+    return rng_for("alignment mask", dataset, seed, rate).random(shape) < rate
+
+
 def quality(R: np.ndarray, data: Data) -> dict[str, float]:
     """Return cosine and residual of the fitted pairs, and how well held-out words are translated.
 
@@ -158,7 +163,7 @@ def row(
 
     data = load(dataset, seed, scaling)
     d = len(data.E1)
-    known = rng_for("alignment mask", dataset, seed, rate).random(data.E2.shape) < rate
+    known = observed(dataset, seed, rate, data.E2.shape)
     wanted = data.E2 if target == 1.0 else target * data.E2
     result = run(method, data.E1, wanted, known, lam=lam, steps=steps)
     maps = {

@@ -88,6 +88,8 @@ def draw(panels: Sequence[Chart | Table], folder: Path, name: str) -> list[str]:
 
 
 def _draw_chart(axes: Any, chart: Chart) -> None:
+    axes.set_xscale(chart.x_scale)
+    axes.set_yscale(chart.y_scale)
     for place, series in enumerate(chart.series):
         if series.hidden:
             continue
@@ -104,8 +106,6 @@ def _draw_chart(axes: Any, chart: Chart) -> None:
             axes.plot(series.x, series.y, linestyle=line, linewidth=1.5, **steps, **look)
         if len(series.low):
             axes.fill_between(series.x, series.low, series.high, color=look["color"], alpha=0.15, lw=0)
-    axes.set_xscale(chart.x_scale)
-    axes.set_yscale(chart.y_scale)
     if chart.y_floor is not None:
         axes.set_ylim(bottom=chart.y_floor)
     axes.set_title(chart.title)

@@ -175,16 +175,21 @@ FAMILIES: dict[str, tuple[Callable[[np.random.Generator], Problem], tuple[str, .
 """Name -> how an instance is made, and its splits."""
 
 
-def row(dataset: str, method: str, seed: int, rtol: float, max_lmo: int) -> dict[str, Any]:
-    """Run one inner solver on one split of one instance."""
+def row(
+    dataset: str, method: str, seed: int, rtol: float, max_lmo: int, nudge: float = 0.0
+) -> dict[str, Any]:
+    """Run one inner solver on one split of one instance; ``nudge`` moves the start by that fraction."""
     from dcfw import minimize
 
     inner, split = method.split("/")
     problem = FAMILIES[dataset][0](rng_for("inner", dataset, seed))
+    x0 = problem.x0
+    if nudge:
+        x0 = x0 * (1.0 + nudge * np.random.default_rng(0).random(np.shape(x0)))
     result = minimize(
         problem.objectives[split],
         problem.domain,
-        problem.x0,
+        x0,
         inner=inner,
         tol=0.0,
         rtol=rtol,

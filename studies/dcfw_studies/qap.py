@@ -69,14 +69,18 @@ def start(dataset: str, seed: int, n: int, protocol: str) -> np.ndarray:
     return Birkhoff(n).random(rng_for("qap start", dataset, seed), scale=NOISE[protocol])
 
 
-def row(dataset: str, method: str, seed: int, protocol: str = "published") -> dict[str, Any]:
-    """Run one method once and return what the tables need."""
+def row(
+    dataset: str, method: str, seed: int, protocol: str = "published", nudge: float = 0.0
+) -> dict[str, Any]:
+    """Run one method once and return what the tables need; ``nudge`` moves the start by that fraction."""
     from dcfw import qap
     from dcfw.qap.quadratics import frobenius
     from dcfw_studies.protocols import solve_as
 
     instance = qap.load(dataset)
     X0 = start(dataset, seed, instance.n, protocol)
+    if nudge:
+        X0 = X0 + nudge * (start(dataset, seed + 1, instance.n, protocol) - X0)
     result = solve_as(protocol, instance.A, instance.B, X0, **METHODS[method])
     excess = int(result.fun) - int(instance.best)
     unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))

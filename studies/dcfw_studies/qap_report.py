@@ -214,7 +214,7 @@ def _what(summary: Summary) -> list[Any]:
         ),
         Text(
             f"The paper's study is {len(PAPER_METHODS)} methods on {PUBLISHED_INSTANCES} instances with "
-            f"{PUBLISHED_RUNS} runs each. {share} No number is extrapolated from fewer instances or runs: "
+            f"{PUBLISHED_RUNS} runs each. {share} No result is extrapolated from fewer instances or runs: "
             "where ours stand on fewer instances than the published ones, compare the fractions, and with "
             "care, since the instances left out are no random choice."
         ),

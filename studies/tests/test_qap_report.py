@@ -222,7 +222,7 @@ def test_the_readme_has_the_command_the_protocol_and_the_honest_statement():
     assert "dcfw-studies report STORE --study qap -o FOLDER --set protocol=published" in found
     assert "Protocol **published**" in found
     assert "the study is **not complete**" in found
-    assert "No number is extrapolated" in found
+    assert "No result is extrapolated" in found
     # 4 + 3 + 3 rows of fw and dcfw-1, two of cgs, of 5 methods x 4 instances x 10 seeds
     assert "22 of these 200 rows" in found
     assert "Runs that a cap ended: CGS 2." in found

@@ -7,6 +7,7 @@ import pytest
 
 from dcfw_studies import row_checks
 from dcfw_studies.code_hash import code_hash
+from dcfw_studies.study import Task
 from places import ROOT
 
 RESULTS = ROOT / "results"
@@ -45,6 +46,52 @@ def test_rows_of_today_are_current_and_a_changed_value_is_stale_until_it_is_reco
     assert [list(columns) for columns in found.stale.values()] == [["nit"]]
     row_checks.rewrite(found)
     assert row_checks.check("inner", folder, sample=3, seed=0).stale == {}
+
+
+COMMITTED = [("qap", "qap"), ("qap", "qap/text"), ("inner", "inner")]
+
+
+@pytest.mark.parametrize(("study", "folder"), COMMITTED)
+def test_twenty_committed_rows_of_a_study_are_what_the_code_gives(study, folder):
+    if study == "qap":
+        _data("qaplib")
+    found = row_checks.check(study, RESULTS / folder, sample=20, seed=0, longest=0.25)
+    assert len(found.outcomes) == 20
+    assert found.stale == {}
+
+
+@pytest.mark.parametrize("study", ["alignment", "networks"])
+def test_twenty_committed_runs_of_minutes_begin_as_the_code_does(study):
+    if study == "alignment":
+        _data("embeddings")
+    else:
+        pytest.importorskip("torch")
+        pytest.importorskip("sklearn")
+    found = row_checks.check_beginnings(study, RESULTS / study, sample=20, seed=0)
+    assert len(found.outcomes) == (15 if study == "alignment" else 20)  # 3 data sets, 5 methods have curves
+    assert found.stale == {}
+
+
+def _data(name):
+    from dcfw.data import find
+
+    try:
+        find(name)
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize(("nudged", "kind"), [(7, "stale"), (8, "unsteady")])
+def test_a_row_that_rounding_decides_is_not_called_stale(monkeypatch, tmp_path, nudged, kind):
+    def row(dataset, method, seed, nudge=0.0):
+        return {"value": nudged if nudge else 7}
+
+    stored = (Task("a", "m", 0), {"value": 6}, 0.1, {})
+    monkeypatch.setattr(row_checks, "read", lambda study, folder: [stored])
+    monkeypatch.setattr("dcfw_studies.inner.row", row)
+    found = row_checks.check("inner", tmp_path, sample=1, seed=0)
+    assert list(getattr(found, kind).values()) == [{"value": (6, 7)}]
+    assert len(found.stale) + len(found.unsteady) == 1
 
 
 def test_the_page_of_the_experiments_quotes_the_stored_rows():
