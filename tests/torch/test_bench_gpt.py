@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the study needs PyTorch")
 
-from dcfw_studies import gpt  # noqa: E402
+from bench import gpt  # noqa: E402
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ a quarter of the steps.  Other widths have the first three learning rates, with 
 ``dcfw``        :class:`dcfw.torch.DCFW` with exact steps on the same sets: projected SGD with momentum
 ``dcfw-fw``     the same with one Frank-Wolfe step for each block
 
-    python -m dcfw_studies.gpt results/networks/gpt.csv [SECONDS]
+    python -m bench gpt results/networks/gpt.csv [SECONDS]
 
 adds the runs that the table lacks, a line for each as soon as it ends, and writes the report beside it.
 """
@@ -31,7 +31,6 @@ import functools
 import hashlib
 import itertools
 import math
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -332,11 +331,11 @@ def report(file: Path) -> str:
     text = [
         "# A byte-level GPT in norm balls",
         "",
-        f"{len(rows)} runs; `python -m dcfw_studies.gpt results/networks/{file.name}` adds what is missing "
+        f"{len(rows)} runs; `python -m bench gpt results/networks/{file.name}` adds what is missing "
         "and writes this. "
         f"Text: documentation of NumPy and SciPy, SHA-256 {rows[0]['text'][:16]}...; {rows[0]['parameters']} "
         f"parameters, {STEPS} steps of {BATCH} sequences of {CONTEXT} bytes; processor seconds of one shared "
-        "thread. What each method is: `dcfw_studies.gpt`. Losses are nats per byte on the validation text.",
+        "thread. What each method is: `bench.gpt`. Losses are nats per byte on the validation text.",
         "",
         "| method | learning rates tried (loss, seed 0) | best | seeds | loss | 3 bits | log of the product "
         "of norms | seconds | of them in the optimizer |",
@@ -406,8 +405,8 @@ def _draw(file: Path, rows: list[dict[str, str]]) -> None:
     pyplot.close(figure)
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
     torch.set_num_threads(1)
-    table = Path(sys.argv[1])
-    run(table, float(sys.argv[2]) if len(sys.argv) > 2 else math.inf)
+    table = Path(arguments[0])
+    run(table, float(arguments[1]) if len(arguments) > 1 else math.inf)
     table.with_suffix(".md").write_text(report(table), encoding="utf-8")
