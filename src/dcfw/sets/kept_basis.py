@@ -7,6 +7,7 @@ that a run which is resumed from a saved basis goes on with the same numbers.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ OPTIONS = {
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 4,  # primal
-    "simplex_scale_strategy": 0,  # the programme is scaled already, and tolerances are in its units
     "threads": 1,
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
+BASIC, UPPER = 1, 2  # HighsBasisStatus
 
 
 class KeptBasis:
@@ -41,7 +42,7 @@ class KeptBasis:
         model.row_upper_ = np.concatenate([b_ub, b_eq])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = A.indptr, A.indices, A.data
-        self._model = model
+        self._model, self._A = model, A.tocsc()
         self._split = len(b_ub)
         self.basis: Any = None
         self.pivots = 0
@@ -66,15 +67,34 @@ class KeptBasis:
         self.basis = highs.getBasis()
         solution = highs.getSolution()
         duals = np.asarray(solution.row_dual, dtype=np.float64)
-        return np.asarray(solution.col_value, dtype=np.float64), duals[: self._split], duals[self._split :]
+        z = self._vertex(np.array(solution.col_value, dtype=np.float64))
+        return z, duals[: self._split], duals[self._split :]
+
+    def _vertex(self, z: np.ndarray) -> np.ndarray:
+        """Return z computed anew from the basis: HiGHS leaves errors of up to 1e-8, and perturbs bounds."""
+        from scipy.sparse.linalg import splu
+
+        columns, rows = self._status()
+        basic, active = columns == BASIC, rows != BASIC
+        model, count = self._model, int(basic.sum())
+        if count != int(active.sum()):
+            return z
+        sides = np.where(columns == UPPER, model.col_upper_, model.col_lower_)
+        z = np.where(basic | ~np.isfinite(sides), z, sides)
+        if count:
+            bounds = np.where(rows == UPPER, model.row_upper_, model.row_lower_)[active]
+            A = self._A[active]
+            with suppress(RuntimeError):  # singular
+                z[basic] = splu(A[:, basic].tocsc()).solve(bounds - A[:, ~basic] @ z[~basic])
+        return z
+
+    def _status(self) -> tuple[np.ndarray, np.ndarray]:
+        parts = (self.basis.col_status, self.basis.row_status)
+        columns, rows = (np.array([int(status) for status in part], dtype=np.int8) for part in parts)
+        return columns, rows
 
     def get_state(self) -> tuple[np.ndarray, np.ndarray] | None:
-        if self.basis is None:
-            return None
-        return tuple(  # type: ignore[return-value]
-            np.array([int(status) for status in part], dtype=np.int8)
-            for part in (self.basis.col_status, self.basis.row_status)
-        )
+        return None if self.basis is None else self._status()
 
     def set_state(self, state: tuple[np.ndarray, np.ndarray] | None) -> None:
         import highspy
