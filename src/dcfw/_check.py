@@ -15,7 +15,8 @@ from dcfw.functions.base import Function, as_function
 from dcfw.functions.dc import DC
 from dcfw.functions.penalised import prepare
 from dcfw.functions.penalties import Composite
-from dcfw.sets.base import Oracle
+from dcfw.sets.atoms import Dense
+from dcfw.sets.base import Oracle, Set
 from dcfw.sets.given import as_set
 
 
@@ -25,10 +26,12 @@ class Report:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.passed: list[str] = []
+        self.capabilities: list[str] = []
+        """What the solver knows of the parts beyond their values, gradients and vertices, and will use."""
 
     def note(self, ok: bool, passed: str, problem: str) -> None:
         if ok:
-            self.passed.append(passed)
+            self.passed += [] if passed in self.passed else [passed]
         elif problem not in self.problems:
             self.problems.append(problem)
 
@@ -43,6 +46,7 @@ class Report:
         lines = [f"{len(self.problems)} problem(s) found, {len(self.passed)} checks passed."]
         lines += [f"  wrong: {text}" for text in self.problems]
         lines += [f"  fine:  {text}" for text in self.passed]
+        lines += [f"  known: {text}" for text in self.capabilities]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -55,7 +59,7 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     convexity of f and g along random segments (subgradients of a nonsmooth g by the subgradient
     inequality); that a stated Lipschitz constant is not exceeded; that f - g is phi where both are given;
     that the LMO returns feasible points which are no worse than any other sampled point; that the start is
-    feasible.
+    feasible; that faster forms (``oracle``, ``grad_at``, ``linearise``) agree with ``lmo`` and ``grad``.
 
     Parameters
     ----------
@@ -70,7 +74,8 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     Returns
     -------
     Report
-        ``report.ok``, ``report.problems``, and a text for ``print``.
+        ``report.ok``, ``report.problems``, ``report.capabilities`` (what the solver knows of the parts and
+        will use), and a text for ``print``.
 
     Examples
     --------
@@ -95,7 +100,9 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         parts = [("f", phi.f, True), ("g", phi.g, True)]
     else:
         parts = [("phi", phi, bool(phi.convex))]
+    report.capabilities.append(_abilities(domain.name, domain, SET_ABILITIES))
     for name, function, convex in parts:
+        report.capabilities.append(_abilities(name, function, FUNCTION_ABILITIES))
         _check_function(report, name, function, convex, points)
     try:
         prepare(phi, as_set(domain))
@@ -104,6 +111,25 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     if not isinstance(phi, Composite) and isinstance(phi, DC) and phi.whole is not None and report.ok:
         _check_difference(report, phi, phi.whole, points)
     return report
+
+
+SET_ABILITIES = ("polytope", "faces", "projects", "nonnegative", "strong_convexity", "diameter")
+FUNCTION_ABILITIES = ("convex", "differentiable", "affine_grad", "lipschitz")
+
+
+def _abilities(name: str, part: Any, declared: tuple[str, ...]) -> str:
+    """Return a line with what a set or function declares and the fast forms of its own that it has."""
+    known = []
+    for attribute in declared:
+        value = getattr(part, attribute)
+        if value is True or (value and math.isfinite(value)):
+            known.append(attribute if value is True else f"{attribute} = {value:.4g}")
+    generic = Set if isinstance(part, Set) else Function
+    fast = ("oracle",) if generic is Set else ("grad_at", "linearise", "value_from_grad")
+    known += [
+        f"{verb} of its own" for verb in fast if getattr(type(part), verb) is not getattr(generic, verb)
+    ]
+    return f"{name}: {', '.join(known) or 'nothing more'}"
 
 
 def _start(domain: Any, phi: Function) -> Array:
@@ -168,6 +194,15 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
         f"{name}.lmo is not minimising: another sampled point is better by a relative {worst:.2g} "
         "(does it maximise?)",
     )
+    own = domain.oracle()
+    for G, s in zip(directions, vertices, strict=True):
+        excess = inner(G, own(G).dense()) - own.error - inner(G, s)
+        worst = max(worst, excess / max(norm(G) * size, 1e-300))
+    report.note(
+        worst <= 1e-6 + 1e3 * eps_of(x0),
+        f"{name}.oracle() agrees with {name}.lmo",
+        f"{name}.oracle() answers worse than {name}.lmo by a relative {worst:.2g}",
+    )
     zero = lmo(0.0 * x0).dense()
     report.note(
         tuple(getattr(zero, "shape", ())) == shape and math.isfinite(inner(zero, zero)) and inside(zero),
@@ -202,6 +237,12 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
             return
         values.append(value)
         grads.append(grad)
+        faster = (function.grad_at(Dense(x)), function.linearise(x).slope)
+        report.note(
+            all(norm(other - grad) <= 1e-6 * norm(grad) + 1e3 * eps_of(x) * norm(x) for other in faster),
+            f"{name}.grad_at and {name}.linearise agree with {name}.grad",
+            f"{name}.grad_at or {name}.linearise disagrees with {name}.grad",
+        )
     scale = max(max(abs(v) for v in values), 1e-12)
     eps = eps_of(points[0])
     if function.differentiable:

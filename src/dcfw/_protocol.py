@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from types import FunctionType, MethodType
+from typing import Any, TypeVar
 
 from dcfw._arrays import copy_of
+
+T = TypeVar("T")
+SPEAKING = frozenset(("__call__", "get_state", "stateless"))
+"""What is called, and the two ways to say what it keeps between calls."""
 
 
 def owner(kind: type, name: str) -> type | None:
@@ -27,6 +32,24 @@ def owner(kind: type, name: str) -> type | None:
 def trusted(kind: type | None) -> bool:
     """Return whether a class vouches for the methods that it defines itself."""
     return kind is not None and bool(vars(kind).get("_trusted", False))
+
+
+def stateless(thing: T) -> T:
+    """Declare that a step, an inner loop or an oracle class keeps nothing between calls, for checkpoints.
+
+    A class speaks for the ``__call__`` that it has, and not for one that a subclass defines.
+    """
+    thing.stateless = True  # type: ignore[attr-defined]
+    return thing
+
+
+def memory_known(part: Any) -> bool:
+    """Return whether a part declares what it keeps between calls: a state, or that there is none."""
+    kind = type(part)
+    if owner(kind, "__call__") in (None, FunctionType, MethodType):
+        return getattr(part, "stateless", False) or hasattr(part, "get_state")
+    newest = next(base for base in kind.__mro__ if not vars(base).keys().isdisjoint(SPEAKING))
+    return not vars(newest).keys().isdisjoint(SPEAKING - {"__call__"})
 
 
 def declare(kind: type, value: bool) -> None:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dcfw import _validate
+from dcfw._protocol import stateless
 from dcfw.functions.base import Function
 from dcfw.solvers.segment import Segment
 
@@ -96,8 +97,9 @@ class OpenLoop:
 
     def bind(self, f: Function, domain: Any) -> Step:
         if not self.log:
-            return lambda segment: 2.0 / (segment.k + 1.0)
+            return stateless(lambda segment: 2.0 / (segment.k + 1.0))
 
+        @stateless
         def step(segment: Segment) -> float:
             g = 2.0 + math.log(segment.k)
             return g / (segment.k - 1.0 + g)
@@ -136,6 +138,7 @@ class Exact:
     def bind(self, f: Function, domain: Any) -> Step:
         return self._step
 
+    @stateless
     def _step(self, segment: Segment) -> float:
         curvature = segment.curvature
         if curvature is None:
@@ -172,6 +175,7 @@ class Short:
             )
         L = _validate.scalar(L, "L", low=0.0)
 
+        @stateless
         def step(segment: Segment) -> float:
             length = L * segment.norm2
             return min(segment.gap / length, 1.0) if length > segment.gap else 1.0
@@ -197,7 +201,7 @@ class Scaled:
         _validate.scalar(self.C, "C", low=0.0, allow_inf=True)
 
     def bind(self, f: Function, domain: Any) -> Step:
-        return lambda segment: min(segment.gap / self.C, 1.0) if segment.gap < self.C else 1.0
+        return stateless(lambda segment: min(segment.gap / self.C, 1.0) if segment.gap < self.C else 1.0)
 
 
 @dataclass(frozen=True)

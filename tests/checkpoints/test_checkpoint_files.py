@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dcfw
 from checkpoint_cases import differences, quadratic, solve
-from dcfw import functions, sets, splits, steps
+from dcfw import _protocol, functions, sets, splits, steps
 from dcfw.checkpoints import Checkpoint
 from dcfw.checkpoints import file as files
 from dcfw.checkpoints.tree import Capture, Foreign, Unsupported, rebuild
@@ -227,6 +227,31 @@ def test_a_step_rule_that_may_remember_something_is_refused(path: Path) -> None:
 
     with pytest.raises(TypeError, match="get_state"):
         solve(NAME, checkpoint=path, step=Mine(), inner="fw")
+
+
+def test_a_step_rule_and_an_oracle_that_declare_to_keep_nothing_are_taken_at_their_word(path: Path) -> None:
+    class Mine:
+        def bind(self, f: Any, domain: Any) -> Any:
+            def step(segment: Any) -> float:
+                return float(2.0 / (segment.k + 2.0))
+
+            step.stateless = True  # type: ignore[attr-defined]
+            return step
+
+    class Plain(Oracle):
+        stateless = True
+
+        def __call__(self, G: Any) -> Any:
+            return OneHot(int(G.argmin()), 1.0, (12,))
+
+    class Overriding(Plain):
+        def __call__(self, G: Any) -> Any:
+            return super().__call__(G)
+
+    solve(NAME, checkpoint=path, step=Mine(), inner="fw")
+    assert _protocol.memory_known(Plain(sets.Simplex(12)))
+    assert not _protocol.memory_known(Overriding(sets.Simplex(12)))  # the word was for another __call__
+    assert _protocol.memory_known(Oracle(sets.Simplex(12)))
 
 
 def test_a_users_oracle_with_a_state_is_resumed(path: Path) -> None:

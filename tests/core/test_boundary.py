@@ -299,3 +299,83 @@ def test_the_gap_is_known_wherever_a_budget_ends_a_run(budget, inner):
     assert res.gap == pytest.approx(dcfw.gaps.fw_gap(phi, domain, res.x), abs=1e-9)
     assert res.n_lmo <= budget
     assert res.n_check >= 1
+
+
+# -- the final check --------------------------------------------------------------------------------------
+
+
+def lying(true, where, at):
+    """Return a function that gives one wrong answer, to call number ``at`` of ``where``."""
+    asked = {"value": 0, "grad": 0}
+
+    def answer(name, x, lie):
+        asked[name] += 1
+        return lie if name == where and asked[name] == at else getattr(true, name)(x)
+
+    return functions.Smooth(
+        lambda x: answer("value", x, true.value(x) - 1.0),
+        lambda x: answer("grad", x, np.zeros(x.shape)),
+        lipschitz=float(np.linalg.eigvalsh(true.A).max()),
+        convex=True,
+    )
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "boosted", "cgs", "fw-m"])
+@pytest.mark.parametrize("where", ["grad", "value"])
+def test_no_run_has_converged_for_one_wrong_answer_of_an_oracle(method, where):
+    """A zero gradient looks stationary: the gap that is computed anew says otherwise."""
+    true = functions.Quadratic(A, np.array([-1.0, 0.3, -0.2]), convex=True)
+    domain, x0 = sets.Simplex(3), np.array([0.2, 0.5, 0.3])
+    exposed = 0
+    for at in range(1, 12):
+        res = dcfw.minimize(lying(true, where, at), domain, x0, method=method, tol=1e-2, maxiter=60)
+        gap = dcfw.gaps.fw_gap(true, domain, res.x)
+        assert not (res.success and (gap > 1.1e-2 or abs(res.fun - true.value(res.x)) > 1e-9))
+        exposed += res.status is Status.BAD_ORACLE
+    assert exposed >= 1 or where == "value"
+
+
+def test_a_fast_path_that_disagrees_with_the_gradient_is_found_out():
+    class Mine(functions.Quadratic, trusted=True):
+        def grad_at(self, atom):
+            return 0.5 * super().grad_at(atom)
+
+    c = np.array([-1.0, 0.3, -0.2])
+    res = dcfw.minimize(Mine(A, c) - functions.SquaredNorm(0.1), sets.Simplex(3), np.array([0.2, 0.5, 0.3]))
+    assert res.status is Status.BAD_ORACLE
+    assert "computed anew" in res.message
+    assert res.dc_gap == (0.0, math.inf)
+
+
+def test_an_oracle_with_memory_that_disagrees_with_the_sets_lmo_is_found_out():
+    class Stale(sets.base.Oracle):
+        """An oracle that asks once and repeats its answer."""
+
+        def __call__(self, G):
+            if not hasattr(self, "atom"):
+                self.atom = super().__call__(G)
+            return self.atom
+
+    class Mine(sets.Simplex, trusted=True):
+        def oracle(self):
+            return Stale(self)
+
+    f = functions.Quadratic(A, np.array([-1.0, 0.3, -0.2]), convex=True)
+    res = dcfw.minimize(f, Mine(3), np.array([0.2, 0.5, 0.3]), method="fw")
+    assert res.status is Status.BAD_ORACLE
+
+
+@every_set
+def test_the_gap_of_a_converged_run_is_computed_anew_and_booked_apart(case):
+    calls = []
+    parent = type(case.domain)
+
+    def lmo(self, G):
+        calls.append(G)
+        return parent.lmo(self, G)
+
+    mine = as_subclass(case.domain, lmo=lmo)
+    res = dcfw.minimize(objective(mine), mine, case.domain.start(), rtol=0.5, maxiter=300, max_lmo=300)
+    assert res.status is Status.CONVERGED
+    assert len(calls) == res.n_lmo + 1
+    assert res.n_check == 2  # the gap, and contains

@@ -17,6 +17,8 @@ from dcfw.sets.atoms import Dense
 from dcfw.solvers import active
 from reference_gaps import rounding, size_of, surrogate_gap, symmetric, trace
 
+pytestmark = pytest.mark.usefixtures("no_second_gap")
+
 RULES = ("away", "pairwise", "blended")
 LOOPS = [(rule, lazy) for rule in RULES for lazy in (False, True) if lazy or rule != "blended"]
 loops = pytest.mark.parametrize(("rule", "lazy"), LOOPS, ids=lambda value: str(value))

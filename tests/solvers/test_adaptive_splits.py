@@ -17,6 +17,8 @@ from dcfw.solvers.adaptive import ATTEMPTS, _drowns
 from dcfw.solvers.dcfw import Iterate
 from reference_gaps import surrogate_gap, symmetric, trace
 
+pytestmark = pytest.mark.usefixtures("no_second_gap")
+
 N = 12
 
 
@@ -215,7 +217,7 @@ def test_values_that_contradict_the_gradient_end_the_run():
 
     phi = functions.Smooth(value, lambda x: np.ones(3))
     res = dcfw.minimize(splits.sliding(phi, L="auto"), sets.Simplex(3), np.array([0.2, 0.3, 0.5]), tol=1e-9)
-    assert res.status in (Status.LINE_SEARCH, Status.CONVERGED, Status.NO_PROGRESS)
+    assert res.status in (Status.LINE_SEARCH, Status.BAD_ORACLE, Status.NO_PROGRESS)
     assert res.n_lmo <= 40 * ATTEMPTS
 
 

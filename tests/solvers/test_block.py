@@ -22,6 +22,8 @@ from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.restriction import QuadraticPart, Slot
 from reference_gaps import symmetric, trace
 
+pytestmark = pytest.mark.usefixtures("no_second_gap")
+
 N = 12
 
 

@@ -21,6 +21,8 @@ from dcfw.solvers.dcfw import DCFW, Iterate
 from reference_gaps import surrogate_gap, symmetric, trace
 from set_cases import every_set
 
+pytestmark = pytest.mark.usefixtures("no_second_gap")
+
 N = 12
 
 

@@ -12,6 +12,8 @@ from dcfw import functions, sets, splits
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.fw_m import FWM
 
+pytestmark = pytest.mark.usefixtures("no_second_gap")
+
 N = 8
 
 

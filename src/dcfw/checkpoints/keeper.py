@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dcfw import _validate
+from dcfw import _protocol, _validate
 from dcfw._arrays import to_numpy
 from dcfw.checkpoints import file
 from dcfw.checkpoints.fingerprint import Fingerprint, compare
 from dcfw.checkpoints.schema import Schema, alike
 from dcfw.checkpoints.tree import Capture, Unsupported, rebuild
 from dcfw.result import History
-from dcfw.sets.base import Oracle
 
 SHARE = 50.0
 """A state is captured (in memory) when this many times the cost of the last capture has gone by."""
@@ -233,20 +232,12 @@ def _part(name: str, part: Any) -> Any:
     """Return what has the state of ``part``, None if it has none; refuse where that cannot be known."""
     if isinstance(part, np.random.Generator):
         return _Draws(part)
-    kind = type(part)
     for oracle in getattr(part, "oracles", ()):  # those of a product's blocks
         _part(name, oracle)
-    # An oracle of a user's own inherits the methods of a base class that remembers nothing.
-    silent = isinstance(part, Oracle) and kind.get_state is Oracle.get_state
-    if hasattr(part, "get_state") and hasattr(part, "set_state") and not (silent and not _ours(kind)):
-        return part
-    if _ours(part if hasattr(part, "__qualname__") or hasattr(part, "__func__") else kind):
-        return None
+    if _protocol.memory_known(part):
+        return part if hasattr(part, "get_state") and hasattr(part, "set_state") else None
     raise TypeError(
         f"checkpoint: {name} {part!r} may remember something between steps, which would be lost: give it "
-        "get_state(), which returns numbers and arrays, and set_state(state), or run without a checkpoint"
+        "get_state(), which returns numbers and arrays, and set_state(state), or stateless = True (it keeps "
+        "nothing), or run without a checkpoint"
     )
-
-
-def _ours(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).split(".")[0] == "dcfw"

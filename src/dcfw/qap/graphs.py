@@ -26,8 +26,10 @@ from dcfw.qap.result import QAPResult
 from dcfw.qap.solver import BALANCED, METHODS, POLISHES, _restarts, solve
 from dcfw.qap.task import SPLIT_METHODS
 from dcfw.result import Status
+from dcfw.solvers.interrupts import guarded
 
 
+@guarded
 def match(
     G1: Any,
     G2: Any,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcfw._arrays import Array, like, to_numpy
+from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.base import Oracle, Set
 
@@ -29,6 +30,7 @@ class CompactSet(Set, trusted=True):
         return CompactOracle(self)
 
 
+@stateless
 class CompactOracle(Oracle):
     """The set's own atoms for NumPy gradients, dense ones for other backends."""
 

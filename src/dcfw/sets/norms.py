@@ -13,6 +13,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, norm, to_numpy
+from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Signs
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, select
 from dcfw.sets.lp import (
@@ -334,6 +335,7 @@ class KSparse(Set, trusted=True):
         return f", k={self.k}" + super()._parameters()
 
 
+@stateless
 class L1Oracle(Oracle):
     """The entry of largest size, kept as an index and a signed radius."""
 
@@ -350,6 +352,7 @@ class L1Oracle(Oracle):
         return Dense(self._vertex(G))
 
 
+@stateless
 class CubeOracle(Oracle):
     """The signs, one byte each."""
 
@@ -366,6 +369,7 @@ class CubeOracle(Oracle):
         return Dense(self._vertex(G))
 
 
+@stateless
 class KSparseOracle(Oracle):
     """The k entries of largest size."""
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, norm, to_numpy
+from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
 from dcfw.sets.kept_basis import KeptBasis
@@ -202,6 +203,7 @@ class Polytope(Set, trusted=True):
         return f", inequalities={len(self.b_ub)}, equations={len(self.b_eq)}"
 
 
+@stateless
 class _Programmes(Oracle):
     """The oracle of a polytope: it keeps the basis, and bounds how far answers are from the minimum."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
+from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, OneHot
 from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot
 from dcfw.sets.spheres import Spheres, one_sphere
@@ -84,6 +85,7 @@ class Simplex(Set, trusted=True):
         return apply(lambda values: project_simplex(values, self.radius), x, self.shape)
 
 
+@stateless
 class SimplexOracle(Oracle):
     """The argmin, kept as an index: nothing of size n is written."""
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
+from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess, in_double
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
@@ -307,6 +308,7 @@ class NuclearOracle(WarmOracle):
         return RankOne(u, v, -self.radius)
 
 
+@stateless
 class InexactPolarOracle(Oracle):
     """Points of the spectral-norm ball near the best vertex, with a certified bound of the difference."""
 

@@ -52,6 +52,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of
+from dcfw._protocol import stateless
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.sets.base import Oracle
@@ -331,6 +332,7 @@ def _form(state: Any) -> Any:
     return float if isinstance(state, float | None) else type(state)
 
 
+@stateless  # what it knows is saved with the blocks
 class Remembering(Oracle):
     """A block's oracle that is not asked twice at x_t.
 

@@ -1,21 +1,23 @@
-"""The last look at a result, in the user's units: is x in the set, and what is its gap, if nobody has asked.
+"""The final check of a result, in the user's units: is x in the set, and is its gap the one that was claimed.
 
-The calls are booked as ``n_check`` and not among the oracle calls of the method.  Nothing that happens here
-loses the result: an exception or Ctrl-C shows in its status.
+The gap is recomputed with a gradient of phi and an oracle that know nothing of the run.  If it is larger than
+the claim, by more than rounding and the oracle's own error explain, the status is ``BAD_ORACLE``.  The calls
+are booked as ``n_check`` and not among the oracle calls of the method.  Nothing that happens here loses the
+result: an exception or Ctrl-C shows in its status.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from contextlib import suppress
-from typing import Any
 
-from dcfw._arrays import Array
+import numpy as np
+
+from dcfw._arrays import Array, eps_of, norm
 from dcfw.result import Result, Status, mark_ended
 from dcfw.sets.base import Set
 from dcfw.solvers import interrupts
-from dcfw.solvers.goal import gap_at
+from dcfw.solvers.goal import gap_at, rounding_of
 from dcfw.solvers.problem import Problem
 
 OUTSIDE = (
@@ -23,6 +25,12 @@ OUTSIDE = (
     "dcfw.check looks for such mistakes."
 )
 """The message for a set whose parts do not agree."""
+CHANGED = (
+    "The gap at x, computed anew, is {gap:.6g}, where the run had found {claim:.6g}: an oracle gives "
+    "different answers to one question, or its fast paths (grad_at, linearise, oracle) disagree with grad "
+    "and lmo: dcfw.check looks for such mistakes."
+)
+"""The message for an objective or set that does not give the same gap again."""
 SPEED = 2e9
 """Operations in a second, for a guess of what ``contains`` costs."""
 SHARE = 0.1
@@ -30,13 +38,13 @@ SHARE = 0.1
 SPARE = 0.05
 
 
-def look(result: Result, problem: Problem, oracle: Any, deadline: float) -> bool:
-    """Complete a result, and return whether x has been found outside of the set."""
+def look(result: Result, problem: Problem, deadline: float) -> bool:
+    """Complete and check a result; return whether x has been found outside of the set."""
     try:
-        if math.isnan(result.gap) and result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
-            _measure(result, problem, oracle)
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)
+        if result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
+            _measure(result, problem, left, allowed)
         if problem.domain.check_work() / SPEED > allowed:
             return False
         result.n_check += 1
@@ -61,12 +69,37 @@ def ended_inside(domain: Set, x: Array, start: Array) -> bool:
     return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
 
 
-def _measure(result: Result, problem: Problem, oracle: Any) -> None:
-    """Find the Frank-Wolfe gap of a point at which the run ended before it knew."""
-    with suppress(Exception):  # an oracle that fails here has its say in the next run
-        result.n_check += 1
+def _measure(result: Result, problem: Problem, left: float, allowed: float) -> None:
+    """Recompute the Frank-Wolfe gap at x; a run that ended before it knew it takes it over."""
+    unknown = math.isnan(result.gap)
+    if not unknown:
+        if result.gap_of is not None or (result.n_samples is not None and not result.success):
+            return  # the gap of another function, or an estimate
+        if result.time / result.n_lmo > (max(left, allowed) if result.success else allowed):
+            return
+    result.n_check += 1
+    try:
+        oracle = problem.domain.oracle()
         gap = gap_at(problem.phi, oracle, result.x)
-        if math.isfinite(gap):
-            result.gap = gap
-            if result.gap_of is not None:  # graduated: the path has not come to its end
-                result.gap_of = "phi"
+    except Exception as error:
+        if result.success:
+            reason = f"After the run, phi.grad or the set's lmo raised {type(error).__name__}: {error}"
+            result.withdraw(reason, Status.BAD_ORACLE)
+        return
+    if unknown and math.isfinite(gap):
+        result.gap = gap
+        if result.gap_of is not None:  # graduated: the path has not come to its end
+            result.gap_of = "phi"
+    elif not unknown and not _explained(result, problem, gap - oracle.error - result.gap):
+        result.withdraw(CHANGED.format(claim=result.gap, gap=gap), Status.BAD_ORACLE)
+        result.gap = gap
+
+
+def _explained(result: Result, problem: Problem, excess: float) -> bool:
+    """Return whether rounding explains by how much the gap is larger than the claim."""
+    x = result.x
+    if excess <= rounding_of(x) * float(np.nanmax(result.history["gap"])):
+        return True
+    slopes = norm(problem.phi.grad(x)) + norm(problem.g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
+    reach = min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)))
+    return excess <= 1e3 * eps_of(x) * slopes * reach

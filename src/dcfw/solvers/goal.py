@@ -20,6 +20,8 @@ RTOL = 1e-6
 """The default: this part of the gap's scale."""
 ROUNDING = 16.0
 """Rounding errors of an inner product, in units of the precision times the norms of its factors."""
+DOUBT = 1e-6
+"""Two computations of a number may differ by this part of its scale, or by 1000 roundings if that is more."""
 
 
 class Goal:
@@ -60,3 +62,8 @@ def gap_at(phi: Function, oracle: Any, x: Array) -> float:
     """Return the Frank-Wolfe gap of phi at x, with the oracle's error."""
     G = phi.grad(x)
     return float(max(inner(G, x) - oracle(G).inner(G) + oracle.error, 0.0))
+
+
+def rounding_of(x: Array) -> float:
+    """Return by which part of its scale two computations of one number at x may differ."""
+    return max(DOUBT, 1e3 * eps_of(x))

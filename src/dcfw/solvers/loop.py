@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from dcfw._arrays import Array, eps_of, inner, norm
+from dcfw._protocol import stateless
 from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
@@ -91,6 +92,7 @@ class State:
         return gained, min(self.bound, gained + self.gap)
 
 
+@stateless
 def frank_wolfe(
     run: Run,
     f: Function,

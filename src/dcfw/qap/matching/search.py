@@ -16,6 +16,7 @@ from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
 from dcfw.result import History, Status
+from dcfw.solvers import interrupts
 
 POLISHED = 500
 """Up to this many nodes ``polish="auto"`` ends with swaps: setting up their deltas takes O(n^3)."""
@@ -126,12 +127,14 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
                 if k and plan.spent() >= 1.0:
                     found.cut = True
                     break
+                if k and interrupts.pending():
+                    break
                 if k % 2:
                     _again(plan, plan.rng, found)
                 else:
                     _one(paths, plan, plan.rng if k else None, found)
     except KeyboardInterrupt:
-        if found.p is None:
+        if found.p is None or interrupts.insistent():
             raise
         found.status = Status.INTERRUPTED
     return found
@@ -151,7 +154,7 @@ def _fill(paths: Paths, plan: Plan, found: Found) -> None:
     _one(paths, plan, None, found)
     while plan.time_limit is not None:
         enough = SHARE_OF_PATHS if searchable(pair) and missed >= len(KINDS) else 1.0
-        if plan.spent() >= enough:
+        if plan.spent() >= enough or interrupts.pending():
             return
         before = found.fun
         if KINDS[kind] == "core":
