@@ -39,6 +39,7 @@ import numpy as np
 import extended_precision as ref
 from dcfw import Status, functions, minimize, sets, splits
 from dcfw.solvers.block import Block
+from dcfw.solvers.stochastic import SFW, Stochastic
 from extended_precision import LD
 
 GAP = 2.0
@@ -298,7 +299,7 @@ def draw_objective(draw: Draw, domain: Any, region: Any) -> tuple[Any, Any, Any,
     """Return the objective, f and g in extended precision (None where there is no split), phi, a name."""
     n, shape = len(region.r), domain.shape
     kinds = ["f - g"] * 3 + ["f - norm"] * 2 + ["phi", "sliding", "proximal", "spectral", "auto", "convex"]
-    kinds += ["p - norm, sliding", "p - norm, proximal"]
+    kinds += ["p - norm, sliding", "p - norm, proximal", "whole", "whole"]
     if len(shape) == 1:
         kinds += ["smooth - g", "smooth - norm"]
     kind = draw.pick(kinds)
@@ -321,13 +322,15 @@ def draw_objective(draw: Draw, domain: Any, region: Any) -> tuple[Any, Any, Any,
     H = draw.numbers(n, n)
     A, b = draw.cast(H + H.T, draw.eT - 2 * draw.eR), draw.cast(draw.numbers(n), draw.eT - draw.eR)
     p, rp = functions.Quadratic(A, b), ref.Quad.of(A, b)
-    if kind in ("phi", "spectral"):
+    if kind in ("phi", "spectral", "whole"):
         dc = (
             splits.spectral(p, domain if draw.chance(0.7) else None)
             if kind == "spectral"
             else splits.best(p, domain)
         )
         rf, rg = (_of_library(part, n) for part in (dc.f, dc.g))
+        if kind == "whole":  # phi itself, for methods that choose a split or need none
+            return p, rf, rg, rp, kind
         return (dc if kind == "spectral" else p), rf, rg, rp, f"{kind} ({dc.name})"
     phi, rphi = p, rp
     if "norm" in kind:
@@ -373,6 +376,18 @@ def draw_lifted(draw: Draw) -> tuple[Any, Any, Any, Any, Any, Any, str]:
     return domain, region, objective, rf, rg, ref.Sum((1, rf), (-1, rg)), f"lifted {kind}"
 
 
+def draw_sampled(draw: Draw) -> tuple[Any, Any, Any, Any, Any, Any, str]:
+    """Half a mean of squares, for methods that sample it: four rows, so that the mean is exact."""
+    while True:
+        domain, region = draw_set(draw)
+        if len(domain.shape) == 1:
+            break
+    n, half = len(region.r), (draw.eT - 2 * draw.eR) // 2
+    A, b = draw.cast(draw.numbers(4, n), half), draw.cast(draw.numbers(4), half + draw.eR)
+    phi = ref.Quad.least_squares(0.5 * A, 0.5 * b)
+    return domain, region, functions.FiniteSum.least_squares(A, b), None, None, phi, "sampled"
+
+
 # -- cases ------------------------------------------------------------------------------------------------
 
 
@@ -380,6 +395,8 @@ def make_case(seed: int) -> Case:
     draw = Draw(seed)
     if draw.chance(0.06):
         domain, region, objective, f, g, phi, name = draw_lifted(draw)
+    elif draw.chance(0.08):
+        domain, region, objective, f, g, phi, name = draw_sampled(draw)
     else:
         domain, region = draw_set(draw)
         objective, f, g, phi, name = draw_objective(draw, domain, region)
@@ -400,6 +417,12 @@ def make_case(seed: int) -> Case:
 
 
 def draw_options(draw: Draw, domain: Any, objective: Any, name: str) -> dict[str, Any]:
+    if name == "sampled":
+        method = draw.pick([Stochastic, SFW])(epochs=float(draw.pick([1.0, 3.0, 10.0])))
+        return {"method": method, "maxiter": int(draw.pick([1, 3, 10, 30])), "max_lmo": 150, "rng": 0}
+    if name == "whole":
+        kinds = ["auto"] * 3 + (["graduated"] if domain.spheres() is not None else [])
+        return {"method": draw.pick(kinds), "maxiter": int(draw.pick([1, 3, 10, 30])), "max_lmo": 150}
     methods = ["dcfw"] * 5 + ["boosted"] * 2
     smooth = getattr(objective, "differentiable", True)
     if name != "auto":
@@ -535,7 +558,13 @@ class Check:
     def values(self, x: Any) -> None:
         phi = self.case.phi
         first = ref.ld(self.iterates[0][1]) if self.iterates else x
-        self.claim("phi(x) <= phi(x0)", phi.value(x) - phi.value(first), self.allowance())
+        if self.res.n_samples is None:
+            self.claim("phi(x) <= phi(x0)", phi.value(x) - phi.value(first), self.allowance())
+        if self.res.lower_bound is not None and isinstance(self.case.region, ref.Hull):
+            least = min(phi.value(vertex) for vertex in self.case.region.V)
+            self.claim(
+                "lower bound of phi on the vertices", LD(self.res.lower_bound) - least, self.allowance()
+            )
         self.claim("fun = phi(x)", abs(LD(self.res.fun) - phi.value(x)), self.allowance())
 
     def weights(self, x: Any) -> None:
@@ -551,7 +580,9 @@ class Check:
 
     def gap(self, x: Any) -> None:
         res, case = self.res, self.case
-        if not math.isfinite(res.gap):
+        if not math.isfinite(res.gap) or res.gap_of not in (None, "phi"):
+            return
+        if res.n_samples is not None and not res.dc_gap[1] < math.inf:  # an estimate
             return
         slope = case.phi if case.f is None or self.unsplit() else None
         G = slope.grad(x) if slope is not None else case.f.grad(x) - case.g.grad(x)
@@ -562,7 +593,7 @@ class Check:
         return (self.case.phi if self.case.g is None else self.case.g).blur(x)
 
     def unsplit(self) -> bool:
-        return self.case.options["method"] in ("fw", "cgs")
+        return self.case.options["method"] in ("fw", "cgs", "auto", "graduated")
 
     def certificates(self) -> None:
         """The interval of the result, and those of the first and the last row of the history."""

@@ -18,6 +18,7 @@ from dcfw.result import Result, Status, mark_ended
 from dcfw.sets.base import Set
 from dcfw.solvers import interrupts
 from dcfw.solvers.goal import gap_at, rounding_of
+from dcfw.solvers.ledger import Best
 from dcfw.solvers.problem import Problem
 
 OUTSIDE = (
@@ -38,11 +39,16 @@ SHARE = 0.1
 SPARE = 0.05
 
 
-def look(result: Result, problem: Problem, deadline: float) -> bool:
-    """Complete and check a result; return whether x has been found outside of the set."""
+def look(result: Result, problem: Problem, best: Best | None, deadline: float) -> bool:
+    """Complete and check a result; return whether x has been found outside of the set.
+
+    ``best`` is what the run has found; the value in ``result`` has been computed anew.
+    """
     try:
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)
+        if result.success and best is not None and best.x is result.x:
+            _compare_values(result, problem, best.fun)
         if result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
             _measure(result, problem, left, allowed)
         if problem.domain.check_work() / SPEED > allowed:
@@ -57,7 +63,8 @@ def look(result: Result, problem: Problem, deadline: float) -> bool:
         return False
     except Exception as error:
         result.withdraw(
-            f"After the run, the set's contains() raised {type(error).__name__}: {error}", Status.BAD_ORACLE
+            f"After the run, the set's contains() or phi's oracles raised {type(error).__name__}: {error}",
+            Status.BAD_ORACLE,
         )
         return False
     result.withdraw(OUTSIDE, Status.BAD_ORACLE)
@@ -69,12 +76,23 @@ def ended_inside(domain: Set, x: Array, start: Array) -> bool:
     return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
 
 
+def _compare_values(result: Result, problem: Problem, claim: float) -> None:
+    """Withdraw a result whose value is not the one that the run has found."""
+    scale = rounding_of(result.x) * (abs(claim) + abs(result.fun))
+    if not _explained(result, problem, abs(result.fun - claim) - scale):
+        result.withdraw(
+            f"phi(x), computed anew, is {result.fun:.6g}, where the run had found {claim:.6g}.",
+            Status.BAD_ORACLE,
+        )
+
+
 def _measure(result: Result, problem: Problem, left: float, allowed: float) -> None:
     """Recompute the Frank-Wolfe gap at x; a run that ended before it knew it takes it over."""
     unknown = math.isnan(result.gap)
     if not unknown:
-        if result.gap_of is not None or (result.n_samples is not None and not result.success):
-            return  # the gap of another function, or an estimate
+        estimate = result.n_samples is not None and not (result.success and result.dc_gap[1] < math.inf)
+        if result.gap_of is not None or estimate:
+            return  # the gap of another function, or one from samples
         if result.time / result.n_lmo > (max(left, allowed) if result.success else allowed):
             return
     result.n_check += 1
@@ -96,10 +114,10 @@ def _measure(result: Result, problem: Problem, left: float, allowed: float) -> N
 
 
 def _explained(result: Result, problem: Problem, excess: float) -> bool:
-    """Return whether rounding explains by how much the gap is larger than the claim."""
-    x = result.x
+    """Return whether rounding explains by how much a value or gap differs from the claim."""
+    x, f, g = result.x, problem.f, problem.g
     if excess <= rounding_of(x) * float(np.nanmax(result.history["gap"])):
         return True
-    slopes = norm(problem.phi.grad(x)) + norm(problem.g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
+    slopes = norm(f.grad(x)) + norm(g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
     reach = min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)))
-    return excess <= 1e3 * eps_of(x) * slopes * reach
+    return bool(excess <= 1e3 * eps_of(x) * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach))

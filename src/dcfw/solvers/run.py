@@ -22,7 +22,7 @@ from dcfw.functions.base import Function
 from dcfw.result import Result, Status
 from dcfw.sets.base import Oracle
 from dcfw.solvers import interrupts
-from dcfw.solvers.goal import Goal, rounding_of
+from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.oracles import Oracles, Stop
 from dcfw.tolerances import NoProgress, Tolerance
@@ -225,20 +225,12 @@ class Run(Oracles):
                 x, gap, final = self.current.x, math.nan, value
         if math.isnan(final):
             final = self._last_value(x)  # free of the rounding that adds up in a long run
-            if status is Status.CONVERGED and self._two_values(x, fun, final):
-                detail = f"phi(x), computed anew, is {final:.6g}, where the run had found {fun:.6g}."
-                status, gap = Status.BAD_ORACLE, math.nan
         fun = final if math.isfinite(final) else fun
         if status in (Status.NOT_CONVEX, Status.BAD_ORACLE):
             self.ledger.forget_certificates()
         if self._interrupted:
             status, detail = Status.INTERRUPTED, ""
         return self._result(status, f"{status.sentence} {detail}".strip(), x, fun, gap)
-
-    def _two_values(self, x: Array, fun: float, final: float) -> bool:
-        """Return whether two values of phi at x differ by more than rounding explains."""
-        scale = abs(fun) + abs(final) + abs(self.ledger.history.first().fun) + self.ledger.history.first().gap
-        return abs(final - fun) > rounding_of(x) * scale
 
     def _result(self, status: Status, message: str, x: Array, fun: float, gap: float) -> Result:
         return Result(

@@ -161,7 +161,7 @@ class Task:
         result = self._finish(problem, run, oracle)
         if parts.refuted and result.status is not Status.NOT_CONVEX:
             result.withdraw(f"{parts.refuted}: nothing is certified.")
-        outside = final_check.look(result, problem, began + left)
+        outside = final_check.look(result, problem, run.ledger.best, began + left)
         result.method = solver.name
         result.split = result.split or parts.split
         if "conditional" not in run.ledger.extra:
