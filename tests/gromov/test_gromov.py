@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import metamorphic_applications
 from dcfw import gromov, sets
 
 
@@ -85,3 +86,12 @@ def test_with_uniform_weights_the_loss_is_never_above_that_of_pot_and_often_belo
     ratios = np.array([bench.ours(data, False) / bench.pot(data, False) for data in problems])
     assert (ratios <= 1.0 + 1e-6).all()
     assert (ratios < 1.0 - 1e-6).sum() >= 4
+
+
+def test_a_stage_that_begins_at_its_own_vertex_does_not_step_out_of_the_set():
+    """The slope there is rounding, of either sign: a step along it was as long as 1e15."""
+    for seed in range(40):
+        problem = metamorphic_applications.spaces(False, np.random.default_rng((seed, 27)))
+        res = problem.solve()
+        assert res.x.min() >= 0.0
+        np.testing.assert_allclose(res.x.sum(axis=1), problem.arrays["p"], atol=1e-12)
