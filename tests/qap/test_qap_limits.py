@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from dcfw import Status, qap
 from dcfw.qap import starts, task
@@ -198,3 +199,24 @@ def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():
             qap.solve(A, B, restarts=8, rng=0)
         assert spread[0] == 0.0
         assert min(spread[1:]) > 0.03
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "symmetric, with C", "maximised, with a pair"])
+def test_a_limit_that_is_too_short_for_a_step_leaves_one_assignment_problem(monkeypatch, kind):
+    monkeypatch.setattr(task, "QUICK", 3)
+    A, B = np.random.default_rng(3).random((2, 24, 24))
+    options = {}
+    if kind == "sparse":
+        A, B = scipy.sparse.csr_array(A * (A > 0.7)), scipy.sparse.csr_array(B * (B > 0.7))
+    if kind == "symmetric, with C":
+        A, B, options = A + A.T, B + B.T, {"C": A @ B}
+    if kind == "maximised, with a pair":
+        options = {"maximize": True, "partial_match": [[3, 5]]}
+    full = qap.solve(A, B, **options, max_lmo=1, rng=0)
+    res = qap.solve(A, B, **options, time_limit=1e-9, rng=0)
+    assert (res.status, res.n_lmo, res.n_inner) == (Status.TIME_LIMIT, 1, 0)
+    assert res.fun == pytest.approx(qap.evaluate(A, B, res.permutation, options.get("C")))
+    assert res.relaxed_fun == pytest.approx(full.history["fun"][0])
+    assert res.gap == pytest.approx(full.history["gap"][0])
+    random = [qap.evaluate(A, B, np.random.default_rng(k).permutation(24)) for k in range(9)]
+    assert options or res.fun < np.mean(random)
