@@ -421,3 +421,66 @@ def _write(table: list[tuple[Any, ...]]) -> None:
         writer = csv.writer(file)
         writer.writerow(("family", "seed", "option", *Outcome._fields))
         writer.writerows(table)
+    (RESULTS / "defaults.md").write_text(page(table), encoding="utf-8")
+
+
+INTRODUCTION = """# The default call
+
+`python -m bench defaults` runs the default call and every other option (plain and blended Frank-Wolfe on phi;
+DC-FW with the spectral, sliding and proximal splits, L found on the way; boosted; blocks on products) from
+the same start to 1e-3 of the first gap, and writes this page. A run that has not met it after 2 s of processor
+time counts as stuck. All runs are in `defaults.csv`. Seconds are processor time on a machine that did other
+things too.
+
+| family | default, ms | best option, ms | which | default / best | value | lowest value |
+| --- | ---: | ---: | --- | ---: | ---: | ---: |
+"""
+
+PROFILES = """
+
+## Performance profiles
+
+The share of the solved families on which an option takes at most so many times the least time of all (two
+thirds of a millisecond are forgiven); not every option applies to every family."""
+
+
+def page(table: list[tuple[Any, ...]]) -> str:
+    """Return the decision table and the performance profiles in Markdown."""
+    cells: dict[tuple[str, int], dict[str, Outcome]] = {}
+    for family, seed, option, *rest in table:
+        cells.setdefault((family, seed), {})[option] = Outcome(*rest)
+    lines, ratios = [], {}
+    for (family, _), found in cells.items():
+        solved = {option: each for option, each in found.items() if each.converged}
+        ours = found["default"]
+        others = {option: each for option, each in solved.items() if option != "default"}
+        shown = f"{1e3 * ours.seconds:.1f}" if ours.converged else "stuck"
+        if not others:
+            lines.append(f"| {family} | {shown} | - | all are stuck | - | {ours.fun:.5g} | |")
+            continue
+        best = min(others, key=lambda option: others[option].seconds)
+        least, lowest = others[best].seconds, min(each.fun for each in solved.values())
+        ratio = f"{ours.seconds / least:.2f}" if ours.converged else "-"
+        lines.append(
+            f"| {family} | {shown} | {1e3 * least:.1f} | {best} | {ratio} | {ours.fun:.5g} | {lowest:.5g} |"
+        )
+        least = min(least, ours.seconds) if ours.converged else least
+        for option, each in found.items():
+            taken = each.seconds / (least + GRACE / FACTOR) if each.converged else math.inf
+            ratios.setdefault(option, []).append(taken)
+    factors = (1.0, FACTOR, 2.0, 5.0, 20.0)
+    profiles = [
+        f"| {option} | {len(taken)} | "
+        + " | ".join(f"{np.mean([each <= factor for each in taken]):.0%}" for factor in factors)
+        + " |"
+        for option, taken in sorted(ratios.items(), key=lambda item: -np.mean(np.array(item[1]) <= FACTOR))
+    ]
+    heads = " | ".join(f"{factor:g} x" for factor in factors)
+    return (
+        INTRODUCTION
+        + "\n".join(lines)
+        + PROFILES
+        + f"\n\n| option | families | {heads} |\n| --- | ---: |{' ---: |' * len(factors)}\n"
+        + "\n".join(profiles)
+        + "\n"
+    )
