@@ -429,8 +429,8 @@ INTRODUCTION = """# The default call
 `python -m bench defaults` runs the default call and every other option (plain and blended Frank-Wolfe on phi;
 DC-FW with the spectral, sliding and proximal splits, L found on the way; boosted; blocks on products) from
 the same start to 1e-3 of the first gap, and writes this page. A run that has not met it after 2 s of
-processor time counts as stuck. All runs are in `defaults.csv`. Seconds are processor time on a machine that did other
-things too.
+processor time counts as stuck. All runs are in `defaults.csv`. Seconds are processor time on a
+machine that did other things too.
 
 | family | default, ms | best option, ms | which | default / best | value | lowest value |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |
