@@ -11,7 +11,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
@@ -29,6 +29,7 @@ AFFINITY = 60
 """pygmtools' affinity matrix has n^4 entries: 100 MB for 60 nodes."""
 
 
+@cache
 def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
     """Return the solvers for n nodes that are installed, ours first; all have loaded what they need."""
     found: dict[str, Solver] = {"dcfw": ours, "FAQ": partial(_restarted, run=_faq)}
@@ -107,6 +108,7 @@ for line in sys.stdin:
 """
 
 
+@cache
 def _worker(python: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [python, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -28,6 +28,7 @@ import resource
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
@@ -126,33 +127,31 @@ def _fast(name: str, n: int, count: int) -> Key:
 
 
 def good(full: bool, graspologic: str | None) -> Iterator[Task]:
-    for n, seconds in ((60, 0.5), (300, 1.0)) if full else ((60, 0.5),):
-        named = solvers(n, graspologic)
-        for family in FAMILIES:
-            for noise in (0.05, 0.1, 0.2) if full else (0.1,):
-                for seed in range(3 if full else 1):
-                    pair = partial(graph_pairs.small_planted, family, n, noise, seed)
-                    for name, solver in named.items():
-                        key = {"case": family, "n": n, "noise": noise, "seed": seed, "seconds": seconds}
-                        yield {**key, "solver": name}, partial(_compared, pair, solver, seconds)
+    """Yield all cells with one graph each, then the next graph: cells are of use before all are measured."""
+    sizes = {60: 0.5, 300: 1.0} if full else {60: 0.5}
+    named = {n: solvers(n, graspologic) for n in sizes}
+    noises = (0.05, 0.1, 0.2) if full else (0.1,)
+    for seed, n, family, noise in product(range(3 if full else 1), sizes, FAMILIES, noises):
+        pair = partial(graph_pairs.small_planted, family, n, noise, seed)
+        for name, solver in named[n].items():
+            key = {"case": family, "n": n, "noise": noise, "seed": seed, "seconds": sizes[n]}
+            yield {**key, "solver": name}, partial(_compared, pair, solver, sizes[n])
 
 
 def real(full: bool, graspologic: str | None) -> Iterator[Task]:
-    pairs: dict[tuple[str, int], Callable[[], tuple[np.ndarray, np.ndarray]]] = {}
-    for name in ("les_miserables_graph", "karate_club_graph", "davis_southern_women_graph"):
-        for seed in range(3 if full else 1):
-            pairs[name.removesuffix("_graph").replace("_", " "), seed] = partial(
-                graph_pairs.social, name, seed
-            )
+    pairs: dict[tuple[int, str], Callable[[], tuple[np.ndarray, np.ndarray]]] = {}
     folder = graph_pairs.data_folder()
     if folder is not None:
-        pairs["fly, left and right", 0] = partial(graph_pairs.fly, folder)
-        pairs["two mice", 0] = partial(graph_pairs.mice, folder)
-    for (name, seed), pair in pairs.items():
+        pairs[0, "fly, left and right"] = partial(graph_pairs.fly, folder)
+        pairs[0, "two mice"] = partial(graph_pairs.mice, folder)
+    names = ("les_miserables_graph", "karate_club_graph", "davis_southern_women_graph")
+    for seed, name in product(range(3 if full else 1), names):
+        pairs[seed, name.removesuffix("_graph").replace("_", " ")] = partial(graph_pairs.social, name, seed)
+    for (seed, name), pair in sorted(pairs.items(), key=lambda item: item[0][0]):
         n = len(pair()[0])
         for solver_name, solver in solvers(n, graspologic).items():
-            key = {"case": name, "n": n, "seed": seed, "seconds": 2.0, "solver": solver_name}
-            yield key, partial(_compared, pair, solver, 2.0)
+            key = {"case": name, "n": n, "seed": seed, "seconds": 1.0, "solver": solver_name}
+            yield key, partial(_compared, pair, solver, 1.0)
 
 
 def _compared(pair: Callable[[], tuple[np.ndarray, np.ndarray]], solver: Any, seconds: float) -> Key:

@@ -7,6 +7,7 @@ import pytest
 
 from dcfw import qap
 from dcfw.sets import Birkhoff
+from places import ROOT
 
 transcription = pytest.importorskip("bench.transcription", reason="bench is not part of an installed dcfw")
 
@@ -82,3 +83,27 @@ def test_a_bench_whose_peer_is_missing_names_the_command_that_installs_it(monkey
     monkeypatch.setattr(command.importlib, "import_module", absent)
     with pytest.raises(SystemExit, match=r'bench core needs copt: pip install ".\[bench\]"'):
         command.main(["core"])
+
+
+def test_rows_that_a_file_has_are_not_measured_again(tmp_path, monkeypatch):
+    graphs = pytest.importorskip("bench.graphs")
+    calls = []
+
+    def part(full, graspologic):
+        for n in (1, 2, 3):
+            yield {"n": n}, lambda n=n: calls.append(n) or {"lost": 2 * n}
+
+    monkeypatch.setattr(graphs, "PARTS", {"part": part})
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"part": "part", "n": 2, "lost": 7}\n')
+    rows = graphs.measured(["part"], False, path)
+    assert calls == [1, 3]
+    assert [row["lost"] for row in rows] == [2, 7, 6]
+    assert sorted(row["n"] for row in graphs.read(path)) == [1, 2, 3]
+
+
+def test_the_page_of_graph_matching_is_made_of_its_rows():
+    graphs = pytest.importorskip("bench.graphs")
+    folder = ROOT / "results" / "graphs"
+    page = graphs.graph_tables.tables(graphs.read(folder / "rows.jsonl"))
+    assert (folder / "README.md").read_text(encoding="utf-8") == page + "\n"
