@@ -72,11 +72,11 @@ if not TORCH:  # the pages of dcfw.torch still build
 
 # -- The gallery
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "gallery",
+    "examples_dirs": ["../examples", "../tutorials"],
+    "gallery_dirs": ["gallery", "tutorials"],
     "filename_pattern": r"/plot_",
     # Without PyTorch the page about networks cannot run.
-    "ignore_pattern": r"__init__\.py" if TORCH else r"(__init__|plot_constrained_network)\.py",
+    "ignore_pattern": r"__init__\.py" if TORCH else r"(__init__|plot_constrained_network|plot_5_torch)\.py",
     "within_subsection_order": "gallery_order.ByFamily",
     "abort_on_example_error": True,
     "parallel": True,
@@ -103,7 +103,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg", "alt_text": "dcfw"},
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-GENERATED = ("_build", "gallery", "generated")
+GENERATED = ("_build", "gallery", "tutorials", "generated")
 FENCE = re.compile(r"^(?P<fence>```+)(?P<language>\w+)\n(?P<text>.*?)^(?P=fence)$", re.M | re.S)
 OPTIONAL = ("torch", "sklearn", "networkx", "matplotlib", "copt", "distributed")
 

@@ -1,5 +1,15 @@
 """Alignment of partially observed embeddings: the map between two spaces when most entries are missing.
 
+>>> import numpy as np
+>>> from dcfw import align
+>>> source = np.random.default_rng(0).standard_normal((4, 200))
+>>> target = np.where(np.arange(200) % 2, source[::-1], np.nan)  # every second word is known
+>>> align.align(source, target).rotation.round(2) + 0.0
+array([[0., 0., 0., 1.],
+       [0., 0., 1., 0.],
+       [0., 1., 0., 0.],
+       [1., 0., 0., 0.]])
+
 Everything is loaded when first used, so that ``import dcfw`` (and ``import dcfw.align``) stays light.
 """
 

@@ -1,5 +1,13 @@
 """Functions: what can be minimised, and what can be subtracted from it.
 
+>>> import numpy as np
+>>> from dcfw import functions
+>>> phi = functions.LeastSquares(np.eye(2), np.ones(2)) - 0.5 * functions.L2Norm()
+>>> phi
+(LeastSquares(m=2, n=2)) - (0.5 * L2Norm(1))
+>>> phi.value(np.array([1.0, 0.0]))
+0.0
+
 Everything but ``autodiff``, whose module has its name, is loaded when it is first used.
 """
 

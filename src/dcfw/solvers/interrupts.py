@@ -11,6 +11,7 @@ module that ``signal`` wraps: the wrappers convert handlers to enums, which take
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -62,9 +63,11 @@ def guarded(solve: Callable[P, R]) -> Callable[P, R]:
     The option ``verbose`` of a front door is handled here, by :class:`dcfw.callbacks.progress`.
     """
 
+    shows = "verbose" in inspect.signature(solve).parameters
+
     @wraps(solve)
     def called(*args: P.args, **options: P.kwargs) -> R:
-        told = "verbose" in options or (LOG.isEnabledFor(logging.INFO) and not _watch.open)
+        told = shows and ("verbose" in options or (LOG.isEnabledFor(logging.INFO) and not _watch.open))
         run: Any = partial(watched, solve) if told else solve
         if _watch.open or threading.current_thread() is not threading.main_thread():
             return run(*args, **options)  # type: ignore[no-any-return]
