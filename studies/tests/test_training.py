@@ -243,7 +243,7 @@ def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     arguments = ["train", "digits", "--model", "head", "--images", "300", "--batch", "64", "--epochs", "2"]
     answer = CliRunner().invoke(app, arguments)
     assert answer.exit_code == 0, answer.output
-    assert len(answer.stdout.splitlines()) == 3
+    assert len(answer.stdout.splitlines()) == 4
     answer = CliRunner().invoke(app, [*arguments, "--json", "--checkpoint", str(tmp_path / "run.pt")])
     found = json.loads(answer.stdout)
     assert len(found["curves"]["test_accuracy"]) == 2

@@ -12,6 +12,9 @@ import typer
 
 from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
+PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.3, "L": 1.0}
+"""Radius and constant of the paper's networks, and of a head on the digits, where the radius binds."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
@@ -23,15 +26,33 @@ def train(
         str, typer.Argument(metavar="DATASET", help="digits, cifar10 or cifar100.")
     ] = "digits",
     model: Annotated[
-        str, typer.Option(help="cnn (convolutional), or head (linear, on ImageNet features).")
-    ] = "cnn",
+        str | None,
+        typer.Option(
+            help="cnn (convolutional), or head (linear: on pixels for digits, else on ImageNet features).  "
+            "By default head for digits, else cnn.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="dcfw, dcfw-exact, dcfw-paper, fw, sfw, sgd or adamw.")
     ] = "dcfw",
-    c: Annotated[float, typer.Option("--radius", "-c", help="Radius of the l_inf ball.")] = 10.0,
+    c: Annotated[
+        float | None,
+        typer.Option(
+            "--radius",
+            "-c",
+            help="Radius of the l_inf ball; 0.3 for a head on digits, else 10.",
+            show_default=False,
+        ),
+    ] = None,
     L: Annotated[
-        float, typer.Option("-L", help="Constant of the surrogate; 1/L is the learning rate.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            "-L",
+            help="Constant of the surrogate, 1/L is the learning rate; 1 for a head on digits, else 10.",
+            show_default=False,
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
     batch: Annotated[int, typer.Option(help="Images in a batch.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 0,
@@ -62,12 +83,15 @@ def train(
         import torch  # noqa: F401
     except ImportError as error:
         raise ImportError('training needs PyTorch: pip install "dcfw-studies[networks]"') from error
-    from dcfw_studies.training import Settings
+    from dcfw_studies.training import CONSTRAINED, Settings
     from dcfw_studies.training import train as run
 
+    model = model or ("head" if dataset == "digits" else "cnn")
+    usual = SMALL if (dataset, model) == ("digits", "head") else PAPER
     with wrong_ones_are_usage_errors():
         settings = Settings(
-            dataset=dataset, model=model, method=method, c=c, L=L, epochs=epochs, batch=batch, seed=seed,
+            dataset=dataset, model=model, method=method, c=usual["c"] if c is None else c,
+            L=usual["L"] if L is None else L, epochs=epochs, batch=batch, seed=seed,
             images=images, precision=precision,
         )  # fmt: skip
     if checkpoint is not None and not checkpoint.is_file():  # before the first epoch, not after it
@@ -98,6 +122,12 @@ def train(
             f"  {curves['test_loss'][k]:9.4g}  {100 * curves['test_accuracy'][k]:6.1f} %"
             f"  {inner if inner == inner else '-':>11.4}  {share:>8}"
             f"  {curves['seconds'][k]:7.1f}"
+        )
+    if settings.method in CONSTRAINED:
+        typer.echo(
+            f"Every weight is in [-{settings.c:g}, {settings.c:g}]; the largest is "
+            f"{curves['largest'][-1]:.3g}.  "
+            "A smaller --radius binds more."
         )
 
 
