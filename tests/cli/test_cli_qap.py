@@ -238,3 +238,20 @@ def test_an_example_is_solved_without_any_file(name, monkeypatch, tmp_path):
     assert qap.bound(problem.A, problem.B) <= problem.best
     res = qap.solve(problem.A, problem.B, restarts=2, polish="2opt", rng=0)
     assert res.fun >= problem.best
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("qap --polish ", {"2opt", "tabu", "none"}),
+        ("qap --split sp", {"spectral"}),
+        ("qap gri", {"grid30"}),
+        ("align --retrieval c", {"csls"}),
+    ],
+)
+def test_values_of_options_are_completed(words, offered):
+    environment = {"_DCFW_COMPLETE": "complete_bash", "COMP_WORDS": f"dcfw {words}"}
+    environment["COMP_CWORD"] = str(len(f"dcfw {words}".split(" ")) - 1)
+    answer = CliRunner().invoke(app, [], prog_name="dcfw", env=environment)
+    assert offered <= set(answer.output.split())
+    assert "auto" not in answer.output.split() or "auto" in offered

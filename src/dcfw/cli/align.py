@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import number, wrong_ones_are_usage_errors
+from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
@@ -35,14 +35,21 @@ def align(
             show_default="1e-4 of the mean squared length of the source vectors",
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="dcfw, boosted, fw-k or fw-m.")] = "dcfw",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="dcfw, boosted, fw-k or fw-m.", autocompletion=values("dcfw", "boosted", "fw-k", "fw-m")
+        ),
+    ] = "dcfw",
     steps: Annotated[int, typer.Option(help="Frank-Wolfe steps, each one polar factor.", min=1)] = 300,
     tol: Annotated[float, typer.Option(help="Stop at this part of the first gap.")] = 1e-4,
     unit: Annotated[bool, typer.Option("--unit/--no-unit", help="Scale all vectors to norm 1.")] = True,
     centre: Annotated[
         bool, typer.Option("--centre/--no-centre", help="Take from each vector its language's mean.")
     ] = False,
-    retrieval: Annotated[str, typer.Option(help="nn (nearest cosine) or csls.")] = "nn",
+    retrieval: Annotated[
+        str, typer.Option(help="nn (nearest cosine) or csls.", autocompletion=values("nn", "csls"))
+    ] = "nn",
     limit: Annotated[
         int, typer.Option(help="Read only this many words of each file; 0 for all.", metavar="WORDS", min=0)
     ] = 0,

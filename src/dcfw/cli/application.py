@@ -50,6 +50,19 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from None
 
 
+def values(*known: str) -> Any:
+    """Return what completes an option that takes one of some values, for Typer's ``autocompletion``.
+
+    >>> values("2opt", "tabu", "none")("t")
+    ['tabu']
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in known if value.startswith(incomplete)]
+
+    return complete
+
+
 def application(name: str, version: str, about: str) -> typer.Typer:
     """Return a Typer app with ``--version`` and ``--debug``, without commands.
 

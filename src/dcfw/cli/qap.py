@@ -9,12 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import number, wrong_ones_are_usage_errors
+from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
     app.command("qap", short_help="Solve a quadratic assignment problem.")(qap)
+
+
+def _names(incomplete: str) -> list[str]:
+    """Complete the names of the examples that come with dcfw."""
+    from dcfw.qap.examples import EXAMPLES
+
+    return values(*EXAMPLES)(incomplete)  # type: ignore[no-any-return]
 
 
 def _list_names(wanted: bool) -> None:
@@ -37,6 +44,7 @@ def qap(
         str | None,
         typer.Argument(
             metavar="INSTANCE",
+            autocompletion=_names,
             help="A name such as grid30 or nug30 (see --list), or a .dat file.",
             show_default=False,
         ),
@@ -58,14 +66,26 @@ def qap(
             "-o", "--output", metavar="FILE", help="Write the assignment as CSV.", show_default=False
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="dcfw, boosted, fw (as in FAQ) or cgs.")] = "dcfw",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="dcfw, boosted, fw (as in FAQ) or cgs.",
+            autocompletion=values("dcfw", "boosted", "fw", "cgs"),
+        ),
+    ] = "dcfw",
     split: Annotated[
-        str, typer.Option(help="auto, paper, sliding, proximal, balanced, centered or spectral.")
+        str,
+        typer.Option(
+            help="auto, paper, sliding, proximal, balanced, centered or spectral.",
+            autocompletion=values("auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral"),
+        ),
     ] = "auto",
     restarts: Annotated[
         str, typer.Option(help="How many starts; auto fills the time limit.", metavar="N|auto")
     ] = "auto",
-    polish: Annotated[str, typer.Option(help="2opt, tabu or none.")] = "2opt",
+    polish: Annotated[
+        str, typer.Option(help="2opt, tabu or none.", autocompletion=values("2opt", "tabu", "none"))
+    ] = "2opt",
     time_limit: Annotated[
         float, typer.Option(help="Seconds for all starts; inf for no limit.", metavar="SECONDS")
     ] = 5.0,
