@@ -44,7 +44,7 @@ def test_a_result_shows_every_line_of_its_text_and_its_gaps_as_a_line():
     page = res._repr_html_()
     names = [line.partition(":")[0].strip() for line in str(res).split("\n")]
     assert all(f">{name}</th>" in page for name in names)
-    assert page.count("<polyline") == 1
+    assert page.count("<img src='data:image/svg+xml,") == 1
     assert f"{res.history['gap'][-1]:.1e}" in page
 
 
