@@ -4,7 +4,7 @@ Minimise f - g
 
 A sparse portfolio: minimise risk minus a reward for being concentrated,
 
-.. math:: \tfrac12 x^\top \Sigma x - \tfrac{\lambda}{2} \|x\|^2, \qquad x \ge 0, \ \sum_i x_i = 1 .
+.. math:: \tfrac{1}{2} x^\top \Sigma x - \tfrac{\lambda}{2} \|x\|^2, \qquad x \ge 0, \ \sum_i x_i = 1 .
 
 Both terms are convex and their difference is not.  That is a :term:`DC` function over the simplex, whose
 :term:`LMO` is "look for the smallest entry".  Needs ``pip install ".[plots]"``.
