@@ -309,8 +309,8 @@ class Result(_Declared):
     ``success, status, message, time, history``  whether and why it ended, the seconds, the run as columns
     ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
                  or f, while g's value comes with its subgradient and is counted there
-    ``n_check``  the calls of the last look at the result, which are not among the others: ``contains``, and
-                 the gap at x where the run ended before it was known (0 where ``contains`` would take long)
+    ``n_check``  the calls of the final check, which are not among the others: the gap at x, computed anew,
+                 and ``contains`` (fewer where a time limit leaves no time for them)
     ``method, split``     what was run
     ``threshold``         the FW gap that ends the run, from ``tol`` and ``rtol``
     ``conditional``       the assumption under which the certificate holds, empty if it is unconditional
