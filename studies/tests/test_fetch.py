@@ -131,6 +131,43 @@ def test_fetched_instances_can_be_loaded(site, tmp_path, monkeypatch):
     assert fetch.fetch_qaplib(url=site() + "/", allow_local=True) == folder  # again, over the old files
 
 
+def test_downloads_at_one_time_into_one_folder_leave_whole_files_alone(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path / "mine"))
+    url, failures = site(), []
+
+    def work():
+        try:
+            fetch.fetch_qaplib(url=url, allow_local=True)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert listing(tmp_path / "mine" / "qaplib") == ["one1.dat", "one1.sln", "two2.dat", "two2.sln"]
+    assert all((tmp_path / "mine/qaplib" / f"{name}.dat").read_bytes() == text for name, text in DAT.items())
+
+
+def test_a_linked_folder_is_filled_and_a_link_in_the_place_of_a_file_is_not_followed(
+    site, tmp_path, monkeypatch
+):
+    """The user may link a cache; what waits in it under the name of a file must not lead out of it."""
+    real, victim = tmp_path / "disk", tmp_path / "victim.txt"
+    real.mkdir()
+    victim.write_text("mine")
+    (tmp_path / "mine").symlink_to(real)
+    (real / "qaplib").mkdir()
+    (real / "qaplib" / "two2.dat").symlink_to(victim)
+    monkeypatch.setenv("DCFW_DATA", str(tmp_path / "mine"))
+    fetch.fetch_qaplib(url=site(), allow_local=True)
+    assert victim.read_text() == "mine"
+    assert (real / "qaplib" / "two2.dat").read_bytes() == DAT["two2"]
+    assert qap.load("two2").best == 6
+
+
 def test_white_space_does_not_change_a_checksum_but_a_number_does():
     assert fetch.checksum(b"2\r\n 0  1\n") == fetch.checksum(b"2 0 1")
     assert fetch.checksum(b"2 0 2") != fetch.checksum(b"2 0 1")

@@ -180,3 +180,15 @@ def test_the_repr_of_a_box_has_its_bounds_where_they_are_all_the_same(box, text)
 
 def test_every_entry_of_a_random_point_of_a_box_is_drawn_by_itself():
     assert len(np.unique(sets.Box(0.0, 1.0, shape=(4, 5)).random(0))) == 20
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
+def test_a_schatten_ball_needs_no_singular_values_near_its_centre(p, monkeypatch):
+    ball = sets.SchattenBall((5, 3), p, radius=2.0)
+    for size in (0.5, 0.9, 0.99, 1.01, 1.5):
+        for rank in (1, 3):
+            x = np.random.default_rng(rank).standard_normal((5, rank)) @ np.eye(rank, 3)
+            x *= 2.0 * size / np.linalg.norm(np.linalg.svd(x, compute_uv=False), p)
+            assert ball.violation(x) == pytest.approx(max(2.0 * size - 2.0, 0.0), abs=1e-12)
+    monkeypatch.setattr(np.linalg, "svd", None)
+    assert ball.violation(np.zeros((5, 3))) == 0.0

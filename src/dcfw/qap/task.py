@@ -369,7 +369,7 @@ class Task:
         middle = time.perf_counter()
         assignment(trial)
         product, lap = 4.0**3 * (middle - begun), 4.0**2.5 * (time.perf_counter() - middle)
-        return 12.0 * product + 4.0 * lap <= deadline - time.perf_counter()
+        return bool(12.0 * product + 4.0 * lap <= deadline - time.perf_counter())
 
     def first_vertex(self, domain: _Polytope, index: int, rng: Source, deadline: float | None) -> QAPResult:
         """Return the start with its gap: one assignment problem, for which the gradient at 1/n is cheap."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, namespace
+from dcfw._arrays import Array, namespace, norm
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, apply, excess, in_double
@@ -93,6 +93,10 @@ class SchattenBall(Set, trusted=True):
         x = self._values(x)
         if not np.isfinite(x).all():  # LAPACK refuses them
             return math.inf
+        # ||X||_Sp is at most this multiple of ||X||_F: near the centre no singular values are needed.
+        most = min(self.shape) ** max(1.0 / self.p - 0.5, 0.0)
+        if most * norm(x) <= 0.999 * self.radius:
+            return 0.0
         return excess(lp_norm(np.linalg.svd(x, compute_uv=False), self.p) - self.radius)
 
     def _centre(self) -> np.ndarray:
