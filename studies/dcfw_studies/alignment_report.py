@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
-from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT
+from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT, study
 from dcfw_studies.alignment_tables import (
     AXES,
     FIRST_PAIRS,
@@ -25,7 +25,7 @@ from dcfw_studies.alignment_tables import (
     shares,
     verdict,
 )
-from dcfw_studies.report import Figure, rows_csv, table
+from dcfw_studies.report import Figure, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
 NAMES = {"iterations": "steps", "svds": "SVDs", "time": "time"}
@@ -37,13 +37,15 @@ Rows = list[dict[str, Any]]
 
 def sections(store: Store) -> list[Section]:
     """Return the section of the study."""
-    rows = store.rows("alignment")
+    rows = store.rows("alignment", versions=True)
     if not rows:
         return []
     parts = by_part(rows)
     below = [_long(parts["long"], d) for d in DATASETS if any(r["dataset"] == d for r in parts["long"])]
     below += [_rates(parts["rates"])] if parts["rates"] else []
     below += [_choices(parts["choices"])] if parts["choices"] else []
+    left = not_there(study(), store)
+    below += [Section("What is missing", left)] if left else []
     said = standing(parts["long"])
     summary = (
         said[0] if said else "An orthogonal map between two embedding spaces from a few observed entries."
@@ -144,6 +146,7 @@ def _long(rows: Rows, dataset: str) -> Section:
     chosen = sorted((r for r in rows if r["dataset"] == dataset), key=lambda r: style(r["method"]))
     first = chosen[0]
     of = f"{first['words']:,} words, {100 * first['rate']:g} % of the entries observed, seed {first['seed']}."
+    axes = _axes(chosen)
     charts = [
         Chart(
             f"Gap against {NAMES[axis]}",
@@ -157,7 +160,7 @@ def _long(rows: Rows, dataset: str) -> Section:
             y_scale="log",
             caption=of,
         )
-        for axis, (label, spent) in AXES.items()
+        for axis, (label, spent) in axes.items()
     ]
     parts: list[Part] = [
         Figure(charts, file=f"gaps_{dataset}"),
@@ -166,6 +169,12 @@ def _long(rows: Rows, dataset: str) -> Section:
     ]
     parts += [*_against_fw_m(chosen), _quality(chosen, dataset)]
     return Section(f"{LONG:,} steps on the {dataset} data", parts)
+
+
+def _axes(rows: Rows) -> dict[str, Any]:
+    """Return the axes on which runs can be compared: seconds only if one version computed all of them."""
+    made = {json.dumps(r.get("versions"), sort_keys=True) for r in rows}
+    return {name: axis for name, axis in AXES.items() if name != "time" or len(made) == 1}
 
 
 def _counts(rows: Rows, dataset: str) -> Table:
@@ -181,12 +190,15 @@ def _counts(rows: Rows, dataset: str) -> Table:
         for r in rows
     ]
     columns |= {"published: calls, subgradients, values": None}
-    return table(f"Oracle calls and certificates, {dataset} data", columns, lines, "One run each, seed 0.")
+    note = "One run each, seed 0."
+    if "time" not in _axes(rows):
+        note += " The runs were made by different versions, at different loads: do not compare their seconds."
+    return table(f"Oracle calls and certificates, {dataset} data", columns, lines, note)
 
 
 def _budgets(rows: Rows, dataset: str) -> list[Table]:
     found = []
-    for axis in ("svds", "time"):
+    for axis in [name for name in ("svds", "time") if name in _axes(rows)]:
         entries = equal_budgets(rows, axis, 8)
         if entries:
             methods = [m for m in TITLES if m in entries[0]]
@@ -207,7 +219,9 @@ def _against_fw_m(rows: Rows) -> list[Text]:
     said = []
     for method in (m for m in TITLES if m.startswith("dcfw") and m in methods):
         where = []
-        for axis, unit in (("svds", "SVDs"), ("time", "seconds")):
+        for axis, unit in {"svds": "SVDs", "time": "seconds"}.items():
+            if axis not in _axes(rows):
+                continue
             found = above(rows, method, "fw-m", axis)
             where.append(
                 f"nowhere at equal {unit}"

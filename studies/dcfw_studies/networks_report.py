@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
-from dcfw_studies.networks import RADII
+from dcfw_studies.networks import RADII, study
 from dcfw_studies.networks_tables import (
     MEASURES,
     PART_TITLES,
@@ -26,7 +26,7 @@ from dcfw_studies.networks_tables import (
     verdicts,
     what_was_run,
 )
-from dcfw_studies.report import Figure, rows_csv, table
+from dcfw_studies.report import Figure, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
 STYLES = {method: k for k, method in enumerate(TITLES)}
@@ -67,7 +67,10 @@ def sections(store: Store) -> list[Section]:
     below = [_growth(claims)] if claims else []
     below += [_part(panel, setting, rows) for panel, setting in panels(rows).items()]
     inner = _inner_steps(rows)
-    return [Section("Networks with bounded weights", what, [*below, *([inner] if inner else [])], summary)]
+    below += [inner] if inner else []
+    left = not_there(study(), store)
+    below += [Section("What is missing", left)] if left else []
+    return [Section("Networks with bounded weights", what, below, summary)]
 
 
 def files(store: Store) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Cards, Cell, Chart, Code, Column, Part, Picture, Row, Section, Table
 from dcfw_studies.store import Store, csv_text
+from dcfw_studies.study import Study
 from dcfw_studies.table_file import shortened
 
 
@@ -67,6 +69,28 @@ def rows_csv(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> 
     """Return rows as CSV, with the columns of all of them."""
     names = dict.fromkeys(name for row in rows for name in row if name not in without)
     return csv_text(shortened([{name: row.get(name, "") for name in names} for row in rows]))
+
+
+def not_there(study: Study, store: Store) -> list[Table]:
+    """Return the rows of a whole study that a store lacks, with the median time of rows like them."""
+    done = store.finished_keys(study)
+    missing: dict[tuple[str, str, str], int] = {}
+    for task in study.tasks:
+        if task.key not in done:
+            key = (str(task.settings.get("part", "")), task.dataset, task.method)
+            missing[key] = missing.get(key, 0) + 1
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for row in store.rows(study.name):
+        seconds.setdefault((row.get("part", ""), row["dataset"]), []).append(row["seconds"])
+    lines = []
+    for (part, dataset, method), count in missing.items():
+        like = seconds.get((part, dataset))
+        each = duration(statistics.median(like)) if like else "not known"
+        lines.append([part, dataset, method, count, each])
+    note = f"{sum(missing.values())} of {len(study.tasks)} rows; the time is the median of rows of other "
+    note += "methods in the same part, whatever their steps."
+    columns = {"part": None, "data": None, "method": None, "rows": "d", "time of each": None}
+    return [table("Rows of the whole study that are missing", columns, lines, note)] if lines else []
 
 
 def write_report(

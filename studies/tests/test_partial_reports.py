@@ -45,7 +45,7 @@ def parts_of(sections, kind):
 
 
 def titles(section):
-    return [below.title for below in section.sections]
+    return [below.title for below in section.sections if below.title != "What is missing"]
 
 
 # -- empty stores ---------------------------------------------------------------------------------------
@@ -362,6 +362,12 @@ def test_long_runs_on_one_data_set_give_its_part_of_the_report(alignment, tmp_pa
     assert section.summary.startswith(f"On the {dataset} data DC-FW took 42 subgradients")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert set(summary["equal_budgets"]) == {dataset}
+
+
+def test_the_rows_that_the_whole_study_has_besides_are_counted(alignment):
+    text = alignment(alignment_row(), alignment_row(method="fw-k"))[1]
+    assert "| long | planted | fw-m | 1 | 60.0 s |" in text
+    assert "| rates | real | dcfw | 15 | not known |" in text
 
 
 def test_rates_alone_give_a_report_without_curves(alignment):

@@ -169,7 +169,7 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
     files = write_report("networks", tmp_path / "s.db", tmp_path / "out")
     with Store(tmp_path / "s.db", readonly=True) as store:
         (section,) = networks_report.sections(store)
-    assert section.count(Table) == 3
+    assert section.count(Table) == 4
     assert section.count(Chart) == 3 * 2 + 1
     text = (tmp_path / "out" / "README.md").read_text()
     assert "features, CIFAR-10: not run" in text
