@@ -98,6 +98,14 @@ def read(study: str, folder: Path) -> list[Stored]:
         return store.stored(study)
 
 
+def rows_of(study: str, folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    """Return the rows of a report with these settings as a store shows them."""
+    module = importlib.import_module(f"dcfw_studies.{study}")
+    with Store(":memory:") as store:
+        module.import_rows(store, _place(study, folder))
+        return [row for row in store.rows(study) if settings.items() <= row.items()]
+
+
 def _place(study: str, folder: Path) -> str:
     """Return what ``import_rows`` of a study takes."""
     return str(folder / "rows.csv" if study == "qap" else folder)

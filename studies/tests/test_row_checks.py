@@ -7,6 +7,7 @@ import pytest
 
 from dcfw_studies import row_checks
 from dcfw_studies.code_hash import code_hash
+from dcfw_studies.store import Store
 from dcfw_studies.study import Task
 from places import ROOT
 
@@ -25,7 +26,6 @@ def folder(tmp_path):
     from dcfw_studies.inner import study
     from dcfw_studies.report import write_report
     from dcfw_studies.runner import run
-    from dcfw_studies.store import Store
 
     with Store(tmp_path / "rows.db") as store:
         run(study(seeds=1, families=["alignment"]), store, limit=3)
@@ -104,3 +104,28 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     cells = {(cell["row"], cell["column"]): cell["ours"]["fraction"] for cell in summary["heat_map"]}
     wins, losses = (round(100 * cells[pair]) for pair in (("dcfw-1", "fw"), ("fw", "dcfw-1")))
     assert f"better on {wins} % and FW on {losses} %" in text
+    from dcfw_studies.alignment_report import standing
+
+    for said in standing(row_checks.rows_of("alignment", RESULTS / "alignment", part="long")):
+        assert said.rstrip(".") in text
+    growth = json.loads((RESULTS / "networks" / "summary.json").read_text())["growth"]
+    ratios = {e["part"]: e["loss_ratio"] for e in growth if (e["method"], e["L"]) == ("dcfw", 10.0)}
+    assert f"(L = 10) is multiplied by {ratios['digits']:.2f} from c = 1 to c = 100" in text
+    assert f"CNN on CIFAR-10 it is multiplied by {ratios['cnn']:.2f}" in text
+
+
+def test_the_readme_of_every_report_is_what_its_rows_give(tmp_path):
+    pytest.importorskip("matplotlib")
+    from dcfw_studies.report import write_report
+
+    for study, place in (("alignment", "alignment"), ("inner", "inner"), ("qap", "qap/text")):
+        folder = RESULTS / place
+        path = tmp_path / f"{study}.db"
+        with Store(path) as store:
+            for task, result, seconds, versions in row_checks.read(study, folder):
+                store.finish(task, result, seconds=seconds, versions=versions)
+        options = {"protocol": "text"} if place == "qap/text" else {}
+        write_report(study, path, tmp_path / study, figures=False, **options)
+        lines = (tmp_path / study / "README.md").read_text().splitlines()
+        stored = set((folder / "README.md").read_text().splitlines())
+        assert [line for line in lines if line not in stored] == []
