@@ -110,6 +110,9 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
         assert said.rstrip(".") in text
     growth = json.loads((RESULTS / "networks" / "summary.json").read_text())["growth"]
     ratios = {e["part"]: e["loss_ratio"] for e in growth if (e["method"], e["L"]) == ("dcfw", 10.0)}
+    (fw,) = [e for e in growth if e["method"] == "fw"]
+    assert f"Open-loop FW on digits: multiplied by {fw['loss_ratio']:,.0f} (two seeds" in text
+    assert fw["seeds"] == 2
     assert f"(L = 10) is multiplied by {ratios['digits']:.2f} from c = 1 to c = 100" in text
     assert f"CNN on CIFAR-10 it is multiplied by {ratios['cnn']:.2f}" in text
 
@@ -118,7 +121,12 @@ def test_the_readme_of_every_report_is_what_its_rows_give(tmp_path):
     pytest.importorskip("matplotlib")
     from dcfw_studies.report import write_report
 
-    for study, place in (("alignment", "alignment"), ("inner", "inner"), ("qap", "qap/text")):
+    for study, place in (
+        ("alignment", "alignment"),
+        ("inner", "inner"),
+        ("networks", "networks"),
+        ("qap", "qap/text"),
+    ):
         folder = RESULTS / place
         path = tmp_path / f"{study}.db"
         with Store(path) as store:
