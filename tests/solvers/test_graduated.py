@@ -405,3 +405,18 @@ def test_a_local_search_is_not_trusted(polish, message):
     assert res.status is Status.BAD_ORACLE
     assert message in res.message
     assert is_listed(res.x, SIGNS)
+
+
+@pytest.mark.parametrize("exponent", [-200, -30, 0, 30, 230])
+def test_the_lower_bound_does_not_depend_on_units(exponent):
+    """Curvatures were measured by unit steps, which were lost beside the slope over a set of size 1e71."""
+    R = 2.0**exponent
+    H, b = np.array([[-1.0, 0.0, -1.0], [0.0, -2.0, -1.5], [-1.0, -1.5, 2.0]]), np.array([0.0, 1.0, 1.0])
+
+    def solve(R):
+        phi = functions.Quadratic(H / R / R, b / R)
+        return dcfw.minimize(phi, sets.L1Ball(3, R), R * np.array([-0.5, 0.5, 0.0]), method="graduated")
+
+    res, one = solve(R), solve(1.0)
+    assert (res.fun, res.lower_bound) == (one.fun, one.lower_bound)
+    assert res.lower_bound <= res.fun

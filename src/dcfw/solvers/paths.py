@@ -261,8 +261,10 @@ def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> S
     weights = np.ones(count)
     if count > 1:
         rng, energy = np.random.default_rng(1), np.zeros(count)
-        for _ in range(PROBES):
-            energy += per_block(product(rng.choice([-1.0, 1.0], blocks.size) * radii[blocks]) ** 2)
+        images = [product(rng.choice([-1.0, 1.0], blocks.size) * radii[blocks]) for _ in range(PROBES)]
+        unit = math.ldexp(1.0, int(np.frexp(np.abs(images).max())[1]))  # squares must not overflow
+        for image in images:
+            energy += per_block((image / unit) ** 2)
         rows = np.sqrt(energy / PROBES)
         if rows.any():
             # Rows of size zero need no weight, but a positive one does no harm.
@@ -282,7 +284,10 @@ def _product(phi: Function, domain: Any, x: Array, run: Any) -> Product:
     def product(v: np.ndarray) -> np.ndarray:
         v = np.reshape(v, shape)
         v = v if tangent is None else np.asarray(tangent(v))
-        size = 1.0 if phi.affine_grad else small / (float(np.abs(v).max()) or 1.0)
+        length = float(np.abs(v).max()) or 1.0
+        # On the scale of the set, a power of two: a unit step would be lost beside the slope in other units.
+        whole = math.ldexp(1.0, round(math.log2(domain.scale or 1.0) - math.log2(length)))
+        size = whole if phi.affine_grad else small / length
         change = run.grad_f(phi, origin + like(size * v, x)) - slope()
         image = np.asarray(to_numpy(change), dtype=np.float64) / size
         if not np.isfinite(image).all():
