@@ -203,7 +203,7 @@ CATALOGUE = {
             ),
             full=Part(
                 "digits with five seeds; on CIFAR-10 a linear head on features with three and the "
-                "convolutional network with one",
+                "convolutional network with one; optimizers on a byte-level GPT with three",
                 8 * 60.0,
                 lambda module: module.study(),
                 data=("cifar10",),

@@ -1,12 +1,13 @@
 """The networks study of the paper: does DC-FW stay put as the set grows, and does Frank-Wolfe slow down?
 
 Two networks (see :mod:`dcfw_studies.training`), every tensor in the l_inf ball of radius c in
-{1, 10, 100}, L = 10, batches of 256.  Three parts:
+{1, 10, 100}, L = 10, batches of 256.  Three parts, and one of our own:
 
 ``digits``  the convolutional network on scikit-learn's digits: five seeds, minutes
 ``head``    dropout and a linear layer on EfficientNet-Lite0 features of all 50,000 images of CIFAR-10: three
             seeds; DC-FW with L in {1, 10, 100}
 ``cnn``     the convolutional network on CIFAR-10
+``gpt``     optimizers with and without norm balls on a byte-level GPT (:mod:`dcfw_studies.gpt`): three seeds
 
 CIFAR-10 comes with ``dcfw-studies fetch cifar10``; their features are computed once and cached.
 ``--set dataset=cifar100`` runs the last two parts on a CIFAR-100 of your own.
@@ -31,7 +32,7 @@ from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task
 from dcfw_studies.table_file import naming, read_table, read_versions
 
-PARTS = ("digits", "head", "cnn")
+PARTS = ("digits", "head", "cnn", "gpt")
 RADII = (1.0, 10.0, 100.0)
 CONSTANTS = (1.0, 10.0, 100.0)
 FREE = ("sgd", "adamw")
@@ -40,11 +41,19 @@ DIGITS_EPOCHS, HEAD_EPOCHS, CNN_EPOCHS = 30, 50, 10
 CNN_IMAGES = 50_000
 
 
-def row(
+def row(dataset: str, method: str, seed: int, part: str, **settings: Any) -> dict[str, Any]:
+    """Train one network once, and return its curves and what they end with."""
+    if part == "gpt":
+        from dcfw_studies import gpt
+
+        return gpt.row(method, seed, **settings)
+    return image_row(dataset, method, seed, **settings)
+
+
+def image_row(
     dataset: str,
     method: str,
     seed: int,
-    part: str,
     model: str,
     epochs: int,
     c: float | None = None,
@@ -52,7 +61,7 @@ def row(
     images: int | None = None,
     precision: str = "float32",
 ) -> dict[str, Any]:
-    """Train one network once: its curves, inner steps, and what the last epoch gave.
+    """Return the curves, inner steps, and what the last epoch gave.
 
     Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there;
     each number of epochs has its own file, or a short run could take the result of a longer one.
@@ -97,7 +106,7 @@ def study(
 
     Parameters
     ----------
-    parts : sequence of {"digits", "head", "cnn"}
+    parts : sequence of {"digits", "head", "cnn", "gpt"}
     seeds, epochs, images : int, optional
         In place of the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of 10.
     dataset : {"cifar10", "cifar100"}
@@ -130,6 +139,10 @@ def study(
                 if images is not None and images < CNN_IMAGES:
                     settings["images"] = images
                 add(part, dataset, method, 1, **settings)
+        elif part == "gpt":
+            from dcfw_studies import gpt
+
+            tasks += [Task("docstrings", m, seed, {"part": part, **more}) for m, seed, more in gpt.tasks()]
         else:
             raise ValueError(f"parts must be among {', '.join(PARTS)}, got {part!r}")
     return Study("networks", row, tasks=tasks, cost=_cost)
@@ -137,6 +150,8 @@ def study(
 
 def _cost(task: Task) -> float:
     """Guess the time of a row: what matters is that networks come before heads before digits."""
+    if task.settings["part"] == "gpt":
+        return 20.0  # in the order given, where those that most depends on come first
     each = {"digits": 0.3, "head": 1.0, "cnn": 200.0}[task.settings["part"]]
     return each * float(task.settings["epochs"]) * (1.3 if task.method.startswith("dcfw") else 1.0)
 
@@ -149,10 +164,38 @@ ONE_RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "p
 
 
 def import_rows(store: Store, folder: str) -> int:
-    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
-    curves, one_run = _read_curves(Path(folder) / "curves.csv")
-    file = Path(folder) / "rows.csv"
-    found = []
+    """Put the rows of a report into a store; return how many were new.
+
+    They are in ``rows.csv`` and ``curves.csv``, those of the part ``gpt`` in ``gpt.csv``.
+    """
+    here = Path(folder)
+    found = _gpt_rows(here / "gpt.csv") if (here / "gpt.csv").exists() else []
+    if not found or (here / "rows.csv").exists():
+        found += _image_rows(here / "rows.csv", here / "curves.csv")
+    return sum(
+        store.finish(task, result, seconds=result["seconds"], started=started, versions=versions)
+        for task, result, started, versions in found
+    )
+
+
+Imported = tuple[Task, dict[str, Any], str, dict[str, str]]
+
+
+def _gpt_rows(file: Path) -> list[Imported]:
+    from dcfw_studies.gpt_report import FIELDS, read_line
+
+    found: list[Imported] = []
+    for number, line in enumerate(read_table(file, FIELDS), 2):
+        with naming(file, number):
+            method, seed, settings, result = read_line(line)
+            task = Task("docstrings", method, seed, {"part": "gpt", **settings}, "networks", 1)
+            found.append((task, result, "", {}))
+    return found
+
+
+def _image_rows(file: Path, curves_file: Path) -> list[Imported]:
+    curves, one_run = _read_curves(curves_file)
+    found: list[Imported] = []
     for number, line in enumerate(
         read_table(file, ("part", "dataset", "method", "seed", "epochs", "seconds")), 2
     ):
@@ -173,10 +216,7 @@ def import_rows(store: Store, folder: str) -> int:
             result["curves"] = curves[key]
             versions = read_versions(line.get("versions", ""))
             found.append((task, result, line.get("started", ""), versions))
-    return sum(
-        store.finish(task, result, seconds=result["seconds"], started=started, versions=versions)
-        for task, result, started, versions in found
-    )
+    return found
 
 
 def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float | None]]], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -37,9 +38,10 @@ Rows = list[dict[str, Any]]
 
 def sections(store: Store) -> list[Section]:
     """Return the section of the study."""
-    rows = store.rows("networks")
+    rows, texts = split_parts(store.rows("networks"))
+    made = [_gpt().section(texts)] if texts else []
     if not rows:
-        return []
+        return made
     claims = growth(rows)
     what: list[Any] = [
         Text(
@@ -68,16 +70,29 @@ def sections(store: Store) -> list[Section]:
     below += [_part(panel, setting, rows) for panel, setting in panels(rows).items()]
     inner = _inner_steps(rows)
     below += [inner] if inner else []
-    left = not_there(study(), store)
+    left = not_there(study(tuple(PART_TITLES)), store)
     below += [Section("What is missing", left)] if left else []
-    return [Section("Networks with bounded weights", what, below, summary)]
+    return [Section("Networks with bounded weights", what, [*below, *made], summary)]
+
+
+def _gpt() -> Any:
+    """Return the module of the GPT part, which needs PyTorch."""
+    return importlib.import_module("dcfw_studies.gpt_report")
+
+
+def split_parts(rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows of the parts on images, and those of the GPT part."""
+    return [r for r in rows if r["part"] != "gpt"], [r for r in rows if r["part"] == "gpt"]
 
 
 def files(store: Store) -> dict[str, str]:
     """Return the files of the report for programs."""
-    rows = store.rows("networks", versions=True)
+    rows, texts = split_parts(store.rows("networks", versions=True))
+    made = _gpt().files(texts) if texts else {}
+    if not rows:
+        return made
     summary = {"table": summary_table(rows), "growth": growth(rows)}
-    return {
+    return made | {
         "rows.csv": rows_csv(rows, without=["curves", "key", "study", "version"]),
         "curves.csv": csv_text(curve_lines(rows)),
         "summary.json": json.dumps(summary, indent=2) + "\n",

@@ -180,7 +180,7 @@ def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
 def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
     """Say what was run, and what was not, per part and setting."""
     lines = []
-    for part in PARTS:
+    for part in PART_TITLES:
         found = [panel for panel in panels(rows) if panel.part == part]
         if not found:
             lines.append(f"{PART_TITLES[part]}: not run.")

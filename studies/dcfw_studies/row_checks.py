@@ -161,7 +161,7 @@ def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
 
 def _epochs(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     now = module.row(task.dataset, task.method, task.seed, **{**task.settings, "epochs": 2})["curves"]
-    names = [name for name in now if name != "seconds"]
+    names = [name for name in now if not name.endswith("seconds")]
     return tuple({f"{n} {k}": c[n][k] for n in names for k in (0, 1)} for c in (result["curves"], now))  # type: ignore[return-value]
 
 
@@ -188,7 +188,9 @@ def differences(stored: Mapping[str, Any], rerun: Mapping[str, Any]) -> dict[str
     """
     found = {}
     size = abs(stored["value"]) if isinstance(stored.get("value"), int | float) else 0.0
-    for name in stored.keys() & rerun.keys() - {"seconds"}:
+    for name in stored.keys() & rerun.keys():
+        if name.endswith("seconds"):
+            continue
         old, new = stored[name], rerun[name]
         if isinstance(old, dict | list) or isinstance(new, dict | list):
             continue

@@ -927,7 +927,7 @@ def _with_torch() -> dict[str, Call]:
                 "steps": count(5, leave_out=ENDLESS),
                 "tol": number(0.1),
                 "total": callback(None),
-                "sync": count(0),
+                "sync": flag(False),
             },
             lambda step: step.x.numpy(),
         ),

@@ -7,8 +7,6 @@ from dcfw.torch import matrices, regions
 def core(region, shape):
     if isinstance(region, regions.Interval):
         return sets.Box(region.lower, region.upper, shape=shape)
-    if isinstance(region, regions.KSparse):
-        return sets.KSparse(shape, region.k, region.radius)
     if isinstance(region, matrices.MatrixBall):
         ball = sets.SpectralBall if isinstance(region, matrices.Spectral) else sets.NuclearBall
         return ball(region.shape, region.radius)

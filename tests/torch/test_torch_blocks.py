@@ -16,7 +16,6 @@ METHODS = {
     "fw": lambda params, **options: DCFW(params, lr=1.0, solver="fw", **options),
     "sfw": lambda params, **options: SFW(params, lr=0.5, **options),
     "gradient": lambda params, **options: SFW(params, lr=0.5, rescale="gradient", **options),
-    "open-loop": lambda params, **options: SFW(params, rescale="open-loop", **options),
 }
 
 
@@ -133,7 +132,6 @@ SETS = {
     "l2": sets.L2Ball((3, 2), 1.0),
     "l1": sets.L1Ball((3, 2), 1.0),
     "simplex": sets.Simplex((3, 2), 1.0),
-    "k-sparse": sets.KSparse((3, 2), 2, 1.0),
     "spectral": sets.SpectralBall((3, 2), 1.0),
     "nuclear": sets.NuclearBall((3, 2), 1.0),
 }
@@ -142,8 +140,7 @@ SETS = {
 def stepping(name, constraint, radius=1.0):
     """An optimizer that has taken a step, and its model."""
     model = torch.nn.Linear(2, 3, bias=False)
-    k = 2 if constraint == "k-sparse" else None
-    optimizer = METHODS[name](model.parameters(), constraint=constraint, radius=radius, k=k)
+    optimizer = METHODS[name](model.parameters(), constraint=constraint, radius=radius)
     optimizer.param_groups[0]["lr"] = 1e-3  # with large steps points outside the set come back by themselves
     model.weight.grad = torch.randn(3, 2)
     optimizer.step()
@@ -236,20 +233,19 @@ def test_last_step_leaves_out_a_group_that_is_no_longer_tracked():
 @pytest.mark.parametrize(
     ("constraint", "scope"),
     [
-        *itertools.product(["linf", "l2", "l1", "simplex", "k-sparse"], ["tensor", "row"]),
+        *itertools.product(["linf", "l2", "l1", "simplex"], ["tensor", "row"]),
         ("spectral", "tensor"),
         ("nuclear", "tensor"),
     ],
 )
 def test_parameters_without_entries_are_passed_over(constraint, scope, name):
     empty, full = torch.nn.Parameter(torch.zeros(0, 3)), torch.nn.Parameter(torch.full((2, 3), 0.1))
-    options = {"k": 2} if constraint == "k-sparse" else {}
-    optimizer = METHODS[name]([empty, full], constraint=constraint, scope=scope, **options)
+    optimizer = METHODS[name]([empty, full], constraint=constraint, scope=scope)
     optimizer.project_()
     for p in (empty, full):
         p.grad = torch.ones_like(p)
     optimizer.step()
     assert not torch.equal(full.detach(), torch.full((2, 3), 0.1))
-    only = METHODS[name]([empty], constraint=constraint, scope=scope, **options)
+    only = METHODS[name]([empty], constraint=constraint, scope=scope)
     only.project_()
     only.step()

@@ -16,7 +16,6 @@ SETS = {
     "l2": {"radius": 0.5},
     "l1": {"radius": 1.5},
     "simplex": {"radius": 1.0},
-    "k-sparse": {"radius": 0.2, "k": 4},
     "spectral": {"radius": 0.4},
     "nuclear": {"radius": 0.8},
 }

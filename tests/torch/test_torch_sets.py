@@ -17,7 +17,6 @@ REGIONS = {
     "l2": regions.L2(0.9),
     "l1": regions.L1(1.3),
     "simplex": regions.Simplex(1.1),
-    "k-sparse": regions.KSparse(5, 0.3),
     "spectral": matrices.Spectral(0.6, (8, 5)),
     "nuclear": matrices.Nuclear(1.2, (8, 5)),
 }
@@ -27,7 +26,6 @@ GROUPS = {
     "l2": {"radius": 0.9},
     "l1": {"radius": 1.3},
     "simplex": {"radius": 1.1},
-    "k-sparse": {"k": 5, "radius": 0.3},
     "spectral": {"radius": 0.6},
     "nuclear": {"radius": 1.2},
 }
@@ -78,11 +76,9 @@ def test_projections_are_those_of_the_core(name, scale):
     np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["l1", "simplex", "k-sparse"])
+@pytest.mark.parametrize("name", ["l1", "simplex"])
 def test_projections_of_large_blocks_with_ties_stay_exact(name):
-    region = {"l1": regions.L1(20.0), "simplex": regions.Simplex(20.0), "k-sparse": regions.KSparse(40, 0.5)}[
-        name
-    ]
+    region = {"l1": regions.L1(20.0), "simplex": regions.Simplex(20.0)}[name]
     X = torch.randn(1, 5000, dtype=torch.float64).mul(4).round().div(4)
     np.testing.assert_allclose(
         region.project(X)[0], core_of(region, (5000,)).project(X[0].numpy()), atol=1e-10
@@ -112,11 +108,10 @@ def test_every_iterate_is_feasible(name, method):
 
 @pytest.mark.parametrize("name", [n for n in REGIONS if n not in ("spectral", "nuclear")])
 def test_rows_are_sets_of_their_own(name):
-    options = {**GROUPS[name], **({"k": 2} if name == "k-sparse" else {})}
-    core = core_of({"k-sparse": regions.KSparse(2, 0.3)}.get(name, REGIONS[name]), (5,))
+    core = core_of(REGIONS[name], (5,))
     for solver in ("exact", "fw"):
         p = torch.nn.Parameter(torch.randn(SHAPE))
-        optimizer = DCFW([p], constraint=name, scope="row", solver=solver, **options)
+        optimizer = DCFW([p], constraint=name, scope="row", solver=solver, **GROUPS[name])
         for _ in range(5):
             p.grad = torch.randn(SHAPE)
             optimizer.step()

@@ -68,8 +68,6 @@ HOSTILE = {
     "a word as momentum": option("momentum", "0.9"),
     "momentum above one": option("momentum", 2.0),
     "a schedule's NaN": option("initial_lr", float("nan")),
-    "half a step": lambda state: state["state"][0].__setitem__("step", torch.tensor(0.5)),
-    "steps without end": lambda state: state["state"][0].__setitem__("step", torch.tensor(float("inf"))),
     "a tolerance of the wrong shape": lambda state: state["state"][0].__setitem__("tolerance", HUGE),
     "inside as a number": lambda state: state["state"][0].__setitem__("inside", 3),
 }

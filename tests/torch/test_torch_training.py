@@ -22,7 +22,6 @@ OPTIMIZERS = {
     "spectral": lambda params: DCFW(matrices_apart(params), radius_mode="scion", momentum=0.9),
     "sfw": lambda params: SFW(params, momentum=0.9, radius=0.5),
     "scion": lambda params: Scion(matrices_apart(params), nesterov=True, weight_decay=0.1),
-    "open-loop": lambda params: SFW(params, rescale="open-loop"),
 }
 
 
@@ -261,8 +260,6 @@ def test_dtypes_that_are_not_supported_are_named(kind, dtype):
         ({"constraint": 3}, "object with lmo"),
         ({"constraint": "box", "radius": 1.0}, "pair"),
         ({"constraint": "box", "radius": (1.0, 0.0)}, "lower < upper"),
-        ({"constraint": "k-sparse"}, "needs k"),
-        ({"constraint": "k-sparse", "k": 100}, "at most the 6 entries"),
         ({"constraint": "spectral", "scope": "row"}, "whole tensors"),
         ({"constraint": sets.L1Ball(4)}, r"shape \(2, 3\)"),
         ({"constraint": sets.L1Ball((2, 3)), "radius": 2.0}, "own size"),

@@ -3,21 +3,15 @@
 >>> import torch, dcfw
 >>> model = torch.nn.Linear(4, 2)
 >>> optimizer = dcfw.torch.DCFW(model.parameters(), lr=0.1, constraint="linf", radius=1.0)
->>> loss = model(torch.ones(3, 4)).square().mean()
->>> loss.backward()
+>>> model(torch.ones(3, 4)).square().mean().backward()
 >>> optimizer.step()
 >>> bool(model.weight.abs().max() <= 1.0)
 True
 
 Which optimizer?  For transformers and other networks of matrices begin with :class:`Scion`, whose steps have
-the geometry of the layers.  :class:`DCFW` is the paper's stochastic method: phi = L/2 ||x||^2 - (L/2 ||x||^2
-- phi), with the minibatch gradient g at x_t kept through the inner loop.  With z = x_t - g/L the surrogate is
-L/2 ||X - z||^2 and a constant, so a step is the projection of z, by a formula or by Frank-Wolfe steps:
-
-* On the l_inf ball the exact step is clip(z, -c, c).  While no weight touches the boundary that is SGD with
-  learning rate 1/L, whatever c is: "insensitive to c" is close to automatic and says little about the method.
-* With few inner steps K is a dial, once c is large: K = 1 moves by (||g||_1 / (n L)) sign(g), a sign step,
-  and K -> infinity is projected SGD.  On the spectral ball K = 1 is a Muon step scaled by the nuclear norm.
+the geometry of the layers.  :class:`DCFW` is the paper's stochastic method: with the minibatch gradient g at
+x_t a step is the projection of x_t - g/L, by a formula (while no weight touches the boundary that is SGD) or
+by K Frank-Wolfe steps (K = 1 is a sign step on the l_inf ball, a scaled Muon step on the spectral ball).
 
 ==================  =========================================================================================
 ``Scion``           oracle steps with a norm ball for each layer role

@@ -21,27 +21,18 @@ from dcfw import _validate
 from dcfw.torch import matrices, regions, shards, state
 from dcfw.torch.regions import Region, Tensor
 
-CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "k-sparse", "spectral", "nuclear")
+CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "spectral", "nuclear")
 ELEMENTWISE = (None, "linf", "box")
 MATRICES = ("spectral", "nuclear")
 SCOPES = ("tensor", "row")
 RADIUS_MODES = ("absolute", "scion")
-LARGEST = 3e38
-"""The largest radius and learning rate: single precision must hold them."""
+LARGEST = 3e38  # the largest radius and learning rate: single precision must hold them
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 GROUP_DEFAULTS: dict[str, Any] = {
-    "radius": 1.0,
-    "radius_mode": "absolute",
-    "k": None,
-    "scope": "tensor",
-    "stack": 1,
-    "gather": False,
-}
+    "radius": 1.0, "radius_mode": "absolute", "scope": "tensor", "stack": 1, "gather": False,
+}  # fmt: skip
 """Options of every group; ``stack`` and ``gather`` are set in groups (:func:`dcfw.torch.param_groups`)."""
-
-
-SHAPING = ("radius_mode", "k", "stack")
 
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -51,11 +42,11 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
         return regions.Given(name, shape)
     size = tuple(size) if isinstance(size, list) else size
     make = _region.__wrapped__ if torch.compiler.is_compiling() else _region  # the compiler warns of caches
-    return make(name, size, *(group.get(key, GROUP_DEFAULTS[key]) for key in SHAPING), shape)
+    return make(name, size, group.get("radius_mode", "absolute"), group.get("stack", 1), shape)
 
 
 @functools.lru_cache(maxsize=4096)
-def _region(name: str | None, size: Any, mode: str, k: Any, stack: int, shape: tuple[int, ...]) -> Region:
+def _region(name: str | None, size: Any, mode: str, stack: int, shape: tuple[int, ...]) -> Region:
     if name is None:
         return regions.UNBOUNDED
     scale = 1.0
@@ -67,8 +58,6 @@ def _region(name: str | None, size: Any, mode: str, k: Any, stack: int, shape: t
     size = scale * size
     if name == "linf":
         return regions.Interval(-size, size)
-    if name == "k-sparse":
-        return regions.KSparse(k, size)
     if name in MATRICES:
         kind = matrices.Spectral if name == "spectral" else matrices.Nuclear
         return kind(size, matrices.matrix_shape(shape, stack), stack)
@@ -81,16 +70,14 @@ class Problem(NamedTuple):
     parameter: Tensor
     region: Region
     tensors: list[Tensor]
-    number: int
-    """The position of the parameter among those that move, which decides who computes it."""
+    number: int  # the position of the parameter among those that move, which decides who computes it
     gathered: bool
 
     def write(self, X: Tensor | None) -> None:
         """Write new weights back (X is None on a rank that did not compute them)."""
         if self.gathered:
-            shape = self.parameter.shape
-            shards.scatter(self.parameter, self.number, None if X is None else X.view(shape))
-            return
+            whole = None if X is None else X.view(self.parameter.shape)
+            return shards.scatter(self.parameter, self.number, whole)
         assert X is not None
         weight = shards.local(self.parameter)
         weight.copy_(X.reshape(weight.shape))
@@ -122,10 +109,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict()`` of such an optimizer has returned.
-
-        Options stay those of this optimizer; see :mod:`dcfw.torch.state` for what is taken and checked.
-        """
+        """Load a ``state_dict()`` after checks (:mod:`dcfw.torch.state`); options stay as they are here."""
         groups, checked = state.check(self, state_dict)
         super().load_state_dict({**state_dict, "param_groups": groups, "state": checked})
         # PyTorch has cast everything to the precision of the weights, where a count may be inexact.
@@ -153,11 +137,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return loss
 
     def project_(self) -> None:
-        """Move all weights to the nearest points of their sets, in place.
-
-        Where a set has no projection, weights outside it are moved to a point of it that Frank-Wolfe steps
-        find near them.
-        """
+        """Move all weights to the nearest points of their sets, to near ones where there is no projection."""
         with torch.no_grad():
             for group in self.param_groups:
                 self._project(group, [p for p in group["params"] if p.numel()])
@@ -175,10 +155,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 torch._foreach_clamp_min_(weights, [interval.lower for interval in sets])
                 torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
             return
-        self._each(
-            self._problems(group, params),
-            lambda problem: getattr(problem.region, how)(problem.tensors[0]),
-        )
+        problems = self._problems(group, params)
+        self._each(problems, lambda problem: getattr(problem.region, how)(problem.tensors[0]))
 
     def _begin(self, group: dict[str, Any]) -> None:
         """Prepare a group for a step, before any of its parameters is looked at."""
@@ -224,8 +202,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if group["nesterov"] and not group["momentum"]:
             raise ValueError("nesterov=True needs momentum > 0")
         _validate.integer(group["stack"], "stack", low=1)
-        if group["k"] is not None:
-            _validate.integer(group["k"], "k", low=1)
         _validate.choice(group["scope"], "scope", SCOPES)
         _validate.choice(group["radius_mode"], "radius_mode", RADIUS_MODES)
         self._check_constraint(group)
@@ -251,15 +227,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 raise ValueError(f"radius=(lower, upper) must have lower < upper, got ({lower:g}, {upper:g})")
             group["radius"] = (lower, upper)
         else:
-            group["radius"] = _validate.scalar(
-                group["radius"], "radius", low=0.0, high=LARGEST, open_low=True
-            )
-        if name == "k-sparse" and group["k"] is None:
-            raise TypeError("constraint='k-sparse' needs k, the number of nonzeros of a vertex")
+            positive: dict[str, Any] = {"low": 0.0, "high": LARGEST, "open_low": True}
+            group["radius"] = _validate.scalar(group["radius"], "radius", **positive)
         if own and (group["radius"] != 1.0 or group["radius_mode"] != "absolute"):
-            raise ValueError(
-                "radius and radius_mode are not used with a constraint object, which has its own size"
-            )
+            raise ValueError("radius and radius_mode are not for a constraint object, which has its own size")
         if (own or name in MATRICES) and scope != "tensor":
             raise ValueError(f"constraint={name!r} is for whole tensors: use scope='tensor', got {scope!r}")
 
@@ -273,17 +244,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         rows, columns = matrices.matrix_shape(shape)
         if stack > 1 and (len(shape) < 2 or (rows * columns) % (stack * shape[-1] or 1)):
             raise ValueError(f"{name} of shape {shape} cannot be cut into stack={stack} equal matrices")
-        if constraint == "k-sparse":
-            entries = columns if group["scope"] == "row" else rows * columns
-            if group["k"] > entries > 0:
-                raise ValueError(
-                    f"k must be at most the {entries} entries of a block of {name}, got {group['k']}"
-                )
         wanted = getattr(self._domain(group), "shape", None)
         if wanted is not None and tuple(wanted) != shape:
-            raise ValueError(
-                f"{name} has shape {shape}, but its constraint object is for shape {tuple(wanted)}"
-            )
+            raise ValueError(f"{name} has shape {shape}, but its constraint is for shape {tuple(wanted)}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_domains": self._domains}
@@ -374,7 +337,9 @@ def _check_gradients(params: list[Tensor], who: str) -> None:
                 f"{who} needs dense gradients, got a sparse one of shape {tuple(p.shape)}; make the "
                 "embedding with sparse=False"
             )
-    if not params or torch.compiler.is_compiling() or _captured(params[0]) or params[0].is_meta:
+    if not params or torch.compiler.is_compiling() or params[0].is_meta:
+        return
+    if params[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return
     # A sum is the fastest pass that sees all entries; it may overflow, and is then no proof.
     sums = [shards.local(p.grad).sum() for p in params]
@@ -386,10 +351,6 @@ def _check_gradients(params: list[Tensor], who: str) -> None:
                 f"the gradient of a parameter of shape {tuple(p.shape)} has NaN or Inf entries; no weight "
                 "was moved; look at the loss, lower lr, or clip the gradients"
             )
-
-
-def _captured(p: Tensor) -> bool:
-    return bool(p.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
 
 
 def _wide(tensor: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class Constraint(ConstrainedOptimizer):
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
         method = _validate.choice(group["method"], "method", METHODS)
-        if method == "normalize" and group["constraint"] in ("box", "simplex", "k-sparse"):
+        if method == "normalize" and group["constraint"] in ("box", "simplex"):
             raise ValueError(f"constraint={group['constraint']!r} has no norm to normalise")
 
     def _after(self, *_: Any) -> None:
@@ -43,7 +43,7 @@ class Constraint(ConstrainedOptimizer):
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.numel() and p.requires_grad]
                 if group["method"] == "normalize" and group["constraint"] is not None:
-                    self._each(self._problems(group, params), lambda problem: _normalized(problem))
+                    self._each(self._problems(group, params), _normalized)
                 else:
                     self._project(group, params, "cap" if group["method"] == "cap" else "enter")
 
@@ -61,18 +61,17 @@ def _normalized(problem: Any) -> Tensor:
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
     """Keep the weights of any PyTorch optimizer in norm balls.
 
-    After each ``every``-th step of the optimizer, its weights are taken back into their sets.  The optimizer,
-    its ``state_dict``, schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation are
-    untouched.  The weights are not moved by the call itself; ``project_()`` of what is returned does that.
+    After each ``every``-th step the weights are taken back into their sets; ``project_()`` of the returned
+    object does it at once.  The optimizer, its ``state_dict``, schedulers, ``GradScaler`` (a skipped step
+    calls no hook) and accumulation are untouched.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
     groups : torch.nn.Module or list of dict
         A model, grouped by :func:`~dcfw.torch.param_groups`, or groups with ``params``, ``constraint``,
-        ``radius`` and further options of sets; a group may have a ``method`` of its own.
+        ``radius`` and further options of sets, perhaps a ``method`` of their own.
     every : int, default 1
-        How many steps there are between two projections.
     method : {"project", "cap", "normalize"}
         The projection (for ``"spectral"`` by eigenvectors); singular values capped by matrix products alone,
         within 1 % of the projection and inside the ball, which GPUs like; or the weight scaled so that its

@@ -72,8 +72,7 @@ def param_groups(
 ) -> Groups:
     """Return groups for ``SFW``, ``Scion``, ``DCFW`` or ``constrain``, with a set for each role.
 
-    ``print(param_groups(model))`` shows what each weight got.  Frozen parameters are listed too: without a
-    gradient they are passed over, and they may be unfrozen later.
+    ``print(param_groups(model))`` shows what each weight got, frozen ones too (they may be unfrozen later).
 
     Parameters
     ----------
@@ -81,8 +80,7 @@ def param_groups(
     constraint, radius
         One set for all weights of two dimensions or more, in place of those by role; vectors stay free.
     roles : dict, optional
-        Options by role that replace those of ``ROLES``: ``{"vector": {"constraint": "box", "radius":
-        (0.0, 2.0)}}``.
+        Options by role in place of those of ``ROLES``: ``{"hidden": {"radius": 5.0}}``.
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
         ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.
@@ -108,12 +106,9 @@ def param_groups(
     if not isinstance(radius, tuple | list):  # the bounds of a box
         _validate.scalar(radius, "radius", low=0.0, open_low=True)
     for name, given in (("roles", roles), ("overrides", overrides)):
-        if given is not None and not (
-            isinstance(given, dict) and all(isinstance(v, dict) for v in given.values())
-        ):
-            raise TypeError(
-                f"{name} must be a dictionary of dictionaries of options, got {type(given).__name__}"
-            )
+        nested = isinstance(given, dict) and all(isinstance(v, dict) for v in given.values())
+        if given is not None and not nested:
+            raise TypeError(f"{name} must be a dictionary of dictionaries, got {type(given).__name__}")
     for role in roles or {}:
         _validate.choice(role, "each role", tuple(ROLES))
     found: dict[Any, dict[str, Any]] = {}

@@ -12,11 +12,8 @@ All blocks of a tensor take their steps together.  One that has met its toleranc
 nothing has to be read from the device, and a fixed number of steps is a graph that compiles.  Where reading
 costs nothing (on a CPU), the loop ends as soon as all blocks have; the answer is the same bit for bit.
 
-On sets that treat entries one by one, those with a zero residual keep S_i = X_i: they are set aside for the
-length of the loop.  For sparse gradients (an embedding, dead units) that cuts the inner steps to 10 % from 81
-to 3, and weights without a gradient are not touched.
-
-The step is the exact one.  Open-loop steps 2/(k+1) would throw x_t away in the first of them.
+On sets that treat entries one by one, those with a zero residual keep S_i = X_i.  For sparse gradients (an
+embedding, dead units) that cuts the inner steps to 10 % from 81 to 3, and such weights are not touched.
 """
 
 from __future__ import annotations
@@ -36,10 +33,8 @@ class Step(NamedTuple):
     x: Tensor
     inner_steps: Tensor
     fw_gap: Tensor
-    dc_gap_low: Tensor
-    """The surrogate's decrease: gap_DC is at least this."""
-    dc_gap_high: Tensor
-    """An upper bound of gap_DC."""
+    dc_gap_low: Tensor  # the surrogate's decrease: gap_DC is at least this
+    dc_gap_high: Tensor  # an upper bound of gap_DC
 
 
 def sliding_step(
@@ -51,24 +46,23 @@ def sliding_step(
     steps: int = 20,
     tol: float = 0.1,
     total: Callable[[Tensor], Tensor] | None = None,
-    sync: int = 0,
+    sync: bool = False,
 ) -> Step:
     """Return where at most ``steps`` Frank-Wolfe steps on the sliding surrogate lead from ``x``.
 
     Parameters
     ----------
     x, g : tensors of shape (blocks, n)
-        The point x_t and the (stochastic) gradient there.
+        The point x_t, in the set, and the (stochastic) gradient there.
     lr : float or tensor
         1/L.
     region : Region
-        The set, of which x is a point.
     steps, tol
         A block stops when its FW gap is at most ``tol`` times its first one.
     total : callable, optional
         Adds up block sums over the shards of x.
-    sync : int
-        Steps between two checks whether all blocks have met their tolerance; 0 for never.
+    sync : bool
+        Whether to end early where all blocks have met their tolerance, which has to be read from the device.
 
     Examples
     --------
@@ -78,28 +72,8 @@ def sliding_step(
     >>> sliding_step(x, g, 0.1, Interval(-1.0, 1.0), steps=1).x  # -(||g||_1 / (n L)) sign(g) where g is not 0
     tensor([[-0.2000,  0.2000,  0.0000]])
     """
-    for name, tensor in (("x", x), ("g", g)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
-    if x.ndim != 2 or g.shape != x.shape:
-        raise ValueError(
-            f"x and g must both have shape (blocks, n), got {tuple(x.shape)} and {tuple(g.shape)}"
-        )
-    if not isinstance(lr, torch.Tensor):
-        lr = _validate.scalar(lr, "lr", low=0.0)
-    if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
-        raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
-    if total is not None:
-        _validate.function(total, "total")
-    steps, sync = _validate.integer(steps, "steps", low=0), _validate.integer(sync, "sync", low=0)
-    tol = _validate.scalar(tol, "tol", low=0.0, high=1.0)
-    return frank_wolfe_steps(x, g, lr, region, steps, tol, total, sync)
-
-
-def frank_wolfe_steps(
-    x: Tensor, g: Tensor, lr: Any, region: Region, steps: int, tol: float, total: Any, sync: int
-) -> Step:
-    """Do what :func:`sliding_step` says, with arguments that have been checked."""
+    if not torch.compiler.is_compiling():
+        _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
     X, R, held = x.clone(), g * lr, None
     # Masks are slow on a CPU, where on the other hand it can be asked whether any residual is zero.
     if isinstance(region, Interval) and not (asking_is_free(x) and bool(torch.count_nonzero(R) == R.numel())):
@@ -113,7 +87,7 @@ def frank_wolfe_steps(
         slope, curvature = sums if total is None else total(sums)
         first = slope if k == 0 else first
         on = ~(slope <= tol * first)
-        if sync and k % sync == 0 and not bool(on.any()):
+        if sync and not bool(on.any()):
             break
         # An inexact oracle may have found no descent; without curvature X is the vertex, and stays.
         eta = torch.where(on & (curvature > 0.0), (slope / curvature).clamp_(0.0, 1.0), 0.0)
@@ -130,6 +104,24 @@ def frank_wolfe_steps(
     if held is not None:
         X = torch.where(held, x, X)
     return Step(X, count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
+
+
+def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> None:
+    for name, tensor in (("x", x), ("g", g)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    if x.ndim != 2 or g.shape != x.shape:
+        shapes = f"{tuple(x.shape)} and {tuple(g.shape)}"
+        raise ValueError(f"x and g must both have shape (blocks, n), got {shapes}")
+    if not isinstance(lr, torch.Tensor):
+        _validate.scalar(lr, "lr", low=0.0)
+    if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
+        raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
+    _validate.integer(options["steps"], "steps", low=0)
+    _validate.scalar(options["tol"], "tol", low=0.0, high=1.0)
+    _validate.flag(options["sync"], "sync")
+    if options["total"] is not None:
+        _validate.function(options["total"], "total")
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:

@@ -1,16 +1,13 @@
 """The spectral and the nuclear ball: sets that need matrices, seen through matrix products.
 
-A weight of more than two dimensions is the matrix of its first dimension against the rest (a convolution's
-kernel: one row per output channel).  With ``stack=s`` it is s matrices instead: all dimensions but the last
-are rows, cut into s equal parts (the packed projections of attention, the gates of an LSTM, a stack of
-experts), each with a ball of its own.
+A weight of more than two dimensions is the matrix of its first dimension against the rest.  With ``stack=s``
+it is s matrices, each with a ball of its own: all dimensions but the last are rows, cut into s equal parts
+(packed projections of attention, gates of an LSTM, experts).
 
-**The vertex of the spectral ball** is a polar factor, by odd polynomials that keep [0, 1] in [0, 1]
-(:mod:`dcfw.sets.polar`), so the answer is in the ball however few of them are applied.  (Muon's five steps
-leave singular values of up to 1.2.)  The five used here lift singular values from 0.003 of the largest on;
-on a spectrum that is log-uniform over four decades the mean singular value of the answer is 0.77, that of
-Muon's 0.72.  The first step shares its products with the bound of the norm, so the cost is that of five plain
-Newton-Schulz steps.
+**The vertex of the spectral ball** is a polar factor, by five odd polynomials that keep [0, 1] in [0, 1]
+(:mod:`dcfw.sets.polar`), so the answer is in the ball.  (Muon's five steps leave singular values of up to
+1.2.)  On a spectrum that is log-uniform over four decades the mean singular value of the answer is 0.77, that
+of Muon's 0.72.  The first step shares its products with the bound of the norm.
 
 **The projection onto the spectral ball** clips singular values.  Only those above the radius matter, and
 those are what the Gram matrix knows accurately: with Z^T Z = V Lambda V^T,
@@ -35,15 +32,14 @@ LIFTED, STEPS = 0.003, 5
 """The relative singular value that the polynomials are made for, and how many of them are applied."""
 POWER_STEPS = 16
 """Steps of the power method for the leading singular pair; whatever it finds lies in the nuclear ball."""
-CAP_MARGIN = 1e-3
-"""By how much :func:`cap_singular_values` stays below the radius, for its own inexactness."""
+CAP_MARGIN = 1e-3  # by how much :func:`cap_singular_values` stays below the radius, for its own inexactness
 
 
 def matrix_shape(shape: tuple[int, ...], stack: int = 1) -> tuple[int, int]:
     """Return the shape of the matrices that a weight is seen as.
 
-    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((10,)), matrix_shape((12, 4), 3), matrix_shape((8, 5, 4), 8)
-    ((64, 75), (10, 1), (4, 4), (5, 4))
+    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((12, 4), 3), matrix_shape((8, 5, 4), 8)
+    ((64, 75), (4, 4), (5, 4))
     """
     if stack == 1:
         return (shape[0] if shape else 1), math.prod(shape[1:])
@@ -111,20 +107,17 @@ def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
     scale = torch.linalg.matrix_norm(A2, keepdim=True).clamp_(min=0.5) ** -0.25 / (1.0 + 8.0 * eps)
     polynomials = schedule(LIFTED)[:STEPS]
     a, b, c = polynomials[0]
-    X = _combine(X * scale, A * (b * scale**2) + A2 * (c * scale**4), a)
+    X = X * scale
+    X = torch.baddbmm(X, X, A * (b * scale**2) + A2 * (c * scale**4), beta=a)
     wide = X.dtype
     if G.device.type == "cuda" if half is None else half:
         X = X.bfloat16()
     for a, b, c in polynomials[1:]:
         A = X.mT @ X
-        X = _combine(X, torch.baddbmm(A, A, A, beta=b, alpha=c), a)
+        X = torch.baddbmm(X, X, torch.baddbmm(A, A, A, beta=b, alpha=c), beta=a)
     if X.dtype != wide:
         X = _guarded(X.to(wide))
     return (X * (1.0 - 2.0 * G.shape[-1] ** 0.5 * eps)).reshape(G.shape)
-
-
-def _combine(X: Tensor, B: Tensor, a: float) -> Tensor:
-    return torch.baddbmm(X, X, B, beta=a)
 
 
 def _guarded(X: Tensor) -> Tensor:
@@ -132,7 +125,8 @@ def _guarded(X: Tensor) -> Tensor:
     A4 = torch.linalg.matrix_power(A, 4)
     bound = torch.linalg.matrix_norm(A4, keepdim=True) ** 0.25  # of the largest eigenvalue of A
     scale = (3.0 / bound.clamp(min=1e-30)).clamp_(max=1.0)
-    return _combine(X * (1.5 * scale.sqrt()), A * (-scale / 3.0), 1.0)
+    X = X * (1.5 * scale.sqrt())
+    return torch.baddbmm(X, X, A * (-scale / 3.0))
 
 
 def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
@@ -164,7 +158,7 @@ def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
     S = W / torch.linalg.matrix_norm(W @ W, keepdim=True).clamp_(min=torch.finfo(Z.dtype).tiny) ** 0.5
     for a, b, c in schedule(CAP_MARGIN):
         S2 = S @ S
-        S = _combine(S, torch.baddbmm(S2, S2, S2, beta=b, alpha=c), a)
+        S = torch.baddbmm(S, S, torch.baddbmm(S2, S2, S2, beta=b, alpha=c), beta=a)
     P = polar_inside(X)
     capped = 0.5 * (X + P + (X - P) @ S) * (radius * (1.0 - CAP_MARGIN))
     return torch.where(inside, Z, capped)

@@ -18,8 +18,7 @@ from dcfw.torch.regions import Interval
 
 POWER_STEPS = 20
 """Steps of the power method for an operator norm, a lower estimate: a few percent of the cost of an SVD."""
-AT_BOUND = 0.999
-"""A norm or an entry is at its bound from this fraction of the radius on."""
+AT_BOUND = 0.999  # a norm or an entry is at its bound from this fraction of the radius on
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,12 @@ class Row:
     name: str
     shape: tuple[int, ...]
     constraint: str
-    operator: float
-    """The largest singular value, by the power method; for vectors the largest entry."""
+    operator: float  # the largest singular value, by the power method; for vectors the largest entry
     linf: float
     l1: float
-    size: float
-    """The norm that the set bounds."""
+    size: float  # the norm that the set bounds
     radius: float
-    at_bound: float
-    """The share of entries at the bound on intervals, and of matrices or tensors (0 or 1) on other sets."""
+    at_bound: float  # the share of entries on intervals, 0 or 1 on other sets
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,8 @@ class Norms:
         return sum(math.log(max(row.operator, 1e-300)) for row in self.rows if len(row.shape) > 1)
 
     def __str__(self) -> str:
-        lines = [
-            f"{'weight':32} {'set':8} {'operator':>9} {'linf':>9} {'l1':>9} {'radius':>9} {'at bound':>8}"
-        ]
+        sizes = f"{'operator':>9} {'linf':>9} {'l1':>9} {'radius':>9} {'at bound':>8}"
+        lines = [f"{'weight':32} {'set':8} {sizes}"]
         for r in self.rows:
             numbers = f"{r.operator:9.3g} {r.linf:9.3g} {r.l1:9.3g} {r.radius:9.3g} {r.at_bound:8.1%}"
             lines.append(f"{r.name[-32:]:32} {r.constraint:8} {numbers}")
@@ -77,12 +72,8 @@ class Norms:
 def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
     """Return the norms of all weights of a model, beside the radii of their sets.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-    groups : list of dict, optional
-        Groups with sets, those of an optimizer (``optimizer.param_groups``) or of
-        :func:`~dcfw.torch.param_groups`, which is the default.
+    ``groups`` are those of an optimizer (``optimizer.param_groups``), by default those of
+    :func:`~dcfw.torch.param_groups`.
 
     Examples
     --------
@@ -101,9 +92,8 @@ def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
         raise TypeError("groups must be dictionaries with 'params' and 'constraint'")
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
-        return Norms(
-            [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]
-        )
+        named = model.named_parameters()
+        return Norms([_row(name, p, given.get(p, {"constraint": None})) for name, p in named])
 
 
 def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
@@ -121,15 +111,11 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
         spectral = constraint == "spectral"
         bounded = operator if spectral else region.size(w.reshape(rows, -1))
-        at = (
-            w.abs() >= AT_BOUND * region.bound
-            if isinstance(region, Interval)
-            else bounded >= AT_BOUND * region.bound
-        )
-        at_bound = float(at.float().mean())
+        sizes = w.abs() if isinstance(region, Interval) else bounded
+        at_bound = float((sizes >= AT_BOUND * region.bound).float().mean())
     label = "own" if own else constraint or "free"
-    sizes = (float(operator), float(size), float(w.abs().sum()), float(bounded))
-    return Row(name, tuple(p.shape), label, *sizes, region.bound, at_bound)
+    found = (float(operator), float(size), float(w.abs().sum()), float(bounded))
+    return Row(name, tuple(p.shape), label, *found, region.bound, at_bound)
 
 
 def operator_norm(M: Any) -> Any:

@@ -1,8 +1,4 @@
-"""DCFW, the optimizer: stochastic DC-FW with the sliding decomposition.
-
-A direction is prepared as SGD does.  The exact step is then that of SGD, for all tensors at once, and a
-projection in place; the other is the loop of :func:`dcfw.torch.inner.sliding_step`.
-"""
+"""DCFW: the exact step is that of SGD and a projection, the other :func:`dcfw.torch.inner.sliding_step`."""
 
 from __future__ import annotations
 
@@ -14,13 +10,10 @@ import torch
 from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import ELEMENTWISE, ConstrainedOptimizer, Problem
-from dcfw.torch.inner import frank_wolfe_steps
-from dcfw.torch.regions import UNBOUNDED, Tensor
+from dcfw.torch.inner import sliding_step
+from dcfw.torch.regions import UNBOUNDED, Tensor, asking_is_free
 
 GAPS = ("fw_gap", "dc_gap_low", "dc_gap_high", "pgm_gap", "inner_steps", "blocks")
-
-UNROLLED, READ_EVERY = 100, 16
-"""Up to how many inner steps an accelerator is never asked whether they can end early; how often then."""
 
 
 class DCFW(ConstrainedOptimizer):
@@ -28,9 +21,8 @@ class DCFW(ConstrainedOptimizer):
 
     A step solves, exactly or by Frank-Wolfe steps, min_X <g, X> + L/2 ||X - x_t||^2 over the set, L = 1/lr,
     whose solution is the projection of x_t - g/L.  While the constraint is not active the exact step is that
-    of SGD, bit for bit: that results hardly depend on the radius, once it is large, is close to automatic.
-    For transformers the Euclidean geometry of that step is the wrong one; :class:`~dcfw.torch.Scion` is the
-    optimizer to begin with there.
+    of SGD, bit for bit.  For transformers that Euclidean geometry is the wrong one: begin with
+    :class:`~dcfw.torch.Scion` there.
 
     Parameters
     ----------
@@ -38,15 +30,13 @@ class DCFW(ConstrainedOptimizer):
         Parameters, named parameters, or groups (:func:`dcfw.torch.param_groups`).
     lr : float, default 0.1
         1/L.
-    constraint : {"linf", "box", "l2", "l1", "simplex", "k-sparse", "spectral", "nuclear"}, None or object
+    constraint : {"linf", "box", "l2", "l1", "simplex", "spectral", "nuclear"}, None or object
         The set; None is all of space.  An object has ``lmo(G)`` (a point that minimises <G, s>) and maybe
         ``project(x)``, for tensors of the parameter's shape: the sets of :mod:`dcfw.sets` do.
     radius : float or (lower, upper), default 1.0
         The size of the set, the two bounds for ``"box"``.
     radius_mode : {"absolute", "scion"}
         The factor of the radius: 1, or 1/d_in for sign constraints and sqrt(d_out/d_in) for others.
-    k : int, optional
-        The number of nonzeros of a vertex, for ``"k-sparse"``.
     scope : {"tensor", "row"}
         Whether each tensor has a set and a step size, or each row (output unit) of it.
     momentum, nesterov, weight_decay
@@ -55,8 +45,7 @@ class DCFW(ConstrainedOptimizer):
         ``"exact"`` is the closed form; ``"fw"`` is Algorithm 1 with exact line search; ``"auto"`` is exact
         wherever there is a closed form.
     inner_steps : int, default 20
-        The number K of Frank-Wolfe steps at most.  When the radius is large it is a dial between a sign step
-        (K = 1) and projected SGD.
+        The largest number K of Frank-Wolfe steps, in a large set a dial from sign steps to projected SGD.
     inner_tol : float, default 0.1
         A block stops when its FW gap is at most this fraction of its first one in the step.
     track_gap : bool, default False
@@ -64,22 +53,13 @@ class DCFW(ConstrainedOptimizer):
 
     Notes
     -----
-    A start outside the set is projected in the first step (exactly so, or before the first Frank-Wolfe step);
-    :meth:`~dcfw.torch.base.ConstrainedOptimizer.project_` does it at once.  So are weights that have been
-    overwritten since the last step, or whose radius has changed; but writing to ``weight.data`` leaves no
-    trace, and weights that are loaded together with a state of the optimizer are taken as inside: call
-    ``project_`` if they are not.  Where an object has no ``project``, they are moved to a point of the set
-    near them, which Frank-Wolfe steps find.  Whether they are outside, ``contains(x)`` of the object tells;
-    without that, they are if those steps show so, and taken as inside otherwise (weights that are barely
-    outside may be, and later steps bring them closer).
+    A start outside the set is projected in the first step (``project_()`` does it at once).  So are weights
+    that have been overwritten since the last step, or whose radius has changed; weights that are loaded
+    together with a state of the optimizer are taken as inside.  Where an object has no ``project``,
+    Frank-Wolfe steps find a point near weights outside (by its ``contains(x)``, or as far as the steps tell).
 
-    Coordinates whose gradient is zero are not touched on sets that treat entries one by one; on others (an l2
-    ball, say) Frank-Wolfe steps move all of a block together.
-
-    Parameters without a gradient (None) are passed over, as in PyTorch.
-
-    Groups may also have ``stack`` (how many matrices a weight is, see :mod:`dcfw.torch.matrices`) and
-    ``gather`` (whole tensors under FSDP2, see :mod:`dcfw.torch.shards`).
+    Coordinates whose gradient is zero are not touched on sets that treat entries one by one.  Groups may also
+    have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather`` (:mod:`dcfw.torch.shards`).
 
     Examples
     --------
@@ -100,7 +80,6 @@ class DCFW(ConstrainedOptimizer):
         constraint: Any = "linf",
         radius: float | tuple[float, float] = 1.0,
         radius_mode: str = "absolute",
-        k: int | None = None,
         scope: str = "tensor",
         momentum: float = 0.0,
         nesterov: bool = False,
@@ -111,28 +90,17 @@ class DCFW(ConstrainedOptimizer):
         track_gap: bool = False,
     ) -> None:
         defaults = {
-            "lr": lr,
-            "constraint": constraint,
-            "radius": radius,
-            "radius_mode": radius_mode,
-            "k": k,
-            "scope": scope,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "weight_decay": weight_decay,
-            "solver": solver,
-            "inner_steps": inner_steps,
-            "inner_tol": inner_tol,
-            "track_gap": track_gap,
-        }
+            "lr": lr, "constraint": constraint, "radius": radius, "radius_mode": radius_mode,
+            "scope": scope, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay,
+            "solver": solver, "inner_steps": inner_steps, "inner_tol": inner_tol, "track_gap": track_gap,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
     def last_step(self) -> dict[str, float]:
-        """Return the gaps of the last step, summed over all blocks, and the mean number of inner steps.
+        """Return the gaps of the last step, summed over all blocks that moved, and the mean of inner steps.
 
-        They are those of the surrogates that the (minibatch) gradients gave: ``fw_gap`` at x_t, bounds
-        ``dc_gap_low`` and ``dc_gap_high`` of gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 where
-        there is a closed form (NaN elsewhere).  Blocks that the step passed over do not count.  Needs
+        They are those of the surrogates: ``fw_gap`` at x_t, bounds ``dc_gap_low`` and ``dc_gap_high`` of
+        gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 (NaN without a closed form).  Needs
         ``track_gap=True``.
         """
         tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
@@ -214,13 +182,11 @@ class DCFW(ConstrainedOptimizer):
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> Tensor:
         x, g = self._enter(problem), problem.tensors[1]
-        sync = 0
-        if not torch.compiler.is_compiling() and (x.is_cpu or group["inner_steps"] > UNROLLED):
-            sync = 1 if x.is_cpu else READ_EVERY
         shared = group["scope"] != "row" and not problem.gathered
         total = shards.total_over(problem.parameter) if shared else None
-        found = frank_wolfe_steps(
-            x, g, group["lr"], problem.region, group["inner_steps"], group["inner_tol"], total, sync
+        options = {"steps": group["inner_steps"], "tol": group["inner_tol"]}
+        found = sliding_step(
+            x, g, group["lr"], problem.region, **options, total=total, sync=asking_is_free(x)
         )
         if group["track_gap"]:
             pgm = torch.full_like(found.fw_gap[0], math.nan)

@@ -1,11 +1,10 @@
 """Feasible sets for blocks of weights, without host-device synchronisation.
 
-The sets are those of :mod:`dcfw.sets`, in the form that a training step needs: many blocks at once (the rows
-of a two-dimensional tensor), nothing but tensor operations (no ``int``, no ``float``: on an accelerator each
-would wait for the device), and a vertex that depends on the current point.
+The sets are those of :mod:`dcfw.sets` for many blocks at once (the rows of a two-dimensional tensor), by
+tensor operations alone (``int`` and ``float`` would wait for an accelerator).
 
-``away(R, X)`` returns X - S for a vertex S that minimises <R, S>.  Where a residual R_i is zero any S_i does;
-on an interval that is its midpoint, and whoever puts X_i there, too, holds the coordinate.
+``away(R, X)`` returns X - S for a vertex S that minimises <R, S>; where R_i is zero S_i is the midpoint of an
+interval, and whoever puts X_i there, too, holds the coordinate.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import torch
 
 Tensor = Any
 
-APPROACH = 500
-"""The largest number of Frank-Wolfe steps that bring a start into a set without a projection."""
+APPROACH = 500  # the largest number of Frank-Wolfe steps that bring a start into a set without a projection
 
 
 class Region:
@@ -143,28 +141,6 @@ class Simplex(Region):
 
 
 @dataclass(frozen=True)
-class KSparse(Region):
-    k: int
-    radius: float
-
-    def vertex(self, R: Tensor) -> Tensor:
-        index = R.abs().topk(self.k, dim=-1, sorted=False).indices
-        return torch.zeros_like(R).scatter_(-1, index, R.gather(-1, index).sign() * -self.radius)
-
-    def project(self, Z: Tensor) -> Tensor:
-        size = Z.abs()
-        budget = self.k * self.radius
-        enough = size.clamp(max=self.radius).sum(dim=-1, keepdim=True) <= budget
-        theta = torch.where(enough, 0.0, _level(size, budget, self.radius).clamp(min=0.0))
-        size = (size - theta).clamp_(0.0, self.radius)
-        excess = size.sum(dim=-1, keepdim=True) / budget  # by rounding, where Z is large
-        return torch.copysign(size / excess.clamp_(min=1.0), Z)
-
-    def size(self, X: Tensor) -> Tensor:
-        return torch.maximum(X.abs().max(), X.abs().sum(dim=-1).max() / self.k)
-
-
-@dataclass(frozen=True)
 class Given(Region):
     """A user's object with ``lmo``, and ``project`` if it has one, for whole tensors of a shape."""
 
@@ -217,11 +193,11 @@ def _lowered(a: Tensor, budget: float) -> Tensor:
     """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
     # A shift by a constant changes nothing, and avoids cancellation where a is large.
     a = a - a.amax(dim=-1, keepdim=True)
-    return (a - _level(a, budget, float("inf"))).clamp_(min=0.0)
+    return (a - _level(a, budget)).clamp_(min=0.0)
 
 
-def _level(a: Tensor, budget: float, cap: float) -> Tensor:
-    """Return theta with sum_i clip(a_i - theta, 0, cap) = budget in each row, in a fixed number of passes.
+def _level(a: Tensor, budget: float) -> Tensor:
+    """Return theta with sum_i max(a_i - theta, 0) = budget in each row, in a fixed number of passes.
 
     The sum decreases in theta and is piecewise linear.  Bisection finds the piece as far as the precision
     tells pieces apart, and Newton's method from its left end is then exact on it.
@@ -230,11 +206,11 @@ def _level(a: Tensor, budget: float, cap: float) -> Tensor:
     high = a.amax(dim=-1, keepdim=True)
     for _ in range(24 if a.dtype == torch.float32 else 36):
         middle = 0.5 * (low + high)
-        above = (a - middle).clamp_(0.0, cap).sum(dim=-1, keepdim=True) >= budget
+        above = (a - middle).clamp_(min=0.0).sum(dim=-1, keepdim=True) >= budget
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     for _ in range(4):
-        rest = (a - low).clamp_(0.0, cap)
-        sloped = ((rest > 0.0) & (rest < cap)).sum(dim=-1, keepdim=True)
+        rest = (a - low).clamp_(min=0.0)
+        sloped = (rest > 0.0).sum(dim=-1, keepdim=True)
         excess = rest.sum(dim=-1, keepdim=True) - budget
         low = torch.where(sloped > 0, low + excess / sloped.clamp(min=1), low)
     return low

@@ -1,10 +1,9 @@
 """Parameters that FSDP2 has sharded: work on the local part, or gather, compute once and scatter.
 
-A set that treats entries one by one works on shards: each rank moves its own entries, and only the two sums
-of a Frank-Wolfe step (the gap and the curvature) are added up over the ranks.  All other sets need the whole
-tensor.  With the group option ``gather=True`` it is gathered; the ranks take turns, each computes the new
-weights of its own tensors, and everybody keeps its part of them.  Without it :func:`refuse` raises an error
-when the optimizer is made, not in the middle of training.
+A set that treats entries one by one works on shards; only the two sums of a Frank-Wolfe step are added up
+over the ranks.  All other sets need the whole tensor: with the group option ``gather=True`` it is gathered,
+the ranks take turns in computing new weights, and each keeps its part.  Without it :func:`refuse` raises an
+error when the optimizer is made.
 """
 
 from __future__ import annotations
@@ -91,7 +90,5 @@ def refuse(parameter: Tensor, name: str, group: dict[str, Any], elementwise: boo
             "use 'linf', 'box' or None for it, or leave it out of fully_shard (ignored_params)"
         )
     if group["scope"] == "row" and any(dimensions) and not group["gather"]:
-        raise ValueError(
-            f"scope='row' joins entries of {name} that lie on different ranks (FSDP2); "
-            "use scope='tensor', or shards along dimension 0"
-        )
+        remedy = "use scope='tensor', or shards along dimension 0"
+        raise ValueError(f"scope='row' joins entries of {name} that lie on different ranks; {remedy}")

@@ -2,13 +2,11 @@
 
 Options come from the program that constructs the optimizer.  A state contributes only the numbers that
 schedulers change (``lr``, ``momentum``, ``weight_decay`` and the schedulers' own), checked like arguments,
-and buffers of known names whose kind and shape follow from the parameter.  Buffers are copied into fresh
-memory of the parameter's layout: an expanded, shared or transposed tensor from a file is never written to.
+and buffers of known names and shapes, which are copied into fresh memory of the parameter's layout.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -19,8 +17,7 @@ from dcfw import _validate
 SCHEDULED = ("lr", "momentum", "weight_decay")
 SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
 PLAIN = (bool, int, float, str, type(None))
-GAPS = 6
-"""The length of what ``track_gap=True`` records."""
+GAPS = 6  # the length of what ``track_gap=True`` records
 
 
 def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, dict[str, Any]]]:
@@ -30,15 +27,10 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
     if not isinstance(saved, dict) or not all(key in saved for key in ("state", "param_groups")):
         raise ValueError(f"state_dict must be one of {kind}, with 'state' and 'param_groups'")
     theirs, states = saved["param_groups"], saved["state"]
-    if not isinstance(theirs, list) or not all(isinstance(group, dict) for group in theirs):
-        raise ValueError("param_groups of a state_dict must be a list of dictionaries")
-    if not isinstance(states, dict):
-        raise ValueError("state of a state_dict must be a dictionary")
-    if len(theirs) != len(ours):
-        raise ValueError(
-            f"state_dict has {len(theirs)} parameter groups, the optimizer {len(ours)}: construct it with "
-            "the same groups"
-        )
+    lists = isinstance(theirs, list) and all(isinstance(group, dict) for group in theirs)
+    if not lists or not isinstance(states, dict):
+        raise ValueError("a state_dict must have a list of dictionaries and a dictionary 'state'")
+    _check_length("state_dict", "groups", theirs, ours)
     groups = [_group(optimizer, kind, own, group) for own, group in zip(ours, theirs, strict=True)]
     numbers = [number for group in groups for number in group["params"]]
     params = [p for group in ours for p in group["params"]]
@@ -61,11 +53,7 @@ def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise ValueError("params of a saved group must be a list of numbers")
-    if len(numbers) != len(own["params"]):
-        raise ValueError(
-            f"a saved group has {len(numbers)} parameters, that of the optimizer {len(own['params'])}: "
-            "construct it with the same groups"
-        )
+    _check_length("a saved group", "parameters", numbers, own["params"])
     changed = {key: _number(saved[key], own.get(key), key) for key in SCHEDULED if key in own}
     changed |= {key: _number(saved[key], None, key) for key in SCHEDULERS_OWN if key in saved}
     group = {**own, **changed}
@@ -79,6 +67,13 @@ def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]
             stacklevel=4,
         )
     return {**group, "params": numbers}
+
+
+def _check_length(what: str, of: str, saved: list[Any], own: list[Any]) -> None:
+    if len(saved) != len(own):
+        raise ValueError(
+            f"{what} has {len(saved)} {of}, the optimizer {len(own)}: construct it with the same groups"
+        )
 
 
 def _number(value: Any, like: Any, name: str) -> Any:
@@ -105,8 +100,6 @@ def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
             found[name] = _validate.flag(value, f"'inside' in the {where}")
         elif name == "momentum_buffer":
             found[name] = _buffer(value, p, f"{name!r} in the {where}")
-        elif name == "step":
-            found[name] = _count(value, p, where)
         elif name == "gaps":
             found[name] = _shaped(value, (GAPS,), f"{name!r} in the {where}").to(device=p.device, copy=True)
         else:
@@ -132,12 +125,3 @@ def _buffer(value: Any, p: Any, where: str) -> Any:
     if not seen.is_meta and not bool(seen.isfinite().all()):
         raise ValueError(f"{where} must be finite")
     return buffer
-
-
-def _count(value: Any, p: Any, where: str) -> Any:
-    if isinstance(value, torch.Tensor) and value.ndim == 0:
-        value = float(value)
-    value = _validate.scalar(value, f"'step' in the {where}", low=0.0, high=2.0**53)
-    if not math.isfinite(value) or value != int(value):
-        raise ValueError(f"'step' in the {where} must be a whole number")
-    return torch.tensor(value, dtype=torch.float32, device=p.device)
