@@ -24,6 +24,9 @@ def quick(monkeypatch):
         best = gpt.CHOSEN[method]
         return result | {"loss": 2.0 + abs(lr - best), "curve": [3.0] * 20, "text": "0" * 64, "torch": "2"}
 
+    few = list(gpt.tasks())[:6]
+    for module in (gpt, gpt_report):
+        monkeypatch.setattr(module, "tasks", lambda: iter(few))
     monkeypatch.setattr(gpt, "row", row)
     return calls
 
