@@ -18,6 +18,7 @@ from dcfw_studies.gpt import (
     SEEDS,
     STEPS,
     TRANSFER_STEPS,
+    TUNING,
     WIDTHS,
     tasks,
 )
@@ -115,7 +116,7 @@ def report(rows: Rows) -> str:
         own = best_rows(rows, method)
         if own:
             lines.append(_line(method, losses(rows, method=method), own))
-    lines += ["", *comparisons(rows), "", *transfer(rows), *equal_time(rows), *missing(rows)]
+    lines += ["", *comparisons(rows), "", TUNING, "", *transfer(rows), *equal_time(rows), *missing(rows)]
     return "\n".join([*lines, "![training loss; losses by learning rate and width](gpt.png)", ""])
 
 
@@ -162,7 +163,9 @@ def transfer(rows: Rows) -> list[str]:
     lines = [
         "## Do learning rates transfer?",
         "",
-        f"Validation loss after {TRANSFER_STEPS} steps with seed 0; the best of each width is in bold.",
+        f"Validation loss after {TRANSFER_STEPS} steps with seed 0; the best of each width is in bold. "
+        "A best rate at the end of its row is not bracketed, and one seed does not tell differences of a few "
+        "thousandths apart.",
         "",
     ]
     for method in methods:
