@@ -65,12 +65,12 @@ EQUAL_TIME = {"adamw": 600}
 TUNING = (
     "What was tuned besides learning rates, on this validation text: the radii of `param_groups` (five "
     "choices, a quarter of the steps), which `scion`, `scion20`, `adamw+` and `dcfw` share; and momentum and "
-    "Nesterov steps of `scion` (ten variants of momentum and radii with 200 steps and three with 400, seed "
+    "Nesterov steps of `scion` (eight variants of momentum and radii with 200 steps and three with 400, seed "
     "0). With momentum 0.9 and without Nesterov steps, its defaults before, `scion` had 2.314, above "
     "`muon` (2.295). `muon`, `adamw`, `dcfw` and `scion20` have their usual momentum, and AdamW within "
     "`muon` a fixed learning rate, so comparisons with `scion` are not of equal effort; seeds 1 and 2 had no "
-    "part in the choice. Rows of `adamw`, `adamw+` and `dcfw` with seed 0 and 400 steps, and the other seeds of "
-    "the former two, were computed earlier than the others."
+    "part in the choice. Rows of `adamw`, `adamw+` and `dcfw` with seed 0 and 400 steps, and the other seeds "
+    "of the former two, were computed earlier than the others."
 )
 
 
