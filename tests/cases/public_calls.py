@@ -852,7 +852,6 @@ def _with_torch() -> dict[str, Call]:
         "constraint": choice("linf", allow=("None",)),
         "radius": number(1.0),
         "radius_mode": choice("absolute"),
-        "k": count(1),
         "scope": choice("tensor"),
         "momentum": number(0.0),
         "weight_decay": number(0.0),

@@ -215,6 +215,7 @@ class Scion(SFW):
                     group["radius"] *= radius
         elif radius != 1.0:
             raise ValueError("radius scales the groups of a model; groups that are given have their own")
-        options: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov if momentum else False}
+        ahead = nesterov if _validate.scalar(momentum, "momentum") else False
+        options: dict[str, Any] = {"momentum": momentum, "nesterov": ahead}
         options |= {"weight_decay": weight_decay, "unconstrained": unconstrained}
         super().__init__(params, lr, constraint=None, **options)
