@@ -73,7 +73,7 @@ def sliding_step(
     tensor([[-0.2000,  0.2000,  0.0000]])
     """
     if not torch.compiler.is_compiling():
-        _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
+        lr = _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
     X, R, held = x.clone(), g * lr, None
     # Masks are slow on a CPU, where on the other hand it can be asked whether any residual is zero.
     if isinstance(region, Interval) and not (asking_is_free(x) and bool(torch.count_nonzero(R) == R.numel())):
@@ -106,15 +106,13 @@ def sliding_step(
     return Step(X, count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
 
 
-def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> None:
+def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> Any:
     for name, tensor in (("x", x), ("g", g)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if x.ndim != 2 or g.shape != x.shape:
         shapes = f"{tuple(x.shape)} and {tuple(g.shape)}"
         raise ValueError(f"x and g must both have shape (blocks, n), got {shapes}")
-    if not isinstance(lr, torch.Tensor):
-        _validate.scalar(lr, "lr", low=0.0)
     if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
         raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
     _validate.integer(options["steps"], "steps", low=0)
@@ -122,6 +120,7 @@ def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> None:
     _validate.flag(options["sync"], "sync")
     if options["total"] is not None:
         _validate.function(options["total"], "total")
+    return lr if isinstance(lr, torch.Tensor) else _validate.scalar(lr, "lr", low=0.0)
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
