@@ -39,6 +39,8 @@ from dcfw import qap
 RIVALS = ("rots06", "bls", "sa")
 NAMES = ("chr25a", "kra32", "lipa90b", "sko72", "sko100a", "tai80a", "tai60b", "tai150b", "tho150", "wil50")
 """The default subset of the reported half."""
+BEHIND = 0.15
+"""Families on which ours is behind by more points than this are named in the summary."""
 FLOWS = (0, 1, 2, 3, 4, 5, 6, 10)
 SHARES = (0.33, 0.13, 0.18, 0.04, 0.05, 0.18, 0.02, 0.07)
 
@@ -200,6 +202,8 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             lines.append(
                 f"{label:28s}" + "".join(f"{m:9.3f}" for m in means) + f"   first or tied {first:.0%}"
             )
+            if name not in ("all", "reported half") and means[0] > min(means[1:]) + BEHIND:
+                lines.append(f"  behind the best of the others by {means[0] - min(means[1:]):.3f}")
     return lines
 
 

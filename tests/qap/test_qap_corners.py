@@ -47,7 +47,7 @@ def test_edges_that_all_meet_a_given_pair_decide_the_matching():
 
 def test_a_problem_beyond_the_precision_of_floats_is_not_said_to_be_constant():
     A, B = np.random.default_rng(0).integers(0, 9, (2, 12, 12))
-    res = qap.solve(A + 10**14, B)
+    res = qap.solve(A + 10**14, B, method="dcfw")
     assert "The objective is constant up to rounding" in res.message
     better = qap.solve(A + 10**14, B, polish="2opt")
     assert better.fun < res.fun  # exact, so that it is not all the same which permutation is taken
@@ -89,11 +89,13 @@ def test_ctrl_c_ends_the_demo_and_not_just_one_of_its_solves(tmp_path, monkeypat
 
     def match(*arguments, **options):
         solved.append(arguments)
-        result = interrupted(lambda: qap.solve(np.eye(2), np.eye(2)))()
+        result = interrupted(lambda: qap.solve(np.eye(2), np.eye(2), method="dcfw"))()
         result["disagreement"] = 0.0
         return result
 
-    monkeypatch.setattr("dcfw.cli.showcase._scipy_faq", lambda *_: qap.solve(np.eye(2), np.eye(2)))
+    monkeypatch.setattr(
+        "dcfw.cli.showcase._scipy_faq", lambda *_: qap.solve(np.eye(2), np.eye(2), method="dcfw")
+    )
     monkeypatch.setattr(qap, "match", match)
     page = tmp_path / "demo.html"
     done = CliRunner().invoke(app, ["demo", "-o", str(page)])

@@ -196,7 +196,7 @@ def test_random_starts_keep_their_distance_from_the_barycentre_in_every_size():
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(task.Task, "relax", relax)
-            qap.solve(A, B, restarts=8, rng=0)
+            qap.solve(A, B, method="dcfw", restarts=8, rng=0)
         assert spread[0] == 0.0
         assert min(spread[1:]) > 0.03
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dcfw import Status, qap
+from dcfw.qap import portfolio
 from dcfw.qap.portfolio import ELITE, Incumbent, expected
 from dcfw.qap.searches import child, schedule
 
@@ -127,7 +128,7 @@ def test_an_exception_keeps_what_was_found_in_the_users_units(options):
     calls = itertools.count()
 
     def fail(intermediate_result):
-        if next(calls) >= 6:
+        if next(calls) >= 3:
             raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine") as caught:
@@ -261,3 +262,30 @@ def test_the_elite_is_small_has_different_values_and_is_renewed_once_nothing_com
     for _ in range(2 * ELITE + 1):
         found.offer(99, np.arange(3), "test")
     assert [known for known, _ in found.elite] == [0]
+
+
+def test_a_search_counts_the_assignment_problems_of_its_paths():
+    A, B = np.random.default_rng(3).integers(0, 9, (2, 12, 12))
+    result = qap.solve(A, B, restarts="auto", max_steps=30_000, rng=0)
+    assert any(found.search == "graduated" for found in result.trace) or result.n_starts > 2
+    assert result.n_lmo > result.relaxation.n_lmo + 100
+
+
+def test_large_problems_have_a_graduated_start_where_the_budget_allows_one(monkeypatch):
+    monkeypatch.setattr(portfolio, "LARGEST", 10)  # larger ones are annealed
+    A, B = np.random.default_rng(4).integers(0, 9, (2, 14, 14))
+    counts = {steps: qap.solve(A, B, restarts="auto", max_steps=steps, rng=0) for steps in (1_000, 200_000)}
+    paths = {steps: found.n_lmo - found.relaxation.n_lmo for steps, found in counts.items()}
+    assert paths[1_000] == 0 < paths[200_000]
+
+
+def test_the_default_is_a_graduated_path_and_its_restarts_only_improve_it():
+    A, B = np.random.default_rng(5).integers(0, 9, (2, 15, 15))
+    one = qap.solve(A, B, rng=0)
+    path = qap.solve(A, B, method="graduated", rng=0)
+    several = qap.solve(A, B, restarts=4, rng=0)
+    assert one.method == "graduated"
+    assert one.fun == path.fun == several.restart_values[0]
+    assert several.fun <= one.fun
+    for options in ({"rtol": 1e-4}, {"maxiter": 5}, {"inner": "fw"}, {"init": "random"}, {"split": "paper"}):
+        assert qap.solve(A, B, rng=0, **options).method == "dcfw"

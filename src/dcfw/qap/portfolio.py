@@ -13,6 +13,9 @@ problem at hand is decided on line:
    and is expected to end lower, it has three quarters of the rest, and the other goes on from what it found;
    else that one has the rest.
 
+Where the budget is ample for the size of the problem (small n), steps 3 to 5 are left out: tabu and breakout
+search take turns, and start again more often.
+
 A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
 found so far, which makes a long search a memetic one (Benlic and Hao 2015); from then on the two share the
 time by what they find in it.
@@ -39,6 +42,10 @@ from dcfw.qap.searches import Annealer, Stepwise, child
 
 PROBE, SHORT, LONG, TRIAL = 0.05, 0.05, 0.15, 0.04
 """Shares of the time: tabu and breakout search (each), two annealing runs, going on from the best."""
+AMPLE, AMPLE_PATIENCE = 0.15, 10
+"""A budget of more steps than this times n^4 is ample: restarts pay more than annealing.
+
+The other number is tabu's patience then."""
 LAST = 0.25
 """The share of the rest that annealing leaves to the other search."""
 PATIENCE = {"tabu": 80, "breakout": 8}
@@ -48,7 +55,8 @@ TURNS = 16
 SHARE_OF_PATH = 0.05
 """A graduated start may take this share of the time."""
 LARGEST = 700
-"""Larger problems are annealed only: the deltas of all swaps take O(n^3) operations to set up."""
+"""Larger problems are annealed only, after a graduated start if the time allows one: the deltas of all swaps
+take O(n^3) operations to set up."""
 ELITE = 12
 
 
@@ -126,9 +134,10 @@ class Team:
         goal: Any,
         paths: list[Callable[[np.random.Generator], np.ndarray]],
         stopped: Callable[[], bool],
+        lap_seconds: float,
     ) -> None:
         self.layout, self.budget, self.incumbent, self.rng, self.goal = layout, budget, incumbent, rng, goal
-        self.paths, self.stopped = paths, stopped
+        self.paths, self.stopped, self.lap_seconds = paths, stopped, lap_seconds
         self.slice = min(max(budget.limit / 200.0, 2e-3), 5e-2)
         if budget.counts:
             self.slice = max(1.0, budget.limit / 200.0)
@@ -157,12 +166,18 @@ class Team:
         seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
         annealer = Annealer(self.layout.annealing(start, seeds[0]), self._anywhere, n, n <= LARGEST)
         if n > LARGEST:
+            if self._affords_paths(n if self.budget.counts else self.lap_seconds):
+                annealer.descend(self._follow(self.paths[-1]), self)
             annealer.work(self.budget.limit, self)
             return
         tabu, breakout = self._steppers(start, seeds[1:])
         whole = self.budget.limit - self.now()  # starting up has taken its part
         for search in (tabu, breakout):
             search.work(self.now() + PROBE * whole, self)
+        if tabu.search.steps + breakout.search.steps > 2.0 * PROBE * AMPLE * n**4:
+            tabu.patience = AMPLE_PATIENCE * n * n
+            self._take_turns(breakout, tabu, most=1)
+            return
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
         # On the tuning instances breakout search went on better than tabu search from what annealing found.
         stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
@@ -175,10 +190,10 @@ class Team:
             self._take_over(stepper)
         self._take_turns(stepper, breakout if stepper is tabu else tabu)
 
-    def _take_turns(self, stepper: Stepwise, other: Stepwise) -> None:
+    def _take_turns(self, stepper: Stepwise, other: Stepwise, most: int = 3) -> None:
         """Let a search have the rest of the time, or share it with another once it starts again and again.
 
-        Who found less in its last turn is next, but each has at least every fourth turn.
+        The search that found the lower value in its last turn is next, for at most ``most`` turns in a row.
         """
         turn = (self.budget.limit - self.now()) / TURNS
         found: dict[str, Any] = {}
@@ -187,7 +202,7 @@ class Team:
             found[stepper.name] = stepper.work(self.now() + turn, self)
             row += 1
             behind = other.name not in found or found[other.name] < found[stepper.name]
-            if stepper.restarts and (behind or row >= 3):
+            if (stepper.restarts or other.restarts) and (behind or row >= most):
                 stepper, other, row = other, stepper, 0
 
     def _try(self, search: Any, share: float, whole: float, before: float = 0.0) -> tuple[float, float]:
@@ -209,8 +224,10 @@ class Team:
         descent.run(20 * n)
         self.spend(n)
         self.offer(descent.value, descent.p, "descent")
-        setting_up = self.now() - begun
-        first = [self._start(path, setting_up) for path in self.paths] or [self._anywhere(), self._anywhere()]
+        if self._affords_paths(self.now() - begun):
+            first = [self._follow(path) for path in self.paths]
+        else:
+            first = [self._anywhere(), self._anywhere()]
         tabu = self.layout.tabu(first[0], seeds[0], skewed=True)
         breakout = self.layout.breakout(first[1], seeds[1])
         return (
@@ -218,15 +235,18 @@ class Team:
             Stepwise("breakout", breakout, PATIENCE["breakout"] * n * n, self._mixed),
         )
 
-    def _start(self, path: Callable[[np.random.Generator], np.ndarray], setting_up: float) -> np.ndarray:
-        """Return the end of a graduated path, or a random permutation where that would take too long."""
-        n = self.layout.n
-        # Setting up the deltas is one product of two matrices; a path makes about 200.
-        if 200.0 * setting_up > 2.0 * SHARE_OF_PATH * self.budget.limit:
-            return self._anywhere()
+    def _affords_paths(self, step: float) -> bool:
+        """Return whether the budget has room for paths, of about 200 steps each.
+
+        ``step`` is the time of one product of two matrices, or of a Frank-Wolfe step.
+        """
+        return bool(self.paths) and 200.0 * step <= 2.0 * SHARE_OF_PATH * self.budget.limit
+
+    def _follow(self, path: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+        """Return the end of a graduated path."""
         p = path(self.rng)
         self.incumbent.starts += 1
-        self.spend(100.0 * n)
+        self.spend(100.0 * self.layout.n)
         self.offer(self.layout.problem.value(p), p, "graduated")
         return p
 
@@ -260,11 +280,12 @@ def search(
     goal: Any,
     paths: list[Callable[[np.random.Generator], np.ndarray]],
     stopped: Callable[[], bool],
+    lap_seconds: float,
     workers: int = 1,
 ) -> None:
     """Search with one team a worker, in threads (the compiled loops release the interpreter lock)."""
     teams = [
-        Team(layout, budget, incumbent, np.random.default_rng(stream), goal, paths, stopped)
+        Team(layout, budget, incumbent, np.random.default_rng(stream), goal, paths, stopped, lap_seconds)
         for stream in seeds.spawn(workers)
     ]
     if workers == 1:

@@ -100,6 +100,14 @@ class Annealer:
         while not arena.ended() and arena.now() < until:
             self._run(until, arena)
 
+    def descend(self, p: np.ndarray, arena: Arena) -> None:
+        """Make every swap that does not raise the objective, from p, and offer the end."""
+        self.search.restart(p)
+        pairs = self.n * (self.n - 1) // 2
+        while self.search.idle < pairs and not arena.ended():
+            self._trials(max(256, int(self._rate * arena.slice)), 1e-300, arena)
+        self._settle(arena)
+
     def _run(self, until: float, arena: Arena) -> None:
         begun = arena.now()
         self.search.restart(self.start())

@@ -27,6 +27,8 @@ from dcfw.solvers.interrupts import guarded
 METHODS = ("dcfw", "boosted", "fw", "cgs", "graduated")
 INNERS = ("auto", "fw", "blended")
 POLISHES = ("2opt", "tabu")
+PATHS_UP_TO = 256
+"""``method="auto"`` follows graduated paths up to this order: nothing interrupts the kernel of a path."""
 AUTO_SPLIT, BALANCED = "spectral", "balanced"
 """What ``split="auto"`` means, for dense and for sparse data (which the spectral split would make dense).
 
@@ -44,7 +46,7 @@ def solve(
     B: Any,
     C: Any = None,
     *,
-    method: str = "dcfw",
+    method: str = "auto",
     split: str = "auto",
     inner: str = "auto",
     init: Any = "barycenter",
@@ -72,7 +74,11 @@ def solve(
         Arrays, SciPy sparse arrays or DataFrames, symmetric or not.  The smaller one is padded with zeros.
     C : matrix, optional
         The linear term, with a row for each row of A and a column for each row of B.
-    method : {"dcfw", "boosted", "fw", "cgs", "graduated"}
+    method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
+        ``"auto"`` is the graduated path, which ends lower at equal time (``python -m bench choice``), for
+        dense data with n <= 256 and DC-FW for larger or sparse data, and wherever an option of DC-FW is
+        given (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).  Of several ``restarts``
+        the first is the path and the others are DC-FW.  The other methods:
         DC-FW, DC-FW with a line search after each outer step, plain Frank-Wolfe (as in FAQ), nonconvex
         conditional gradient sliding, or the graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is
         ``"norm"``, ``"paper"`` or ``"auto"`` (the better end of both) and whose ``maxiter`` is the number of
@@ -94,7 +100,8 @@ def solve(
         How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` (or ``max_steps``)
         with graduated starts, tabu search, breakout search and annealing; :mod:`dcfw.qap.portfolio` says how.
     polish : {None, "2opt", "tabu"}
-        What improves each rounded permutation: swaps until none helps, or a short robust tabu search.
+        What improves each rounded permutation: swaps until none helps, or a short robust tabu search.  With
+        ``restarts="auto"`` that is the first start: all others are searched from anyway.
     maximize : bool
         Look for a high value instead.
     partial_match : array of pairs, optional
@@ -145,7 +152,8 @@ def solve(
     True
     """
     started = time.perf_counter()
-    check_method(_validate.choice(method, "method", METHODS), split, _validate.choice(inner, "inner", INNERS))
+    method = _validate.choice(method, "method", ("auto", *METHODS))
+    check_method("dcfw" if method == "auto" else method, split, _validate.choice(inner, "inner", INNERS))
     if polish is not None:
         polish = _validate.choice(polish, "polish", POLISHES)
     for name, function in (("callback", callback), ("clock", clock)):
@@ -164,8 +172,16 @@ def solve(
         clock=clock,
     )
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"))
-    automatic = split == "auto" and method != "graduated"
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
+    path = False
+    if method == "auto":
+        budgets = (maxiter, max_lmo, time_limit, max_steps, target, callback, clock)
+        plain = (
+            (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
+        )
+        path = plain and not sparse and 1 < problem.n <= PATHS_UP_TO and budgets == (None,) * len(budgets)
+        method = "graduated" if path and call.restarts == 1 else "dcfw"
+    automatic = split == "auto" and method != "graduated"
     task = Task(
         problem,
         method=method,
@@ -179,6 +195,7 @@ def solve(
         protocol=OWN,
         callback=callback,
         flexible=automatic,
+        path_first=path,
     )
     if call.restarts == "auto" and problem.n > 1:
         return searched(task, call, quick=method == "dcfw" and split == "auto")

@@ -241,6 +241,7 @@ class _Session:
         self.scale: int = 1
         self.whole = all(M.dtype.kind == "i" for M in (task.A, task.B, task.C) if M is not None)
         self.bound: float | None = None
+        self.path_lmo = 0  # assignment problems of the graduated starts
 
     def over(self) -> bool:
         if interrupts.pending():
@@ -266,7 +267,6 @@ class _Session:
         deadline = None
         if self.call.time_limit is not None and self.call.max_steps is None:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
-        task.polish = None
         (stream,) = _streams(self.call, 1)
         self.relaxation = task.run(0, stream, deadline)
         if self.relaxation.status in ENDING:
@@ -293,6 +293,7 @@ class _Session:
         if result.trace:
             result.trace[-1] = result.trace[-1]._replace(value=result.fun)
         result.n_starts = found.starts + 1
+        result.n_lmo += self.path_lmo
         if self.bound is not None:
             enter_bound(result, problem.value(self.bound))
         result.method, result.split = "auto", "none"
@@ -342,7 +343,13 @@ def _search(session: _Session) -> None:
         goals.append(task.problem.reduced_value(call.target))
 
     def path(split: str) -> Any:
-        return lambda rng: task.path(split).follow(perturbed_centre(task.n, FIRST_NOISE, rng)).p
+        def follow(rng: np.random.Generator) -> np.ndarray:
+            end = task.path(split).follow(perturbed_centre(task.n, FIRST_NOISE, rng))
+            with session.incumbent.lock:
+                session.path_lmo += end.n_lmo
+            return end.p
+
+        return follow
 
     assert call.seeds is not None
     workers = 1
@@ -359,6 +366,7 @@ def _search(session: _Session) -> None:
             goal=ready.goal(max(goals) if goals else None),
             paths=[path("paper"), path("norm")],
             stopped=session.over,
+            lap_seconds=first.time / max(first.n_lmo, 1),
             workers=workers,
         )
     except BaseException:

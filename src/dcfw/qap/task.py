@@ -112,8 +112,9 @@ class Task:
         protocol: Protocol,
         callback: Callable[..., Any] | None,
         flexible: bool = False,
+        path_first: bool = False,
     ) -> None:
-        self.problem, self.flexible = problem, flexible
+        self.problem, self.flexible, self.path_first = problem, flexible, path_first
         self.A, self.B, self.C, self.n = problem.A, problem.B, problem.C, problem.n
         self.inner = inner
         self.method, self.split, self.init, self.polish = method, split, init, polish
@@ -247,7 +248,7 @@ class Task:
             result = self.settled()
             result.x = result.relaxed = self.problem.complete_matrix(result.x)
             return result
-        if self.method == "graduated":
+        if self.method == "graduated" or (self.path_first and index == 0):
             result = self.graduate(index, rng)
             p = result.permutation
         else:
@@ -305,8 +306,10 @@ class Task:
             X0 = self.init
         else:
             first = index == 0 and isinstance(self.init, str) and self.init == "barycenter"
-            X0 = perturbed_centre(self.n, FIRST_NOISE if first else NOISE, rng())
-        splits = PATH_SPLITS if self.split == "auto" else (self.split,)
+            # The first path is the same in every call, as is the barycentre it stands for.
+            source = np.random.default_rng(0) if first else rng()
+            X0 = perturbed_centre(self.n, FIRST_NOISE if first else NOISE, source)
+        splits = (self.split,) if self.split in PATH_SPLITS and not self.path_first else PATH_SPLITS
         stages = STAGES if self.maxiter is None else self.maxiter
         ends = [self.path(split).follow(X0, stages, max_lmo=self.max_lmo) for split in splits]
         if any(len(end.p) == 0 for end in ends):
