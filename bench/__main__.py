@@ -3,7 +3,7 @@
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
 runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality``, ``field``, ``bounds``,
-``paths``, ``small``, ``memory``, ``choice``, ``growth``, ``graphs`` and ``gpt`` have options of their own.
+``paths``, ``small``, ``memory``, ``choice``, ``growth`` and ``graphs`` have options of their own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BENCHES = (
     "gw",
     "limits",
 )
-OWN_OPTIONS = ("quality", "field", "bounds", "paths", "small", "memory", "choice", "growth", "graphs", "gpt")
+OWN_OPTIONS = ("quality", "field", "bounds", "paths", "small", "memory", "choice", "growth", "graphs")
 MODULES = {"scipy": "scipy_calls", "torch": "torch_step"}  # a file torch.py would pass for PyTorch
 
 
