@@ -73,7 +73,7 @@ def sliding_step(
     tensor([[-0.2000,  0.2000,  0.0000]])
     """
     if not torch.compiler.is_compiling():
-        lr = _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
+        lr, steps, tol = _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
     X, R, held = x.clone(), g * lr, None
     # Masks are slow on a CPU, where on the other hand it can be asked whether any residual is zero.
     if isinstance(region, Interval) and not (asking_is_free(x) and bool(torch.count_nonzero(R) == R.numel())):
@@ -106,7 +106,7 @@ def sliding_step(
     return Step(X, count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
 
 
-def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> Any:
+def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> tuple[Any, int, float]:
     for name, tensor in (("x", x), ("g", g)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
@@ -115,12 +115,12 @@ def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> Any:
         raise ValueError(f"x and g must both have shape (blocks, n), got {shapes}")
     if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
         raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
-    _validate.integer(options["steps"], "steps", low=0)
-    _validate.scalar(options["tol"], "tol", low=0.0, high=1.0)
+    steps = _validate.integer(options["steps"], "steps", low=0)
+    tol = _validate.scalar(options["tol"], "tol", low=0.0, high=1.0)
     _validate.flag(options["sync"], "sync")
     if options["total"] is not None:
         _validate.function(options["total"], "total")
-    return lr if isinstance(lr, torch.Tensor) else _validate.scalar(lr, "lr", low=0.0)
+    return (lr if isinstance(lr, torch.Tensor) else _validate.scalar(lr, "lr", low=0.0)), steps, tol
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
