@@ -52,7 +52,7 @@ def section(rows: Rows) -> Section:
     note = "Validation loss in nats per byte; means over the seeds. All runs: gpt.csv and gpt.md."
     claims = [line.removeprefix("- ") for line in comparisons(rows)]
     drawn = Drawn(draw(rows), "training loss; losses by learning rate and width", file="gpt")
-    parts = [table("Best learning rates", columns, lines, note), Bullets(claims), drawn]
+    parts: list[Any] = [table("Best learning rates", columns, lines, note), Bullets(claims), drawn]
     return Section("A byte-level GPT in norm balls", parts, [], " ".join(claims))
 
 

@@ -257,7 +257,7 @@ class Team:
 
     def _mixed(self) -> np.ndarray:
         """Return a child of two of the best permutations, for a new start."""
-        elite = self.incumbent.elite
+        elite = list(self.incumbent.elite)  # other threads may replace its members
         if len(elite) < 2:
             return self._anywhere()
         self.incumbent.starts += 1

@@ -76,10 +76,10 @@ def argmin(
     if not callable(fun):
         raise TypeError(f"fun must be a callable of x and the parameters, got {type(fun).__name__}")
     domain = as_set(domain, "domain")
-    return _Argmin.apply(fun, domain, options, *parameters)  # type: ignore[no-any-return, no-untyped-call]
+    return _Argmin.apply(fun, domain, options, *parameters)
 
 
-class _Argmin(torch.autograd.Function):
+class _Argmin(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, fun: Any, domain: Any, options: dict[str, Any], *parameters: Any) -> torch.Tensor:
         fixed = [p.detach() if isinstance(p, torch.Tensor) else p for p in parameters]
@@ -91,7 +91,7 @@ class _Argmin(torch.autograd.Function):
         def grad(x: np.ndarray) -> np.ndarray:
             point = torch.from_numpy(x).requires_grad_()
             with torch.enable_grad():
-                return torch.autograd.grad(fun(point, *fixed), point)[0].numpy()
+                return np.asarray(torch.autograd.grad(fun(point, *fixed), point)[0])
 
         # From a vertex, so that all atoms are vertices and their hull is the face of the solution.
         first = domain.lmo(np.zeros(domain.shape))
