@@ -2,9 +2,12 @@
 Train a network inside norm balls
 =================================
 
-A fifth of the labels is wrong.  A large network learns them by heart; one whose weight matrices stay in small
-norm balls cannot.  Needs ``pip install ".[torch,plots]"``.
+A fifth of the labels is wrong.  A large network may learn them by heart; balls for its weight matrices limit
+how far it can go.  Both optimisers below have six settings to choose from, and the choice is made on labels
+that are as noisy as the training labels.  Needs ``pip install ".[torch,plots]"``.
 """
+
+import itertools
 
 import matplotlib.pyplot as plt
 import torch
@@ -12,9 +15,10 @@ import torch
 import dcfw.torch
 
 torch.manual_seed(0)
-X = torch.randn(1024, 20)
+X = torch.randn(3072, 20)
 truth = (X[:, 0] * X[:, 1] + X[:, 2] > 0).long()
-labels = torch.where(torch.rand(1024) < 0.2, 1 - truth, truth)[:512]
+noisy = torch.where(torch.rand(3072) < 0.2, 1 - truth, truth)
+train, choose, test = torch.arange(512), torch.arange(512, 1024), torch.arange(1024, 3072)
 
 
 def network():
@@ -22,47 +26,64 @@ def network():
     return torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
 
 
+def accuracy(model, rows, labels):
+    return (model(X[rows]).argmax(dim=1) == labels[rows]).float().mean().item()
+
+
 def fit(model, optimizer, epochs=40):
-    """Train on the first half; return the accuracy on its noisy labels and on the other half."""
+    """Train in batches of 64 with a falling learning rate."""
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, epochs)
     for _ in range(epochs):
-        for batch in torch.arange(512).split(64):
+        for batch in train.split(64):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(X[batch]), labels[batch]).backward()
+            torch.nn.functional.cross_entropy(model(X[batch]), noisy[batch]).backward()
             optimizer.step()
         schedule.step()
-    right = model(X).argmax(dim=1) == torch.cat([labels, truth[512:]])
-    return right[:512].float().mean().item(), right[512:].float().mean().item()
+    return model
 
 
 # %%
-# Which weight gets which set, by its role in the network; two radii are made smaller here.
-model = network()
-groups = dcfw.torch.param_groups(model, roles={"hidden": {"radius": 0.5}, "head": {"radius": 20.0}})
-print(groups)
+# Which weight gets which set, by its role in the network:
+print(dcfw.torch.param_groups(network(), roles={"hidden": {"radius": 0.5}, "head": {"radius": 20.0}}))
 
 # %%
-# The one line that changes is the optimiser.
-plain = network()
-accuracy = {
-    "AdamW": fit(plain, torch.optim.AdamW(plain.parameters(), lr=0.003)),
-    "Scion": fit(model, dcfw.torch.Scion(groups, lr=0.003)),
-}
-for name, (train, test) in accuracy.items():
-    print(f"{name}: {train:.1%} of the noisy training labels, {test:.1%} of the true test labels")
+# The one line that changes is the optimiser.  AdamW chooses among three learning rates and two weight decays,
+# Scion among three learning rates and two sizes of the balls.
+RADII = {"default": {}, "small": {"hidden": {"radius": 0.5}, "head": {"radius": 20.0}}}
+
+
+def adamw(model, lr, decay):
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=decay)
+
+
+def scion(model, lr, radii):
+    return dcfw.torch.Scion(dcfw.torch.param_groups(model, roles=RADII[radii]), lr=lr)
+
+
+found = {}
+for name, make, others in (("AdamW", adamw, (0.01, 1.0)), ("Scion", scion, tuple(RADII))):
+    runs = []
+    for lr, other in itertools.product((0.001, 0.003, 0.01), others):
+        model = network()
+        fit(model, make(model, lr, other))
+        runs.append((accuracy(model, choose, noisy), lr, other, model))
+    chosen, lr, other, model = max(runs, key=lambda run: run[0])
+    found[name] = accuracy(model, train, noisy), accuracy(model, test, truth)
+    print(f"{name}, lr {lr}, {other}: {chosen:.1%} of the labels it was chosen by")
+    seen, right = found[name]
+    print(f"    {seen:.1%} of the noisy training labels, {right:.1%} of 2048 true test labels")
 
 # %%
-# Where the weights are in their balls:
-print(dcfw.torch.norms(model, groups))
+# One seed of one small problem is no ranking; the comparison of optimisers on a language model is in
+# :doc:`the guide </guide/torch>`.  What the balls always give is a bound on every layer:
+print(dcfw.torch.norms(model, dcfw.torch.param_groups(model, roles=RADII[other])))
 
 # %%
 # To keep another optimiser and bound its layers: ``dcfw.torch.constrain(optimizer, groups)``.
-places = range(len(accuracy))
-plt.bar(
-    [k - 0.2 for k in places], [train for train, _ in accuracy.values()], 0.4, label="noisy training labels"
-)
-plt.bar([k + 0.2 for k in places], [test for _, test in accuracy.values()], 0.4, label="true test labels")
-plt.xticks(list(places), list(accuracy))
+places = range(len(found))
+plt.bar([k - 0.2 for k in places], [seen for seen, _ in found.values()], 0.4, label="noisy training labels")
+plt.bar([k + 0.2 for k in places], [right for _, right in found.values()], 0.4, label="true test labels")
+plt.xticks(list(places), list(found))
 plt.ylabel("accuracy")
 plt.ylim(0.5, 1.0)
 plt.legend()
