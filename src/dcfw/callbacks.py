@@ -132,6 +132,7 @@ def watched(solve: Any, /, *args: Any, **options: Any) -> Any:
         if callback is not None:
             callback(intermediate_result)
 
+    both.only_watches = callback is None  # type: ignore[attr-defined]
     with show:
         show._state = result = solve(*args, **(options | {"callback": both}))
     return result

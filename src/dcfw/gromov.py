@@ -172,7 +172,7 @@ def _swept(loss: GromovLoss, domain: TransportPolytope, T: np.ndarray, stages: i
         S: Any = oracle(G)
         dH, dR, d = loss.grad_at(S) - H, more.grad_at(S) - R, S.dense() - T
         slope, curvature = float(np.vdot(G, d)), float(np.vdot(dH + theta * dR, d))
-        if slope >= 0.0:  # T is the vertex, up to rounding
+        if slope >= 0.0 and slope + 0.5 * curvature >= 0.0:  # T is the vertex, up to rounding
             continue
         step = 1.0 if curvature <= -slope else -slope / curvature
         T, H, R = T + step * d, H + step * dH, R + step * dR

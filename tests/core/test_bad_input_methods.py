@@ -63,7 +63,7 @@ def test_methods_of_sets_refuse_by_name_or_work(kind: str, method: str) -> None:
 
 def test_no_method_of_a_point_is_forgotten() -> None:
     taken = {"lmo", "tangent", "contains", "violation", "reach", "project", "random", "start", "oracle"}
-    asked = {"check_work", "spheres"}  # of the set alone, without an argument
+    asked = {"check_work", "spheres", "entry_bounds"}  # of the set alone, without an argument
     own = {"join", "split", "lift", "point"}  # of Product and Epigraph: only ways to write a point
     for domain in DOMAINS.values():
         public = {

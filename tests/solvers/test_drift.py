@@ -15,7 +15,7 @@ class Meter:
 
     def __init__(self, every):
         self.every, self.steps, self.worst = every, 0, 0.0
-        self._step = loop._affine_step
+        self._step = loop.affine_step
 
     def __call__(self, run, f, X, S, descent, step, convex):
         # The error is largest at the end of a period: look at the last step before the fresh gradient.
@@ -36,7 +36,7 @@ def worst_error(monkeypatch, steps, domain, seed=0, dtype=np.float64):
     f = functions.Quadratic(M @ M.T + 0.1 * np.eye(n, dtype=dtype), rng.standard_normal(n).astype(dtype))
     g = functions.SquaredNorm(0.1)
     meter = Meter(every=10_007)
-    monkeypatch.setattr(loop, "_affine_step", meter)
+    monkeypatch.setattr(loop, "affine_step", meter)
     dcfw.minimize(
         f - g, domain, inner="fw", tolerance=tolerances.Fixed(1e-300), tol=0.0, maxiter=1, max_inner=steps,
         x0=domain.start().astype(dtype),

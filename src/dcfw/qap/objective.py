@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace, to_numpy
@@ -120,6 +119,8 @@ def round_to_permutation(X: Array) -> np.ndarray:
 
 def nearest(X: np.ndarray) -> np.ndarray:
     """Return :func:`round_to_permutation` of a square float64 matrix."""
+    from scipy.optimize import linear_sum_assignment
+
     return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
 
 

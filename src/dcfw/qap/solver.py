@@ -175,7 +175,8 @@ def solve(
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
     path = False
     if method == "auto":
-        budgets = (maxiter, max_lmo, time_limit, max_steps, target, callback, clock)
+        told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
+        budgets = (maxiter, max_lmo, time_limit, max_steps, target, told, clock)
         plain = (
             (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
         )

@@ -23,6 +23,7 @@ from dcfw.qap.result import Incumbent, QAPResult
 from dcfw.qap.task import Deadline, Task
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
+from dcfw.solvers.ledger import book_calls
 
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 """Plain Frank-Wolfe to this gap, with so many assignment problems, starts a search unless the user asks
@@ -293,7 +294,7 @@ class _Session:
         if result.trace:
             result.trace[-1] = result.trace[-1]._replace(value=result.fun)
         result.n_starts = found.starts + 1
-        result.n_lmo += self.path_lmo
+        book_calls(result, self.path_lmo)
         if self.bound is not None:
             enter_bound(result, problem.value(self.bound))
         result.method, result.split = "auto", "none"

@@ -90,7 +90,7 @@ class InFaceLoop:
         merit: Function | None = None,
         max_steps: float = math.inf,
     ) -> Iterator[State]:
-        self.low, self.high = (like(np.broadcast_to(end, tuple(x.shape)), x) for end in self.bounds)
+        self.low, self.high = (like(np.full(tuple(x.shape), end), x) for end in self.bounds)
         X = State(run, f, x, grad, value)
         X.linear = linear
         self.target = math.inf

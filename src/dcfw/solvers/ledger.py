@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw._arrays import Array
-from dcfw.result import ROW, History, Row
+from dcfw.result import ROW, History, Result, Row
 
 
 class Best(NamedTuple):
@@ -279,3 +279,8 @@ class Ledger:
         self.best = None if state["best"] is None else Best(*state["best"])
         self.started = now - state["seconds"]
         self.history.set_state(state["history"], rows)
+
+
+def book_calls(result: Result, n_lmo: int) -> None:
+    """Add oracle calls that were made for a result outside of its run."""
+    result.n_lmo += n_lmo
