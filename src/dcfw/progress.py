@@ -94,6 +94,10 @@ class Bar:
         self._text = ""
 
     def __enter__(self) -> Bar:
+        """Show the title: work without steps never moves the bar."""
+        if self._line.live:
+            self._text = self.title
+            self._line.write(self._text)
         return self
 
     def __call__(self, done: float, total: float, last: str = "") -> None:

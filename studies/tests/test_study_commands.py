@@ -136,7 +136,7 @@ def test_networks_are_trained_on_fewer_images_only_where_fewer_are_asked_for():
     few, all_of_them = (networks.study(["cnn"], images=images) for images in (1000, networks.CNN_IMAGES))
     assert {t.settings["images"] for t in few.tasks} == {1000}
     assert all("images" not in t.settings for t in all_of_them.tasks)
-    with pytest.raises(ValueError, match="parts must be among digits, head, cnn, got 'mlp'"):
+    with pytest.raises(ValueError, match="parts must be among digits, head, cnn, gpt, got 'mlp'"):
         networks.study(["mlp"])
 
 
