@@ -144,8 +144,12 @@ def _unsteady(run: Callable[..., Mapping[str, Any]], task: Task, now: Mapping[st
 
 
 def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
-    """Rerun the first two epochs (networks) or 20 steps (alignment) of random rows and compare the curves."""
-    rows = [row for row in read(study, folder) if row[0].dataset == "digits" or "curve" in row[1]]
+    """Rerun the first two epochs (networks) or 20 steps (alignment) of random rows and compare the curves.
+
+    Of the networks these are the runs on digits: CIFAR-10 is a download, and the GPT learns the docstrings
+    of whichever NumPy and SciPy are installed, so other versions give other curves.
+    """
+    rows = [row for row in read(study, folder) if _can_begin(study, row)]
     found = Check(study, folder, len(rows), 0, 0)
     for i in np.random.default_rng(seed).permutation(len(rows))[:sample]:
         task, result, *_ = rows[i]
@@ -157,6 +161,11 @@ def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
         if differing:
             found.stale[task] = differing
     return found
+
+
+def _can_begin(study: str, row: Stored) -> bool:
+    task, result, *_ = row
+    return task.dataset == "digits" if study == "networks" else "curve" in result
 
 
 def _epochs(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

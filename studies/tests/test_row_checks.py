@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -68,8 +69,19 @@ def test_twenty_committed_runs_of_minutes_begin_as_the_code_does(study):
         pytest.importorskip("torch")
         pytest.importorskip("sklearn")
     found = row_checks.check_beginnings(study, RESULTS / study, sample=20, seed=0)
-    assert len(found.outcomes) == (15 if study == "alignment" else 20)  # 3 data sets, 5 methods have curves
     assert found.stale == {}
+    if study == "networks":
+        assert len(found.outcomes) == 20
+        return
+    # Rows with curves: three data sets, five methods, but for those that the report lists as missing.
+    from dcfw_studies.alignment import study as alignment
+
+    missing = re.findall(
+        r"^\| long \| (\w+) \| (\S+) \| 1 \|", (RESULTS / study / "README.md").read_text(), re.M
+    )
+    begun = [(task.dataset, task.method) for task, _ in found.outcomes]
+    assert sorted(begun + missing) == sorted((t.dataset, t.method) for t in alignment(["long"]).tasks)
+    assert len(begun) >= 13
 
 
 def _data(name):
@@ -117,23 +129,23 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     assert f"CNN on CIFAR-10 it is multiplied by {ratios['cnn']:.2f}" in text
 
 
-def test_the_readme_of_every_report_is_what_its_rows_give(tmp_path):
+REPORTS = [("alignment", "alignment"), ("inner", "inner"), ("networks", "networks"), ("qap", "qap/text")]
+
+
+@pytest.mark.parametrize(("study", "place"), REPORTS)
+def test_the_readme_of_every_report_is_what_its_rows_give(tmp_path, study, place):
     pytest.importorskip("matplotlib")
+    if study == "networks":
+        pytest.importorskip("torch", reason="the part on a GPT needs it")
     from dcfw_studies.report import write_report
 
-    for study, place in (
-        ("alignment", "alignment"),
-        ("inner", "inner"),
-        ("networks", "networks"),
-        ("qap", "qap/text"),
-    ):
-        folder = RESULTS / place
-        path = tmp_path / f"{study}.db"
-        with Store(path) as store:
-            for task, result, seconds, versions in row_checks.read(study, folder):
-                store.finish(task, result, seconds=seconds, versions=versions)
-        options = {"protocol": "text"} if place == "qap/text" else {}
-        write_report(study, path, tmp_path / study, figures=False, **options)
-        lines = (tmp_path / study / "README.md").read_text().splitlines()
-        stored = set((folder / "README.md").read_text().splitlines())
-        assert [line for line in lines if line not in stored] == []
+    folder = RESULTS / place
+    path = tmp_path / f"{study}.db"
+    with Store(path) as store:
+        for task, result, seconds, versions in row_checks.read(study, folder):
+            store.finish(task, result, seconds=seconds, versions=versions)
+    options = {"protocol": "text"} if place == "qap/text" else {}
+    write_report(study, path, tmp_path / study, figures=False, **options)
+    lines = (tmp_path / study / "README.md").read_text().splitlines()
+    stored = set((folder / "README.md").read_text().splitlines())
+    assert [line for line in lines if line not in stored] == []
