@@ -75,8 +75,7 @@ def draw_field(ax: Any) -> None:
     ax.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0], ["0.1", "0.2", "0.5", "1", "2"])
     ax.set_ylim(0.09, 2.0)
     ax.minorticks_off()
-    count = len(next(iter(rows.values())))
-    ax.set_title(f"Quadratic assignment, {count} instances", fontsize=9.5)
+    ax.set_title(f"Quadratic assignment, {len(common)} instances", fontsize=9.5)
     ax.grid(True, color="#DDDDDD")
     ax.legend(fontsize=8, frameon=False)
 
