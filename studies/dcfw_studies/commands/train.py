@@ -13,7 +13,7 @@ import typer
 from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
 PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.3, "L": 1.0}
-"""Radius and constant of the paper's networks, and of a head on the digits, where the radius binds."""
+"""Radius and constant of the paper's networks, and of a head on the digits."""
 
 
 def register(app: typer.Typer) -> None:
