@@ -23,11 +23,12 @@ def utc_now() -> str:
 def software_versions() -> dict[str, str]:
     """Return the versions of Python, NumPy, SciPy and dcfw, without importing the heavy ones.
 
-    PyTorch is named where it is loaded, that is, where the row may have used it.
+    PyTorch and the instructions that it uses (AVX2, AVX512, ...) are named where it is loaded, that is, where
+    the row may have used it: training depends on how products are rounded.
 
     Examples
     --------
-    >>> sorted(set(software_versions()) - {"torch"})
+    >>> sorted(set(software_versions()) - {"torch", "instructions"})
     ['dcfw', 'numpy', 'python', 'scipy']
     """
     import dcfw
@@ -35,6 +36,8 @@ def software_versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
     for name in ("numpy", "scipy", *(("torch",) if "torch" in sys.modules else ())):
         found[name] = _installed(name)
+    if "torch" in sys.modules:
+        found["instructions"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
     return found
 
 

@@ -149,9 +149,8 @@ def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
 
     Of the networks these are the runs on digits: CIFAR-10 is a download, and the GPT learns the docstrings
     of whichever NumPy and SciPy are installed, so other versions give other curves.
-    Of those, only rows that record the installed PyTorch are rerun.  Rows of 16 November record none and
-    differ in the first epoch; for SGD and AdamW (seed 0) the code of that day gives today's curves, so there
-    the environment (PyTorch or processor) made the difference, and which of them is not known.
+    Of those, only rows that record the installed PyTorch and this processor's instructions are rerun: with
+    other ones, runs of the same code differ in the first epoch, those of SGD and AdamW too.
     """
     rows = [row for row in read(study, folder) if _can_begin(study, row)]
     found = Check(study, folder, len(rows), 0, 0)
@@ -171,7 +170,11 @@ def _can_begin(study: str, row: Stored) -> bool:
     task, result, _, versions = row
     if study != "networks":
         return "curve" in result
-    return task.dataset == "digits" and versions.get("torch") == metadata.version("torch")
+    if task.dataset != "digits" or versions.get("torch") != metadata.version("torch"):
+        return False
+    import torch
+
+    return bool(versions.get("instructions") == torch.backends.cpu.get_cpu_capability())
 
 
 def _epochs(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -27,7 +27,9 @@ def test_a_row_has_the_frozen_counts_and_values(kind):
         now, then = make(*arguments), dict(FROZEN[name])
         for field in ("fun", "relaxed", "gap", "rotation"):
             if field in then:
-                assert now.pop(field) == pytest.approx(then.pop(field), rel=1e-6, abs=1e-9), (name, field)
+                # Gaps are differences of close numbers, which BLAS rounds in other ways on other processors.
+                rel = 1e-4 if field == "gap" else 1e-6
+                assert now.pop(field) == pytest.approx(then.pop(field), rel=rel, abs=1e-9), (name, field)
         assert now == then, name
 
 

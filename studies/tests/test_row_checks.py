@@ -72,10 +72,10 @@ def test_committed_runs_of_minutes_begin_as_the_code_does(study):
     assert found.stale == {}
     if study == "networks":
         digits = [row for row in row_checks.read(study, RESULTS / study) if row[0].dataset == "digits"]
-        unrecorded = [row for row in digits if "torch" not in row[3]]
-        assert len(unrecorded) <= 70  # rows of 16 November, which this cannot check
+        unrecorded = [row for row in digits if "instructions" not in row[3]]
+        assert len(unrecorded) <= 76  # rows up to 18 November, which this cannot check
         if not found.outcomes:
-            pytest.skip("no row was computed with the PyTorch that is installed")
+            pytest.skip("no row was computed with this PyTorch on such a processor")
         return
     # Rows with curves: three data sets, five methods, but for those that the report lists as missing.
     from dcfw_studies.alignment import study as alignment

@@ -86,7 +86,7 @@ def runs() -> dict[str, tuple[Any, dict[str, Any]]]:
     found["qap, boosted"] = (qap_run, directed | {"method": "boosted", "split": "balanced"})
     found["qap, five starts, 2opt"] = (qap_run, directed | {"restarts": 5, "polish": "2opt"})
     found["qap, tabu"] = (qap_run, directed | {"polish": "tabu"})
-    found["qap, maximize"] = (qap_run, directed | {"maximize": True})
+    found["qap, maximize"] = (qap_run, directed | {"maximize": True, "split": "paper"})
     found["qap, partial match"] = (qap_run, directed | {"partial_match": [[0, 3], [5, 1]]})
     for inner in ("auto", "fw"):
         found[f"align, dcfw, {inner}"] = (align_run, {"d": 5, "n": 40, "inner": inner, "max_lmo": 30})

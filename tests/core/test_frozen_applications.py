@@ -26,6 +26,7 @@ def test_an_application_ends_where_it_did_and_costs_what_it_did(name):
     now, then = frozen_applications.run(*RUNS[name]), dict(FROZEN[name])
     floats = now.pop("floats")
     for what, expected in then.pop("floats").items():
-        assert floats.pop(what) == pytest.approx(expected, rel=1e-5 if what == "gap" else 1e-8, abs=1e-9)
+        # BLAS rounds in other ways on other processors, and gaps are differences of close numbers.
+        assert floats.pop(what) == pytest.approx(expected, rel=1e-3 if what == "gap" else 1e-6, abs=1e-9)
     assert not floats
     assert now == then

@@ -190,8 +190,8 @@ def test_a_time_limit_is_honoured():
     A, B, _, X0 = problem(40, 4)
     loop = BlendedLoop(40)
     begun = time.perf_counter()
-    res = solve(decompose(A, B), X0, loop, max_lmo=None, rtol=0.0, tol=0.0, time_limit=0.05)
-    assert res.status in (Status.TIME_LIMIT, Status.NO_PROGRESS)
+    res = solve(decompose(A, B), X0, loop, max_lmo=None, rtol=0.0, tol=0.0, time_limit=5e-4)
+    assert res.status is Status.TIME_LIMIT
     assert time.perf_counter() - begun < 5.0
     assert Birkhoff(40).contains(res.x, tol=1e-12)
 

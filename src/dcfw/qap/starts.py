@@ -345,7 +345,8 @@ def _search(session: _Session) -> None:
 
     def path(split: str) -> Any:
         def follow(rng: np.random.Generator) -> np.ndarray:
-            end = task.path(split).follow(perturbed_centre(task.n, FIRST_NOISE, rng))
+            centre = perturbed_centre(task.n, FIRST_NOISE, rng)
+            end = task.path(split).follow(centre, max_lmo=task.max_lmo)
             with session.incumbent.lock:
                 session.path_lmo += end.n_lmo
             return end.p
