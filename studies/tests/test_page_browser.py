@@ -54,6 +54,7 @@ def driver():
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    browser.set_script_timeout(300)  # axe reads every node, and the machine may be busy
     yield browser
     browser.quit()
 

@@ -286,7 +286,7 @@ def test_rows_survive_closing_and_are_seen_by_others(tmp_path):
 def test_software_versions_are_stored_and_no_name_of_the_machine(store):
     store.finish(task(), {}, seconds=0.0)
     (versions,) = store.versions("demo")
-    assert set(versions) - {"torch"} == {"python", "numpy", "scipy", "dcfw"}
+    assert set(versions) - {"torch", "instructions"} == {"python", "numpy", "scipy", "dcfw"}
     assert versions["numpy"] == np.__version__
     owner = Owner.enter()
     store.claim(task(1), owner)
