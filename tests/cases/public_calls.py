@@ -621,6 +621,7 @@ CALLS: dict[str, Call] = {
             "polish": choice("2opt"),
             "maximize": flag(False),
             "partial_match": array(np.array([[0, 1]]), leave_out=("None",)),  # init is for the rest
+            "forbidden": array(np.array([[1, 2]]), leave_out=("None", "one more entry")),
             "rtol": number(1e-3),
             "maxiter": count(10),
             "max_lmo": count(100),

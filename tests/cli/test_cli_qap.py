@@ -99,7 +99,7 @@ def test_a_name_is_looked_up_in_the_data_folder_and_the_error_is_relative(librar
 
 
 def test_the_text_has_value_certificate_and_permutation(file, problem):
-    done = call(file)
+    done = call(file, "--restarts", 1, "--method", "dcfw")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines()[1:])
     p = np.array(lines["permutation"].split(), dtype=int)
     assert int(lines["value"]) == qap.evaluate(problem.A, problem.B, p)
@@ -152,7 +152,7 @@ def test_a_file_that_is_cut_short_is_refused_with_its_last_line(file):
         (["--restarts", "auto", "--time-limit", "inf"], "--restarts auto fills the time limit"),
         (["--split", "spectra"], "did you mean 'spectral'?"),
         (["--split", "spectral", "--method", "fw"], "split='spectral' has no meaning for method 'fw'"),
-        (["--method", "newton"], "--method must be one of 'dcfw', 'boosted', 'fw', 'cgs'"),
+        (["--method", "newton"], "--method must be one of 'auto', 'dcfw', 'boosted', 'fw', 'cgs'"),
         (["--polish", "3opt"], "--polish must be one of '2opt', 'tabu', 'none'"),
         (["--time-limit", "-1"], "--time-limit must be"),
         (["--time-limit", "nan"], "--time-limit must be"),
@@ -201,6 +201,28 @@ def test_matrices_with_names_give_an_assignment_by_name(tmp_path):
     assert output.read_text().splitlines() == ["what,where", "desk,a", "door,c", "bin,b"]
 
 
+def test_pairs_are_fixed_and_forbidden_by_name_or_number(tmp_path):
+    (tmp_path / "flow.csv").write_text(",desk,door,bin\ndesk,0,9,1\ndoor,9,0,2\nbin,1,2,0\n")
+    (tmp_path / "far.csv").write_text(",a,b,c\na,0,5,1\nb,5,0,2\nc,1,2,0\n")
+    files = (
+        "--flow",
+        tmp_path / "flow.csv",
+        "--distance",
+        tmp_path / "far.csv",
+        "--time-limit",
+        0.2,
+        "--json",
+    )
+    found = json.loads(call(*files, "--fix", "desk=b", "--forbid", "1=c").stdout)
+    assert found["assignment"] == {"desk": "b", "door": "a", "bin": "c"}
+    for wrong, message in (
+        ("desk", "WHAT=WHERE"),
+        ("shelf=a", "neither a name"),
+        ("desk=9", "indices from 0"),
+    ):
+        assert message in call(*files, "--fix", wrong).stderr
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "mtx", "txt"])
 def test_matrices_come_in_the_usual_files(kind, tmp_path):
     from scipy.io import mmwrite
@@ -220,6 +242,8 @@ def test_matrices_come_in_the_usual_files(kind, tmp_path):
         ("0,1\n1\n", "row 2: 1 numbers where row 1 has 2"),
         ("0,1,2\n1,0,3\n", "must hold a square matrix"),
         ("", "is empty"),
+        (",a,b\nb,0,1\na,1,0\n", "different orders"),
+        (",a,b\na,0,1\nc,1,0\n", "only its rows have 'c'"),
     ],
 )
 def test_a_file_that_holds_no_matrix_is_named(flow, message, tmp_path):

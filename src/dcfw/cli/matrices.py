@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcfw.qap.labels import check_order
+
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".mtx", ".xlsx", ".xls")
 
 
@@ -96,8 +98,11 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]]) -> Labelled:
     body = cells[1:] if header else cells
     names = bool(body) and not all(_is_number(row[0]) for row in body)
     labels = [row[0].strip() for row in body] if names else None
-    if labels is None and header and len(cells[0]) == len(body):
-        labels = [cell.strip() for cell in cells[0]]
+    if header and len(cells[0]) - names == len(body):
+        columns = [cell.strip() for cell in cells[0][names:]]
+        if labels is None:
+            labels = columns
+        check_order(labels, columns, str(path))
     rows = []
     for number, row in enumerate(body, 2 if header else 1):
         try:

@@ -66,13 +66,25 @@ def qap(
             "-o", "--output", metavar="FILE", help="Write the assignment as CSV.", show_default=False
         ),
     ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=WHERE",
+            help="A pair that is given, by name or number; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT=WHERE", help="A pair that is not allowed, likewise.", show_default=False),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(
-            help="dcfw, boosted, fw (as in FAQ) or cgs.",
-            autocompletion=values("dcfw", "boosted", "fw", "cgs"),
+            help="auto, graduated, dcfw, boosted, fw (as in FAQ) or cgs.",
+            autocompletion=values("auto", "graduated", "dcfw", "boosted", "fw", "cgs"),
         ),
-    ] = "dcfw",
+    ] = "auto",
     split: Annotated[
         str,
         typer.Option(
@@ -115,6 +127,7 @@ def qap(
       dcfw qap --list
       dcfw qap grid30
       dcfw qap --flow flow.csv --distance distance.csv --output assignment.csv
+      dcfw qap --flow flow.csv --distance distance.csv --fix desk=A1 --forbid door=B4
       dcfw qap my/problem.dat --restarts 20 --polish tabu
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none
@@ -131,6 +144,8 @@ def qap(
         method=method,
         split=split,
         maximize=maximize,
+        partial_match=_pairs(fix, names_of_rows, "--fix"),
+        forbidden=_pairs(forbid, names_of_rows, "--forbid"),
         rng=seed,
         polish=None if polish == "none" else polish,
         restarts=starts,
@@ -165,6 +180,30 @@ def _problem(instance: str | None, flow: Path | None, distance: Path | None) -> 
         )
     first, second = (M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values))
     return Instance(f"{flow.name}, {distance.name}", first, second, len(first)), (A.labels, B.labels)
+
+
+def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, int]] | None:
+    """Return the pairs of WHAT=WHERE options as numbers of rows."""
+    if not given:
+        return None
+    pairs = []
+    for text in given:
+        entries = [entry.strip() for entry in text.split("=")]
+        if len(entries) != 2:
+            raise typer.BadParameter(f"{option} takes WHAT=WHERE, for example desk=A1 or 0=5, got {text!r}")
+        pairs.append(tuple(_row(e, labels, option) for e, labels in zip(entries, names, strict=True)))
+    return pairs  # type: ignore[return-value]
+
+
+def _row(entry: str, labels: list[str] | None, option: str) -> int:
+    """Return the number of the row that a name or a number means."""
+    if labels is not None and entry in labels:
+        return labels.index(entry)
+    if entry.isdecimal():
+        return int(entry)
+    raise typer.BadParameter(
+        f"{option} has {entry!r}, which is neither a name in the file nor a row's number"
+    )
 
 
 def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
@@ -220,10 +259,10 @@ def _check(method: str, split: str, polish: str, starts: int | str, time_limit: 
     from dcfw.qap.quadratics import SPLITS
     from dcfw.qap.solver import METHODS, POLISHES, check_method
 
-    _validate.choice(method, "--method", METHODS)
+    _validate.choice(method, "--method", ("auto", *METHODS))
     _validate.choice(split, "--split", ("auto", *SPLITS))
     _validate.choice(polish, "--polish", (*POLISHES, "none"))
-    check_method(method, split, "auto")
+    check_method("dcfw" if method == "auto" else method, split, "auto")
     _validate.scalar(time_limit, "--time-limit", low=0.0, allow_inf=True)
     if starts == "auto" and time_limit == float("inf"):
         raise ValueError("--restarts auto fills the time limit: give --time-limit in seconds")
@@ -291,9 +330,12 @@ def text(report: dict[str, Any]) -> str:
         lines.append(f"error        {100 * report['relative_error']:.4g} %")
     lines.append(f"bound        {report['bound']} ({_what_it_proves(report['value'], report['bound'])})")
     low, high = report["dc_gap"]
+    if report["starts"] == 1:  # of many starts, the first one's relaxation says nothing about the value
+        certified = (
+            "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"
+        )
+        lines.append(f"relaxation   {report['relaxed_value']:.10g}, {certified}")
     lines += [
-        f"relaxation   {report['relaxed_value']:.10g}, "
-        + ("no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"),
         f"stopped      {'' if report['starts'] == 1 else 'the best start: '}{report['message']}",
         f"permutation  {' '.join(map(str, report['permutation']))}",
     ]

@@ -105,6 +105,10 @@ def quadratic_assignment(
     rng = rest.pop("rng", None)
     known, run = _METHODS.get(name, (OWN_OPTIONS, partial(_own, method=name)))
     unknown = [option for option in rest if option not in known]
+    if "C" in unknown:  # an answer that leaves a part of the problem out is none
+        raise ValueError(
+            f"method {name!r} has no linear term C: leave method out, or take one of {OWN_METHODS}"
+        )
     if unknown:
         warnings.warn(f"Unknown solver options: {', '.join(unknown)}", OptimizeWarning, stacklevel=2)
     given = {option: rest[option] for option in known if option in rest}

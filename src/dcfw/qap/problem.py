@@ -2,8 +2,8 @@
 
 Solvers minimise over the free rows and columns, on square matrices of one size.  The user may maximise, give
 matrices of different sizes, fix pairs, and name rows and columns.  :class:`Problem` owns the map between
-the two:
-every value, permutation, matrix, result, callback, exception and history passes through it and nowhere else.
+the two: every value, permutation, matrix, result, callback, exception and history passes through it and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
+from dcfw.qap.forbidden import mask_of, nearest_permitted, priced
+from dcfw.qap.labels import check_linear, labels, positions
 from dcfw.qap.objective import INT64_MAX, dense, evaluate, is_sparse, largest, square, value
 from dcfw.result import Result
 
@@ -28,8 +30,8 @@ class Problem:
     """The minimisation problem of the free rows and columns, and what it leaves out.
 
     ``whole`` are the padded matrices of the user's problem, ``sizes`` theirs before the padding, ``labels``
-    the
-    names of A's rows and of B's rows where they have any.
+    the names of A's rows and of B's rows where they have any, ``forbidden`` a matrix that is True where a
+    free row must not go.
     """
 
     A: Any
@@ -43,6 +45,7 @@ class Problem:
     whole: tuple[Any, Any, Any]
     sizes: tuple[int, int]
     labels: tuple[Any, Any] = (None, None)
+    forbidden: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -51,9 +54,11 @@ class Problem:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the user's problem is solved as it is: nothing is fixed, negated or converted."""
-        return self.sign == 1 and all(
-            M is own for M, own in zip((self.A, self.B, self.C), self.whole, strict=True)
+        """Whether the user's problem is solved as it is: nothing fixed, forbidden, negated or converted."""
+        return (
+            self.sign == 1
+            and self.forbidden is None
+            and all(M is own for M, own in zip((self.A, self.B, self.C), self.whole, strict=True))
         )
 
     def value(self, reduced: Any) -> Any:
@@ -70,7 +75,9 @@ class Problem:
         return value(A, B, permutation, C)
 
     def complete(self, permutation: np.ndarray) -> np.ndarray:
-        """Return the permutation of the whole problem."""
+        """Return the permutation of the whole problem, without forbidden pairs."""
+        if self.forbidden is not None:
+            permutation = nearest_permitted(permutation, self.forbidden)
         p = np.empty(self.n + len(self.pairs), dtype=np.int64)
         p[self.rows] = self.columns[permutation]
         p[self.pairs[:, 0]] = self.pairs[:, 1]
@@ -116,31 +123,29 @@ class Problem:
         ]
 
 
-def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool) -> Problem:
+def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: Any = None) -> Problem:
     """Return the problem that is solved for the user's data, after checking them."""
-    labels = (_labels(A), _labels(B))
+    names = (labels(A, "A"), labels(B, "B"))
+    check_linear(C, names)
     A, B, C, sizes = _data(A, B, C)
-    whole = (A, B, C)
     n = A.shape[0]
     sign = -1 if maximize else 1
-    pairs = _pairs(partial_match, n)
+    pairs = _pairs(partial_match, n, names)
+    mask = mask_of(positions(forbidden, n, names, "forbidden"), pairs, n)
+    if mask is not None:
+        C = priced(A, B, C, mask, sign)
+    whole = (A, B, C)
     rows = columns = np.arange(n)
     offset: float = 0
     if len(pairs):
         rows, columns = np.setdiff1d(rows, pairs[:, 0]), np.setdiff1d(columns, pairs[:, 1])
         A, B, C, offset = _without_pairs(A, B, C, pairs, rows, columns)
+        mask = None if mask is None else mask[np.ix_(rows, columns)]
     if len(rows) <= DENSE_UP_TO:
         A, B = dense(A), dense(B)
     if maximize:
         A, C = -A, None if C is None else -C
-    return Problem(A, B, C, sign, rows, columns, pairs, offset, whole, sizes, labels)
-
-
-def _labels(M: Any) -> list[Any] | None:
-    """Return the index of a DataFrame (anything with an index and columns)."""
-    if hasattr(M, "index") and hasattr(M, "columns") and not callable(M.index):
-        return list(M.index)
-    return None
+    return Problem(A, B, C, sign, rows, columns, pairs, offset, whole, sizes, names, mask)
 
 
 def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
@@ -150,7 +155,17 @@ def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
     n = max(sizes)
     A, B = padded(A, n), padded(B, n)
     if C is not None:
-        C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, "C", ndim=2, floating=False))
+        C = (
+            dense(C)
+            if is_sparse(C)
+            else to_numpy(_validate.array(C, "C", ndim=2, floating=False, allow_inf=True))
+        )
+        infinite = np.argwhere(np.isinf(C))
+        if len(infinite):
+            pair = infinite[0].tolist()
+            raise ValueError(
+                f"C is infinite at {pair}: give pairs that are not allowed as forbidden=[{pair}, ...]"
+            )
         if C.shape not in (sizes, (n, n)):
             raise ValueError(f"C must have shape {sizes}, got {C.shape}")
         C = square(padded(C, n), "C")
@@ -169,29 +184,13 @@ def padded(M: Any, n: int) -> Any:
     return np.pad(M, ((0, max(n - rows, 0)), (0, max(n - columns, 0))))
 
 
-def _pairs(partial_match: Any, n: int) -> np.ndarray:
-    if partial_match is None:
-        return np.empty((0, 2), dtype=np.int64)
-    if np.ma.is_masked(partial_match) or hasattr(partial_match, "nnz"):
-        raise TypeError("partial_match must be an ordinary array of pairs, neither masked nor sparse")
-    try:
-        pairs = np.atleast_2d(np.asarray(partial_match))
-    except ValueError:
-        raise ValueError("partial_match must be pairs of integers [[i, j], ...], each of two") from None
-    if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise ValueError(
-            f"partial_match must be pairs of integers [[i, j], ...], got shape {pairs.shape} and dtype "
-            f"{pairs.dtype}"
-        )
-    if pairs.min() < 0 or pairs.max() >= n:
-        raise ValueError(f"partial_match must hold indices from 0 to {n - 1}")
+def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
+    pairs = positions(partial_match, n, names, "partial_match")
     for column, side in enumerate(("row", "column")):
         values, counts = np.unique(pairs[:, column], return_counts=True)
         if (counts > 1).any():
             raise ValueError(f"partial_match repeats the {side} index {int(values[counts > 1][0])}")
-    return pairs.astype(np.int64)
+    return pairs
 
 
 def _without_pairs(

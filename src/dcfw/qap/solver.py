@@ -54,6 +54,7 @@ def solve(
     polish: str | None = None,
     maximize: bool = False,
     partial_match: Any = None,
+    forbidden: Any = None,
     rtol: float = 1e-3,
     maxiter: int | None = None,
     max_lmo: int | None = None,
@@ -104,8 +105,10 @@ def solve(
         ``restarts="auto"`` that is the first start: all others are searched from anyway.
     maximize : bool
         Look for a high value instead.
-    partial_match : array of pairs, optional
-        ``[[i, j], ...]``: p(i) = j is given.
+    partial_match : pairs, optional
+        ``[[i, j], ...]`` or ``{i: j, ...}``: p(i) = j is given.  Rows of DataFrames may be given by name.
+    forbidden : pairs, optional
+        Likewise: p(i) = j is not allowed.
     rtol : float
         A run stops when its FW gap has fallen to this fraction of the first one.
     maxiter, max_lmo, time_limit
@@ -171,7 +174,7 @@ def solve(
         seeds=None if rng is None and restarts != "auto" else _seeds(rng),
         clock=clock,
     )
-    problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"))
+    problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
     path = False
     if method == "auto":

@@ -1,0 +1,100 @@
+"""Names of rows and places: those of DataFrames, and pairs that are given by name.
+
+A DataFrame whose columns are in another order than its rows would be read as another problem, so the order
+is checked wherever both have names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def labels(M: Any, name: str) -> list[Any] | None:
+    """Return the names of a DataFrame's rows (of its columns, if only those have names); else None."""
+    if not _is_frame(M):
+        return None
+    rows, columns = list(M.index), list(M.columns)
+    if len(rows) == len(columns) and not _numbered(columns):
+        if _numbered(rows):
+            return columns
+        check_order(rows, columns, f"{name} (a DataFrame: {name}[{name}.index] sorts its columns)")
+    return rows
+
+
+def check_linear(C: Any, names: tuple[list[Any] | None, list[Any] | None]) -> None:
+    """Refuse a linear term whose rows or columns are not in the order of the rows of A and of B."""
+    if not _is_frame(C):
+        return
+    axes = (("index", list(C.index), "A"), ("columns", list(C.columns), "B"))
+    for (axis, own, matrix), others in zip(axes, names, strict=True):
+        if others is None or len(own) != len(others) or _numbered(own) or _numbered(others):
+            continue
+        if own != others:
+            raise ValueError(
+                f"the {axis} of C must be the names of the rows of {matrix} in their order: "
+                f"C.reindex({axis}={matrix}.index)"
+            )
+
+
+def check_order(rows: list[Any], columns: list[Any], name: str) -> None:
+    """Refuse a table whose columns do not have the names of its rows in the same order."""
+    if rows == columns:
+        return
+    missing = [row for row in rows if row not in columns]
+    what = f"only its rows have {missing[0]!r}" if missing else "they are in different orders"
+    raise ValueError(f"the rows and columns of {name} must have the same names in one order, and {what}")
+
+
+def positions(
+    pairs: Any, n: int, names: tuple[list[Any] | None, list[Any] | None], argument: str
+) -> np.ndarray:
+    """Return pairs as an array of positions: ``[[i, j], ...]`` or ``{i: j, ...}``, where an entry is a
+    position (an integer) or a name of a DataFrame's rows."""
+    if pairs is None:
+        return np.empty((0, 2), dtype=np.int64)
+    if np.ma.is_masked(pairs) or hasattr(pairs, "nnz"):
+        raise TypeError(f"{argument} must be an ordinary array of pairs, neither masked nor sparse")
+    entries = list(pairs.items()) if isinstance(pairs, Mapping) else pairs
+    if names != (None, None) and not isinstance(entries, np.ndarray):
+        entries = [_located(pair, names, argument) for pair in entries]
+    try:
+        found = np.atleast_2d(np.asarray(entries))
+    except ValueError:
+        raise ValueError(f"{argument} must be pairs of integers [[i, j], ...], each of two") from None
+    if found.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"{argument} must be pairs of integers [[i, j], ...], got shape {found.shape} and dtype "
+            f"{found.dtype}; names of rows need A and B as DataFrames"
+        )
+    if found.min() < 0 or found.max() >= n:
+        raise ValueError(f"{argument} must hold indices from 0 to {n - 1}")
+    return found.astype(np.int64)
+
+
+def _located(pair: Any, names: tuple[list[Any] | None, list[Any] | None], argument: str) -> Any:
+    """Return a pair with positions in place of names; what is no pair is left for the caller to refuse."""
+    if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+        return pair
+    found = []
+    for entry, known, matrix in zip(pair, names, "AB", strict=True):
+        if known is None or isinstance(entry, (int, np.integer)):
+            found.append(entry)
+        elif entry in known:
+            found.append(known.index(entry))
+        else:
+            raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {matrix}")
+    return found
+
+
+def _is_frame(M: Any) -> bool:
+    return hasattr(M, "index") and hasattr(M, "columns") and not callable(M.index)
+
+
+def _numbered(names: list[Any]) -> bool:
+    """Return whether names are the numbers that a DataFrame has where nobody gave it any."""
+    return names == list(range(len(names)))

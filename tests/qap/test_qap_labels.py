@@ -1,0 +1,90 @@
+"""Names of DataFrames, and pairs that are given or forbidden."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcfw import qap
+
+pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
+
+
+def frames(n=6, seed=0):
+    rng = np.random.default_rng(seed)
+    what, where = [f"d{i}" for i in range(n)], [f"p{i}" for i in range(n)]
+    flow, distance = rng.integers(0, 20, (2, n, n))
+    return pandas.DataFrame(flow, what, what), pandas.DataFrame(distance, where, where)
+
+
+def best_permitted(A, B, C, mask, sign=1):
+    """The best value over all permutations without forbidden pairs, by enumeration."""
+    n = len(A)
+    permitted = (np.array(p) for p in permutations(range(n)) if not mask[range(n), list(p)].any())
+    return sign * min(
+        sign * (int((A * B[np.ix_(p, p)]).sum()) + int(C[range(n), p].sum())) for p in permitted
+    )
+
+
+def test_pairs_by_name_are_those_by_number():
+    A, B = frames()
+    by_name = qap.solve(A, B, partial_match={"d1": "p4"}, forbidden=[("d0", "p0"), ("d2", "p5")], rng=0)
+    by_number = qap.solve(A.values, B.values, partial_match=[[1, 4]], forbidden=[[0, 0], [2, 5]], rng=0)
+    assert by_name.fun == by_number.fun
+    np.testing.assert_array_equal(by_name.permutation, by_number.permutation)
+    assert ("d1", "p4") in by_name.labels
+
+
+@given(st.integers(0, 10**6))
+def test_no_answer_has_a_forbidden_pair_and_a_search_finds_the_best_permitted_one(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 7))
+    A, B, C = rng.integers(-5, 20, (3, n, n))
+    mask = rng.random((n, n)) < 0.4
+    mask[np.arange(n), rng.permutation(n)] = False
+    options = {"forbidden": np.argwhere(mask), "rng": 0, "maximize": bool(rng.random() < 0.3)}
+    for method in ("auto", "dcfw", "fw", "graduated"):
+        res = qap.solve(A, B, C, method=method, **options)
+        assert not mask[np.arange(n), res.permutation].any()
+        assert res.fun == qap.evaluate(A, B, res.permutation, C)
+    res = qap.solve(A, B, C, restarts="auto", max_steps=2000, **options)
+    best = best_permitted(A, B, C, mask, -1 if options["maximize"] else 1)
+    assert res.fun == best
+    assert res.bound is None or (res.bound >= best if options["maximize"] else res.bound <= best)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda A, B: {"A": A[A.columns[::-1]]}, r"rows and columns of A .* different orders"),
+        (
+            lambda A, B: {"B": B.rename(columns={"p0": "q"})},
+            r"rows and columns of B .* only its rows have 'p0'",
+        ),
+        (lambda A, B: {"C": pandas.DataFrame(0, A.index[::-1], B.index)}, r"index of C .* C.reindex"),
+        (lambda A, B: {"C": pandas.DataFrame(0, A.index, B.index[::-1])}, r"columns of C .* C.reindex"),
+        (lambda A, B: {"partial_match": {"x": "p0"}}, "partial_match has 'x', .* row of A"),
+        (lambda A, B: {"forbidden": [("d0", "x")]}, "forbidden has 'x', .* row of B"),
+        (lambda A, B: {"forbidden": [("d0", name) for name in B.index]}, "leaves no permutation"),
+        (lambda A, B: {"forbidden": [[0, 1]], "partial_match": [[0, 1]]}, r"both have the pair \[0, 1\]"),
+        (lambda A, B: {"A": A.values, "partial_match": {"d0": 1}}, "need A and B as DataFrames"),
+        (lambda A, B: {"C": np.diag([np.inf, 0, 0, 0, 0, 0])}, r"forbidden=\[\[0, 0\]"),
+    ],
+)
+def test_names_and_pairs_that_do_not_fit_are_refused_with_the_remedy(change, message):
+    A, B = frames()
+    with pytest.raises(ValueError, match=message):
+        qap.solve(**{"A": A, "B": B, **change(A, B)})
+
+
+def test_numbers_that_nobody_chose_are_no_names():
+    A, B = frames()
+    unnamed = pandas.DataFrame(A.values, A.index)  # columns 0 to 5
+    assert qap.solve(unnamed, B, rng=0).labels == qap.solve(A, B, rng=0).labels
+
+
+def test_scipys_methods_refuse_a_linear_term_instead_of_leaving_it_out():
+    with pytest.raises(ValueError, match="no linear term"):
+        qap.quadratic_assignment(np.eye(3), np.eye(3), method="faq", options={"C": np.eye(3)})
