@@ -39,6 +39,15 @@ class Layout:
         """Return an annealer that starts from p."""
         return self._make("Annealing", p, seed)
 
+    @property
+    def forest(self) -> bool:
+        """Whether A or B is a weighted forest, for :meth:`tree`; False without the extension."""
+        return kernels.native is not None and self.problem.has_forest()
+
+    def tree(self, p: np.ndarray, seed: int) -> Any:
+        """Return a search for problems with a forest that starts from p."""
+        return kernels.native.TreeSearch(self.problem, np.ascontiguousarray(p, dtype=np.int64), seed)
+
     def descent(self, p: np.ndarray, fixed: int = 0) -> Any:
         """Return a descent by best swaps."""
         return self._make("Descent", p, fixed)

@@ -48,8 +48,10 @@ AMPLE, AMPLE_PATIENCE = 0.15, 10
 The other number is tabu's patience then."""
 LAST = 0.25
 """The share of the rest that annealing leaves to the other search."""
-PATIENCE = {"tabu": 80, "breakout": 8}
-"""The searches start again after this many times n^2 steps without improvement."""
+PATIENCE = {"tabu": 80, "breakout": 8, "tree": 8000}
+"""The searches start again after this many times n^2 (tree: n) steps without improvement."""
+FOREST = 0.7
+"""The share of an ample budget that the search for forests has where one of the matrices is one."""
 TURNS = 16
 """How many turns the rest of the time has; the searches alternate once they start again."""
 SHARE_OF_PATH = 0.05
@@ -172,16 +174,20 @@ class Team:
             return
         tabu, breakout = self._steppers(start, seeds[1:])
         whole = self.budget.limit - self.now()  # starting up has taken its part
-        for search in (tabu, breakout):
+        tree = self._tree(start)
+        for search in (tabu, breakout, *tree):
             search.work(self.now() + PROBE * whole, self)
         if tabu.search.steps + breakout.search.steps > 2.0 * PROBE * AMPLE * n**4:
             tabu.patience = AMPLE_PATIENCE * n * n
+            for search in tree:
+                search.work(self.now() + FOREST * whole, self)
             self._take_turns(breakout, tabu, most=1)
             return
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
         # On the tuning instances breakout search went on better than tabu search from what annealing found.
         stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
-        leads = annealer.best < min(tabu.best, breakout.best)
+        stepper = min(*tree, stepper, key=lambda search: search.best) if tree else stepper
+        leads = annealer.best < min(tabu.best, breakout.best, stepper.best)
         self._take_over(stepper)
         stepping = [self._try(stepper, 0.5 * TRIAL, whole, before) for before in (0.0, 0.5 * TRIAL)]
         rest = 1.0 - 2.0 * PROBE - SHORT - LONG - TRIAL
@@ -234,6 +240,13 @@ class Team:
             Stepwise("tabu", tabu, PATIENCE["tabu"] * n * n, self._mixed),
             Stepwise("breakout", breakout, PATIENCE["breakout"] * n * n, self._mixed),
         )
+
+    def _tree(self, start: np.ndarray) -> list[Stepwise]:
+        """Return the search for flows that are a forest, if they are."""
+        if not self.layout.forest:
+            return []
+        search = self.layout.tree(start, int(self.rng.integers(1, 2**62)))
+        return [Stepwise("tree", search, PATIENCE["tree"] * self.layout.n, self._mixed)]
 
     def _affords_paths(self, step: float) -> bool:
         """Return whether the budget has room for paths, of about 200 steps each.

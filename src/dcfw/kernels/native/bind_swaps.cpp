@@ -9,6 +9,7 @@
 #include "breakout_search.hpp"
 #include "descents.hpp"
 #include "tabu_search.hpp"
+#include "tree_search.hpp"
 
 namespace nb = nanobind;
 
@@ -101,6 +102,7 @@ void bind(nb::module_& m, const std::string& kind) {
         .def("__init__", &make_problem<T>, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("tolerance"))
         .def_ro("n", &Problem::n)
         .def_ro("symmetric", &Problem::symmetric)
+        .def("has_forest", [](const Problem& problem) { return TreeSearch::forest(problem) > 0; })
         .def("value", [](const Problem& problem, Indices p) { return problem.value(permutation(p, problem.n)); });
 
     using Tabu = TabuSearch<T>;
@@ -168,12 +170,31 @@ void bind(nb::module_& m, const std::string& kind) {
         .def_prop_ro("p", [](const First& s) { return numpy_array(s.state.p); });
 }
 
+void bind_trees(nb::module_& m) {
+    nb::class_<TreeSearch>(m, "TreeSearch")
+        .def("__init__", maker<TreeSearch, std::int32_t, std::uint64_t>(), nb::arg("problem"), nb::arg("p"), nb::arg("seed"))
+        .def("__init__", maker<TreeSearch, double, std::uint64_t>(), nb::arg("problem"), nb::arg("p"), nb::arg("seed"))
+        .def("run", [](TreeSearch& s, std::int64_t count, double target) {
+            nb::gil_scoped_release released;
+            s.run(count, target);
+        }, nb::arg("count"), nb::arg("target"), "Make up to `count` steps, or until the best value is `target` or lower.")
+        .def("restart", [](TreeSearch& s, Indices p) { s.restart(permutation(p, s.n())); })
+        .def_prop_ro("best_p", [](const TreeSearch& s) { return numpy_array(s.best_p()); })
+        .def_prop_ro("best", [](const TreeSearch& s) -> nb::object {
+            if (s.tolerance > 0) return nb::float_(s.best);
+            return nb::int_(static_cast<std::int64_t>(s.best));
+        })
+        .def_ro("steps", &TreeSearch::steps)
+        .def_ro("last_improved", &TreeSearch::last_improved);
+}
+
 }  // namespace
 }  // namespace swaps
 
 void bind_swaps(nb::module_& m) {
     swaps::bind<std::int32_t>(m, "int32");
     swaps::bind<double>(m, "float64");
+    swaps::bind_trees(m);
 }
 
 }  // namespace dcfw
