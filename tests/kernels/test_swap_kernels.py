@@ -1,6 +1,8 @@
 """The compiled swap searches against NumPy's, which compute every delta anew, and against full
 evaluations."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -139,3 +141,65 @@ def test_a_target_ends_a_search():
     again.run(5000, search.best + 1)
     assert search.best <= again.best <= search.best + 1
     assert again.steps <= search.steps
+
+
+def forest(n, rng, edges, low=-9):
+    """Return symmetric weights of a random forest, with a diagonal."""
+    F = np.diag(rng.integers(low, 10, n))
+    order = rng.permutation(n)
+    for k in range(1, edges + 1):
+        i, j = order[k], order[rng.integers(0, k)]
+        F[i, j] = F[j, i] = rng.integers(1, 10)
+    return F
+
+
+@compiled
+@pytest.mark.parametrize("integers", [True, False])
+@pytest.mark.parametrize("inverted", [True, False])
+@pytest.mark.parametrize("edges", [1, 4, 6])
+def test_a_tree_search_finds_the_optimum_of_small_problems(edges, inverted, integers):
+    rng = np.random.default_rng(edges)
+    A, (B, C) = forest(7, rng, edges), rng.integers(-20, 20, (2, 7, 7))
+    A, B = (B + B.T, A) if inverted else (A, B + B.T)
+    if not integers:
+        A, B, C = A / 3.0, B / 7.0, C / 11.0
+    ready = swaps.layout(A, B, C)
+    assert ready.forest
+    search = ready.tree(rng.permutation(7), 5)
+    search.run(3000, ready.goal(None))
+    values = [evaluate(A, B, list(p), C) for p in itertools.permutations(range(7))]
+    assert search.best == pytest.approx(min(values), rel=1e-12)
+    assert evaluate(A, B, search.best_p, C) == pytest.approx(min(values), rel=1e-12)
+    assert type(search.best) is (int if integers else float)
+
+
+@compiled
+def test_a_tree_search_keeps_its_value_true_and_depends_on_its_seed_only():
+    rng = np.random.default_rng(0)
+    A, B = forest(40, rng, 39), rng.integers(0, 100, (40, 40))
+    ready = swaps.layout(A, B)  # B is made symmetric: values are doubled
+    start = rng.permutation(40)
+    one, other = ready.tree(start, 3), ready.tree(start, 3)
+    one.run(5000, ready.goal(None))
+    for _ in range(50):
+        other.run(100, ready.goal(None))
+    assert one.best == other.best == ready.scale * evaluate(A, B, one.best_p)
+    assert one.best < ready.scale * evaluate(A, B, start)
+    assert one.steps == 5000
+    one.run(10**9, one.best)  # returns at once
+    assert one.steps == 5000
+
+
+@compiled
+def test_only_symmetric_problems_with_a_forest_have_a_tree_search():
+    rng = np.random.default_rng(0)
+    A, B = forest(9, rng, 8), rng.integers(0, 9, (9, 9))
+    B += B.T
+    assert swaps.layout(A, B).forest
+    assert swaps.layout(B, A).forest
+    cycle = np.roll(np.eye(9, dtype=int), 1, axis=1)
+    for flows in (cycle + cycle.T, np.diag(np.arange(9)), B):
+        assert not swaps.layout(flows, B).forest
+        with pytest.raises(ValueError, match="forest"):
+            swaps.layout(flows, B).tree(np.arange(9), 1)
+    assert not swaps.layout(np.triu(A), np.triu(B)).forest  # neither is symmetric

@@ -16,6 +16,9 @@ problem at hand is decided on line:
 Where the budget is ample for the size of the problem (small n), steps 3 to 5 are left out: tabu and breakout
 search take turns, and start again more often.
 
+Where A or B is a weighted forest (chr* of QAPLIB), a search that places a few items anew by branch and bound
+(``kernels/native/tree_search.hpp``) competes with the two, and has most of an ample budget.
+
 A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
 found so far, which makes a long search a memetic one (Benlic and Hao 2015); from then on the two share the
 time by what they find in it.
@@ -186,7 +189,7 @@ class Team:
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
         # On the tuning instances breakout search went on better than tabu search from what annealing found.
         stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
-        stepper = min(*tree, stepper, key=lambda search: search.best) if tree else stepper
+        stepper = min([stepper, *tree], key=lambda search: search.best)
         leads = annealer.best < min(tabu.best, breakout.best, stepper.best)
         self._take_over(stepper)
         stepping = [self._try(stepper, 0.5 * TRIAL, whole, before) for before in (0.0, 0.5 * TRIAL)]
