@@ -46,6 +46,7 @@ class Layout:
 
     def tree(self, p: np.ndarray, seed: int) -> Any:
         """Return a search for problems with a forest that starts from p."""
+        assert kernels.native is not None, "look at `forest` first"
         return kernels.native.TreeSearch(self.problem, np.ascontiguousarray(p, dtype=np.int64), seed)
 
     def descent(self, p: np.ndarray, fixed: int = 0) -> Any:
