@@ -250,6 +250,15 @@ def test_the_command_prints_a_line_per_epoch_or_json(tmp_path):
     assert found["settings"]["method"] == "dcfw"
 
 
+def test_the_default_radius_on_digits_binds_and_the_last_line_says_what_to_see():
+    for more, said in (
+        ([], "of them at the bound; a larger"),
+        (["-c", "10"], "none is at the bound; a smaller"),
+    ):
+        answer = CliRunner().invoke(app, ["train", "digits", *more])
+        assert said in answer.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

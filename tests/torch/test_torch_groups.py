@@ -231,3 +231,10 @@ def test_a_report_is_drawn():
     ax = norms(nn.Linear(3, 2)).plot()
     assert ax.get_xlabel() == "norm / radius"
     assert len(ax.patches) == 1
+
+
+def test_an_operator_norm_is_found_where_the_columns_have_equal_norms():
+    model = torch.nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, -1.0]]))
+    assert norms(model).rows[0].operator == pytest.approx(2**0.5)

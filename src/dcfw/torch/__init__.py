@@ -8,15 +8,12 @@
 >>> bool(model.weight.abs().max() <= 1.0)
 True
 
-Which optimizer?  For transformers and other networks of matrices begin with :class:`Scion`, whose steps have
-the geometry of the layers.  :class:`DCFW` is the paper's stochastic method: with the minibatch gradient g at
-x_t a step is the projection of x_t - g/L, by a formula (while no weight touches the boundary that is SGD) or
-by K Frank-Wolfe steps (K = 1 is a sign step on the l_inf ball, a scaled Muon step on the spectral ball).
+For transformers and other networks of matrices begin with :class:`Scion`.
 
 ==================  =========================================================================================
 ``Scion``           oracle steps with a norm ball for each layer role
 ``SFW``             oracle steps (stochastic Frank-Wolfe) with any set and the usual step sizes
-``DCFW``            proximal steps: SGD and a projection, or Frank-Wolfe steps towards it
+``DCFW``            the paper's stochastic method: SGD and a projection, or Frank-Wolfe steps towards it
 ``constrain``       norm balls for any other optimizer
 ``param_groups``    which weights get which set, as a table
 ``norms``           what the norms of a model are

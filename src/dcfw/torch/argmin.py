@@ -7,8 +7,8 @@ optimality condition P^T grad f(x, theta) = 0 gives
     dx = -P (P^T H P)^+ P^T (d grad f / d theta) d theta,
 
 so the backward pass takes as many Hessian-vector products as the face has dimensions, one small linear
-system and one gradient.  Like every implicit derivative it is that of the branch of solutions through x: it
-is right where the face stays what it is for small changes (strict complementarity), and zero across a face.
+system and one gradient.  It is right where the face stays what it is for small changes (strict
+complementarity), and zero across a face.
 
 References: Amos and Kolter 2017 (OptNet); Agrawal et al. 2019 (differentiable convex layers).
 """
@@ -54,12 +54,7 @@ def argmin(
     Returns
     -------
     tensor
-        The solution, in double precision.
-
-    Raises
-    ------
-    RuntimeError
-        If the solver does not converge.
+        The solution, in double precision; RuntimeError is raised if the solver does not converge.
 
     Examples
     --------

@@ -9,7 +9,6 @@ cannot be read (while a step is compiled or captured in a CUDA graph) does it pa
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -37,20 +36,13 @@ GROUP_DEFAULTS: dict[str, Any] = {
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     """Return the set that a group gives to a parameter of this (whole) shape."""
-    name, size = group["constraint"], group.get("radius", 1.0)
-    if not (name is None or isinstance(name, str)):
-        return regions.Given(name, shape)
-    size = tuple(size) if isinstance(size, list) else size
-    make = _region.__wrapped__ if torch.compiler.is_compiling() else _region  # the compiler warns of caches
-    return make(name, size, group.get("radius_mode", "absolute"), group.get("stack", 1), shape)
-
-
-@functools.lru_cache(maxsize=4096)
-def _region(name: str | None, size: Any, mode: str, stack: int, shape: tuple[int, ...]) -> Region:
+    name, size, stack = group["constraint"], group.get("radius", 1.0), group.get("stack", 1)
     if name is None:
         return regions.UNBOUNDED
+    if not isinstance(name, str):
+        return regions.Given(name, shape)
     scale = 1.0
-    if mode == "scion":
+    if group.get("radius_mode") == "scion":
         d_out, d_in = matrices.matrix_shape(shape, stack)
         scale = 1.0 / d_in if name in ("linf", "box") else math.sqrt(d_out / d_in)
     if name == "box":
@@ -111,13 +103,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a ``state_dict()`` after checks (:mod:`dcfw.torch.state`); options stay as they are here."""
         groups, checked = state.check(self, state_dict)
-        super().load_state_dict({**state_dict, "param_groups": groups, "state": checked})
-        # PyTorch has cast everything to the precision of the weights, where a count may be inexact.
-        numbers = (number for group in groups for number in group["params"])
-        params = [p for group in self.param_groups for p in group["params"]]
-        for number, p in zip(numbers, params, strict=True):
-            if number in checked:
-                self.state[p] = checked[number]
+        super().load_state_dict({**state_dict, "param_groups": groups, "state": {}})
+        self.state.update(checked)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; ``closure``, if given, evaluates the loss and its gradients first."""
@@ -143,20 +130,19 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                 self._project(group, [p for p in group["params"] if p.numel()])
 
     def _project(self, group: dict[str, Any], params: list[Tensor], how: str = "enter") -> None:
-        if group["constraint"] in ELEMENTWISE:
-            weights = [shards.local(p) for p in params]
-            sets: list[Any] = [self._region(group, tuple(p.shape)) for p in params]
-            if not weights or group["constraint"] is None:
-                return
-            if weights[0].is_cpu:  # one pass instead of two
-                for weight, interval in zip(weights, sets, strict=True):
-                    weight.clamp_(interval.lower, interval.upper)
-            else:
-                torch._foreach_clamp_min_(weights, [interval.lower for interval in sets])
-                torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
+        if not params or group["constraint"] is None:
             return
-        problems = self._problems(group, params)
-        self._each(problems, lambda problem: getattr(problem.region, how)(problem.tensors[0]))
+        if group["constraint"] not in ELEMENTWISE:
+            problems = self._problems(group, params)
+            return self._each(problems, lambda problem: getattr(problem.region, how)(problem.tensors[0]))
+        weights = [shards.local(p) for p in params]
+        sets: list[Any] = [self._region(group, p.shape) for p in params]
+        if weights[0].is_cpu:  # one pass instead of two
+            for weight, interval in zip(weights, sets, strict=True):
+                weight.clamp_(interval.lower, interval.upper)
+        else:
+            torch._foreach_clamp_min_(weights, [interval.lower for interval in sets])
+            torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
 
     def _begin(self, group: dict[str, Any]) -> None:
         """Prepare a group for a step, before any of its parameters is looked at."""
@@ -296,18 +282,14 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                     self._left[p] = _mark(p, problem.region)
 
     def _enter(self, problem: Problem) -> Tensor:
-        """Return the weights of the blocks, moved into their sets if they may be outside."""
-        if not self._is_inside(problem.parameter, problem.region):
-            problem.tensors[0] = problem.region.enter(problem.tensors[0])
-        return problem.tensors[0]
-
-    def _is_inside(self, p: Tensor, region: Region) -> bool:
-        """Return whether a step has left a parameter in this set, and it has not been written to since."""
+        """Return the weights of the blocks, moved into their sets unless a step left them there untouched."""
+        p, region = problem.parameter, problem.region
         inside = bool(self.state[p].get("inside"))
-        if inside and not torch.compiler.is_compiling():
-            now = _mark(p, region)
-            inside = self._left.get(p, now) == now
-        return inside
+        if inside and p in self._left and not torch.compiler.is_compiling():
+            inside = self._left[p] == _mark(p, region)
+        if not inside:
+            problem.tensors[0] = region.enter(problem.tensors[0])
+        return problem.tensors[0]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
         """Return the named state of each parameter, zero at first."""

@@ -37,15 +37,11 @@ class Constraint(ConstrainedOptimizer):
         if self.steps % self.every == 0:
             self.project_()
 
-    def project_(self) -> None:
-        """Take all weights into their sets now."""
-        with torch.no_grad():
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.numel() and p.requires_grad]
-                if group["method"] == "normalize" and group["constraint"] is not None:
-                    self._each(self._problems(group, params), _normalized)
-                else:
-                    self._project(group, params, "cap" if group["method"] == "cap" else "enter")
+    def _project(self, group: dict[str, Any], params: list[Tensor], how: str = "enter") -> None:
+        params = [p for p in params if p.requires_grad]
+        if group["method"] == "normalize" and group["constraint"] is not None:
+            return self._each(self._problems(group, params), _normalized)
+        super()._project(group, params, "cap" if group["method"] == "cap" else how)
 
     def remove(self) -> None:
         """Take the hook off the optimizer."""
@@ -59,11 +55,10 @@ def _normalized(problem: Any) -> Tensor:
 
 
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
-    """Keep the weights of any PyTorch optimizer in norm balls.
+    """Keep the weights of any PyTorch optimizer in norm balls: a hook after each ``every``-th step.
 
-    After each ``every``-th step the weights are taken back into their sets; ``project_()`` of the returned
-    object does it at once.  The optimizer, its ``state_dict``, schedulers, ``GradScaler`` (a skipped step
-    calls no hook) and accumulation are untouched.
+    ``project_()`` of the returned object does it at once.  The optimizer, its ``state_dict``, schedulers,
+    ``GradScaler`` (a skipped step calls no hook) and accumulation are untouched.
 
     Parameters
     ----------

@@ -1,19 +1,10 @@
 """Parameter groups by role: which weights get which set, and of which radius.
 
-=============  =========================================================  ==================================
-role           what it is                                                 set
-=============  =========================================================  ==================================
-``hidden``     matrices between features, heads and gates and experts     spectral, radius sqrt(d_out/d_in)
-               as stacks of matrices
-``conv``       kernels: output channels against the rest                  spectral, radius sqrt(d_out/d_in)
-``depthwise``  kernels of grouped convolutions with one input channel     an l2 ball for each filter
-``embedding``  tables and learned positions: inputs are one-hot           linf, not divided by the vocabulary
-``head``       the output layer                                           linf, radius / d_in
-``tied``       a table that is the output layer, too                      linf, radius / d_in
-``vector``     biases and gains of normalisation layers                   none: never shrunk
-=============  =========================================================  ==================================
-
-The norms are Scion's (Pethick et al. 2025); :data:`ROLES` has the radii.
+The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels (output channels by the
+rest) map features to features: radius times sqrt(d_out/d_in); heads, gates and experts are stacks of
+matrices.  ``depthwise`` filters are vectors.  ``embedding`` tables and learned positions have one-hot inputs,
+so their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is
+divided by d_in.  A ``vector`` (biases, gains of normalisation layers) is never shrunk.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ The surrogate at x_t is <g, X> + L/2 ||X - x_t||^2, so that
     and then              R <- R - eta (X - S),  X <- X - eta (X - S).
 
 R is carried along and never formed as a difference of weights, whose rounding would drown small gradients.
-All blocks of a tensor take their steps together.  One that has met its tolerance goes on with eta = 0:
-nothing has to be read from the device, and a fixed number of steps is a graph that compiles.  Where reading
-costs nothing (on a CPU), the loop ends as soon as all blocks have; the answer is the same bit for bit.
+A block that has met its tolerance goes on with eta = 0: nothing has to be read from the device, and a fixed
+number of steps is a graph that compiles.  On a CPU the loop ends as soon as all blocks have; the answer is
+the same bit for bit.
 
 On sets that treat entries one by one, those with a zero residual keep S_i = X_i.  For sparse gradients (an
 embedding, dead units) that cuts the inner steps to 10 % from 81 to 3, and such weights are not touched.
@@ -91,10 +91,6 @@ def sliding_step(
             break
         # An inexact oracle may have found no descent; without curvature X is the vertex, and stays.
         eta = torch.where(on & (curvature > 0.0), (slope / curvature).clamp_(0.0, 1.0), 0.0)
-        if torch.compiler.is_compiling():
-            # The cumulative sum of one number: the same, but compiled as a call, before which everything else
-            # has to be complete.  Otherwise its formula would be evaluated for every few weights again.
-            eta = torch.cumsum(eta, dim=-1)
         X.addcmul_(E, eta, value=-1.0)
         R.addcmul_(E, eta, value=-1.0)
         bound = torch.minimum(bound, gained + slope)
@@ -125,10 +121,6 @@ def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> tuple[Any, i
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
     """Return the inner product of each block."""
-    if torch.compiler.is_compiling():
-        # Long sums in single precision are compiled with a helper for accuracy that takes most of the time.
-        wide = torch.float64 if a.device.type == "cpu" else a.dtype
-        return (a * b).sum(dim=-1, keepdim=True, dtype=wide).to(a.dtype)
     if a.shape[0] == 1:  # anything else would write the products first
         return torch.dot(a[0], b[0]).view(1, 1)
     return torch.linalg.vecdot(a, b).unsqueeze(-1)

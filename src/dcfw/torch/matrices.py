@@ -26,11 +26,11 @@ from dataclasses import dataclass
 import torch
 
 from dcfw.sets.polar import schedule
-from dcfw.torch.regions import Region, Tensor, _length, _lowered, asking_is_free
+from dcfw.torch.regions import Ball, Tensor, _length, _lowered, asking_is_free
 
 LIFTED, STEPS = 0.003, 5
 """The relative singular value that the polynomials are made for, and how many of them are applied."""
-POWER_STEPS = 16
+POWER_STEPS = 20
 """Steps of the power method for the leading singular pair; whatever it finds lies in the nuclear ball."""
 CAP_MARGIN = 1e-3  # by how much :func:`cap_singular_values` stays below the radius, for its own inexactness
 
@@ -47,8 +47,7 @@ def matrix_shape(shape: tuple[int, ...], stack: int = 1) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class MatrixBall(Region):
-    radius: float
+class MatrixBall(Ball):
     shape: tuple[int, int]
     stack: int = 1
 
@@ -74,8 +73,8 @@ class Spectral(MatrixBall):
 
 class Nuclear(MatrixBall):
     def vertex(self, R: Tensor) -> Tensor:
-        pairs = [leading_pair(M) for M in self.matrices(R)]
-        return torch.stack([torch.outer(u * -self.radius, v) for u, v in pairs]).reshape(R.shape)
+        u, v = leading_pair(self.matrices(R))
+        return (u.mT * -self.radius @ v).reshape(R.shape)
 
     def project(self, Z: Tensor) -> Tensor:
         U, sigma, Vt = torch.linalg.svd(self.matrices(Z), full_matrices=False)
@@ -165,14 +164,14 @@ def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
 
 
 def leading_pair(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (nearly) the leading singular vectors of ``G``, by the power method."""
-    G = G / _length(G.reshape(1, -1))
+    """Return (nearly) the leading singular vectors of a batch of matrices, as rows, by the power method."""
+    G = G / _length(G.flatten(-2)).unsqueeze(-1)
     # The longest row: of all of them the least likely to have no part in the leading direction.
-    longest = torch.linalg.vector_norm(G, dim=1).argmax()
-    v = G.index_select(0, longest[None])
+    longest = torch.linalg.vector_norm(G, dim=-1).argmax(dim=-1)
+    v = torch.take_along_dim(G, longest[..., None, None], dim=-2)
     for _ in range(POWER_STEPS):
         v = v / _length(v)
         v = (v @ G.mT) @ G
     v = v / _length(v)
     u = v @ G.mT
-    return (u / _length(u))[0], v[0]
+    return u / _length(u), v

@@ -13,11 +13,9 @@ from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import region_of
 from dcfw.torch.groups import Groups, param_groups
-from dcfw.torch.matrices import matrix_shape
+from dcfw.torch.matrices import leading_pair, matrix_shape
 from dcfw.torch.regions import Interval
 
-POWER_STEPS = 20
-"""Steps of the power method for an operator norm, a lower estimate: a few percent of the cost of an SVD."""
 AT_BOUND = 0.999  # a norm or an entry is at its bound from this fraction of the radius on
 
 
@@ -28,7 +26,7 @@ class Row:
     name: str
     shape: tuple[int, ...]
     constraint: str
-    operator: float  # the largest singular value, by the power method; for vectors the largest entry
+    operator: float  # a lower estimate of the largest singular value; for vectors the largest entry
     linf: float
     l1: float
     size: float  # the norm that the set bounds
@@ -106,7 +104,8 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
     operator, bounded, at_bound = size, torch.full((), math.nan), 0.0
     if p.ndim > 1 and p.numel():
         stack = group.get("stack", 1)
-        operator = operator_norm(w.reshape(stack, *matrix_shape(tuple(p.shape), stack))).max()
+        M = w.reshape(stack, *matrix_shape(tuple(p.shape), stack))
+        operator = torch.linalg.vector_norm(leading_pair(M)[1] @ M.mT, dim=-1).max()
     if math.isfinite(region.bound) and p.numel():
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
         spectral = constraint == "spectral"
@@ -116,12 +115,3 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
     label = "own" if own else constraint or "free"
     found = (float(operator), float(size), float(w.abs().sum()), float(bounded))
     return Row(name, tuple(p.shape), label, *found, region.bound, at_bound)
-
-
-def operator_norm(M: Any) -> Any:
-    """Return a lower estimate of the largest singular value of each matrix in a batch."""
-    v = torch.linalg.vector_norm(M, dim=-2, keepdim=True).mT + torch.finfo(M.dtype).tiny
-    for _ in range(POWER_STEPS):
-        v = M.mT @ (M @ (v / torch.linalg.vector_norm(v, dim=-2, keepdim=True).clamp_(min=1e-30)))
-    v = v / torch.linalg.vector_norm(v, dim=-2, keepdim=True).clamp_(min=1e-30)
-    return torch.linalg.vector_norm(M @ v, dim=-2)

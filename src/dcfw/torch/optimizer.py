@@ -21,8 +21,7 @@ class DCFW(ConstrainedOptimizer):
 
     A step solves, exactly or by Frank-Wolfe steps, min_X <g, X> + L/2 ||X - x_t||^2 over the set, L = 1/lr,
     whose solution is the projection of x_t - g/L.  While the constraint is not active the exact step is that
-    of SGD, bit for bit.  For transformers that Euclidean geometry is the wrong one: begin with
-    :class:`~dcfw.torch.Scion` there.
+    of SGD, bit for bit: for transformers the wrong geometry, begin with :class:`~dcfw.torch.Scion` there.
 
     Parameters
     ----------

@@ -22,9 +22,6 @@ APPROACH = 500  # the largest number of Frank-Wolfe steps that bring a start int
 class Region:
     """A feasible set for each row of a (blocks, n) tensor."""
 
-    elementwise = False
-    """Whether the set is a product of intervals: exact in any diagonal metric, and at home on shards."""
-
     def vertex(self, R: Tensor) -> Tensor:
         """Return points of the set that minimise <R, S>, block by block."""
         raise NotImplementedError
@@ -56,7 +53,7 @@ class Region:
     @property
     def bound(self) -> float:
         """The upper bound of :meth:`size`."""
-        return float(getattr(self, "radius", "nan"))
+        return float("nan")
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,6 @@ class Interval(Region):
 
     lower: float
     upper: float
-    elementwise = True
 
     @property
     def bound(self) -> float:
@@ -93,9 +89,15 @@ UNBOUNDED = Interval(-float("inf"), float("inf"))
 
 
 @dataclass(frozen=True)
-class L2(Region):
+class Ball(Region):
     radius: float
 
+    @property
+    def bound(self) -> float:
+        return self.radius
+
+
+class L2(Ball):
     def vertex(self, R: Tensor) -> Tensor:
         return R / _length(R) * -self.radius  # in this order: zero stays zero
 
@@ -109,10 +111,7 @@ class L2(Region):
         return torch.linalg.vector_norm(X, dim=-1).max()
 
 
-@dataclass(frozen=True)
-class L1(Region):
-    radius: float
-
+class L1(Ball):
     def vertex(self, R: Tensor) -> Tensor:
         index = R.abs().argmax(dim=-1, keepdim=True)
         return torch.zeros_like(R).scatter_(-1, index, R.gather(-1, index).sign() * -self.radius)
@@ -126,10 +125,7 @@ class L1(Region):
         return X.abs().sum(dim=-1).max()
 
 
-@dataclass(frozen=True)
-class Simplex(Region):
-    radius: float
-
+class Simplex(Ball):
     def vertex(self, R: Tensor) -> Tensor:
         return torch.zeros_like(R).scatter_(-1, R.argmin(dim=-1, keepdim=True), self.radius)
 

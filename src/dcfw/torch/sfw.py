@@ -1,9 +1,7 @@
 """SFW: steps towards the vertex that a linear oracle returns; Scion: its preset for networks.
 
 With m the averaged gradient and s = lmo(m), x <- x + eta (s - x).  By default eta = lr, the step of Scion,
-Lion and Muon with weight decay.  ``rescale="gradient"`` takes eta = lr ||m|| / ||s - x||, at most 1: steps as
-long as those of SGD, whatever the size of the set (Pokutta, Spiegel, Zimmer 2020).  ``unconstrained=True``
-leaves the shrinking out, x <- x + lr s: the set then gives the geometry of the step, and bounds nothing.
+Lion and Muon with weight decay.
 """
 
 from __future__ import annotations
@@ -41,11 +39,12 @@ class SFW(ConstrainedOptimizer):
     nesterov : bool, default False
         Ask the oracle for momentum m + (1 - momentum) g instead of m.
     rescale : {None, "gradient"}
-        Whether the step size is ``lr``, or makes a step as long as that of SGD.
+        ``"gradient"`` takes eta = lr ||m|| / ||s - x||, at most 1: steps as long as those of SGD, whatever
+        the size of the set (Pokutta, Spiegel, Zimmer 2020).
     weight_decay : float, default 0.0
         Decoupled: x <- (1 - lr weight_decay) x before the step.  Needs a set that contains zero.
     unconstrained : bool, default False
-        Take steps lr s without shrinking the weights.
+        Take steps x <- x + lr s: the set gives the geometry of the step, and bounds nothing.
     foreach : bool, optional
         Multiply matrices of equal shapes in batches; by default on accelerators, and small ones on a CPU.
 
@@ -116,16 +115,14 @@ class SFW(ConstrainedOptimizer):
             group |= {"unconstrained": True, "rescale": None}
         problems = self._problems(group, params, slopes)
         if group["gather"]:
-            self._each(problems, functools.partial(self._towards_vertex, group, vertices=None))
-            return
+            return self._each(problems, functools.partial(self._towards_vertex, group))
         for batch in self._batches(group, problems):
             vertices = None
             if len(batch) > 1:
-                region = batch[0].region
-                stacked = torch.cat([region.matrices(problem.tensors[1]) for problem in batch])  # type: ignore[attr-defined]
-                vertices = iter((polar_inside(stacked) * -region.radius).split(region.stack))  # type: ignore[attr-defined]
-            step = functools.partial(self._towards_vertex, group, vertices=vertices)
-            self._each(batch, step)
+                region: Any = batch[0].region
+                stacked = torch.cat([region.matrices(problem.tensors[1]) for problem in batch])
+                vertices = iter((polar_inside(stacked) * -region.radius).split(region.stack))
+            self._each(batch, functools.partial(self._towards_vertex, group, vertices=vertices))
 
     def _batches(self, group: dict[str, Any], problems: Iterator[Problem]) -> Iterator[list[Problem]]:
         """Yield problems one by one, and in lists those whose polar factors are computed together."""
@@ -140,7 +137,7 @@ class SFW(ConstrainedOptimizer):
                 yield [problem]
         yield from waiting.values()
 
-    def _towards_vertex(self, group: dict[str, Any], problem: Problem, *, vertices: Any) -> Tensor:
+    def _towards_vertex(self, group: dict[str, Any], problem: Problem, vertices: Any = None) -> Tensor:
         x, m, region = problem.tensors[0], problem.tensors[1], problem.region
         if not group["unconstrained"]:
             x = self._enter(problem)
@@ -168,10 +165,9 @@ class SFW(ConstrainedOptimizer):
 
 
 class Scion(SFW):
-    """Scion (Pethick et al. 2025) with the sets of :func:`dcfw.torch.param_groups`: SFW ready for a network.
+    """Scion (Pethick et al. 2025): SFW with a norm ball for each layer role, which no iterate leaves.
 
-    Each layer role has its own norm ball, which no iterate leaves: x <- (1 - lr) x + lr lmo(m), with m an
-    average of the gradients.  With ``nesterov=False`` the recursion is the published one.
+    With ``nesterov=False`` the recursion is the published one.
 
     Parameters
     ----------

@@ -35,14 +35,13 @@ def sharded_dimensions(parameter: Tensor) -> list[int]:
 
 
 def _groups(parameter: Tensor) -> list[Any]:
-    mesh = parameter.device_mesh
-    return [mesh.get_group(i) for i, placement in enumerate(parameter.placements) if placement.is_shard()]
+    """Return the process groups over which a parameter is sharded."""
+    placements = enumerate(getattr(parameter, "placements", ()))
+    return [parameter.device_mesh.get_group(i) for i, placement in placements if placement.is_shard()]
 
 
 def total_over(parameter: Tensor) -> Callable[[Tensor], Tensor] | None:
     """Return what adds up a tensor over the shards of a parameter, None if it is whole."""
-    if not sharded_dimensions(parameter):
-        return None
     groups = _groups(parameter)
 
     def total(sums: Tensor) -> Tensor:
@@ -50,17 +49,17 @@ def total_over(parameter: Tensor) -> Callable[[Tensor], Tensor] | None:
             torch.distributed.all_reduce(sums, group=group)
         return sums
 
-    return total
+    return total if groups else None
 
 
 def ranks(parameter: Tensor) -> int:
     """Return over how many ranks a parameter is sharded."""
-    return _groups(parameter)[0].size() if sharded_dimensions(parameter) else 1
+    return next((group.size() for group in _groups(parameter)), 1)
 
 
 def is_mine(parameter: Tensor, number: int) -> bool:
     """Return whether this rank computes the new weights of the parameter with this number."""
-    return ranks(parameter) == 1 or _groups(parameter)[0].rank() == number % ranks(parameter)
+    return all(group.rank() == number % group.size() for group in _groups(parameter)[:1])
 
 
 def scatter(parameter: Tensor, number: int, X: Tensor | None) -> None:

@@ -21,7 +21,7 @@ GAPS = 6  # the length of what ``track_gap=True`` records
 
 
 def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, dict[str, Any]]]:
-    """Return the groups and the state to load, made of the program's options and checked values."""
+    """Return the groups to load, and the state by parameter: the program's options and checked values."""
     kind = type(optimizer).__name__
     ours = optimizer.param_groups
     if not isinstance(saved, dict) or not all(key in saved for key in ("state", "param_groups")):
@@ -36,11 +36,8 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
     params = [p for group in ours for p in group["params"]]
     if len(set(numbers)) != len(numbers) or not states.keys() <= set(numbers):
         raise ValueError("state_dict has state for parameters that its groups do not list")
-    state = {}
-    for number, p in zip(numbers, params, strict=True):
-        if number in states:
-            state[number] = _entries(states[number], p, f"state of parameter {number}")
-    return groups, state
+    named = zip(numbers, params, strict=True)
+    return groups, {p: _entries(states[n], p, f"state of parameter {n}") for n, p in named if n in states}
 
 
 def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
@@ -96,12 +93,13 @@ def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
         raise ValueError(f"the {where} must be a dictionary")
     found: dict[str, Any] = {}
     for name, value in saved.items():
+        here = f"{name!r} in the {where}"
         if name == "inside":
-            found[name] = _validate.flag(value, f"'inside' in the {where}")
+            found[name] = _validate.flag(value, here)
         elif name == "momentum_buffer":
-            found[name] = _buffer(value, p, f"{name!r} in the {where}")
+            found[name] = _buffer(value, p, here)
         elif name == "gaps":
-            found[name] = _shaped(value, (GAPS,), f"{name!r} in the {where}").to(device=p.device, copy=True)
+            found[name] = _shaped(value, (GAPS,), here).to(device=p.device, copy=True)
         else:
             raise ValueError(f"the {where} has an entry {str(name)[:40]!r}, which no dcfw optimizer has")
     return found

@@ -12,8 +12,8 @@ import typer
 
 from dcfw.cli.application import number, wrong_ones_are_usage_errors
 
-PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.3, "L": 1.0}
-"""Radius and constant of the paper's networks, and of a head on the digits."""
+PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.1, "L": 1.0}
+"""Radius and constant of the paper's networks, and of a head on the digits, where that radius binds."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def train(
         typer.Option(
             "--radius",
             "-c",
-            help="Radius of the l_inf ball; 0.3 for a head on digits, else 10.",
+            help="Radius of the l_inf ball; 0.1 for a head on digits, else 10.",
             show_default=False,
         ),
     ] = None,
@@ -124,11 +124,16 @@ def train(
             f"  {curves['seconds'][k]:7.1f}"
         )
     if settings.method in CONSTRAINED:
-        typer.echo(
-            f"Every weight is in [-{settings.c:g}, {settings.c:g}]; the largest is "
-            f"{curves['largest'][-1]:.3g}.  "
-            "A smaller --radius binds more."
-        )
+        typer.echo(_what_to_see(settings.c, curves["at_bound"][-1], curves["largest"][-1]))
+
+
+def _what_to_see(c: float, at_bound: float, largest: float) -> str:
+    """Return what the radius did to the weights, and which other one to compare with."""
+    if at_bound > 0.0:
+        share, other = f"{100 * at_bound:.2g} % of them at the bound", "a larger --radius binds fewer"
+    else:
+        share, other = f"the largest is {largest:.3g} and none is at the bound", "a smaller --radius binds"
+    return f"Every weight is in [-{c:g}, {c:g}], {share}; {other}.  Compare the losses."
 
 
 def _check_writable(checkpoint: Path) -> None:
