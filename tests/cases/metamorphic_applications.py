@@ -21,6 +21,10 @@ from dcfw.qap import solver
 from dcfw.qap.task import SPLIT_METHODS
 
 
+PRODUCT_SPLITS = ("paper", "balanced", "centered")
+"""Splits of f and g made of A X + X B and A X - X B."""
+
+
 class Form(NamedTuple):
     """Another form of a problem: fun' = scale * fun + offset, and x' is ``move`` of x."""
 
@@ -117,20 +121,30 @@ def relabelled(problem: Call, rng: np.random.Generator) -> Form | None:
         place = np.argsort(p)
         options["partial_match"] = [[int(place[i]), j] for i, j in options["partial_match"]]
     if options["method"] == "graduated":  # starts from noise that is drawn entry by entry
-        options["init"] = problem.options["init"] = np.full((len(A), len(A)), 1.0 / len(A))
+        free = len(A) - len(options.get("partial_match", ()))
+        options["init"] = problem.options["init"] = np.full((free, free), 1.0 / free)
     other = replace(problem, options=options).but(A=A[np.ix_(p, p)], C=None if C is None else C[p])
     return Form(other, move=lambda X: X[p])
 
 
+def one_sided(problem: Call) -> bool:
+    """Return whether another form of phi has another decomposition: one that is built of A X and X B is that
+    of A' X and X B' only if A and B are symmetric."""
+    built = problem.options["method"] == "graduated" or problem.options.get("split") in PRODUCT_SPLITS
+    return built and not all(np.array_equal(M, M.T) for M in (problem.arrays["A"], problem.arrays["B"]))
+
+
 def swapped(problem: Call, rng: np.random.Generator) -> Form | None:
     """Exchange the two matrices, which inverts the permutation."""
-    if problem.options.get("partial_match") or problem.options["method"] == "graduated":
+    if problem.options.get("partial_match") or problem.options["method"] == "graduated" or one_sided(problem):
         return None
     A, B, C = (problem.arrays[name] for name in "ABC")
     return Form(problem.but(A=B, B=A, C=None if C is None else C.T), move=np.transpose)
 
 
-def transposed(problem: Call, rng: np.random.Generator) -> Form:
+def transposed(problem: Call, rng: np.random.Generator) -> Form | None:
+    if one_sided(problem):
+        return None
     return Form(problem.but(A=problem.arrays["A"].T, B=problem.arrays["B"].T))
 
 
