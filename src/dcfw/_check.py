@@ -27,7 +27,7 @@ class Report:
         self.problems: list[str] = []
         self.passed: list[str] = []
         self.capabilities: list[str] = []
-        """What the solver knows of the parts beyond their values, gradients and vertices, and will use."""
+        """The capabilities of the parts, beyond values, gradients and vertices, that the solver will use."""
 
     def note(self, ok: bool, passed: str, problem: str) -> None:
         if ok:

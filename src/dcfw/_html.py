@@ -1,4 +1,4 @@
-"""What a notebook shows for results, functions and sets: a small table and a sparkline, all text escaped.
+"""The notebook display of results, functions and sets: a small table and a sparkline, all text escaped.
 
 The line has a colour that can be seen on light and on dark ground; all else has the colours of the page.
 """

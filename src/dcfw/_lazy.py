@@ -13,15 +13,9 @@ Verbs = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def attach(package: str, module_of: Mapping[str, str], modules: Sequence[str] = ()) -> Verbs:
     """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    Parameters
-    ----------
-    package : str
-        The package's ``__name__``.
-    module_of : mapping
-        Public name -> the module of the package that defines it.  A module must not have the name of a
-        function in this table: importing it would hide the function.
-    modules : sequence of str
-        Modules of the package that are public as such.
+    Public names in ``module_of`` are loaded from their modules when first used; ``modules`` are public
+    themselves. A module must not have the name of a function in the table: importing it would hide the
+    function.
     """
     public = sorted([*module_of, *modules])
 

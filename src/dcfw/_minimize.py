@@ -32,7 +32,7 @@ from dcfw.solvers.staged import Staged
 from dcfw.solvers.task import Parts, Task
 
 MANY = 16
-"""With so many blocks, steps with a length for each of them are better than a split of phi."""
+"""From this many blocks on, steps with a length for each of them are better than a split of phi."""
 
 
 @guarded
@@ -72,20 +72,18 @@ def minimize(
     x0 : array or ActiveSet, optional
         Where to start; a feasible point, never written to.  Its array library and device are those of the
         whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
-        earlier result stands for its point, and inner solvers with an active set go on with its atoms
-        (but for ``method="block"``).
-        Default: ``domain.start()``.
+        earlier result stands for its point, and inner solvers with an active set go on with its atoms (but
+        for ``method="block"``). Default: ``domain.start()``.
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
         ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
-        Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast
-        (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is
-        DC-FW from the start.  On a product of 16 sets or more it takes steps with a length for each block
-        instead (``dcfw.solvers.block_steps``), and so does ``"block"`` on any product.  The others are
-        DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
-        :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
-        (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
-        compared with; for finite sums and streams, ``"stochastic"`` and ``"sfw"``, DC-FW and Frank-Wolfe
-        with sampled gradients (:mod:`dcfw.solvers.stochastic`).
+        Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast (``dcfw.solvers.staged``);
+        with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is DC-FW from the start.  On a product
+        of 16 sets or more it takes steps with a length for each block instead (``dcfw.solvers.block_steps``),
+        and so does ``"block"`` on any product.  The others are DC-FW, DC-FW with a line search after each
+        outer step, DC-FW on one block at a time (of a :class:`~dcfw.sets.Product`), DC-FW on a path of
+        functions that ends at a vertex (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be
+        one), or one of the methods it is compared with; for finite sums and streams, ``"stochastic"`` and
+        ``"sfw"``, DC-FW and Frank-Wolfe with sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
     inner : {"auto", "fw", "away", "pairwise", "blended", "in-face"}

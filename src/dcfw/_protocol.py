@@ -21,7 +21,7 @@ from dcfw._arrays import copy_of
 
 T = TypeVar("T")
 SPEAKING = frozenset(("__call__", "get_state", "stateless"))
-"""What is called, and the two ways to say what it keeps between calls."""
+"""The method that is called, and the two ways to declare its memory."""
 
 
 def owner(kind: type, name: str) -> type | None:
@@ -68,7 +68,7 @@ def outdated(kind: type, verb: str, sources: tuple[str, ...]) -> bool:
 
 
 def restore(kind: type, base: type, verbs: Mapping[str, tuple[str, ...]]) -> None:
-    """Give ``kind`` the generic form, that of ``base``, of every verb whose sources it overrides."""
+    """Restore in ``kind`` the generic form, that of ``base``, of every verb whose sources it overrides."""
     for verb, sources in verbs.items():
         if outdated(kind, verb, sources):
             setattr(kind, verb, vars(base)[verb])

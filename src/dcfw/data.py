@@ -1,4 +1,4 @@
-"""Where data files are looked for.
+"""The folders in which data files are looked for.
 
 The library ships no data sets.  It looks for them first in the folder named by the environment variable
 ``DCFW_DATA`` and then in its own cache folder, which is where ``dcfw-studies fetch`` puts them.  Inside such

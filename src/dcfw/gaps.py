@@ -1,4 +1,4 @@
-"""How far a point is from being stationary, in the paper's four measures.
+"""The paper's four measures of how far a point is from being stationary.
 
 ``fw_gap``   <grad f(x) - u, x - s> at the best vertex s: the largest of them, and the cheapest
 ``dc_gap``   max_y min_u f(x) - f(y) - <u, x - y>: the decrease that one exact DCA step could make

@@ -71,10 +71,9 @@ def plot(
         Where to draw; a new figure's unless given.
     y : str
         ``"certificate"`` (the band that holds the DC gap, the FW gap, the tolerance and, on a second axis,
-        the calls of the linear oracle), ``"gap"``, ``"fun"``, ``"excess"`` (the value above the
-        lowest of the run, or above ``floor``; below
-        the highest where a QAP was maximised), ``"dc_gap"`` (the certified interval as a band, its upper end
-        as a line), or any other column of the history.
+        the calls of the linear oracle), ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the
+        run, or above ``floor``; below the highest where a QAP was maximised), ``"dc_gap"`` (the certified
+        interval as a band, its upper end as a line), or any other column of the history.
     x : str
         A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``; by default
         ``"nit"`` for the certificate and ``"n_lmo"`` for all else.
@@ -361,7 +360,7 @@ def _pyplot() -> Any:
 
 
 def new_axes(columns: int) -> Any:
-    """Return the axes of a new figure with so many panels side by side."""
+    """Return the axes of a new figure with ``columns`` panels side by side."""
     return _pyplot().subplots(1, columns, figsize=(4.6 * columns, 3.6), layout="constrained")[1]
 
 

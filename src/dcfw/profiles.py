@@ -14,27 +14,14 @@ from dcfw import _validate
 
 
 def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the performance profiles of Dolan and Moré.
+    """Return the performance profiles of Dolan and Moré as method -> (tau, rho).
 
-    The ratio of a method on an instance is its cost over the lowest cost of any method there.
-    ``rho(tau)`` is the fraction of instances on which the ratio is at most ``tau``: ``rho(1)`` says how
-    often the method is best, and the limit how often it succeeds at all.
+    The ratio of a method on an instance is its cost over the lowest cost of any method there; ``rho(tau)`` is
+    the fraction of instances on which it is at most ``tau``. ``costs`` maps methods to positive costs, one
+    per instance, ``inf`` for a failure; an instance on which all failed counts against all of them. ``tau``
+    is the same for all methods: 1 and all ratios that occur, in increasing order; ``rho`` is constant from
+    each entry to the next.
 
-    Parameters
-    ----------
-    costs : mapping
-        Method -> positive costs, one per instance; ``inf`` for a failure.  An instance on which all
-        methods failed counts against all of them.
-
-    Returns
-    -------
-    dict
-        Method -> ``(tau, rho)``.  ``tau`` is the same for all methods: 1 and all ratios that occur, in
-        increasing order.  ``rho`` is constant from each entry to the next (draw it with
-        ``where="post"``).
-
-    Examples
-    --------
     >>> profile = performance_profile({"fw": [2.0, 1.0], "dcfw": [1.0, float("inf")]})
     >>> profile["fw"][0].tolist(), profile["fw"][1].tolist(), profile["dcfw"][1].tolist()
     ([1.0, 2.0], [0.5, 1.0], [0.5, 0.5])

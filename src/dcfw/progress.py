@@ -67,18 +67,9 @@ def _in_notebook() -> bool:
 class Bar:
     """A callable ``bar(done, total)`` that draws a bar with the time left; use it in a ``with`` block.
 
-    Parameters
-    ----------
-    title : str
-        Text before the bar.
-    file : text stream, optional
-        Where to draw; the standard error stream (or the notebook) by default.  Nothing is drawn if it is not
-        a terminal.
-    transient : bool
-        Wipe the bar out at the end.
+    It draws on ``file``, by default the standard error stream (or the notebook), and only if that is a
+    terminal. ``transient`` wipes the bar out at the end.
 
-    Examples
-    --------
     >>> with Bar("features") as bar:
     ...     for done in range(4):
     ...         bar(done, 3)

@@ -16,7 +16,7 @@ from dcfw._arrays import to_numpy
 
 
 class Status(enum.IntEnum):
-    """Why a run ended; ``status.sentence`` says it in words.
+    """The reason why a run ended; ``status.sentence`` states it in words.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class History:
         self._pending: list[tuple[float, ...]] = []
         """Rows that are not in the table yet: to enter them together costs less than a step."""
         self._deferred: list[Callable[[History], None]] = []
-        """What is to be done before those, when somebody reads: most histories are never looked at."""
+        """Work that is postponed until the history is read: most are never looked at."""
 
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
@@ -118,7 +118,7 @@ class History:
         self._enter(rows)
 
     def postpone(self, rows: Callable[[], np.ndarray]) -> None:
-        """Add what ``rows`` returns, an array of dtype :data:`ROW`, when somebody reads the history."""
+        """Add what ``rows`` returns, an array of dtype :data:`ROW`, when the history is read."""
         self._defer(lambda history: history._enter(rows()))
 
     def amend(self, **values: float) -> None:
@@ -309,7 +309,7 @@ class Result(_Declared):
     ``success, status, message, time, history``  whether and why it ended, the seconds, the run as columns
     ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
                  or f, while g's value comes with its subgradient and is counted there
-    ``n_check``  the calls of the final check, which are not among the others: the gap at x, computed anew,
+    ``n_check``  the calls of the final check, which are not among the others: the gap at x, recomputed,
                  and ``contains`` (fewer where a time limit leaves no time for them)
     ``method, split``     what was run
     ``threshold``         the FW gap that ends the run, from ``tol`` and ``rtol``
@@ -472,7 +472,7 @@ def summary(name: str, array: Any) -> str:
 
 
 def mark_ended(result: Result, status: Status) -> None:
-    """Say in the best result of several runs that a later one was ended, and with it the search."""
+    """Note in the best result of several runs that a later run, and with it the search, was ended."""
     if result.status is not status:
         result.message = f"{status.sentence} Of the run that x comes from: {result.message}"
         result.status, result.success = status, False

@@ -133,8 +133,8 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
     L : float or "auto", optional
         A constant that makes L/2 ||x||^2 - phi convex: a smoothness constant of phi (of p, for p - q), or
         the weak convexity modulus of -phi.  Taken from phi where phi knows it.  With ``"auto"`` the solver
-        finds it on the way, step by step: as large as needed and no larger; what is split so cannot be part
-        of another difference, so put the objective together first.
+        finds it during the run: as large as needed and no larger; what is split so cannot be part of
+        another difference, so put the objective together first.
 
     Returns
     -------
@@ -272,7 +272,7 @@ def best(phi: Any, domain: Any = None) -> DC:
     1. a phi known to be convex is f itself, with g = 0;
     2. a quadratic gets the spectral split along the set, unless it is large (more than 1200 variables) and
        has many negative eigenvalues: then the proximal split, with L = its weak convexity modulus;
-    3. any other smooth phi gets the sliding split, with an L found on the way (at most a known one);
+    3. any other smooth phi gets the sliding split, with an L found during the run (at most a known one);
     4. a weakly concave phi gets the sliding split, with its modulus if it is known;
     5. a difference p - q that is not a quadratic is kept.
 

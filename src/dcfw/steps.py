@@ -8,7 +8,7 @@ to the vertex S, with the gap, the curvature and the values along it) to a step 
 ``OpenLoop()``      eta = 2 / (k + 1)                                     needs nothing
 ``Exact()``         argmin of the surrogate on the segment                closed form for affine gradients
 ``Short(L)``        min(gap / (L ||d||^2), 1) (Demyanov-Rubinov)          a Lipschitz constant
-``Backtracking()``  the same with L found on the way                      values, or affine gradients
+``Backtracking()``  the same with L found during the run               values, or affine gradients
 ==================  ====================================================  ==============================
 
 References: Demyanov and Rubinov 1970 (short steps); Dunn and Harshbarger 1978 (open loop); Pedregosa, Negiar,
@@ -35,7 +35,7 @@ Step = Callable[[Segment], float]
 
 
 class StepRule(Protocol):
-    """What a step rule offers; users may write their own.
+    """The interface of a step rule; users may write their own.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def shown(text: str, keep: str = "") -> str:
-    """Return a text with all that is not to be seen written out, but for the characters in ``keep``."""
+    """Return a text with characters that cannot be printed escaped, except those in ``keep``."""
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text
     )

@@ -38,7 +38,7 @@ class NoProgress(Exception):
 
 
 class Tolerance(Protocol):
-    """What a tolerance rule offers; users may write their own.
+    """The interface of a tolerance rule; users may write their own.
 
     Examples
     --------

@@ -38,7 +38,7 @@ from dcfw.cli.page.curves import curve
 from dcfw_studies import checks
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import naming, read_table, read_versions
+from dcfw_studies.table_file import naming, read_table, take_rows
 
 METHODS: dict[str, dict[str, Any]] = {
     "dcfw": {"published": "dcfw"},
@@ -253,35 +253,30 @@ def _cost(task: Task) -> float:
 
 SETTINGS = {"part": str, "rate": float, "steps": int, "lam": float, "scaling": str, "target": float}
 COUNTS = ("n_lmo", "n_grad_g", "n_grad_f", "n_fun", "nit", "words")
-TEXTS = ("study", "dataset", "method", "seed", "status", "started", "versions")
+TEXTS = ("study", "dataset", "method", "seed", "status")
 
 
 def import_rows(store: Store, folder: str) -> int:
     """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
     file = Path(folder) / "curves.csv"
     curves = _read_curves(file) if file.exists() else {}  # a report without long runs has none
-    file = Path(folder) / "rows.csv"
-    found = []
-    for number, line in enumerate(read_table(file, ("dataset", "method", "seed", "part", "seconds")), 2):
-        with naming(file, number):
-            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
-            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "alignment", 1)
-            result: dict[str, Any] = {
-                name: int(text) if name in COUNTS else float(text)
-                for name, text in line.items()
-                if text and name not in SETTINGS and name not in TEXTS
-            }
-            result["status"] = line.get("status", "")
-            if settings["part"] == "long":
-                if (task.dataset, task.method) not in curves:
-                    raise ValueError("curves.csv has no point of this run")
-                result["curve"] = curves[task.dataset, task.method]
-            versions = read_versions(line.get("versions", ""))
-            found.append((task, result, result["seconds"], line.get("started", ""), versions))
-    return sum(
-        store.finish(task, result, seconds=seconds, started=started, versions=versions)
-        for task, result, seconds, started, versions in found
-    )
+
+    def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
+        settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+        task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "alignment", 1)
+        result: dict[str, Any] = {
+            name: int(text) if name in COUNTS else float(text)
+            for name, text in line.items()
+            if text and name not in SETTINGS and name not in TEXTS
+        }
+        result["status"] = line.get("status", "")
+        if settings["part"] == "long":
+            if (task.dataset, task.method) not in curves:
+                raise ValueError("curves.csv has no point of this run")
+            result["curve"] = curves[task.dataset, task.method]
+        return task, result
+
+    return take_rows(store, Path(folder) / "rows.csv", ("dataset", "method", "seed", "part", "seconds"), read)
 
 
 def _read_curves(file: Path) -> dict[tuple[str, str], dict[str, list[float]]]:

@@ -101,7 +101,7 @@ def style(method: str) -> int:
 
 
 def standing(long: Rows) -> list[str]:
-    """Say where the paper's DC-FW stands against FW-K and FW-M, a sentence for each data set."""
+    """Describe where the paper's DC-FW stands against FW-K and FW-M, a sentence for each data set."""
     runs = {(r["dataset"], r["method"]): r for r in long}
     said = []
     for dataset in DATASETS:
@@ -212,7 +212,7 @@ def _budgets(rows: Rows, dataset: str) -> list[Table]:
 
 
 def _against_fw_m(rows: Rows) -> list[Text]:
-    """Say where each kind of DC-FW is above FW-M, at all points of the curves."""
+    """Describe where each kind of DC-FW is above FW-M, at all points of the curves."""
     methods = {r["method"] for r in rows}
     if "fw-m" not in methods:
         return []
@@ -330,7 +330,7 @@ def _choices(rows: Rows) -> Section:
 
 
 def _why(rows: Rows) -> list[Text]:
-    """Say why the first vertex may beat the solution, with the figures of the rows."""
+    """Explain why the first vertex may beat the solution, with the figures of the rows."""
     real = next(
         (r for r in rows if r["dataset"] == "real" and choice(r)[1] == "unit" and "sigma median" in r), None
     )

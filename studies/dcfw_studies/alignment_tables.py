@@ -22,7 +22,7 @@ PUBLISHED_QUALITY = 93.11
 PAIRS, FIRST_PAIRS = 7733, 4340
 """Pairs in the dictionary whose words both have vectors, and English words among them."""
 MEASURES = ("residual", "cosine", "held cosine", "p@1", "p@5")
-"""How a map is judged; the last three on held-out pairs."""
+"""The measures of a map; the last three on held-out pairs."""
 AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "iterations": ("steps", lambda c: c["n_lmo"]),
     "svds": ("SVDs (oracle calls and subgradients)", lambda c: np.add(c["n_lmo"], c["n_grad_g"])),
@@ -146,7 +146,7 @@ CHOSEN = ("scaling", "factor", "lambda", "steps")
 
 
 def verdict(rows: Iterable[Row]) -> str:
-    """Say which choices do best on the held-out pairs, as far as the rows tell; nothing if they do not.
+    """Describe which choices do best on the held-out pairs, as far as the rows tell; nothing if they do not.
 
     P@1 decides, since cosines under different scalings cannot be compared.
     """

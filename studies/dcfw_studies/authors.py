@@ -21,23 +21,12 @@ BETA = 0.9
 
 
 class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
-    """DC-FW with the paper's tolerance on the l_inf ball.
+    """DC-FW with the paper's tolerance on the l_inf ball of radius c (1, 10 and 100 in the paper).
 
-    Parameters
-    ----------
-    params : iterable
-    c : float
-        The radius; the paper has 1, 10 and 100.
-    L : float, default 10.0
-        The constant of the split.
-    inner_steps : int, default 10_000
-        The cap of the inner loop (2,000 in the transfer study).
-    published : bool, default False
-        Do as the authors' code does: take ||G||_1 ||X - S||_inf (induced norms for matrices) in place of the
-        FW gap, and the vertex 0 where the gradient is exactly zero.
+    Here ``L`` is the constant of the split, ``inner_steps`` the cap of the inner loop (2,000 in the transfer
+    study). ``published`` does as the authors' code does: it takes ||G||_1 ||X - S||_inf (induced norms for
+    matrices) in place of the FW gap, and the vertex 0 where the gradient is exactly zero.
 
-    Examples
-    --------
     >>> x = torch.nn.Parameter(torch.tensor([0.5, -0.5]))
     >>> optimizer = AuthorsDCFW([x], c=1.0, L=2.0)
     >>> (x * torch.tensor([3.0, 1.0])).sum().backward()
@@ -120,8 +109,6 @@ class AuthorsFW(torch.optim.Optimizer):  # type: ignore[misc]
 
     Where the gradient is exactly zero the vertex is 0, as in the authors' notebook: such a weight shrinks.
 
-    Examples
-    --------
     >>> x = torch.nn.Parameter(torch.tensor([0.5, -0.5]))
     >>> optimizer = AuthorsFW([x], c=1.0)
     >>> (x * torch.tensor([3.0, 0.0])).sum().backward()

@@ -28,20 +28,11 @@ from dcfw_studies.study import Study, Task
 
 @dataclass(frozen=True)
 class Part:
-    """One way to run a study.
+    """One way to run a study: what is run, in words, and how to make it from the study's module.
 
-    Attributes
-    ----------
-    what : str
-        What is run, precisely, in words.
-    minutes : float
-        What it takes on one core of the machine on which the results in the repository were computed.
-    make : callable
-        Takes the study's module and returns the study.
-    data : tuple of str
-        Data sets that must be there (see :mod:`dcfw.data`).
-    measured : bool
-        Whether ``minutes`` is the sum of rows that were run, or (partly) extrapolated from smaller ones.
+    The ``minutes`` are for one core of the machine on which the results in the repository were computed,
+    partly extrapolated from smaller rows unless ``measured``; ``data`` names the data sets it needs
+    (:mod:`dcfw.data`).
     """
 
     what: str
@@ -53,17 +44,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A study of the catalogue.
+    """A study: its name, which is that of its module, and the question it answers in a line.
 
-    Attributes
-    ----------
-    name : str
-        Its name here, and that of its module in ``dcfw_studies``.
-    about : str
-        The question it answers, in a line.
-    quick, full : Part
-    packages : mapping
-        Packages it needs -> the extra that brings them.
+    ``packages`` maps the packages it needs to the extra that installs them.
     """
 
     name: str
@@ -77,14 +60,9 @@ class Entry:
         return self.full if full else self.quick
 
     def study(self, full: bool, settings: Sequence[str] | None = None) -> Study:
-        """Make the study: a part of it, or what NAME=VALUE settings say.
+        """Make a part of the study, or what NAME=VALUE settings say.
 
-        Raises
-        ------
-        ModuleNotFoundError
-            A package is missing; the message names the extra to install.
-        FileNotFoundError
-            Data are missing; the message says how to bring them.
+        The error for a missing package names the extra to install, that for missing data how to get them.
         """
         from dcfw import data
 
@@ -117,7 +95,7 @@ class Entry:
         return write_report(self.name, store, folder, **settings_for(files, settings))
 
     def time(self, full: bool, n_jobs: int | None) -> str:
-        """Say how long it takes on ``n_jobs`` processes (None: it is not known on how many)."""
+        """Describe how long it takes on ``n_jobs`` processes (None: it is not known on how many)."""
         part = self.part(full)
         minutes = part.minutes / (n_jobs or 1)
         amount, unit = (minutes / 60.0, "hour") if minutes >= 90.0 else (minutes, "minute")

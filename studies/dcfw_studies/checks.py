@@ -25,8 +25,6 @@ def scalar(
 ) -> float:
     """Return a real number within bounds as a float.
 
-    Examples
-    --------
     >>> scalar(2, "lease", low=0.0)
     2.0
     """

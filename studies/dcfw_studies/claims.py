@@ -1,7 +1,7 @@
 """Who is computing a row right now, and whether that process is still there.
 
 Two runners may share a store.  Each writes a *claim* before it computes a row; the other one passes by.
-A runner that was killed leaves its claims behind, and somebody has to tell a dead owner from a slow one:
+A runner that was killed leaves its claims behind, and a dead owner must be told from a slow one:
 
 - An owner on this machine is asked for directly: if its process is gone, so is the claim, at once.  A
   process that lives keeps its claims however long a row takes, even when compiled code holds the
@@ -45,7 +45,7 @@ class Owner:
         return owner
 
     def leave(self) -> None:
-        """Say that the run has ended: claims that could not be deleted are void from now on."""
+        """End the run: claims that could not be deleted are void from now on."""
         _active.discard(self.id)
 
     def is_gone(self, expires: float, now: float) -> bool:

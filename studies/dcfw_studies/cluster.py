@@ -12,8 +12,7 @@ for good.  Here each row is a future of its own:
 - workers may join at any time and get rows at once.
 
 A worker computes one row at a time on one BLAS thread, however many threads it was given: two rows in one
-process would share its interpreter, and their times would mean nothing.  So start one worker process a
-core:
+process would share its interpreter, and their times would mean nothing.  So start one worker process a core:
 
     dask scheduler
     dask worker tcp://HOST:8786 --nworkers 4 --nthreads 1
@@ -58,11 +57,8 @@ class ClusterError(RuntimeError):
 def connected(dask: Any) -> Iterator[Any]:
     """Yield a client of the cluster that ``dask`` names, or None if it names none.
 
-    Parameters
-    ----------
-    dask : str, distributed.Client or None
-        An address such as ``"tcp://127.0.0.1:8786"``, or a client, which stays open.  None looks whether
-        ``joblib.parallel_config("dask")`` is in force and takes its client.
+    ``dask`` is an address such as ``"tcp://127.0.0.1:8786"``, or a client, which stays open.  None takes the
+    client of ``joblib.parallel_config("dask")`` where that is in force.
     """
     if dask is None:
         yield _of_joblib()
@@ -83,7 +79,7 @@ def connected(dask: Any) -> Iterator[Any]:
         _check_workers(client)
         yield client
     finally:
-        # When the scheduler is gone, closing cannot say goodbye to it, which is no news by then.
+        # When the scheduler is gone, closing fails, and that is known by then.
         with contextlib.suppress(Exception):
             client.close(timeout=CONNECT)
 
@@ -99,7 +95,7 @@ def _distributed() -> Any:
 
 def _of_joblib() -> Any:
     """Return the client of joblib's Dask backend, if that is the active one."""
-    if "joblib" not in sys.modules:  # then nobody can have configured it
+    if "joblib" not in sys.modules:  # then it cannot have been configured
         return None
     import joblib
 
@@ -119,7 +115,7 @@ def _check_workers(client: Any) -> None:
     ours = software_versions()["dcfw"]
     try:
         answers = {"scheduler": client.run_on_scheduler(software_versions)}
-    except Exception as error:  # whatever its interpreter has against dcfw
+    except Exception as error:  # any error of its interpreter with dcfw
         answers = {"scheduler": error}
     for place, answer in (answers | client.run(software_versions, on_error="return")).items():
         if isinstance(answer, Exception):
@@ -155,7 +151,7 @@ def on_cluster(run: Row, tasks: Iterable[Task], client: Any, patience: float = P
                 )
             # Without a worker one row is sent all the same, and waits at the scheduler for the next to come.
             while len(flying) < max(workers, 1) and (task := next(waiting, None)) is not None:
-                # Not pure: a row that was asked for before and failed is to be computed anew.
+                # Not pure: a row that was asked for before and failed is to be recomputed.
                 future = client.submit(_compute_alone, run, task, pure=False)
                 flying[future] = (task, utc_now(), time.perf_counter())
                 future.add_done_callback(ended.put)
@@ -175,7 +171,7 @@ def on_cluster(run: Row, tasks: Iterable[Task], client: Any, patience: float = P
 
 
 def _outcome(future: Any, task: Task, started: str, seconds: float) -> Outcome:
-    if future.status in ("cancelled", "lost"):  # not by us: the scheduler forgot it, or is no more
+    if future.status in ("cancelled", "lost"):  # not by us: the scheduler has forgotten it, or is gone
         raise _gone(future.client)
     try:
         outcome: Outcome = future.result()

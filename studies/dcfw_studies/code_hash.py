@@ -25,8 +25,6 @@ NO_RESULTS = ("dcfw.plots", "dcfw.cli", "dcfw.progress", "dcfw_studies.store", "
 def code_hash(module: str) -> str:
     """Return the hash of a module and of all modules of ours that it can import.
 
-    Examples
-    --------
     >>> code_hash("dcfw_studies.qap") == code_hash("dcfw_studies.alignment")
     False
     """

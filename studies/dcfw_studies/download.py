@@ -31,8 +31,6 @@ class FetchError(OSError):
 def check_address(address: str, *, allow_local: bool = False) -> None:
     """Refuse all but HTTPS.
 
-    Examples
-    --------
     >>> check_address("https://example.org/data.tar.gz")
     >>> check_address("http://example.org/data.tar.gz")
     Traceback (most recent call last):
@@ -52,25 +50,11 @@ def download(
     known_hash: str | None = None,
     allow_local: bool = False,
 ) -> Path:
-    """Bring the file at an address to a folder, unless it is there with the known hash, and return its path.
+    """Download a file to a folder, unless it is there with the known hash (SHA-256), and return its path.
 
-    Parameters
-    ----------
-    address : str
-        Where it is, by HTTPS.
-    folder : path
-        Where to keep it.
-    limit : int
-        Bytes that it may have.
-    timeout : float
-        Seconds to wait for a server that sends nothing; the download may take ten times that in all.
-    known_hash : str, optional
-        Its SHA-256.
-
-    Raises
-    ------
-    OSError, ValueError
-        When it cannot be had, is too large, takes too long, or has another hash.
+    ``limit`` bounds its size in bytes.  ``timeout`` is the time in seconds to wait for a silent server; the
+    download may take ten times that.  Raises OSError or ValueError if the file cannot be had, is too large,
+    takes too long, or has another hash.
     """
     check_address(address, allow_local=allow_local)
     name = address.rpartition("/")[2]
@@ -100,7 +84,7 @@ class _Bounded:
         def work() -> None:
             try:
                 self._receive(url, received.append, deadline)
-            except HTTPError as error:  # urllib3's own, which is no OSError
+            except HTTPError as error:  # urllib3's own, which is not an OSError
                 failed.append(OSError(str(error)))
             except Exception as error:
                 failed.append(error)

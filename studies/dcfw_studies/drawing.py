@@ -1,4 +1,4 @@
-"""How the figures of all studies look, and how they are written.
+"""The style of the figures of all studies, and their files.
 
 Matplotlib is imported when a figure is drawn, and its global state is neither used nor changed.  The colours
 are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @contextlib.contextmanager
 def drawing() -> Iterator[Any]:
-    """Give the class of figures that need no screen, under our settings."""
+    """Yield the class of figures that need no screen, under our settings."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -54,29 +54,11 @@ def fetch_qaplib(
 ) -> Path:
     """Download QAPLIB's instances and solutions and return the folder they are in.
 
-    Parameters
-    ----------
-    folder : path, optional
-        Where to put the files; by default ``qaplib`` in the data folder (``DCFW_DATA``, or else the
-        cache folder), where :func:`dcfw.qap.load` looks for them.
-    url : str, optional
-        A copy of QAPLIB to use instead of the public ones: the address that ``data.d/qapdata.tar.gz``
-        and ``soln.d/qapsoln.tar.gz`` are relative to.
-    timeout : float
-        Seconds to wait for a server that sends nothing; a download may take ten times that in all.
-    allow_local : bool
-        Accept servers on this machine without HTTPS (for tests).
-
-    Raises
-    ------
-    FetchError
-        When no mirror answers or an instance's content is not the known one.  Files that were in order
-        are kept.
-
-    Examples
-    --------
-    >>> fetch_qaplib()  # doctest: +SKIP
-    PosixPath('/home/me/.cache/dcfw/qaplib')
+    The default ``folder`` is ``qaplib`` in the data folder, where :func:`dcfw.qap.load` looks. ``url`` is a
+    copy of QAPLIB, the address that ``data.d/qapdata.tar.gz`` and ``soln.d/qapsoln.tar.gz`` are relative to.
+    ``timeout`` is that of :func:`~dcfw_studies.download.download`. ``allow_local`` accepts servers on this
+    machine without HTTPS (for tests). Raises FetchError when no mirror answers or an instance's content is
+    not the known one; files that were in order are kept.
     """
     target = data.data_folder() / "qaplib" if folder is None else checks.path(folder, "folder")
     timeout = checks.scalar(timeout, "timeout", low=0.0, high=1e6, open_low=True)

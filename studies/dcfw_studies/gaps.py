@@ -46,7 +46,7 @@ STATIONARY = {"minimum": (-0.5, 0.0), "saddle": (0.0, 0.5), "maximum": (0.5, 0.0
 
 RADII = (0.01, 0.05, 0.1)
 DIRECTIONS = 4096
-"""How many directions are looked at when the share of sharp ones is counted."""
+"""The number of directions sampled for the share of sharp ones."""
 
 FLAT = 0.01
 """A region is flat where a measure is below this fraction of its largest value on the grid."""
@@ -68,8 +68,6 @@ def gradient(x1: Any, x2: Any) -> tuple[Any, Any]:
 def proximal_point(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the minimiser of phi(y) + L/2 ||y - x||^2 over the box, for all points of two arrays.
 
-    Examples
-    --------
     >>> y1, y2 = proximal_point(np.array([-0.5, -0.4]), np.array([0.0, 0.0]))
     >>> y1.round(3)  # a minimum stays; what is near it comes half way
     array([-0.5 , -0.45])
@@ -116,8 +114,6 @@ def _fw(g1: Any, g2: Any, x1: Any, x2: Any) -> Any:
 def measure(name: str, x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
     """Return one of the measures at all points of two arrays.
 
-    Examples
-    --------
     >>> x1, x2 = np.array([-0.5, -0.4]), np.array([0.0, 0.0])
     >>> measure("pgm", x1, x2).round(3), measure("ppm", x1, x2).round(3)
     (array([0.   , 0.048]), array([0.   , 0.012]))

@@ -42,7 +42,7 @@ from torch import nn
 CONTEXT, BATCH, STEPS, WARMUP = 64, 8, 400, 40
 LAYERS, HEADS, VOCABULARY = 3, 4, 128
 LENGTH = 2_000_000
-"""How many characters of text there are at most."""
+"""The most characters of text."""
 RATES: dict[str, tuple[float, ...]] = {
     "scion20": (0.001, 0.003, 0.01, 0.03),
     "scion": (0.003, 0.01, 0.03),
@@ -59,7 +59,7 @@ SEEDS = 3
 WIDTHS, TRANSFER_STEPS = (24, 48, 96), 200
 """For the transfer of learning rates of ``scion`` and ``adamw``."""
 EQUAL_TIME = {"adamw": 600}
-"""How many steps take the time of 400 of Scion."""
+"""The number of steps that take the time of 400 of Scion."""
 
 
 TUNING = (

@@ -137,7 +137,7 @@ def _line(method: str, tried: Mapping[float, float], own: list[Row]) -> str:
 
 
 def comparisons(rows: Rows) -> list[str]:
-    """Say where ``scion`` stands, over the seeds that both methods have."""
+    """Compare ``scion`` with the other methods, over the seeds that both methods have."""
     lines = []
     ours = {r["seed"]: r["loss"] for r in best_rows(rows, "scion")}
     for peer in RATES:
@@ -205,7 +205,7 @@ def equal_time(rows: Rows) -> list[str]:
 
 
 def missing(rows: Rows) -> list[str]:
-    """Say which runs of the study are not there, and which choice of a learning rate they do not support."""
+    """List the runs that are missing, and chosen learning rates that the rows do not support."""
     done = {(r["method"], r["seed"], *(r[name] for name in SETTINGS)) for r in rows}
     left = [t for t in tasks() if (t[0], t[1], *(t[2][name] for name in SETTINGS)) not in done]
     lines = []

@@ -32,7 +32,7 @@ from dcfw import functions, sets, splits
 from dcfw_studies import checks
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import naming, read_table, read_versions
+from dcfw_studies.table_file import take_rows
 
 INNERS = ("fw", "away", "pairwise", "blended")
 RTOL = 1e-5
@@ -229,17 +229,16 @@ def study(seeds: int = 5, families: Sequence[str] | None = None) -> Study:
 
 def import_rows(store: Store, folder: str) -> int:
     """Put the rows of a report into a store; return how many were new."""
-    file, new = Path(folder) / "rows.csv", 0
-    for number, line in enumerate(read_table(file, ("dataset", "method", "seed", "status", "seconds")), 2):
-        with naming(file, number):
-            versions = read_versions(line.pop("versions", ""))
-            settings = {"rtol": RTOL, "max_lmo": MAX_LMO}
-            name, method, seed = line.pop("dataset"), line.pop("method"), int(line.pop("seed"))
-            task = Task(name, method, seed, settings, "inner")
-            result: dict[str, Any] = {"status": line.pop("status")}
-            result |= {key: int(text) if key.startswith("n") else float(text) for key, text in line.items()}
-            new += store.finish(task, result, seconds=result["seconds"], started="", versions=versions)
-    return new
+
+    def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
+        dataset, method, seed = line.pop("dataset"), line.pop("method"), int(line.pop("seed"))
+        result: dict[str, Any] = {"status": line.pop("status")}
+        result |= {key: int(text) if key.startswith("n") else float(text) for key, text in line.items()}
+        return Task(dataset, method, seed, {"rtol": RTOL, "max_lmo": MAX_LMO}, "inner"), result
+
+    return take_rows(
+        store, Path(folder) / "rows.csv", ("dataset", "method", "seed", "status", "seconds"), read
+    )
 
 
 def _cost(task: Task) -> float:

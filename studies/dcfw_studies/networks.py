@@ -30,7 +30,7 @@ import numpy as np
 
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task
-from dcfw_studies.table_file import naming, read_table, read_versions
+from dcfw_studies.table_file import naming, read_table, take_rows
 
 PARTS = ("digits", "head", "cnn", "gpt")
 RADII = (1.0, 10.0, 100.0)
@@ -102,16 +102,11 @@ def study(
     dataset: str = "cifar10",
     precision: str = "float32",
 ) -> Study:
-    """Return the study's parts as one study.
+    """Return parts ("digits", "head", "cnn", "gpt") of the study as one study.
 
-    Parameters
-    ----------
-    parts : sequence of {"digits", "head", "cnn", "gpt"}
-    seeds, epochs, images : int, optional
-        In place of the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of 10.
-    dataset : {"cifar10", "cifar100"}
-    precision : {"float32", "bfloat16"}
-        Of the convolutional network's layers on CIFAR.
+    ``seeds``, ``epochs`` and ``images`` replace the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of
+    10.  ``dataset`` is "cifar10" or "cifar100"; ``precision`` is that of the convolutional layers on CIFAR,
+    "float32" or "bfloat16".
     """
     tasks: list[Task] = []
 
@@ -158,7 +153,7 @@ def _cost(task: Task) -> float:
 
 SETTINGS = {"part": str, "model": str, "epochs": int, "c": float, "L": float, "images": int, "precision": str}
 COUNTS = ("n_steps", "n_inner", "parameters")
-TEXTS = ("dataset", "method", "part", "started", "versions")
+TEXTS = ("dataset", "method", "part", "seed")
 ONE_RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
 """The columns of ``curves.csv`` that say of which run a line is; older reports lack the last three."""
 
@@ -168,55 +163,39 @@ def import_rows(store: Store, folder: str) -> int:
 
     They are in ``rows.csv`` and ``curves.csv``, those of the part ``gpt`` in ``gpt.csv``.
     """
-    here = Path(folder)
-    found = _gpt_rows(here / "gpt.csv") if (here / "gpt.csv").exists() else []
-    if not found or (here / "rows.csv").exists():
-        found += _image_rows(here / "rows.csv", here / "curves.csv")
-    return sum(
-        store.finish(task, result, seconds=result["seconds"], started=started, versions=versions)
-        for task, result, started, versions in found
-    )
+    here, new = Path(folder), 0
+    if (here / "gpt.csv").exists():
+        new = _import_gpt(store, here / "gpt.csv")
+        if not (here / "rows.csv").exists():
+            return new
+    curves, one_run = _read_curves(here / "curves.csv")
+
+    def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
+        settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
+        settings.setdefault("c", None)
+        result: dict[str, Any] = {
+            name: None if text == "" else int(text) if name in COUNTS else float(text)
+            for name, text in line.items()
+            if name not in (*SETTINGS, *TEXTS)
+        }
+        key = tuple(line.get(name, "") for name in one_run)
+        if key not in curves:
+            raise ValueError("curves.csv has no epoch of this run")
+        result["curves"] = curves[key]
+        return Task(line["dataset"], line["method"], int(line["seed"]), settings, "networks", 1), result
+
+    needed = ("part", "dataset", "method", "seed", "epochs", "seconds")
+    return new + take_rows(store, here / "rows.csv", needed, read)
 
 
-Imported = tuple[Task, dict[str, Any], str, dict[str, str]]
-
-
-def _gpt_rows(file: Path) -> list[Imported]:
+def _import_gpt(store: Store, file: Path) -> int:
     from dcfw_studies.gpt_report import FIELDS, read_line
 
-    found: list[Imported] = []
-    for number, line in enumerate(read_table(file, FIELDS), 2):
-        with naming(file, number):
-            method, seed, settings, result = read_line(line)
-            task = Task("docstrings", method, seed, {"part": "gpt", **settings}, "networks", 1)
-            found.append((task, result, "", {}))
-    return found
+    def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
+        method, seed, settings, result = read_line(line)
+        return Task("docstrings", method, seed, {"part": "gpt", **settings}, "networks", 1), result
 
-
-def _image_rows(file: Path, curves_file: Path) -> list[Imported]:
-    curves, one_run = _read_curves(curves_file)
-    found: list[Imported] = []
-    for number, line in enumerate(
-        read_table(file, ("part", "dataset", "method", "seed", "epochs", "seconds")), 2
-    ):
-        with naming(file, number):
-            settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
-            settings.setdefault("c", None)
-            task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "networks", 1)
-            result: dict[str, Any] = {
-                name: None if line[name] == "" else int(line[name]) if name in COUNTS else float(line[name])
-                for name in line
-                if name not in (*SETTINGS, *TEXTS, "seed")
-            }
-            if result["seconds"] is None:
-                raise KeyError("seconds")
-            key = tuple(line.get(name, "") for name in one_run)
-            if key not in curves:
-                raise ValueError("curves.csv has no epoch of this run")
-            result["curves"] = curves[key]
-            versions = read_versions(line.get("versions", ""))
-            found.append((task, result, line.get("started", ""), versions))
-    return found
+    return take_rows(store, file, FIELDS, read)
 
 
 def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float | None]]], list[str]]:

@@ -57,7 +57,7 @@ class Panel(NamedTuple):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """Where it stands among the others; all images come after fewer."""
+        """The sort key among the others; all images come after fewer."""
         images = np.inf if self.images is None else self.images
         return PARTS.index(self.part), self.dataset, self.epochs, images, self.precision
 
@@ -76,8 +76,6 @@ Key = tuple[Panel, str, float, float | None]
 def panels(rows: Iterable[Row]) -> dict[Panel, str]:
     """Return the panels in order, each with its setting in words where its part has several.
 
-    Examples
-    --------
     >>> run = {"part": "digits", "dataset": "digits"}
     >>> list(panels([{**run, "epochs": 30}, {**run, "epochs": 5}]).values())
     ['5 epochs', '30 epochs']
@@ -178,7 +176,7 @@ def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
 
 
 def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
-    """Say what was run, and what was not, per part and setting."""
+    """List what was run, and what was not, per part and setting."""
     lines = []
     for part in PART_TITLES:
         found = [panel for panel in panels(rows) if panel.part == part]
@@ -198,8 +196,6 @@ def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
 def commands(rows: list[dict[str, Any]]) -> list[str]:
     """Return the commands that compute the rows.
 
-    Examples
-    --------
     >>> commands([{"part": "cnn", "dataset": "cifar10", "epochs": 8, "images": 10000}])[1]
     'dcfw-studies reproduce networks --store STORE --set parts=cnn --set epochs=8 --set images=10000'
     """
@@ -217,8 +213,6 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
 def times(ratio: float) -> str:
     """Return a factor in three digits, large ones without an exponent.
 
-    Examples
-    --------
     >>> times(0.98765), times(2806.4)
     ('0.988', '2,806')
     """
@@ -249,10 +243,8 @@ def name_of(e: Mapping[str, Any]) -> str:
 
 
 def _points(change: float) -> str:
-    """Say by how much an accuracy changes.
+    """Describe by how much an accuracy changes.
 
-    Examples
-    --------
     >>> _points(1.23), _points(-15.0), _points(-0.04)
     ('rises by 1.2 points', 'falls by 15.0 points', 'is the same to a tenth of a point')
     """

@@ -1,4 +1,4 @@
-"""From stores to sections: each study says itself what it shows, and what nobody knows gets a plain table.
+"""From stores to sections: each study describes its own; an unknown study gets a plain table.
 
 A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_report``.  Only
 modules of this package are looked at, whatever a store calls its studies.
@@ -39,19 +39,11 @@ SHOWN = 2000
 LONGEST = 120
 """Characters of a value in a generic table."""
 NUMBER = ",.6g"
-"""How a generic table writes numbers."""
+"""The number format of a generic table."""
 
 
 def contribution(study: str) -> Contribution | None:
-    """Return the function with which a study makes its sections, if it has one.
-
-    Examples
-    --------
-    >>> contribution("qap").__module__
-    'dcfw_studies.qap_report'
-    >>> contribution("no such study") is None
-    True
-    """
+    """Return the function with which a study makes its sections, if it has one."""
     if not (study.isidentifier() and study.isascii()):
         return None
     name = f"{__package__}.{study}_report"
@@ -72,7 +64,7 @@ def study_sections(store: Store, study: str) -> list[Section]:
         make = contribution(study)
         if make is not None:
             found = make(store)
-            for section in found:  # what is no text or no number shows only here
+            for section in found:  # a value that is neither text nor number shows only here
                 Renderer().section(section, "s")
     except (
         ImportError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
@@ -128,7 +120,7 @@ def _counts(store: Store) -> list[dict[str, Any]]:
 
 
 def generic(store: Store, study: str, note: str = "") -> Section:
-    """Return a section for a study that nobody described: medians by method, and the rows."""
+    """Return a section for a study without a description: medians by method, and the rows."""
     rows = [{k: v for k, v in row.items() if k not in ("study", "started")} for row in store.rows(study)]
     parts: list[Any] = [Text(note)] if note else []
     parts.append(Text(f"{len(rows):,} rows, {duration(sum(row['seconds'] for row in rows))} in all."))
@@ -185,7 +177,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _plain(value: Any) -> Cell | None:
-    """Return a short text for a value that is no number; what is inside a long list is not for a table."""
+    """Return a short text for a value that is not a number; long lists are summarised."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,6 @@
 """A progress bar for :func:`dcfw_studies.run`, with the time left and the rows that failed.
 
-Like every bar of dcfw it is drawn on the standard error stream, and not at all when that is no terminal: a
+Like every bar of dcfw it is drawn on the standard error stream, and only if that is a terminal: a
 log file or a pipe stays clean.
 """
 
@@ -13,17 +13,8 @@ from dcfw_studies.study import Task
 
 
 class ProgressBar:
-    """A callable that :func:`~dcfw_studies.run` accepts as ``progress``; use it in a ``with`` block.
+    """A bar that :func:`~dcfw_studies.run` accepts as ``progress``; use it in a ``with`` block.
 
-    Parameters
-    ----------
-    title : str
-        Text before the bar, for example the name of the study.
-    file : text stream, optional
-        Where to draw; the standard error stream by default.
-
-    Examples
-    --------
     >>> from dcfw_studies import Store, Study, run
     >>> study = Study("demo", lambda dataset, method, seed: {"value": seed}, ["a"], ["fw"], range(3))
     >>> with Store(":memory:") as store, ProgressBar("demo") as progress:

@@ -92,8 +92,6 @@ def solve_as(
 ) -> Assigned:
     """Run a method once on a quadratic assignment problem, as the paper or its authors' code does.
 
-    Examples
-    --------
     >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
     >>> solve_as("published", A, B, np.full((2, 2), 0.5) + [[0.01, -0.01], [-0.01, 0.01]], method="fw").fun
     11
@@ -167,8 +165,6 @@ def _least(A: np.ndarray, B: np.ndarray) -> float:
 class GlobalOpenLoop:
     """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on.
 
-    Examples
-    --------
     >>> step = GlobalOpenLoop().bind(None, None)
     >>> step(None), step(None)
     (1.0, 0.6666666666666666)
@@ -183,8 +179,6 @@ class GlobalOpenLoop:
 class OuterAdaptive:
     """The tolerance of the authors' alignment code, tested by :func:`step_first` and lowered at outer points.
 
-    Examples
-    --------
     >>> rule = OuterAdaptive()
     >>> rule.next(None, 10.0), rule.next(8.0, 9.0), rule.next(8.0, 5.0)
     (8.0, 8.0, 6.4)
@@ -225,8 +219,6 @@ def align_published(
 ) -> Result:
     """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`.
 
-    Examples
-    --------
     >>> f = align.MaskedLeastSquares(np.eye(3), np.diag([1.0, -1.0, 1.0]), np.ones((3, 3), dtype=bool))
     >>> align_published(f, max_lmo=20).rotation.round(6) + 0.0
     array([[ 1.,  0.,  0.],

@@ -27,7 +27,7 @@ from dcfw_studies import checks
 from dcfw_studies.protocols import NOISE
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import naming, read_table, read_versions
+from dcfw_studies.table_file import take_rows
 
 METHODS: dict[str, dict[str, Any]] = {
     "fw": {"method": "fw"},
@@ -158,26 +158,13 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
     ``protocol`` is that of rows without one, as a report has them.  Returns how many rows were new.
     """
     whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
-    found = []
-    for number, line in enumerate(read_table(path, ("dataset", "method", "seed", "status", "seconds")), 2):
-        fields = {name: text for name, text in line.items() if text != ""}
-        with naming(path, number):
-            task = Task(
-                fields.pop("dataset"),
-                fields.pop("method"),
-                int(fields.pop("seed")),
-                {"protocol": fields.pop("protocol", protocol)},
-                study="qap",
-                version=version,
-            )
-            fields.pop("study", None)
-            # Neither is known where the file does not tell.
-            started, versions = fields.pop("started", ""), read_versions(fields.pop("versions", ""))
-            result: dict[str, Any] = {"status": fields.pop("status")}
-            for name, text in fields.items():
-                result[name] = int(text) if name in whole else float(text)
-            found.append((task, result, result["seconds"], started, versions))
-    return sum(
-        store.finish(task, result, seconds=seconds, started=started, versions=versions)
-        for task, result, seconds, started, versions in found
-    )
+
+    def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
+        fields = {name: text for name, text in line.items() if text != "" and name != "study"}
+        dataset, method, seed = fields.pop("dataset"), fields.pop("method"), int(fields.pop("seed"))
+        settings = {"protocol": fields.pop("protocol", protocol)}
+        result: dict[str, Any] = {"status": fields.pop("status")}
+        result |= {name: int(text) if name in whole else float(text) for name, text in fields.items()}
+        return Task(dataset, method, seed, settings, "qap", version), result
+
+    return take_rows(store, path, ("dataset", "method", "seed", "status", "seconds"), read)

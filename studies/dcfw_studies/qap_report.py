@@ -2,7 +2,7 @@
 
 Nothing is computed here: every number is one of :func:`dcfw_studies.qap_summary.summarise`, which
 ``summary.json`` has too, or of the functions in :mod:`dcfw_studies.qap_tables`.  ``rows.csv`` has all rows of
-the protocol, ``costs.csv`` one line per instance, ``missing.csv`` what the paper's design has besides.
+the protocol, ``costs.csv`` one line per instance, ``missing.csv`` the missing rows of the paper's design.
 
     dcfw-studies report STORE --study qap -o results/qap --set protocol=published
 """
@@ -121,8 +121,6 @@ def style(method: str) -> int:
 def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
     """Return a mean with its interval, if it has one, in words.
 
-    Examples
-    --------
     >>> interval({"mean": 1.5, "low": 1.0, "high": 2.0}), interval({"mean": 2, "low": None, "high": None})
     ('1.5 [1.0, 2.0]', '2.0')
     """
@@ -135,8 +133,6 @@ def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
 def seed_range(seeds: Sequence[int]) -> str:
     """Return seeds in words: a range where they are one.
 
-    Examples
-    --------
     >>> seed_range([0, 1, 2]), seed_range([0, 5])
     ('0-2', '0, 5')
     """
@@ -147,7 +143,7 @@ def seed_range(seeds: Sequence[int]) -> str:
 
 
 def verdict(ours: Mapping[str, Any]) -> str:
-    """Say whether the paper's two claims hold on our single run (an entry of ``single_run``)."""
+    """Describe whether the paper's two claims hold on our single run (an entry of ``single_run``)."""
     better = ours["wins"] > ours["losses"]
     lower = ours["errors"]["dcfw-1"] < ours["errors"]["fw"]
     relative = ours["relative_errors"]
@@ -161,7 +157,7 @@ def verdict(ours: Mapping[str, Any]) -> str:
 
 
 def order(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Say in which pairs (cells of ``heat_map``) another method wins more often than in the paper."""
+    """List the pairs (cells of ``heat_map``) in which another method wins more often than in the paper."""
     ours, published = (
         {(cell["row"], cell["column"]): cell[whose]["fraction"] for cell in cells}
         for whose in ("ours", "published")
@@ -530,7 +526,7 @@ def _coverage(summary: Summary) -> Section:
 
 
 def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the rows that the paper's design has besides, with what each would take."""
+    """Return the missing rows of the paper's design, with their cost."""
     if not entries:
         return []
     cells: dict[tuple[str, int], dict[str, Cell]] = {}

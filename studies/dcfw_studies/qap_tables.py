@@ -103,17 +103,8 @@ class Cell(NamedTuple):
 
 
 class Runs:
-    """The rows of one protocol, by method, instance and seed.
+    """The rows of one protocol ("published" or "text"), by method, instance and seed.
 
-    Parameters
-    ----------
-    rows : iterable of dict
-        Rows of the study; those of other protocols are left out.
-    protocol : {"published", "text"}
-        Which rows to take, and which assignment error.
-
-    Examples
-    --------
     >>> row = {"protocol": "text", "method": "fw", "dataset": "nug12", "seed": 0, "n": 12, "value": 586}
     >>> runs = Runs([row], "text")
     >>> runs.methods, runs.get("value", "fw", Block(("nug12",), (0,))).tolist()
@@ -324,14 +315,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(runs: Runs, expected: Mapping[str, int]) -> list[Coverage]:
-    """Say what was run: for each method, its seeds grouped by the instances that they cover.
-
-    Parameters
-    ----------
-    runs : Runs
-    expected : mapping
-        Name -> n of all instances of the study.  ``missing`` are those of them that a group does not have.
-    """
+    """Return for each method its seeds, grouped by the instances they cover; ``expected`` maps names to n."""
     table = []
     for method in runs.methods:
         groups: dict[frozenset[str], list[int]] = defaultdict(list)

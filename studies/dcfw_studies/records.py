@@ -26,8 +26,6 @@ def software_versions() -> dict[str, str]:
     PyTorch and the instructions that it uses (AVX2, AVX512, ...) are named where it is loaded, that is, where
     the row may have used it: training depends on how products are rounded.
 
-    Examples
-    --------
     >>> sorted(set(software_versions()) - {"torch", "instructions"})
     ['dcfw', 'numpy', 'python', 'scipy']
     """
@@ -52,8 +50,6 @@ def _installed(name: str) -> str:
 def software_text(versions: Mapping[str, Any]) -> str:
     """Return versions of software in a line.
 
-    Examples
-    --------
     >>> software_text({"scipy": "1.17.1", "numpy": "2.4.6"}), software_text({})
     ('numpy 2.4.6, scipy 1.17.1', 'not known')
     """
@@ -61,7 +57,7 @@ def software_text(versions: Mapping[str, Any]) -> str:
 
 
 def encode_result(task: Task, result: Any) -> str:
-    """Return the JSON text of a row's result; raise if it is no dict of JSON values with free names."""
+    """Return the JSON text of a row's result; raise unless it is a dict of JSON values with free names."""
     if not isinstance(result, Mapping):
         raise TypeError(f"the row function must return a dict, got {type(result).__name__}")
     text = canonical(dict(result), "the result", allow_nan=True)

@@ -44,8 +44,6 @@ class PageOnly(Section):
 def table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Sequence[Any]], note: str) -> Table:
     """Return a table from the titles and formats of its columns (blanks tell equal titles apart).
 
-    Examples
-    --------
     >>> table("t", {"method": None, "error": ".1f"}, [["FW", 0.25]], "").columns[1].show(0.25)
     '0.2'
     """
@@ -55,8 +53,6 @@ def table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Sequen
 def duration(seconds: float) -> str:
     """Return a time in words.
 
-    Examples
-    --------
     >>> duration(1.0), duration(600.0), duration(9000.0)
     ('1.0 s', '10.0 min', '2.5 h')
     """
@@ -103,18 +99,8 @@ def write_report(
 ) -> list[Path]:
     """Write the report of a study's rows in ``store`` into the folder ``output`` and return its files.
 
-    Parameters
-    ----------
-    study : str
-        A study of this package.
-    store : path-like
-        The store; it is only read, and may be growing.
-    output : path-like
-        A folder, made if need be.  Files of an older report are replaced.
-    figures : bool
-        Draw the figures (this needs Matplotlib).
-    **options
-        What ``files`` of the study takes besides the store, such as ``protocol``.
+    The store is only read, and may be growing.  Files of an older report are replaced.  ``figures`` needs
+    Matplotlib; ``options`` are those of the study's ``files``, such as ``protocol``.
     """
     from dcfw_studies.drawing import draw
     from dcfw_studies.pages import provenance
@@ -152,8 +138,6 @@ def _figures(section: Section) -> list[Figure | Drawn]:
 def markdown(section: Section, drawn: Sequence[str] = (), level: int = 1) -> str:
     """Return a section as Markdown, with the figures that were drawn.
 
-    Examples
-    --------
     >>> print(markdown(Section("Errors", [Bullets(["one", "two"])])), end="")
     # Errors
     <BLANKLINE>

@@ -6,7 +6,7 @@ values must agree; other numbers to a relative 1e-6, gaps to 1e-4 or to 1e-9 of 
 
 Times are not compared.
 
-Two kinds of rows are no evidence against the code when a rerun differs.  One ended at a time limit, the other
+Two kinds of rows may differ in a rerun although the code is right.  One ended at a time limit, the other
 is *unsteady*: where assignment problems have ties (esc*, ste36*, kra*), the last bit decides the path, and
 reruns from starts that are moved by 1e-14 differ from each other as well.
 
@@ -23,6 +23,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from dcfw_studies.study import Task
 from dcfw_studies.workers import Outcome, compute
 
 RELATIVE, GAPS, NUDGE = 1e-6, 1e-4, 1e-14
+STEPS = 10
+"""Of an alignment that are rerun."""
 STUDIES = ("qap", "alignment", "networks", "inner")
 """Studies whose reports have rows."""
 
@@ -43,24 +46,11 @@ Stored = tuple[Task, dict[str, Any], float, dict[str, str]]
 
 @dataclass
 class Check:
-    """What became of the rows of one folder.
+    """The outcome of the check of one folder.
 
-    Attributes
-    ----------
-    rows, current : int
-        Rows in the folder, and those of today's code.
-    outcomes : list of (Task, Outcome)
-        What was run again.
-    stale : dict
-        Task -> the columns that differ, with the stored and the new value.
-    too_long : int
-        Rows left out of the draw because they take longer than was allowed.
-    unsteady : dict
-        As ``stale``, for rows that rounding decides.
-    timed : int
-        Rows that the clock ended, in the store or now.
-    beginnings : int
-        Rows whose first epochs or steps were run again.
+    ``current`` counts rows of today's code, ``too_long`` rows left out of the draw, ``timed`` rows that the
+    clock ended, ``beginnings`` rows of which only the first epochs or steps were rerun.  ``stale`` and
+    ``unsteady`` map tasks to the columns that differ, with the stored and the new value.
     """
 
     study: str
@@ -145,7 +135,7 @@ def _unsteady(run: Callable[..., Mapping[str, Any]], task: Task, now: Mapping[st
 
 
 def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
-    """Rerun the first two epochs (networks) or 20 steps (alignment) of random rows and compare the curves.
+    """Rerun the first two epochs (networks) or 10 steps (alignment) of random rows and compare the curves.
 
     Of the networks these are the runs on digits: CIFAR-10 is a download, and the GPT learns the docstrings
     of whichever NumPy and SciPy are installed, so other versions give other curves.
@@ -154,10 +144,10 @@ def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
     """
     rows = [row for row in read(study, folder) if _can_begin(study, row)]
     found = Check(study, folder, len(rows), 0, 0)
-    for i in np.random.default_rng(seed).permutation(len(rows))[:sample]:
-        task, result, *_ = rows[i]
-        module = importlib.import_module(f"dcfw_studies.{study}")
-        begin = _epochs if study == "networks" else _steps
+    module = importlib.import_module(f"dcfw_studies.{study}")
+    begin = _epochs if study == "networks" else _steps
+    chosen = np.random.default_rng(seed).permutation(len(rows))[:sample]
+    for task, result, *_ in sorted((rows[i] for i in chosen), key=lambda row: row[0].dataset):
         stored, now = begin(module, task, result)
         found.outcomes.append((task, Outcome(task.key, "", 0.0)))
         differing = differences(stored, now)
@@ -186,21 +176,25 @@ def _epochs(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[st
 def _steps(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     from dcfw.cli.page.curves import curve
 
-    data = module.load(task.dataset, task.seed)
+    data = _loaded(module.load, task.dataset, task.seed)
     known = module.observed(task.dataset, task.seed, task.settings["rate"], data.E2.shape)
-    history = module.run(task.method, data.E1, data.E2, known, lam=1e-4, steps=20).history
+    history = module.run(task.method, data.E1, data.E2, known, lam=1e-4, steps=STEPS).history
     at = [
-        {f"gap {k:.0f}": gap for k, gap in zip(c["n_lmo"], c["gap"], strict=True) if k <= 20}
+        {f"gap {k:.0f}": gap for k, gap in zip(c["n_lmo"], c["gap"], strict=True) if k <= STEPS}
         for c in (result["curve"], curve(history))
     ]
     return at[0], at[1]
 
 
+@lru_cache(maxsize=1)
+def _loaded(load: Any, dataset: str, seed: int) -> Any:
+    """Return the data of the last row, which are often those of the next."""
+    return load(dataset, seed)
+
+
 def differences(stored: Mapping[str, Any], rerun: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the columns that two results of a row have in common and do not agree on.
 
-    Examples
-    --------
     >>> differences({"value": 7, "gap": 0.1, "seconds": 1.0}, {"value": 8, "gap": 0.1 + 1e-9, "seconds": 2.0})
     {'value': (7, 8)}
     """

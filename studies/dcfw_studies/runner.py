@@ -44,20 +44,10 @@ Progress = Callable[[int, int, Task, "dict[str, Any] | None"], object]
 class Summary:
     """The summary of a run.
 
-    Attributes
-    ----------
-    done : int
-        Rows computed and stored.
-    skipped : int
-        Tasks not run: their rows were there, or they had failed and were not to be retried.
-    failed : int
-        Rows that raised an error or killed their worker; see :meth:`Store.failures`.
-    seconds : float
-        Wall time of the run.
-    elsewhere : int
-        Tasks left to another runner that was computing them when this one ended.
-    left : int
-        Tasks not started because of ``limit`` or ``stop_after``.
+    Of the tasks, ``done`` were computed and stored; ``skipped`` had a row, or had failed and were not to be
+    retried; ``failed`` raised an error or killed their worker (:meth:`Store.failures`); ``elsewhere`` were
+    being computed by another runner at the end; ``left`` were not started because of ``limit`` or
+    ``stop_after``. ``seconds`` is the wall time.
 
     Examples
     --------
@@ -292,7 +282,7 @@ def run(
 
 
 def _drain(outcomes: Outcomes, record: Callable[[Outcome], None]) -> bool:
-    """Record all outcomes; tell whether the pool broke on the way."""
+    """Record all outcomes; return whether the pool broke."""
     with contextlib.closing(outcomes):
         try:
             for outcome in outcomes:

@@ -1,6 +1,6 @@
 """The SQLite file of a store: how it is made, opened and checked, and what its errors mean.
 
-A file is somebody's until it has proved to be ours: the header is read before anything is written, so a
+A file is not trusted until it has proved to be ours: the header is read before anything is written, so a
 text file, another program's database or a store of a newer dcfw is named and left alone.  The header alone
 proves little: a view in the place of a table runs whatever query it was made with (one without an end, for
 example), so the tables are compared with those that are made here.
@@ -57,7 +57,7 @@ def _primary(error: sqlite3.Error) -> int:
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:
-    """Say what an SQLite error means for the rows of the study."""
+    """Explain what an SQLite error means for the rows of the study."""
     code = _primary(error)
     kept = "every row reported as finished is kept; run the study again to go on from there"
     if code == sqlite3.SQLITE_FULL:
@@ -94,7 +94,7 @@ def open_to_write(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise explain(error, path) from error
     try:
-        # Look before writing anything: the file may be somebody else's.
+        # Look before writing anything: the file may belong to another program.
         _check_schema(db, path)
         _enter_wal(db)
         db.execute("PRAGMA synchronous=FULL")

@@ -1,4 +1,4 @@
-"""How methods are compared: intervals over seeds, wins and losses, performance profiles.
+"""Comparisons of methods: intervals over seeds, wins and losses, performance profiles.
 
 Pure functions on arrays.  In all of them **lower is better** (an error, a time, a count of oracle
 calls), and a run that failed takes part as ``inf``.  "Better" means strictly lower and "equal" means
@@ -33,23 +33,10 @@ class Score(NamedTuple):
 
 
 def t_interval(values: Any, confidence: float = 0.90) -> Interval:
-    """Return the mean of ``values`` and Student's confidence interval for it.
+    """Return (mean, low, high): the mean of independent runs and Student's confidence interval for it.
 
-    Parameters
-    ----------
-    values : array
-        Independent runs, say one per seed.
-    confidence : float
-        Between 0 and 1.
+    One value alone says nothing about its spread: the interval is then the whole line.
 
-    Returns
-    -------
-    Interval
-        ``(mean, low, high)``.  One value alone says nothing about its spread: the interval is then the
-        whole line.
-
-    Examples
-    --------
     >>> mean, low, high = t_interval([1.0, 2.0, 3.0, 4.0], confidence=0.90)
     >>> mean, round(low, 3), round(high, 3)
     (2.5, 0.981, 4.019)
@@ -71,15 +58,8 @@ def t_interval(values: Any, confidence: float = 0.90) -> Interval:
 
 
 def win_loss_tie(a: Any, b: Any) -> Score:
-    """Count where ``a`` is lower than ``b``, higher, and equal.
+    """Count where ``a`` is lower than ``b``, higher, and equal; both are values on the same instances.
 
-    Parameters
-    ----------
-    a, b : array
-        Values of two methods on the same instances (``inf`` for a run that failed).
-
-    Examples
-    --------
     >>> win_loss_tie([1, 2, 3, 4], [1, 3, 2, 9])
     Score(wins=2, losses=1, ties=1)
     """
@@ -89,25 +69,12 @@ def win_loss_tie(a: Any, b: Any) -> Score:
 
 
 def pairwise_wins(table: Mapping[str, Any], confidence: float = 0.90) -> dict[tuple[str, str], Interval]:
-    """Return, for each ordered pair of methods, on how many instances the first one is better.
+    """Return for each ordered pair (a, b) of methods the number of instances on which a is better.
 
-    For each seed, the instances with a strictly lower value are counted; the interval is Student's over
-    the seeds.  (The paper's heat map is this table.)
+    The argument maps methods to values of shape (instances, seeds). For each seed, the instances with a
+    strictly lower value are counted; the interval is Student's over the seeds. (The paper's heat map is this
+    table.)
 
-    Parameters
-    ----------
-    table : mapping
-        Method -> values of shape (instances, seeds), the same for all methods.
-    confidence : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    dict
-        ``(a, b) -> Interval`` of the number of instances on which ``a`` beats ``b``.
-
-    Examples
-    --------
     >>> wins = pairwise_wins({"fw": [[3, 3], [1, 1]], "dcfw": [[2, 2], [1, 0]]})
     >>> wins["dcfw", "fw"].mean, wins["fw", "dcfw"].mean
     (1.5, 0.0)

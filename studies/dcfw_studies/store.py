@@ -28,7 +28,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -50,7 +50,11 @@ NUMBERS: dict[str, type] = {
     "seconds": float,
     "expires": float,
 }
-"""The columns that are no texts, and what they hold: SQLite would keep anything there."""
+"""The columns that are not texts, and their types: SQLite would store anything there."""
+
+
+Finished = tuple[Task, Mapping[str, Any], float, str, Mapping[str, str]]
+"""A row: its task, its result, seconds, start, and versions of the software."""
 
 
 class Store:
@@ -129,11 +133,7 @@ class Store:
     def claim(self, task: Task, owner: Owner) -> str:
         """Try to take ``task`` for ``owner``.
 
-        Returns
-        -------
-        str
-            ``"claimed"``: it is yours; ``"finished"``: its row is there; ``"held"``: another runner, one
-            that lives as far as can be seen, is computing it.
+        Returns "claimed" (it is yours), "finished" (its row is there) or "held" (a live runner computes it).
         """
         now = time.time()
         with self._writing() as db:
@@ -143,7 +143,7 @@ class Store:
                 "SELECT owner, machine, pid, birth, expires FROM claims WHERE key = ?", (task.key,)
             ).fetchone()
             if found is not None and found[0] != owner.id and not Owner(*found[:4]).is_gone(found[4], now):
-                # A claim that nobody renews ends a lease from now, whatever it says itself.
+                # A claim that is not renewed ends a lease from now, whatever it says itself.
                 latest = min(found[4], now + self.lease)
                 db.execute("UPDATE claims SET expires = ? WHERE key = ?", (latest, task.key))
                 return "held"
@@ -162,7 +162,7 @@ class Store:
             db.execute("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + self.lease, owner.id))
 
     def release(self, owner: Owner) -> None:
-        """Give back all claims of ``owner``."""
+        """Release all claims of ``owner``."""
         with self._writing() as db:
             db.execute("DELETE FROM claims WHERE owner = ?", (owner.id,))
 
@@ -177,36 +177,32 @@ class Store:
         started: str | None = None,
         versions: Mapping[str, str] | None = None,
     ) -> bool:
-        """Store the row of ``task``; when this returns, the row is on the disk.
+        """Store the row of ``task``, return False if it was there already; after this it is on the disk.
 
-        Parameters
-        ----------
-        task : Task
-        result : mapping
-            JSON values.  NaN and infinities are kept.
-        seconds : float
-            Time of the row, unless the result has an entry ``seconds`` itself.
-        started : str, optional
-            When the row was started (ISO 8601); now, by default.
-        versions : mapping, optional
-            Those of the software where the row was computed; of this process, by default.  Empty: not known.
-
-        Returns
-        -------
-        bool
-            False if the row was there already (the store keeps the first one).
+        The result has JSON values (NaN and infinities are kept); an entry ``seconds`` of it wins over the
+        argument.  ``started`` (ISO 8601) is now by default, ``versions`` those of this process; empty means
+        not known.
         """
-        text = encode_result(task, result)
-        seconds = checks.scalar(result.get("seconds", seconds), "seconds", low=0.0)
-        software = canonical(dict(software_versions() if versions is None else versions))
+        software = software_versions() if versions is None else versions
+        return (
+            self.finish_all([(task, result, seconds, utc_now() if started is None else started, software)])
+            == 1
+        )
+
+    def finish_all(self, rows: Iterable[Finished]) -> int:
+        """Store rows in one transaction, all or none, and return how many were not there yet."""
+        stored = 0
         with self._writing() as db:
-            stored = db.execute(
-                "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*_columns(task), text, software, utc_now() if started is None else started, seconds),
-            ).rowcount
-            db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
-            db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
-        return stored == 1
+            for task, result, seconds, started, software in rows:
+                text = encode_result(task, result)
+                seconds = checks.scalar(result.get("seconds", seconds), "seconds", low=0.0)
+                stored += db.execute(
+                    "INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*_columns(task), text, canonical(dict(software)), started, seconds),
+                ).rowcount
+                db.execute("DELETE FROM failures WHERE key = ?", (task.key,))
+                db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
+        return stored
 
     def fail(self, task: Task, error: str, traceback: str = "") -> None:
         """Store that ``task`` failed: one line, and the whole traceback."""
@@ -226,16 +222,7 @@ class Store:
         return list(self.newest())
 
     def newest(self) -> dict[str, int]:
-        """Return the studies that have a row or a failure here, by name, each with its newest version.
-
-        Examples
-        --------
-        >>> with Store(":memory:") as store:
-        ...     stored = store.finish(Task("a", "fw", 0, study="demo", version=1), {}, seconds=1.0)
-        ...     store.fail(Task("a", "fw", 0, study="demo", version=2), "ValueError: no")
-        ...     store.newest()
-        {'demo': 2}
-        """
+        """Return the studies that have a row or a failure here, by name, each with its newest version."""
         columns = ("study", "version")
         found: dict[str, int] = {}
         for table in ("rows", "failures"):
@@ -250,19 +237,9 @@ class Store:
     def rows(self, study: Study | str | None = None, *, versions: bool = False) -> list[dict[str, Any]]:
         """Return finished rows as flat dicts: the task, its settings, its result, seconds, start.
 
-        Parameters
-        ----------
-        study : Study or str, optional
-            A :class:`Study` selects the rows of its tasks, a name all rows of that study in its newest
-            version, None those of all studies.
-        versions : bool
-            Add the versions of the software that computed each row, as a dict.
-
-        Returns
-        -------
-        list of dict
-            In the order of the tasks for a :class:`Study`, otherwise by dataset, method and seed: never
-            in the order in which rows happened to finish.
+        A :class:`Study` selects the rows of its tasks, in their order; a name all rows of that study in its
+        newest version, by dataset, method and seed; None those of all studies. ``versions`` adds the versions
+        of the software that computed each row, as a dict.
         """
         columns = ("key", "study", "dataset", "method", "seed", "settings", "result", "seconds", "started")
         return [
@@ -306,7 +283,7 @@ class Store:
         return found
 
     def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the JSON object in a column, which somebody else may have written to.
+        """Return the JSON object in a column, which another program may have written to.
 
         ``taken`` are names that dcfw would not have let into it.
         """
@@ -369,15 +346,7 @@ class Store:
         return [self._decoded(text) for text in sorted(found)]
 
     def status(self) -> list[dict[str, Any]]:
-        """Return one dict per study, version and method: rows done, failed, running, seconds in all.
-
-        Examples
-        --------
-        >>> with Store(":memory:") as store:
-        ...     stored = store.finish(Task("a", "fw", 0, study="demo"), {}, seconds=2.0)
-        ...     store.status()[0]["done"], store.status()[0]["seconds"]
-        (1, 2.0)
-        """
+        """Return one dict per study, version and method: rows done, failed, running, seconds in all."""
         now = time.time()
         table: dict[tuple[str, int, str], dict[str, Any]] = {}
 
@@ -406,16 +375,7 @@ class Store:
     def export_csv(self, path: str | os.PathLike[str], study: Study | str, *, versions: bool = False) -> int:
         """Write the rows of ``study`` as a CSV file, whole or not at all, and return their number.
 
-        The columns are those of :meth:`rows`; a list or dict in a column is written as JSON.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.  An older one is replaced.
-        study : Study or str
-            As in :meth:`rows`.
-        versions : bool
-            As in :meth:`rows`.
+        The arguments and columns are those of :meth:`rows`; a list or dict in a column is written as JSON.
         """
         rows, target = self.rows(study, versions=versions), Path(path)
         if target.is_dir():
@@ -441,8 +401,6 @@ def _columns(task: Task) -> tuple[Any, ...]:
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return flat rows as CSV text, with a column for every name that occurs.
 
-    Examples
-    --------
     >>> print(csv_text([{"a": 1}, {"a": 2, "b": [3, 4]}]).replace("\\r", ""), end="")
     a,b
     1,

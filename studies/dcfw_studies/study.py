@@ -36,12 +36,10 @@ RESERVED = ("key", "study", "version", "dataset", "method", "seed", "started")
 
 
 def printable(text: str) -> str:
-    r"""Return a text that every file takes: what is no Unicode (half of a character) is written out.
+    r"""Return a text that every file takes: what is not Unicode (half of a character) is written out.
 
     Python makes such texts of names of files that are not UTF-8.
 
-    Examples
-    --------
     >>> print(printable("caf\udce9.txt"))
     caf\udce9.txt
     """
@@ -72,8 +70,6 @@ def _check_names(value: Any) -> None:
 def canonical(value: Any, name: str = "value", *, allow_nan: bool = False) -> str:
     """Return the one JSON text of ``value``: sorted names, no blanks, NumPy numbers as plain ones.
 
-    Examples
-    --------
     >>> canonical({"b": (1, 2), "a": np.float64(0.5)})
     '{"a":0.5,"b":[1,2]}'
     """
@@ -87,13 +83,8 @@ def canonical(value: Any, name: str = "value", *, allow_nan: bool = False) -> st
 def rng_for(*parts: Any) -> np.random.Generator:
     """Return a generator that depends on ``parts`` only, the same on every machine and in every process.
 
-    A row function that wants one random start for all methods asks for ``rng_for(dataset, seed)``; one
-    that wants a start of its own for each method adds ``method``.
-
-    Parameters
-    ----------
-    *parts
-        JSON values: strings, numbers, lists.
+    The parts are JSON values. A row function that wants one random start for all methods asks for
+    ``rng_for(dataset, seed)``; one that wants a start of its own for each method adds ``method``.
 
     Examples
     --------
@@ -108,20 +99,10 @@ def rng_for(*parts: Any) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Task:
-    """One row to compute.
+    """One row to compute: a dataset, a method (the row function knows these names) and a seed.
 
-    Parameters
-    ----------
-    dataset, method : str
-        Names; the row function knows what they mean.
-    seed : int
-        At least 0.
-    settings : mapping
-        JSON values that the row function gets as keyword arguments.
-    study : str
-        Name of the study; :class:`Study` fills it in.
-    version : int
-        Version of the study; :class:`Study` fills it in.
+    The settings are JSON values that the row function gets as keyword arguments; :class:`Study` fills in its
+    name and version.
 
     Examples
     --------

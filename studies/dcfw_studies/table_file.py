@@ -1,4 +1,4 @@
-"""The CSV files of reports: what is the same from row to row, and reading them back.
+"""The CSV files of reports: what is the same from row to row, and taking them back into a store.
 
 Somebody may have edited a file, or never had it from us.
 """
@@ -9,11 +9,15 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcfw_studies.store import Store
+    from dcfw_studies.study import Task
 
 ACTIVE = tuple("=+@-\t\r")
-"""What formulas of spreadsheets begin with."""
+"""The first characters of spreadsheet formulas."""
 SAME = "same"
 """In the column ``versions``: as in the row above."""
 
@@ -21,8 +25,6 @@ SAME = "same"
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return rows whose ``versions`` are there only where they change; :func:`read_table` undoes it.
 
-    Examples
-    --------
     >>> [row["versions"] for row in shortened([{"versions": {"numpy": "2"}}] * 3)]
     [{'numpy': '2'}, 'same', 'same']
     """
@@ -37,8 +39,6 @@ def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def inert(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
 
-    Examples
-    --------
     >>> inert("=cmd()"), inert("-1.5"), inert(-1.5), inert("plain")
     ("'=cmd()", '-1.5', -1.5, 'plain')
     """
@@ -52,20 +52,7 @@ def inert(value: Any) -> Any:
 
 
 def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the lines of a CSV file; an empty cell is an empty text.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    needed : sequence of str
-        Columns without which the file is none of ours.
-
-    Raises
-    ------
-    ValueError
-        This is no such file; the message names it and says why.
-    """
+    """Return the lines of a CSV file that has the ``needed`` columns; an empty cell is an empty text."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, restval="")
@@ -88,10 +75,8 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
-    """Say in which row of a file a value could not be used (the header is row 1).
+    """Name the row of a file in errors about its values (the header is row 1).
 
-    Examples
-    --------
     >>> with naming("rows.csv", 7):
     ...     int("many")
     Traceback (most recent call last):
@@ -108,8 +93,6 @@ def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
 def read_versions(text: str) -> dict[str, str]:
     """Return the software versions in a cell; none where an older report does not tell.
 
-    Examples
-    --------
     >>> read_versions('{"numpy":"2.4.6"}'), read_versions("")
     ({'numpy': '2.4.6'}, {})
     """
@@ -120,3 +103,24 @@ def read_versions(text: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"versions must be an object of texts, got {text:.40}")
     return found
+
+
+def take_rows(
+    store: Store,
+    path: str | os.PathLike[str],
+    needed: Sequence[str],
+    row: Callable[[dict[str, str]], tuple[Task, dict[str, Any]]],
+) -> int:
+    """Put the task and the result that ``row`` makes of each line into a store; return how many were new.
+
+    Nothing is stored if a line cannot be used.  Start and versions may be missing in a file.
+    """
+    found = []
+    for number, line in enumerate(read_table(path, needed), 2):
+        with naming(path, number):
+            started, versions = line.pop("started", ""), read_versions(line.pop("versions", ""))
+            task, result = row(line)
+            if result.get("seconds") is None:
+                raise KeyError("seconds")
+            found.append((task, result, result["seconds"], started, versions))
+    return store.finish_all(found)

@@ -63,26 +63,12 @@ bound, ``largest`` the largest weight, ``seconds`` the time without the test.
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run.
+    """The settings of a run on "digits", "cifar10" or "cifar100" with one of the optimizers above.
 
-    Parameters
-    ----------
-    dataset : {"digits", "cifar10", "cifar100"}
-    model : {"cnn", "head"}
-        The convolutional network; or dropout and a linear layer on features of the images (digits: pixels).
-    method : str
-        One of the optimizers above.
-    c : float
-        The radius of the l_inf ball.
-    L : float
-        The constant of the surrogate; 1/L is the learning rate of DC-FW, SFW and SGD.
-    epochs, batch, seed : int
-    images : int, optional
-        Train on this many images only, the first ones.
-    precision : {"float32", "bfloat16"}
-        With ``"bfloat16"`` layers compute in that type (weights and steps stay in float32).
-    network : str
-        Whose features the head is trained on, see :func:`dcfw_studies.images.features`.
+    The model "cnn" is the convolutional network, "head" dropout and a linear layer on features of the images
+    by ``network`` (digits: pixels). c is the radius of the l_inf ball, L the constant of the surrogate; 1/L
+    is the learning rate of DC-FW, SFW and SGD. ``images`` trains on the first ones only. With the precision
+    "bfloat16" layers compute in that type; weights and steps stay in float32.
     """
 
     dataset: str = "digits"
@@ -136,20 +122,8 @@ def train(
 ) -> Trained:
     """Train a network and return its curves.
 
-    Parameters
-    ----------
-    settings : Settings
-    checkpoint : path, optional
-        Where to write the state after each epoch, and to go on from if the file is there.  While there is
-        something to train, ``checkpoint + ".lock"`` keeps others out.
-    progress : callable, optional
-        Called after each step.
-
-    Examples
-    --------
-    >>> run = train(Settings(model="head", epochs=2, c=1.0))  # doctest: +SKIP
-    >>> run.curves["test_accuracy"]  # doctest: +SKIP
-    [0.78, 0.84]
+    The state is written to ``checkpoint`` after each epoch, and training goes on from it if the file is
+    there; meanwhile ``checkpoint + ".lock"`` keeps others out. ``progress`` is called after each step.
     """
     import torch
 
@@ -294,7 +268,7 @@ def _epoch(
 
 
 def _batches(n: int, batch: int) -> Iterator[Any]:
-    """Give the rows of each batch; a last batch of one is dropped (normalisation needs two)."""
+    """Yield the rows of each batch; a last batch of one is dropped (normalisation needs two)."""
     import torch
 
     order = torch.randperm(n)

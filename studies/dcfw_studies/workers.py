@@ -1,4 +1,4 @@
-"""Where rows are computed on this machine: in this process, on joblib's processes, or each on its own.
+"""Rows on this machine: in this process, on joblib's processes, or each in a process of its own.
 
 :func:`compute` turns one task into an :class:`Outcome` and raises nothing but KeyboardInterrupt: an error is
 an outcome like any other.  The ways to call it are generators of outcomes.  They take tasks from an iterator
@@ -61,7 +61,7 @@ def compute(run: Row, task: Task) -> Outcome:
             result = run(task.dataset, task.method, task.seed, **task.settings)
             seconds = time.perf_counter() - clock
         if isinstance(result, dict) and result.get("status") == "INTERRUPTED":
-            raise KeyboardInterrupt  # a solver has returned its best so far, which is no row
+            raise KeyboardInterrupt  # a solver has returned its best so far, which is not a row
         text, versions = encode_result(task, result), software_versions() | _code(run)
         return Outcome(task.key, started, seconds, result=text, versions=versions)
     except (Exception, SystemExit) as error:
@@ -92,7 +92,7 @@ def failed(task: Task, error: BaseException, started: str, seconds: float, what:
 
 
 def _end_with(runner: int) -> None:
-    """End this worker when the process ``runner``, its parent, is gone: nobody would store its rows."""
+    """End this worker when the process ``runner``, its parent, is gone, which would have stored its rows."""
     if os.name != "posix" or os.getpid() == runner:
         return
 

@@ -183,9 +183,11 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         assert networks.import_rows(store, str(tmp_path / "out")) == len(kept)
     with Store(tmp_path / "t.db") as store:
         assert run_study(Study("networks", networks.row, tasks=kept), store).skipped == len(kept)
-    write_report("networks", tmp_path / "t.db", tmp_path / "again")
-    for name in ("README.md", "rows.csv", "curves.csv", "summary.json"):
+    write_report("networks", tmp_path / "t.db", tmp_path / "again", figures=False)
+    for name in ("rows.csv", "curves.csv", "summary.json"):
         assert (tmp_path / "again" / name).read_text() == (tmp_path / "out" / name).read_text()
+    again = (tmp_path / "again" / "README.md").read_text()
+    assert set(again.splitlines()) <= set(text.splitlines())
 
 
 def test_a_last_batch_of_one_image_is_neither_a_step_nor_an_image_seen(tmp_path):

@@ -10,8 +10,6 @@ from dcfw import kernels
 def observed_product(words: np.ndarray, starts: np.ndarray, indices: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Return, in row i, the sum of e <e, x_i> over the words e of ``indices[starts[i]:starts[i + 1]]``.
 
-    Examples
-    --------
     >>> words = np.array([[1.0, 0.0], [0.0, 2.0]])
     >>> observed_product(words, np.array([0, 1, 1]), np.array([1]), np.ones((2, 2)))
     array([[0., 4.],

@@ -35,21 +35,8 @@ class Block(NamedTuple):
 
 
 class Observations:
-    """Checked shapes of the data, and the data by blocks.
+    """Checked shapes of the data (:func:`dcfw.align.align` describes the arguments), and the data by blocks.
 
-    Parameters
-    ----------
-    E1 : array of shape (d1, n)
-        The source vectors.
-    Y : array or SciPy sparse matrix of shape (d2, n)
-        The target vectors; without a mask, NaN (or the mask of a masked array) marks missing entries.
-    mask : array of shape (d2, n), optional
-        True (or 1) where Y is observed; what Y holds elsewhere does not matter.
-    dtype : float32 or float64, optional
-        What to compute in; by default float64 unless E1 and Y are both in single precision.
-
-    Examples
-    --------
     >>> data = Observations([[1.0, 2.0]], [[np.nan, 4.0]])
     >>> [block.observed.tolist() for block in data.blocks()]
     [[[False, True]]]

@@ -30,7 +30,7 @@ HOLD_BYTES = 2**30
 """Up to this size the blocks of a dense product are kept ready; beyond, they are read again in each pass."""
 
 PASSES = 200
-"""How many gradients a solve is taken to need where no budget says less."""
+"""The number of gradients assumed for a solve without a smaller budget."""
 
 # Nanoseconds per unit of work in float64, on one core (d = 300, n = 10,000, 10 % observed): a packed
 # entry of H_i, an observed entry times d1, and n d1 d2; and, to make the H_i, an observed entry times d1^2.

@@ -1,4 +1,4 @@
-"""How good a map between two embeddings is: cosines of pairs, and translation by nearest neighbours.
+"""The quality of a map between two embeddings: cosines of pairs, and translation by nearest neighbours.
 
 Once the source vectors are mapped into the target space, a word is translated by the target word whose
 vector is nearest to its own.  *Precision at k* is the part of the source words for which one of the k
@@ -30,8 +30,6 @@ _BLOCK_ENTRIES = 1 << 22  # of one block of similarities: 16 MB in single precis
 def unit_rows(matrix: Array) -> Array:
     """Return the matrix with rows of norm 1 (rows of zeros stay as they are).
 
-    Examples
-    --------
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
            [0. , 0. ]])

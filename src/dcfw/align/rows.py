@@ -21,10 +21,10 @@ REASONS = {
     "encoding": "a word that is not UTF-8",
     "missing": "promised by the first line of the file, but not there",
 }
-"""Why words are skipped, as counted in :attr:`Vectors.skipped`."""
+"""The reasons for skipping words, counted in :attr:`Vectors.skipped`."""
 
 SKIPPING = "on_error='skip'"
-"""How errors name the option that skips lines; the command line replaces it by its own."""
+"""The option that skips lines, as errors name it; the command line replaces it by its own."""
 
 WIDEST = 1 << 16
 """The most numbers that a vector may have, but in a ``.npy`` file: far beyond any, and a bound on memory."""

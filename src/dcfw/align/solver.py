@@ -48,7 +48,7 @@ WEIGHT = 1e-4
 """The part of the first gap at which a run has converged, unless something else is asked for."""
 
 ATOMS = 64
-"""How many polar factors are kept: more of them save few oracle calls and cost more time than that."""
+"""The number of polar factors kept: more of them cost more time than the oracle calls they save."""
 
 MEMORY = 256 * 2**20
 """Bytes that they and their gradients may take."""

@@ -21,7 +21,7 @@ Progress = Callable[[int, int], Any]
 """Called with the bytes of the file that are done, and all of them."""
 
 RATIO = 200
-"""How many bytes may come out of an archive for each byte of it, once :data:`FREE` have come."""
+"""The most bytes that an archive may unpack to per byte of it, beyond the first :data:`FREE`."""
 FREE = 16 << 20
 
 _GZIP = b"\x1f\x8b"

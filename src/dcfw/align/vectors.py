@@ -28,7 +28,7 @@ __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
 FORMATS = ("text", "binary", "npy")
 _WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
 NAMING = "name it with words="
-"""How errors name the argument for a list of words; the command line replaces it."""
+"""The argument for a list of words, as errors name it; the command line replaces it."""
 _MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
 _ROWS_AT_A_TIME = 1000
 _LIMITS = {

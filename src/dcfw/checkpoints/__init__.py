@@ -1,8 +1,8 @@
 """Checkpoints: long runs that survive a kill and go on as if nothing had happened.
 
 ``minimize(..., checkpoint="run.npz")`` writes the state of the run to a file every so often.  The same call
-after a crash, a reboot or a kill finds the file and goes on from there, and its result is that of a run that
-was never interrupted, bit for bit: point, value, history (but for the times), counts, active set.
+after a crash, a reboot or a kill finds the file and continues from there; its result is that of a run that
+was never interrupted, bit for bit: point, value, history (except the times), counts, active set.
 
 A run can be resumed exactly because all that its next outer step depends on is in the file: the iterate with
 its gradients, the tolerance, the step rule's estimate, the atoms with their weights and images, what the

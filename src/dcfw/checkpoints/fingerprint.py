@@ -47,7 +47,7 @@ from dcfw.terminal import shown
 INSIDE = "a point inside the domain"
 CLOSE = "a point close to a vertex"
 STEPS = 8
-"""How many steps into the set are tried, each a quarter of the one before."""
+"""The number of steps into the set that are tried, each a quarter of the one before."""
 
 
 class Reached(NamedTuple):

@@ -25,7 +25,7 @@ SHARE = 50.0
 
 
 class Checkpoint:
-    """Where and how often a run is saved, for ``minimize(..., checkpoint=...)``.
+    """The file of a run and how often it is saved, for ``minimize(..., checkpoint=...)``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a state from a file may be: names, kinds, shapes and ranges, checked before anything is restored.
+"""The schema of saved states: names, kinds, shapes and ranges, checked before anything is restored.
 
 A checkpoint is input like any other.  Its state is a tree of numbers, arrays and a few kinds of objects;
 every entry has a name, and :data:`RULES` says what may stand under each name.  A name that is not listed is
@@ -24,7 +24,7 @@ from dcfw.sets import atoms
 MOST = 2**53
 """Counters are whole numbers that a float can hold."""
 FIELDS = frozenset(Result._defaults)
-"""What a solver may add to the result."""
+"""The fields that a solver may add to the result."""
 TEXTS = frozenset(name for name, kind in inspect.get_annotations(Result).items() if "str" in kind)
 LISTS = frozenset(name for name, kind in inspect.get_annotations(Result).items() if "list" in kind)
 COUNTS = "n_lmo_blocks"
@@ -164,7 +164,7 @@ def _linearised(schema: Schema, name: str, value: Any) -> None:
 
 
 def _remembered(schema: Schema, name: str, value: Any) -> None:
-    """What an oracle, a rule or a loop remembers, a user's own included; `set_state` checks the rest."""
+    """The memory of an oracle, a rule or a loop, a user's own included; `set_state` checks the rest."""
     if isinstance(value, list | tuple):
         for item in value:
             _remembered(schema, name, item)
@@ -350,7 +350,7 @@ def _strides(schema: Schema, name: str, value: Any) -> None:
 
 
 def _extra(schema: Schema, name: str, value: Any) -> None:
-    """What a solver adds to the result: numbers, texts and lists of numbers."""
+    """The fields that a solver adds to the result: numbers, texts and lists of numbers."""
     if type(value) is not dict or not value.keys() <= FIELDS:
         raise _Wrong("has something that is no field of a result")
     for field, item in value.items():
@@ -435,4 +435,4 @@ RULES: dict[str, Rule] = {
     "history": _strides,
     "extra": _extra,
 }
-"""What may stand under each name."""
+"""The rule for each name."""

@@ -1,7 +1,7 @@
 """A state as plain data: one JSON text and a list of arrays, nothing that would have to be unpickled.
 
 :class:`Capture` walks a state (numbers, containers, arrays, and the few kinds of objects listed in ``KINDS``)
-and notes arrays by reference, so that a capture costs microseconds and the writing can wait: whoever changes
+and notes arrays by reference, so that a capture costs microseconds and the writing can wait: what changes
 an array in place hands out a copy in its ``get_state``.  What occurs twice is noted once, and :func:`rebuild`
 makes one object of it again, because the solvers do ask whether two arrays are the same one.
 """
@@ -39,16 +39,9 @@ class Unsupported(TypeError):
 class Capture:
     """A state, walked through once.
 
-    Parameters
-    ----------
-    state
-        What to capture.
-    known : dict
-        Objects that both the saving and the resuming run have anyway (the functions of the problem, say):
-        they are noted by their name.
+    Objects in ``known``, which both the saving and the resuming run have (the functions of the problem, say),
+    are noted by their name.
 
-    Examples
-    --------
     >>> x = np.zeros(2)
     >>> capture = Capture({"x": x, "best": (1.0, x)}, {})
     >>> capture.text

@@ -64,15 +64,7 @@ def values(*known: str) -> Any:
 
 
 def application(name: str, version: str, about: str) -> typer.Typer:
-    """Return a Typer app with ``--version`` and ``--debug``, without commands.
-
-    Parameters
-    ----------
-    name, version : str
-        The command and what ``--version`` shows.
-    about : str
-        The help text.
-    """
+    """Return a Typer app with ``--version`` and ``--debug``, the help text ``about``, and no commands."""
     app = typer.Typer(
         name=name,
         cls=Commands,

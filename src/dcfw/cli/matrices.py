@@ -24,8 +24,6 @@ class Labelled(NamedTuple):
 def read_matrix(path: Path) -> Labelled:
     """Return the square matrix in a file; the end of its name says what kind of file it is.
 
-    Examples
-    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "flow.csv"
     >>> _ = file.write_text(",desk,door\\ndesk,0,3\\ndoor,1,0\\n")

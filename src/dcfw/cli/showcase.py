@@ -132,8 +132,6 @@ def matching() -> Iterator[Solve]:
 def noisy_copy(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     """Return a small world, a shuffled copy with one edge in twenty moved, and how many edges then disagree.
 
-    Examples
-    --------
     >>> A, B, planted = noisy_copy(20, np.random.default_rng(0))
     >>> int(A.sum()) == int(B.sum()), planted
     (True, 6)

@@ -1,4 +1,4 @@
-"""What can be minimised: a value, a gradient (or a subgradient), and a few facts.
+"""The interface of functions: a value, a gradient (or a subgradient), and a few facts.
 
 A :class:`Function` has ``value(x)`` and ``grad(x)``.  Everything else is a fact that makes a solver
 faster or its answer stronger, and has a safe default:
@@ -55,7 +55,7 @@ class Linearisation(NamedTuple):
 
 
 VERBS = ("value", "grad", "linearise", "grad_at", "value_from_grad", "batch_grad", "batch_linearise")
-"""What a solver asks of a function; ``value`` and ``grad`` are the sources of the others."""
+"""The methods that a solver calls; ``value`` and ``grad`` are the sources of the others."""
 DERIVED = {
     "linearise": ("value", "grad"),
     "grad_at": ("grad",),

@@ -151,8 +151,6 @@ class DC(Function, trusted=True):
 def joined(*parts: DC | str) -> str:
     """Return the conditions of several decompositions as one.
 
-    Examples
-    --------
     >>> joined("L = 1 is large enough", "", "g is convex")
     'L = 1 is large enough, and g is convex'
     """

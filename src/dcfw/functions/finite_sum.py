@@ -147,7 +147,7 @@ class FiniteSum(Function, trusted=True):
     def completion(shape: tuple[int, int], rows: Any, cols: Any, values: Any) -> FiniteSum:
         """Return half the mean squared error on observed entries, F_k(X) = 1/2 (X[i_k, j_k] - v_k)^2.
 
-        The gradient of a batch is zero but for the entries observed in it.  An entry may be observed often.
+        The gradient of a batch is zero except at the entries observed in it.  An entry may be observed often.
 
         Parameters
         ----------

@@ -119,7 +119,7 @@ class Observed(Function, trusted=True):
 
     @property
     def _most(self) -> int:
-        """How often one entry was observed at most."""
+        """The most observations of one entry."""
         cells = self.places.rows * np.int64(self.shape[1]) + self.places.cols
         return int(np.unique(cells, return_counts=True)[1].max(initial=1))
 

@@ -50,14 +50,7 @@ from dcfw.functions.sums import Scaled, Sum, Zero
 class Composite(DC, trusted=True):
     """smooth + norm - g: a DC whose first part holds a norm (made by ``loss + penalty``).
 
-    Attributes
-    ----------
-    smooth : Function
-        The smooth convex terms of f.
-    norm : L1Norm or NuclearNorm
-        The norm in f.
-    f, g : Function
-        f = smooth + norm (not differentiable), and the convex function that is subtracted.
+    Its f = smooth + norm is not differentiable; g is the convex function that is subtracted.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ DENSE_OPERATOR = 100
 """The same for operators, which have to be applied to every unit vector first."""
 
 CACHE_BYTES = 256 * 2**20
-"""How much memory the gradient images of visited vertices may take in :class:`LeastSquares`."""
+"""The memory for gradient images of visited vertices in :class:`LeastSquares`."""
 
 
 class Quadratic(Function, trusted=True):

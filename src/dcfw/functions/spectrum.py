@@ -15,10 +15,10 @@ import numpy as np
 Product = Callable[[np.ndarray], np.ndarray]
 
 ACCURACIES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-"""What is asked for, one after the other, relative to the eigenvalue of largest magnitude."""
+"""The accuracies tried in turn, relative to the eigenvalue of largest magnitude."""
 
 RESTARTS = 20
-"""How often ARPACK may start again, with up to ``BASIS`` products each time, for one of the accuracies."""
+"""The restarts of ARPACK, with up to ``BASIS`` products each, for one of the accuracies."""
 
 BASIS = 80
 """The number of vectors that Lanczos keeps."""
@@ -30,8 +30,6 @@ def extremes(product: Product, n: int) -> tuple[float, float]:
     What Lanczos finds lies inside the spectrum, by no more than the accuracy that it has come to: 1e-8 of the
     largest magnitude mostly, and less where eigenvalues crowd.  The answers are widened by ten times that.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> diagonal = np.linspace(-1.0, 2.0, 500)
     >>> low, high = extremes(lambda v: diagonal * v, 500)
@@ -77,8 +75,6 @@ def _largest(product: Product, start: np.ndarray) -> float | None:
 def tridiagonal(product: Product, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
     """Return what Lanczos makes of a symmetric matrix in a few steps, and the norm of what it leaves out.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> T, rest = tridiagonal(lambda v: np.array([1.0, 3.0]) * v, np.ones(2), 5)
     >>> np.linalg.eigvalsh(T).round(12), round(rest, 12)

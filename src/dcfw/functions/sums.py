@@ -1,4 +1,4 @@
-"""What the arithmetic of functions makes: sums, multiples, and nothing at all."""
+"""Sums and multiples of functions, and the zero function."""
 
 from __future__ import annotations
 

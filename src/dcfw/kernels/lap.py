@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import kernels
 
 OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_SIZE = range(5)
-"""What ``solve`` returns."""
+"""The return codes of ``solve``."""
 
 LARGEST = 2.0**1000
 """Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
@@ -23,8 +23,6 @@ LARGEST = 2.0**1000
 def solver(n: int) -> Any:
     """Return a solver of n x n problems, the compiled one where there is one.
 
-    Examples
-    --------
     >>> columns = np.empty(2, dtype=np.int64)
     >>> solver(2).solve(np.array([[2.0, 1.0], [1.0, 3.0]]), columns)
     0
@@ -97,7 +95,7 @@ class SciPyLap:
         return v
 
     def restore(self, prices: np.ndarray, columns: np.ndarray, counters: list[int]) -> None:
-        """Keep a state, which changes no answer here, for whoever asks for it."""
+        """Keep a state, which changes no answer here, for ``get_state``."""
         self.reset()
         self._kept, self.columns, self.counters = prices.copy(), columns.copy(), list(counters)
 
@@ -105,8 +103,6 @@ class SciPyLap:
 def blocked(cost: np.ndarray) -> tuple[list[int], list[int]]:
     """Return rows whose finite costs are in the columns returned, of which there is one less.
 
-    Examples
-    --------
     >>> blocked(np.array([[0.0, np.inf], [0.0, np.inf]]))
     ([1, 0], [0])
     """

@@ -1,8 +1,7 @@
 """The swap searches of :mod:`dcfw.kernels.swaps` in NumPy, for installations without the compiled extension.
 
 The same classes, methods, random numbers and order of comparisons as in ``native/*.hpp``: integer data give
-the
-same permutations, a hundred times slower.  See the headers for the algorithms and their references.
+the same permutations, a hundred times slower.  See the headers for the algorithms and their references.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class _Deltas:
 
 
 class _Search:
-    """What the two swap searches share: the best permutation and the counters."""
+    """The common part of the two swap searches: the best permutation and the counters."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int, fixed: int = 0) -> None:
         self.problem, self.random, self.steps = problem, Random(seed), 0

@@ -80,8 +80,6 @@ def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
     If one of A and B is symmetric, the other is replaced by M + M^T, which doubles the objective and makes
     both symmetric.
 
-    Examples
-    --------
     >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
     >>> layout(A, B).kind, layout(A + A.T, B).scale
     ('int32', 2)

@@ -5,7 +5,7 @@ turn.  Here the permutations met so far are kept as *atoms*, with weights that m
 gradients.  Because the gradient is affine, the Gram matrix M_ij = <grad f(a_i), a_j> says everything about
 steps that only move weight from one atom to another: such a step costs O(number of atoms) and neither a
 gradient nor an assignment problem.  So between two calls of the oracle the weights are optimised over the
-atoms at hand (pairwise steps from the worst atom in use to the best one), until what is left to gain there
+known atoms (pairwise steps from the worst atom in use to the best one), until what is left to gain there
 is a fraction of the last FW gap; then the oracle is asked for a new atom.
 
 The early stop is decided on the FW gap of a vertex computed at the current X, never on an old one, so the
@@ -38,13 +38,8 @@ MEMORY = 512 * 2**20
 class BlendedLoop(Loop):
     """The active-set loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve.
 
-    Parameters
-    ----------
-    n : int
-    trust : bool
-        As in :class:`~dcfw.qap.compiled.Loop`; then f need not be convex, and all steps are vanilla ones.
-    cap : int, optional
-        How many atoms may be kept; default 8 n, but no more than what ``MEMORY`` allows.
+    With ``trust`` (as in :class:`~dcfw.qap.compiled.Loop`) f need not be convex, and all steps are vanilla
+    ones. At most ``cap`` atoms are kept, by default 8 n, but no more than ``MEMORY`` allows.
     """
 
     def __init__(self, n: int, trust: bool = False, cap: int | None = None) -> None:
@@ -59,7 +54,7 @@ class BlendedLoop(Loop):
         self._f: MatrixQuadratic | None = None
 
     def restart(self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray) -> None:
-        """Make X the only atom with weight; the others stay at hand, for what they know of the same f."""
+        """Make X the only atom with weight; the others stay available, with what they know of the same f."""
         self.active.solver.restart(self.active.pack(f), X, grad, forget=f is not self._f)
         self._f = f
 

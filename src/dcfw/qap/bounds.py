@@ -19,8 +19,7 @@ value of a permutation equals it, the permutation is optimal, and else it is so 
     with a certified gap: :mod:`dcfw.qap.convex_bound`.  Never weaker than the projection bound once solved.
 ``"dual-ascent"``
     (Hahn and Grant 1998)  An ascent on the dual of a linearisation, for n up to 32:
-    :mod:`dcfw.qap.dual_ascent`.
-    The strongest of the four as a rule, and the dearest.
+    :mod:`dcfw.qap.dual_ascent`. The strongest of the four as a rule, and the dearest.
 
 All hold in floating-point arithmetic as well: what rounding may have added is taken off.
 
@@ -52,11 +51,11 @@ from dcfw.sets import lap
 METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
 
 LARGEST = 2.0**900
-"""What a sum of products may be."""
+"""The largest sum of products."""
 
 EPS = float(np.finfo(np.float64).eps)
 SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
-"""What a product that underflows may lose."""
+"""The most that a product loses by underflow."""
 
 
 class IntBound(int):
@@ -91,9 +90,8 @@ def bound(
     maximize : bool
         Return an upper bound instead.
     method : {"auto", "gilmore-lawler", "projection", "convex", "dual-ascent"}
-        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the best of those that apply, from the cheapest on,
-        as far
-        as the time allows.
+        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the best of those that apply, from the cheapest on, as
+        far as the time allows.
     time_limit : float
         Seconds for the convex bound and the dual ascent, which give weaker bounds if they are cut short.
 
@@ -101,8 +99,7 @@ def bound(
     -------
     int or float
         An int where all data are integers: the bound is rounded up (down, for a maximum).  Its attribute
-        ``method``
-        names what found it.
+        ``method`` names what found it.
 
     Examples
     --------

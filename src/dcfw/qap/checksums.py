@@ -10,8 +10,6 @@ from importlib import resources
 def checksums() -> dict[str, str]:
     """Return the known checksum of each QAPLIB instance.
 
-    Examples
-    --------
     >>> len(checksums())
     136
     """
@@ -22,8 +20,6 @@ def checksums() -> dict[str, str]:
 def checksum(text: bytes) -> str | None:
     """Return the SHA-256 of the integers in ``text`` joined by single spaces; None if there are others.
 
-    Examples
-    --------
     >>> checksum(b"2\\n 0 1") == checksum(b" 2 0 01 ")
     True
     """

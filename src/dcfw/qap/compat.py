@@ -41,7 +41,7 @@ SOLVE_OPTIONS = (
     "n_jobs",
 )
 SUMS = 1.001e-5
-"""How far the sums of P0 may be from 1: as in SciPy."""
+"""The tolerance for the sums of P0, as in SciPy."""
 OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback")
 
 

@@ -33,7 +33,7 @@ from dcfw.solvers.run import Run, Stop
 from dcfw.tolerances import Adaptive, Fixed, Progress
 
 GAP_MET, STEPS_DONE, NEGATIVE, TINY, BAD, SHORT = range(6)
-"""Why the kernel returned."""
+"""The reasons for a return of the kernel."""
 
 _SLICE = 0.02  # seconds
 
@@ -189,11 +189,11 @@ class Loop:
         return steps, steps >= left
 
     def _stepwise(self, run: Run) -> bool:
-        """Whether somebody wants to see every step (a tolerance rule of the user's own)."""
+        """Whether every step has to be shown (to a tolerance rule of the user's own)."""
         return type(run.rule) not in (Adaptive, Fixed, Progress)
 
     def _resync(self, kernel: Kernel, run: Run, X: State, taken: int) -> bool:
-        """Count the steps; take the gradient afresh where that is due, and tell if so."""
+        """Count the steps, recompute the gradient where that is due, and return whether it was."""
         if not run.ledger.resync_due(run.resync_period, taken):
             return False
         X.grad[:] = X.f.grad(X.x)

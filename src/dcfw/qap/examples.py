@@ -1,7 +1,7 @@
 """Instances of the classic kinds under names of their own, made when they are asked for: no files needed.
 
 The best values are the lowest of searches of a minute each (``dcfw qap NAME --time-limit 60``), not proven,
-but for ``planted40``, whose generator knows its optimum.
+except ``planted40``, whose generator knows its optimum.
 
 >>> example("grid30")
 Instance('grid30', n=30, best=6544, status='best_known')

@@ -25,21 +25,9 @@ def faq(
 ) -> tuple[np.ndarray, int]:
     """Return the doubly stochastic matrix at which FAQ ends when started at P, and its number of steps.
 
-    Parameters
-    ----------
-    A, B : (n, n) float64 arrays
-        The matrices of <A P, P B>.
-    C : (n, n) array or None
-        The linear term.
-    P : (n, n) array
-        The doubly stochastic matrix to start from; it is not written to.
-    maxiter : int
-        The most steps.
-    tol : float
-        A step shorter than ``tol * sqrt(n)`` is the last.
+    The objective is <A P, P B> plus the linear term C (None for none). A step shorter than ``tol * sqrt(n)``
+    is the last. P is not written to.
 
-    Examples
-    --------
     >>> path = np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1)
     >>> costs = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     >>> P, nit = faq(path, costs, None, np.full((3, 3), 1 / 3), maxiter=30, tol=0.03)

@@ -262,7 +262,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
         disagreement = evaluate(A, A, identity) + evaluate(B, B, identity) - 2 * agreement
     else:
         difference = A - B[p][:, p]
-        # A sparse matrix (not array) minus a dense one is one of NumPy's matrices, whose ** is no square.
+        # A sparse matrix (not array) minus a dense one is a numpy.matrix, whose ** is a matrix power.
         entries = difference.data if is_sparse(difference) else np.asarray(difference)
         disagreement = float(np.sum(entries**2))
     if not undirected:

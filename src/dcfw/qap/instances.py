@@ -34,7 +34,7 @@ from dcfw import _validate
 from dcfw._arrays import Array
 
 MARK = b"\xef\xbb\xbf"
-"""What some editors put at the start of UTF-8."""
+"""The mark that some editors put at the start of UTF-8."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +52,7 @@ class Instance:
     best : int, float or None
         The best value known.
     permutation : ndarray or None
-        A permutation, counted from 0, of value ``best`` or (rarely: tai100a) the best one at hand.
+        A permutation, counted from 0, of value ``best`` or (rarely: tai100a) the best one available.
     status : str or None
         ``"optimal"`` when ``best`` is proven, ``"best_known"`` when it is not, None when it is unknown.
 
@@ -78,7 +78,7 @@ class Instance:
 
 
 class Solution(NamedTuple):
-    """What a ``.sln`` file says: the size, the value and the permutation, counted from 0, as written.
+    """The content of a ``.sln`` file: the size, the value and the permutation, counted from 0, as written.
 
     Examples
     --------

@@ -124,7 +124,7 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same: integers exactly, others up to rounding."""
+    """Return whether two values are equal: integers exactly, others up to rounding."""
     if type(one) is int and type(other) is int:
         return one == other
     try:

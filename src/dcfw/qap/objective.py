@@ -26,7 +26,7 @@ from dcfw._arrays import Array, is_numpy, namespace, to_numpy
 
 INT64_MAX = 2**63 - 1
 LARGEST = 1e150
-"""What entries may be at most: values and norms have products of two of them."""
+"""The largest entry: values and norms have products of two of them."""
 
 
 def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> int | float:

@@ -1,8 +1,8 @@
-"""How ``qap.solve(..., restarts="auto", time_limit=T)`` fills its time.
+"""The portfolio of searches behind ``qap.solve(..., restarts="auto", time_limit=T)``.
 
 Three searches are good at different problems: robust tabu search at unstructured ones, breakout local search
 at structured ones with deep basins, annealing at large, smooth and sparse ones.  Which one is best for the
-problem at hand is decided on line:
+given problem is decided online:
 
 1. Up to two graduated paths (:mod:`dcfw.qap.graduated`), where each takes no more than a twentieth of the
    time, lead tabu and breakout search to a good start.
@@ -56,7 +56,7 @@ PATIENCE = {"tabu": 80, "breakout": 8, "tree": 8000}
 FOREST = 0.7
 """The share of an ample budget that the search for forests has where one of the matrices is one."""
 TURNS = 16
-"""How many turns the rest of the time has; the searches alternate once they start again."""
+"""The number of turns in the rest of the time; the searches alternate once they start again."""
 SHARE_OF_PATH = 0.05
 """A graduated start may take this share of the time."""
 LARGEST = 700

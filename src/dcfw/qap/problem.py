@@ -106,7 +106,7 @@ class Problem:
         units."""
         result.rescale(scale, self.sign, self.offset)
         result.x = self.complete_matrix(result.x)
-        result.history = copy.copy(result.history)  # the run goes on writing to its own
+        result.history = copy.copy(result.history)  # the run continues to write to its own
         result.history.rescale(scale, self.sign, self.offset)
 
     def matched(self, permutation: np.ndarray) -> list[tuple[Any, Any]] | None:

@@ -327,7 +327,7 @@ class _Pairs:
 def _parts(H: np.ndarray) -> tuple[Factors, Factors]:
     """Return the positive and the negative part of a Hermitian matrix, both positive semidefinite, factored.
 
-    What is below the rounding of the largest eigenvalue is no eigenvalue: it would double the products for
+    Eigenvalues below the rounding of the largest one are left out: they would double the products for
     the many distance matrices whose centred form has only one sign.
     """
     values, vectors = np.linalg.eigh(H)
@@ -340,7 +340,7 @@ def _parts(H: np.ndarray) -> tuple[Factors, Factors]:
 
 
 def _large(part: np.ndarray, whole: np.ndarray) -> bool:
-    """Tell a skew part from the rounding of a symmetric matrix."""
+    """Return whether a skew part is more than the rounding of a symmetric matrix."""
     return bool(np.abs(part).max(initial=0.0) > 1e-13 * np.abs(whole).max(initial=0.0))
 
 

@@ -1,4 +1,4 @@
-"""What the QAP solvers return: a :class:`dcfw.Result` with the permutation."""
+"""The result of the QAP solvers: a :class:`dcfw.Result` with the permutation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class QAPResult(Result):
 
     ``status``, ``success``, ``message`` and ``time`` belong to the whole call; ``x``, ``gap``, ``dc_gap``,
     ``history`` and the counts to the relaxation that the permutation comes from, which is also there as a
-    result
-    of its own, ``relaxation``.
+    result of its own, ``relaxation``.
 
     ``permutation``            the answer; ``fun`` is its value
     ``bound``                  a value that no permutation can beat (:func:`dcfw.qap.bound`), where it was

@@ -23,7 +23,7 @@ from dcfw.kernels.swaps import Layout
 
 
 class Arena(Protocol):
-    """What a search sees of the portfolio: the clock, the slices, and where to offer permutations."""
+    """The portfolio as a search sees it: the clock, the slices, and where to offer permutations."""
 
     layout: Layout
     goal: Any
@@ -36,7 +36,7 @@ class Arena(Protocol):
 
 
 class Stepwise:
-    """Robust tabu or breakout search: a trajectory that goes on where it was left.
+    """Robust tabu or breakout search: a trajectory that continues where it was left.
 
     A search that has not improved for ``patience`` steps offers its best permutation and starts again from
     what ``restart`` returns.

@@ -30,7 +30,7 @@ POLISHES = ("2opt", "tabu")
 PATHS_UP_TO = 256
 """``method="auto"`` follows graduated paths up to this order: nothing interrupts the kernel of a path."""
 AUTO_SPLIT, BALANCED = "spectral", "balanced"
-"""What ``split="auto"`` means, for dense and for sparse data (which the spectral split would make dense).
+"""The meaning of ``split="auto"`` for dense and for sparse data (which the spectral split would make dense).
 
 Chosen by error at equal time: one run with the balanced split ends lower than one with the spectral split,
 but its time is enough for two or three of those from different starts, whose best is lower still (``python -m
@@ -77,13 +77,12 @@ def solve(
         The linear term, with a row for each row of A and a column for each row of B.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         ``"auto"`` is the graduated path, which ends lower at equal time (``python -m bench choice``), for
-        dense data with n <= 256 and DC-FW for larger or sparse data, and wherever an option of DC-FW is
-        given (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).  Of several ``restarts``
-        the first is the path and the others are DC-FW.  The other methods:
-        DC-FW, DC-FW with a line search after each outer step, plain Frank-Wolfe (as in FAQ), nonconvex
-        conditional gradient sliding, or the graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is
-        ``"norm"``, ``"paper"`` or ``"auto"`` (the better end of both) and whose ``maxiter`` is the number of
-        stages.
+        dense data with n <= 256 and DC-FW for larger or sparse data, and wherever an option of DC-FW is given
+        (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).  Of several ``restarts`` the
+        first is the path and the others are DC-FW.  The other methods: DC-FW, DC-FW with a line search after
+        each outer step, plain Frank-Wolfe (as in FAQ), nonconvex conditional gradient sliding, or the
+        graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is ``"norm"``, ``"paper"`` or ``"auto"``
+        (the better end of both) and whose ``maxiter`` is the number of stages.
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral", "norm"}
         The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the
         best at equal time, and ``"balanced"`` for sparse data (for graphs too: see :func:`dcfw.qap.match`)
@@ -95,8 +94,7 @@ def solve(
     init : {"barycenter", "random"} or array
         The first start: the matrix of all 1/n (perturbed where its gradient is constant: the result's
         ``perturbed`` tells), a random doubly stochastic matrix, or a doubly stochastic matrix or a
-        permutation
-        of yours (the answer is never worse than that permutation).
+        permutation of yours (the answer is never worse than that permutation).
     restarts : int or "auto"
         How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` (or ``max_steps``)
         with graduated starts, tabu search, breakout search and annealing; :mod:`dcfw.qap.portfolio` says how.
@@ -112,9 +110,8 @@ def solve(
     rtol : float
         A run stops when its FW gap has fallen to this fraction of the first one.
     maxiter, max_lmo, time_limit
-        Budgets per run (outer steps, assignment problems) and in all (seconds).  The best permutation so
-        far is
-        always returned, after Ctrl-C too, and the status tells: it is that of the run that the permutation
+        Budgets per run (outer steps, assignment problems) and in all (seconds).  The best permutation so far
+        is always returned, after Ctrl-C too, and the status tells: it is that of the run that the permutation
         comes from, unless the time limit cut a start short or left no time for it (``TIME_LIMIT``), or Ctrl-C
         or the callback ended the search.  With ``restarts="auto"`` it is ``FINISHED`` when the limit was used
         up, ``OPTIMAL`` when the value meets a bound, ``TARGET`` when it meets the target; these three and

@@ -1,4 +1,4 @@
-"""What ``qap.solve`` does with a task: a number of starts, or a search that fills its budget.
+"""The runs of ``qap.solve`` on a task: a number of starts, or a search that fills its budget.
 
 Both keep the best permutation only, and turn it into the user's result in one place, :func:`conclude`.
 """
@@ -46,7 +46,7 @@ class Call:
     target: float | None
     n_jobs: int
     seeds: np.random.SeedSequence | None
-    """What the seeds of all starts are spawned from; None: whatever the system provides."""
+    """The source of the seeds of all starts; None for the system's randomness."""
     clock: Any
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from dcfw.tolerances import Adaptive
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the published experiments are run, in the paper's words or in its authors' code."""
+    """The protocol of the published experiments, in the paper's words or in its authors' code."""
 
     normalise: bool
     noise: float
@@ -61,7 +61,7 @@ OWN = Protocol(normalise=True, noise=0.01, update="published", half_constant=Fal
 
 
 _UNUSED = np.random.default_rng(0)
-"""What the relaxation is given instead of seeds: its methods draw nothing, and fresh seeds take a while."""
+"""The generator of relaxations, whose methods draw nothing: to seed a new one takes a while."""
 
 QUICK = 500
 """Problems up to this size are solved to the end of a step, whatever their time limit."""
@@ -145,7 +145,7 @@ class Task:
         return self._model
 
     def affordable(self, seconds: float) -> bool:
-        """Tell whether the decomposition can probably be built in so many seconds.
+        """Return whether the decomposition can probably be built within the time given.
 
         For the spectral split that is a question of the eigenvalues, and is answered by those of a matrix of
         a quarter of the size.

@@ -189,8 +189,6 @@ class BirkhoffOracle(Oracle):
 def assignment(C: np.ndarray) -> np.ndarray:
     """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start.
 
-    Examples
-    --------
     >>> assignment(np.array([[4.0, 1.0], [2.0, 0.0]]))
     array([1, 0])
     """
@@ -198,24 +196,13 @@ def assignment(C: np.ndarray) -> np.ndarray:
 
 
 def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float | None = None) -> Array:
-    """Return a nearly doubly stochastic matrix near ``x`` by alternating projections.
+    """Return a nearly doubly stochastic matrix near the square matrix ``x`` by alternating projections.
 
-    Each iteration projects onto the matrices with row and column sums 1 (in closed form) and then onto
-    the nonnegative ones.  The last point is nonnegative; its sums are 1 to a small tolerance only, at
-    rounding level for moderate n but about 1e-3 for n = 256 and entries of size 1.  The iteration ends
-    early when it no longer moves the point.
+    Each iteration projects onto the matrices with row and column sums 1 (in closed form) and then onto the
+    nonnegative ones. The last point is nonnegative; its sums are 1 to a small tolerance only, at rounding
+    level for moderate n but about 1e-3 for n = 256 and entries of size 1. The iteration ends early when it no
+    longer moves the point, or after ``deadline``, a time of ``time.perf_counter``.
 
-    Parameters
-    ----------
-    x : array
-        A square matrix.
-    iterations : int, default 1000
-        The most iterations.
-    deadline : float, optional
-        A time on the clock of ``time.perf_counter`` after which no further iteration is begun.
-
-    Examples
-    --------
     >>> alternating_projections(np.array([[3.0, 0.0], [0.0, 0.0]]))
     array([[1., 0.],
            [0., 1.]])

@@ -40,8 +40,6 @@ REPLACEABLE = ("lmo", "_vertex", "contains")
 def as_set(candidate: Any, name: str = "domain") -> Set:
     """Return ``candidate`` as a :class:`Set`; any object with ``lmo``, ``contains`` and ``start`` will do.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> class Segment:
     ...     def lmo(self, G):
@@ -75,7 +73,7 @@ class GivenSet(Set, trusted=True):
         self.flat = callable(getattr(wrapped, "tangent", None))
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the object has besides, for step rules and methods that know it."""
+        """Return other attributes of the object, for step rules and methods that know it."""
         if name.startswith("__") or name == "wrapped":
             raise AttributeError(name)
         return getattr(self.wrapped, name)

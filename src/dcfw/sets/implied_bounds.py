@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 ROUNDS = 10
-"""How often all rows are looked at; where bounds creep towards a limit, any of them will do."""
+"""The number of passes over all rows; where bounds creep towards a limit, any of them will do."""
 SLACK = 1e-12
 """By how much of its terms an implied bound is relaxed."""
 
@@ -24,10 +24,7 @@ class Empty(Exception):
 def propagate(A: Any, b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bounds that follow from ``A x <= b`` (A sparse) and ``lower <= x <= upper``.
 
-    Raises
-    ------
-    Empty
-        If a row or a pair of bounds cannot be met.
+    Raises :class:`Empty` if a row or a pair of bounds cannot be met.
     """
     A = A.tocoo()
     row, column, entry = A.row, A.col, A.data.astype(np.float64)

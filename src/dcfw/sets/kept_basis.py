@@ -2,7 +2,7 @@
 
 The costs of consecutive Frank-Wolfe steps are close, and the last vertex stays feasible: the primal simplex
 method starts from its basis and needs a few pivots.  An answer depends on the basis and the costs alone, so
-that a run which is resumed from a saved basis goes on with the same numbers.
+that a run which is resumed from a saved basis continues with the same numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KeptBasis:
         self._split = len(b_ub)
         self.basis: Any = None
         self.pivots = 0
-        """How many the last answer took."""
+        """The number of pivots of the last answer."""
 
     def solve(self, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return a vertex, and the dual solution of inequalities and equations; None if HiGHS finds none."""
@@ -71,7 +71,7 @@ class KeptBasis:
         return z, duals[: self._split], duals[self._split :]
 
     def _vertex(self, z: np.ndarray) -> np.ndarray:
-        """Return z computed anew from the basis: HiGHS leaves errors of up to 1e-8, and perturbs bounds."""
+        """Return z recomputed from the basis: HiGHS leaves errors of up to 1e-8, and perturbs bounds."""
         from scipy.sparse.linalg import splu
 
         columns, rows = self._status()

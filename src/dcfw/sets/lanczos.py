@@ -70,21 +70,11 @@ def leading_singular_pair(
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Return unit vectors u, v, the value sigma = <u, G v> and a bound of what the largest is above it.
 
-    Parameters
-    ----------
-    G : numpy.ndarray
-        A matrix, in single or double precision.
-    guess : numpy.ndarray, optional
-        A guess of the singular vector on the shorter side of G (v, if G is square).
-    tol : float
-        End the search when the residual is at most ``tol * sigma`` (or what G's precision allows).
-    products : int
-        The most products of G^T G with a vector.
-    affordable : int
-        Up to this length of the shorter side, what cannot be proven is found by a full decomposition.
+    G is a NumPy matrix. ``guess`` is a guess of the singular vector on its shorter side (v, if G is square).
+    The search ends when the residual is at most ``tol * sigma`` (or what G's precision allows), or after
+    ``products`` products of G^T G with a vector. Up to a shorter side of ``affordable``, what cannot be
+    proven is found by a full decomposition.
 
-    Examples
-    --------
     >>> u, v, sigma, error = leading_singular_pair(np.diag(np.arange(1.0, 41.0)))
     >>> round(sigma, 9), int(abs(v).argmax()), error < 1e-9
     (40.0, 39, True)
@@ -121,8 +111,6 @@ def lowest_eigenpair(
     The eigenvalues are those of the symmetric part of G.  The parameters are those of
     :func:`leading_singular_pair`; ``tol`` is relative to the largest eigenvalue (in size) seen so far.
 
-    Examples
-    --------
     >>> v, value, error = lowest_eigenpair(np.diag(np.arange(1.0, 41.0)))
     >>> round(value, 9), int(abs(v).argmax()), error < 1e-9
     (1.0, 0, True)

@@ -10,7 +10,7 @@ There is no tolerance: pairs are tight when the floating-point numbers are equal
 error (of the order of ``eps max|C|`` in each price; none for integers, while the prices are integers below
 2^53, as they are after a cold start).
 
-Which start is better is learnt on the way: the solver counts the rows that it scans, prefers the start
+Which start is better is learnt during the run: the solver counts the rows that it scans, prefers the start
 that needed fewer lately, and tries the other one again whenever the preferred one has cost 32 times what
 such a trial is expected to cost, so that learning takes about 3 % of the work.
 """
@@ -64,8 +64,6 @@ class Assignment:
     -----
     The answer never depends on the state except among ties.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> solver = Assignment(3)
     >>> C = np.array([[5.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -126,9 +124,8 @@ class Assignment:
         Raises
         ------
         ValueError
-            If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53
-            (which float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden
-            pair.
+            If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53 (which
+            float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden pair.
         """
         columns = np.empty(self.n, np.int64)
         try:  # the kernel looks at what it is given faster than Python could

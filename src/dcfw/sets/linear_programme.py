@@ -25,7 +25,7 @@ from dcfw.sets.kept_basis import KeptBasis
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _EPS = float(np.finfo(np.float64).eps)
 FEASIBLE = 1e-9
-"""How much of its size a constraint may be violated by an answer."""
+"""The relative violation of a constraint that an answer may have."""
 REFINEMENTS = 6
 FEW = 64
 """Up to this many variables without implied bounds are bounded by two linear programmes each."""

@@ -4,8 +4,7 @@ The linear oracle of the l_p ball is the case of equality in Hoelder's inequalit
 
     min { <G, s> : ||s||_p <= r } = -r ||G||_q,    s_i = -r sign(G_i) (|G_i| / ||G||_q)^(q-1).
 
-At the ends it degenerates to something cheaper: one signed coordinate (p = 1) or a sign per entry
-(p = inf).
+At the ends it degenerates to something cheaper: one signed coordinate (p = 1) or a sign per entry (p = inf).
 
 The balls with 1 < p <= 2 are strongly convex: between any two of their points there is room for a
 whole Euclidean ball, and Frank-Wolfe is faster there (Garber and Hazan, 2015).  Since 1/2 ||.||_p^2

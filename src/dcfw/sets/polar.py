@@ -13,7 +13,7 @@ orthogonal matrix, so a solve asks for thousands of them.
                 anything else is done by ``"eigh"``.  No default, because gaps are promised to rounding
 ``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
                 Nothing but matrix products, so it is what GPUs like
-``"auto"``      the fastest of those that are right to rounding, for the array at hand
+``"auto"``      the fastest of those that are right to rounding, for the given array
 
 :mod:`dcfw.sets.polar_inexact` has a faster one that is not exact and says by how much.
 """
@@ -74,8 +74,6 @@ def polar(G: Array, method: str = "auto") -> Array:
         See the text of the module; all give the same factor up to rounding (some eps times the condition
         number of G), and up to 1e-10 with ``"mixed"``.
 
-    Examples
-    --------
     >>> polar(np.array([[0.0, 2.0], [1.0, 0.0]])).round(12)
     array([[0., 1.],
            [1., 0.]])
@@ -252,8 +250,6 @@ def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
     its maximum, so that [0, 1] is never left; from 0.8 on it is Newton-Schulz's (15 x - 10 x^3 + 3 x^5) / 8,
     which converges cubically.
 
-    Examples
-    --------
     >>> len(schedule(1e-3))
     8
     """

@@ -31,8 +31,6 @@ def missed(G: Array, S: Array) -> float | None:
 
     It holds for every S in the unit ball; a good S makes it small.  Entries must be of moderate size.
 
-    Examples
-    --------
     >>> missed(np.diag([3.0, 1.0]), 0.999 * np.eye(2)) <= 1.01 * 0.001 * 4.0
     True
     >>> missed(np.diag([3.0, 1.0]), 1.001 * np.eye(2)) is None
@@ -49,7 +47,7 @@ def missed(G: Array, S: Array) -> float | None:
         return None
     size = norm(G)
     shift = SHIFT * size / math.sqrt(k)
-    while (L := cholesky(M, shift)) is None:  # M is symmetric but for rounding
+    while (L := cholesky(M, shift)) is None:  # M is symmetric up to rounding
         shift *= 16.0
         if not shift < size:
             return None

@@ -34,8 +34,6 @@ def certified(G: Array) -> tuple[Array, float]:
     not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as
     its bound.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> G = rng.standard_normal((30, 30))
     >>> S, error = certified(G)
@@ -88,12 +86,9 @@ def _few_steps(G: Array) -> Array | None:
 def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, float], ...]:
     """Return (a, b, c) of x (a + b x^2) / (1 + c x^2), whose composition takes [lowest, 1] near 1.
 
-    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps
-    [0, 1] in [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as then
-    can be.
+    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps [0,
+    1] in [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as then can be.
 
-    Examples
-    --------
     >>> (a, b, c), _ = rational_schedule(0.03, 2)
     >>> round(0.03 * (a + b * 0.03**2) / (1 + c * 0.03**2), 3)
     0.677

@@ -28,7 +28,7 @@ from dcfw.sets.lanczos import sparse_singular_pair
 from dcfw.sets.spectral import SchattenBall
 
 KEPT = 2**17
-"""Up to so many observed entries, those of an atom are kept beside its factors."""
+"""Up to this many observed entries, those of an atom are kept beside its factors."""
 
 SHARE = 0.1
 """The oracle's error in units of the last Frank-Wolfe gap."""
@@ -38,7 +38,7 @@ ROUGH = 3e-3
 
 
 class Places:
-    """Where a matrix of a given shape was observed, in the order of its rows."""
+    """The observed places of a matrix of a given shape, in the order of its rows."""
 
     def __init__(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> None:
         self.rows, self.cols, self.shape = rows, cols, shape

@@ -52,22 +52,14 @@ RESYNC = 200
 class ActiveLoop:
     """An inner loop with an active set, for one solve (it keeps the atoms from one outer step to the next).
 
-    Parameters
-    ----------
-    rule : {"away", "pairwise", "blended"}
-    lazy : bool
-        Whether known atoms may stand in for the oracle's vertex (blended steps are lazy by nature).
-    cap : int, optional
-        How many atoms may be kept; see :class:`~dcfw.solvers.active_set.ActiveSet`.
+    The rule is "away", "pairwise" or "blended". With ``lazy`` known atoms may stand in for the oracle's
+    vertex (blended steps are lazy by nature). At most ``cap`` atoms are kept
+    (:class:`~dcfw.solvers.active_set.ActiveSet`).
 
-    Notes
-    -----
-    A start that is not a vertex is an atom itself until its weight is gone.  If it is very close to the
+    A start that is not a vertex is an atom itself until its weight is gone. If it is very close to the
     minimiser, that takes many short steps (of the order of one over the distance, though few calls of the
     oracle): to go on from an earlier solution, give its active set as x0 and not its point.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> f = functions.LeastSquares(np.eye(3), np.array([0.6, 0.5, -0.4]))

@@ -16,7 +16,7 @@ from dcfw.sets.given import as_set
 from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 
 CAP = 1000
-"""How many atoms are kept at most, unless fewer fill the memory."""
+"""The most atoms kept, unless fewer fill the memory."""
 
 MEMORY = 256 * 2**20
 """Bytes that the atoms' gradients may take."""
@@ -25,23 +25,15 @@ MEMORY = 256 * 2**20
 class ActiveSet:
     """Atoms and weights: X = sum_j weights[j] atoms[j], weights nonnegative with sum one.
 
-    A vertex that is met again is found by its key in a dictionary.  Atoms whose weight has fallen to zero
-    stay as candidates for cheap steps until there are twice as many atoms as had weight the last time; then
-    they are dropped.  Memory is bounded: if more than three quarters of ``cap`` have weight, the lightest
-    ones are merged into one dense atom, their mean, so that half of that number is left.  Neither changes X.
+    A vertex that is met again is found by its key in a dictionary. Atoms whose weight has fallen to zero stay
+    as candidates for cheap steps until there are twice as many atoms as had weight the last time; then they
+    are dropped. Memory is bounded: if more than three quarters of ``cap`` have weight, the lightest ones are
+    merged into one dense atom, their mean, so that half of that number is left. Neither changes X. The
+    default ``cap`` is 1000, or what 256 MiB hold as dense arrays, but at least 32.
 
     For a quadratic f the set has an image grad f(a_j) of each atom and the matrix M_ij = <H a_i, a_j>, H the
-    Hessian, up to one constant.  Because H is symmetric, a new atom's row needs its own image only.
+    Hessian, up to one constant. Because H is symmetric, a new atom's row needs its own image only.
 
-    Parameters
-    ----------
-    x : array
-        The point to start from, as the only atom.
-    cap : int, optional
-        How many atoms may be kept (default: 1000, or what 256 MiB hold as dense arrays, but at least 32).
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from dcfw.sets.atoms import OneHot
     >>> active = ActiveSet(np.array([0.5, 0.5]))
@@ -258,7 +250,7 @@ class ActiveSet:
             self.M = grown
             self._twists = np.append(self._twists, np.zeros(size - len(self._twists)))
         row = self.scores(image)[: place + 1]
-        # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric but for the second term, b the gradient at 0.
+        # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric up to the second term, b the gradient at 0.
         # Up to a constant that term is what two atoms' products with the other's image differ by.
         twist = self._twists[0] + atom.inner(self.image(0)) - float(row[0]) if place else 0.0
         self._twists[place] = twist
@@ -311,7 +303,7 @@ class ActiveSet:
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
-    """Return a recast atom as a point of the set, None if that cannot be had or known.
+    """Return a recast atom as a point of the set, None if it cannot be computed or checked.
 
     Entries that were rounded, such as bounds, may be outside by that rounding: then the vertex that is meant
     takes the atom's place, or the nearest point.

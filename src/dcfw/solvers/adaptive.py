@@ -1,4 +1,4 @@
-"""DC-FW on a split whose constant L is found on the way (such as ``splits.sliding(phi, L="auto")``).
+"""DC-FW on a split whose constant L is found during the run (such as ``splits.sliding(phi, L="auto")``).
 
 The split is f = p + L/2 ||x||^2, g = h + L/2 ||x||^2 with p - h = phi.  A small L means tight surrogates and
 long steps, but f and g must be convex.  Each outer step checks what it can:
@@ -40,18 +40,11 @@ SAFETY = 1.1
 """Safety factor on the measured curvature."""
 
 ATTEMPTS = 60
-"""How often an outer step is repeated before the run gives up."""
+"""The number of repetitions of an outer step before the run gives up."""
 
 
 class AdaptiveDCFW:
-    """Run a method of DC-FW's kind on a split of which L is unknown.
-
-    Parameters
-    ----------
-    method : DCFW
-        How x_{t+1} follows from an inner loop (:class:`~dcfw.solvers.dcfw.DCFW` itself, or the boosted one).
-    split : dcfw.splits.Auto
-    """
+    """Run a method of DC-FW's kind (DC-FW itself, or the boosted one) on a split of which L is unknown."""
 
     needs_split = True
 

@@ -84,8 +84,6 @@ class Block:
     Phi never increases with steps that descend (all but ``"open-loop"``).  With ``inner="away"``,
     ``"pairwise"`` or ``"blended"`` each block has an active set of its own, kept from visit to visit.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> from dcfw.solvers.block import Block
@@ -122,7 +120,7 @@ class Block:
             blocks.stuck = run.eps if run.nit == nit else None
 
     def _agenda(self, blocks: Blocks, gaps: list[float], rng: np.random.Generator) -> Iterator[int]:
-        """Yield the blocks of one pass; ``gaps`` is kept up to date by whoever visits them."""
+        """Yield the blocks of one pass; ``gaps`` is kept up to date by the caller."""
         if self.order == "gap":
             for _ in gaps:
                 i = int(np.argmax(gaps))
@@ -224,7 +222,7 @@ class Blocks:
         run, x_t = self.run, self.x_t
         f_t = self._value()
         fun = f_t - x_t.u.value
-        # Of points that are equal but for rounding, the one whose gap is known is returned.
+        # Of points that are equal up to rounding, the one whose gap is known is returned.
         slack = 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
         run.visit(x_t.x, fun, gap, slack=slack)
         if math.isnan(gap):

@@ -26,7 +26,7 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
 WARM_UP = 8
-"""How many steps are those of Frank-Wolfe."""
+"""The number of initial Frank-Wolfe steps."""
 FLOOR = 1e-3
 """The least curvature of a block, in units of the blocks' mean."""
 

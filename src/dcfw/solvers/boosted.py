@@ -44,8 +44,6 @@ class BoostedDCFW(DCFW):
     trials : int
         How many values of phi a search may cost, besides the one at its start.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets, splits
     >>> phi = functions.Quadratic(np.diag([3.0, 2.0, -1.0]), np.array([0.0, -1.0, 0.1]))

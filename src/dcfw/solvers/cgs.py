@@ -26,12 +26,8 @@ LOST = 1e-6
 class CGS:
     """Inexact proximal gradient steps, each solved by Frank-Wolfe under the tolerance rule.
 
-    Parameters
-    ----------
-    L : float, optional
-        Smoothness constant of phi (phi's own if None).  beta = 1/(2L).
-    momentum : bool
-        False: lambda = beta, the published form.  True: lambda_t = (1 + alpha_t/4) beta, alpha_t = 2/(t+1).
+    L is the smoothness constant of phi (phi's own if None), and beta = 1/(2L). Without momentum lambda =
+    beta, the published form; with it lambda_t = (1 + alpha_t/4) beta, alpha_t = 2/(t+1).
     """
 
     L: float | None = None

@@ -1,4 +1,4 @@
-"""What the names ``method=`` and ``inner=`` stand for, and which inner solver ``"auto"`` takes."""
+"""The solvers behind ``method=`` and ``inner=``, and the choice of ``inner="auto"``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ VANILLA = (FWK, FWM, SFW)
 LARGE = 1_000_000
 """With more entries an active set of matrices is not taken by default."""
 ATOMS = 128
-"""How many vertices are kept of a set that has infinitely many."""
+"""The number of vertices kept of a set that has infinitely many."""
 
 
 def method_named(method: Any) -> Method:

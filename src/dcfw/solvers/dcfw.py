@@ -27,7 +27,7 @@ class Iterate(NamedTuple):
     value: float | None
     u: Linearisation
     memory: Any = None
-    """What a variant of the method remembers from step to step."""
+    """The state that a variant of the method keeps from step to step."""
 
 
 @dataclass(frozen=True)

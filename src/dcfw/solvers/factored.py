@@ -24,8 +24,6 @@ MISSED = "Lanczos missed no singular value of a gradient that is larger than the
 class LowRankMatrix:
     """U diag(s) V^T, a matrix that is kept as its factors.
 
-    Examples
-    --------
     >>> X = LowRankMatrix(np.ones((3, 1)), np.array([2.0]), np.ones((2, 1)))
     >>> X.shape, X[2, 1], float(X.toarray().sum())
     ((3, 2), 2.0, 12.0)

@@ -35,14 +35,14 @@ CHANGED = (
 SPEED = 2e9
 """Operations in a second, for a guess of what ``contains`` costs."""
 SHARE = 0.1
-"""How much of the time of a run its check may take, besides ``SPARE`` seconds."""
+"""The share of a run's time that its check may take, besides ``SPARE`` seconds."""
 SPARE = 0.05
 
 
 def look(result: Result, problem: Problem, best: Best | None, deadline: float) -> bool:
     """Complete and check a result; return whether x has been found outside of the set.
 
-    ``best`` is what the run has found; the value in ``result`` has been computed anew.
+    ``best`` is what the run has found; the value in ``result`` has been recomputed.
     """
     try:
         left = deadline - time.perf_counter()

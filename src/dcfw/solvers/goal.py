@@ -32,7 +32,7 @@ class Goal:
         self.elsewhere: Callable[[], float] = lambda: math.nan
         """Measures the gap at the set's own start, where that may be needed."""
         self.scale: float | None = None
-        """What the gap is compared with by default, once it is known."""
+        """The default scale of the gap, once it is known."""
         self.rounding: float | None = None
         """The rounding error of the first gap, where it has been measured."""
         self.threshold: float | None = None

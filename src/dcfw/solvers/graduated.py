@@ -54,7 +54,7 @@ SLOWEST = 8.0
 """Steps of theta are not shorter than the longest one over this."""
 
 VERTICES = 3
-"""How many random vertices a perturbation moves towards."""
+"""The number of random vertices that a perturbation moves towards."""
 
 GAP_OF = "phi_theta at theta = -1, which agrees with phi on the vertices"
 
@@ -83,8 +83,6 @@ class Graduated:
         A local search of your own: ``polish(x)`` is given the vertex at which a path has ended and returns a
         vertex, which takes its place if phi is lower there.
 
-    Examples
-    --------
     The largest cut of a cycle of five nodes, by signs of the nodes:
 
     >>> import numpy as np, dcfw
@@ -120,13 +118,13 @@ class Graduated:
 
 
 class Place(NamedTuple):
-    """Where a run stands: x with the gradient of F there, and the schedule."""
+    """The state of a run: x with the gradient of F there, and the schedule."""
 
     x: Array
     grad: Array
     theta: float = 1.0
     step: float = 0.0
-    """What theta has just fallen by."""
+    """The last decrease of theta."""
     scale: float = 0.0
     """The largest FW gap of a stage so far."""
     radius: float = 0.0
@@ -145,7 +143,7 @@ class Restarted:
         self.method = method
         self._paths: list[Path] = []
         self._convex: dict[int, tuple[Place, float]] = {}
-        """Where the convex stages have ended, with their bounds: later runs begin there."""
+        """The ends of the convex stages, with their bounds: later runs begin there."""
 
     def solve(self, problem: Problem, run: Run) -> None:
         run.vertices_only = True
@@ -198,7 +196,7 @@ OVER = -2.0
 
 
 class Follower:
-    """What one run does on one path.
+    """One run on one path.
 
     Plain Frank-Wolfe steps go along F = phi_theta.  An active set needs one function for all stages: there
     F = phi_1, and a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).

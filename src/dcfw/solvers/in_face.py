@@ -45,8 +45,6 @@ class InFaceLoop:
     quadratic, whose active set is optimised without further gradients.  On a simplex the atoms are the
     entries, and there is nothing to gain.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> f = functions.LeastSquares(np.eye(3), np.array([0.6, 0.5, -0.4]))

@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Result)
 
 
 class _Watch:
-    """How often Ctrl-C was pressed since the outermost front door was opened."""
+    """The number of Ctrl-C since the outermost public call began."""
 
     pressed = 0
     open = False

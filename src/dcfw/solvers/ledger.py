@@ -28,7 +28,7 @@ class Best(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a compiled loop did in one call."""
+    """The record of one call of a compiled loop."""
 
     steps: int
     """Frank-Wolfe steps taken."""
@@ -129,7 +129,7 @@ class Ledger:
             self.nit = self.n_inner
 
     def resync_due(self, period: float, steps: int = 1) -> bool:
-        """Count steps that update a gradient incrementally; return whether to compute it anew."""
+        """Count steps that update a gradient incrementally; return whether to recompute it."""
         self.since_resync += steps
         if self.since_resync < period:
             return False
@@ -137,7 +137,7 @@ class Ledger:
         return True
 
     def count_resync(self) -> None:
-        """Count a gradient that was computed anew against drift."""
+        """Count a gradient that was recomputed to remove drift."""
         self.n_resync += 1
 
     def book(self, batch: Batch) -> None:
@@ -230,7 +230,7 @@ class Ledger:
     # -- what is told -----------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a result that are kept here, but for the point."""
+        """Return the fields of a result that are kept here, except the point."""
         return {
             "nit": self.nit,
             "n_inner": self.n_inner,
@@ -270,7 +270,7 @@ class Ledger:
         return state
 
     def set_state(self, state: dict[str, Any], rows: np.ndarray, now: float) -> None:
-        """Restore a saved state; the clock goes on from the seconds that were used then."""
+        """Restore a saved state; the clock continues from the seconds used then."""
         missing = self.extra.keys() - state["extra"].keys()
         if missing:
             raise ValueError(f"it lacks {', '.join(sorted(missing))}")

@@ -25,7 +25,7 @@ from dcfw.steps import LineSearchFailed, Step
 
 
 class State:
-    """Where a Frank-Wolfe loop stands: X_{t,k} with its gradient, its vertex, its gap.
+    """The state of a Frank-Wolfe loop: X_{t,k} with its gradient, its vertex, its gap.
 
     ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of the
     surrogate m is known: if f is convex, no point of the set has a surrogate lower than m(x_t) - bound.
@@ -183,7 +183,7 @@ def affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step: 
     X.gained += gained
     X.value = None
     if run.ledger.resync_due(run.resync_period):
-        # Rounding adds up in the incremental gradient: compute it anew now and then.
+        # Rounding adds up in the incremental gradient: recompute it periodically.
         X.grad = f.grad(X.x)
         run.ledger.count_resync()
 

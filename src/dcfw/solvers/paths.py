@@ -42,7 +42,7 @@ VERTICES = 8
 """Number of random vertices at which a function that should be constant is evaluated."""
 
 ROUNDING = 1e-12
-"""How far the vertices of a set are from their sphere, relative to its radius."""
+"""The largest distance of a vertex from its sphere, relative to the radius."""
 
 CONSTANT = 1e-8
 """By how much, relative to its size, a function that is constant on vertices may differ there."""
@@ -89,10 +89,10 @@ class Path:
     offset: float
     """phi_1 - phi on the vertices."""
     spread: float
-    """How far phi_1 - phi is from that on some vertex: rounding."""
+    """The largest deviation of phi_1 - phi from that on a vertex: rounding."""
     name: str
     conditional: str = ""
-    """What the convexity of phi_1 rests on, empty if it is certain."""
+    """The assumption behind the convexity of phi_1, empty if it is certain."""
 
     def coefficients(self, theta: float) -> tuple[float, float]:
         """Return a and b."""
@@ -119,7 +119,7 @@ class Stage(Function, trusted=True):
     """phi_theta for one theta.
 
     Where a gradient is taken at a vertex and tells phi there, ``found(value, vertex)`` is called.  Gradients
-    of phi_theta are counted by whoever asks for them; those of g, where there is one, in ``run``.
+    of phi_theta are counted by the caller; those of g, where there is one, in ``run``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a solver is given: the problem with every name already resolved."""
+"""The problem as a solver sees it, with every name resolved."""
 
 from __future__ import annotations
 

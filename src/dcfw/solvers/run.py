@@ -34,7 +34,7 @@ RESERVE = 0.25
 
 
 class Run(Oracles):
-    """What a solver is given besides the problem: oracles that count, milestones, and an end."""
+    """The services of a run for its solver: counting oracles, milestones, and its end."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Run(Oracles):
         self.deadline = self.ledger.started + self.time_limit
         self.callback = callback
         self.keeper: Any = None
-        """What saves and resumes the run (:class:`dcfw.checkpoints.keeper.Keeper`), if anything does."""
+        """The :class:`dcfw.checkpoints.keeper.Keeper` that saves and resumes the run, if there is one."""
         self.resync_period = max(1000, math.prod(self.shape))
-        """Steps after which an incremental gradient is computed anew."""
+        """Steps after which an incremental gradient is recomputed."""
         self.rule: Tolerance | None = None
         self.eps = math.inf
         self.current: Any = None
@@ -246,7 +246,7 @@ class Run(Oracles):
         )
 
     def _last_value(self, x: Array) -> float:
-        """Return phi(x) for the result, nan if it cannot be had."""
+        """Return phi(x) for the result, nan if it cannot be computed."""
         self.ledger.count_value()
         try:
             return float(self.objective.value(x))

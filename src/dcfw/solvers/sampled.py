@@ -23,7 +23,7 @@ from dcfw.solvers.run import Run, Stop
 ESTIMATE = "the gradient estimate behind the gap is exact, which it is only on average"
 
 FRESH = 1000
-"""How many fresh samples of a stream confirm a gap at least."""
+"""The least number of fresh samples of a stream that confirm a gap."""
 
 
 class Sampled:
@@ -129,7 +129,7 @@ class Sampled:
     def _confirm(self, x: Array, ending: bool = False) -> None:
         """Measure the FW gap at x with the whole gradient; end the run if it meets the tolerance.
 
-        A stream's is measured with fresh samples, as many as there have been so far: the estimate at hand may
+        A stream's is measured with fresh samples, as many as there have been so far: the current estimate may
         have converged to the minimiser of the few samples that it was made from.
         """
         run, samples = self.run, self.samples

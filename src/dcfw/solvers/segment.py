@@ -25,7 +25,7 @@ from dcfw.sets.atoms import Atom
 
 
 class Segment(Protocol):
-    """What a step rule sees."""
+    """A segment from x towards a vertex, as a step rule sees it."""
 
     k: int
     gap: float

@@ -3,7 +3,7 @@
 Plain Frank-Wolfe on phi needs no split, and goes to a vertex in a few steps where phi's minimisers are
 vertices, as those of many nonconvex functions are.  Where they are not, it zigzags.  A quadratic on a
 polytope then gets an active set, whose steps on phi need no split either (a spectral one takes an
-eigendecomposition).  If that stalls, and for any other function, the split is made, and DC-FW goes on from
+eigendecomposition).  If that stalls, and for any other function, the split is made, and DC-FW continues from
 the point reached, with an active set where that pays.  ``python -m bench defaults`` compares this rule with
 its parts.
 """
@@ -24,7 +24,7 @@ from dcfw.solvers.problem import Method, Problem
 from dcfw.solvers.run import Run
 
 WINDOW = 8
-"""A stage goes on as long as its least gap falls, from one such number of steps to the next, by ..."""
+"""A stage continues as long as its least gap falls, from one such number of steps to the next, by ..."""
 
 FALL = 0.5
 """... this factor."""

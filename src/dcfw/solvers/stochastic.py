@@ -24,7 +24,7 @@ gap is measured with the whole gradient of a finite sum (at most once an epoch; 
 and also when iterations or epochs run out (``certify=False`` saves that).  A stream has nothing
 but estimates: its gap is confirmed with fresh samples.  If the gap of a result is an estimate,
 ``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, not the one of lowest value,
-since values on the way are estimates as well; ``fun`` is the value at x.  ``n_samples`` and ``epochs`` say
+since earlier values are estimates as well; ``fun`` is the value at x.  ``n_samples`` and ``epochs`` say
 what the gradients have cost, in the result and in the callback (for a stream, an epoch is one sample).
 
 References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wolfe); Gower et al. 2019
@@ -51,7 +51,7 @@ from dcfw.solvers.sampled import Sampled
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the two methods have in common.
+    """The common part of the two methods.
 
     Parameters
     ----------
@@ -96,8 +96,6 @@ class Stochastic(Sampling):
     L : float, optional
         The constant of the sliding split in all steps; the expected smoothness L(b) unless given.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> from dcfw.solvers.stochastic import Stochastic

@@ -48,11 +48,11 @@ class Parts(NamedTuple):
     split: str
     conditional: str = ""
     refuted: str = ""
-    """Why this is not a difference of convex functions, if that is known."""
+    """The reason why this is not a difference of convex functions, if it is known not to be."""
 
 
 class Outcome(NamedTuple):
-    """How a run ended, and whether it was led out of the set."""
+    """The result of a run, and whether the run was led out of the set."""
 
     result: Result
     outside: bool
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be minimised, how, from where, and within which limits."""
+    """A problem with its method, start and limits."""
 
     parts: Parts
     domain: Set
@@ -211,10 +211,10 @@ class Task:
             yield
 
     def _gap_at_start(self, ledger: Ledger, deadline: float) -> float:
-        """Return the FW gap at the set's own start, nan if it cannot be had or is the gap at x0."""
+        """Return the FW gap at the set's own start, nan if it cannot be computed or is the gap at x0."""
         if time.perf_counter() >= deadline:
             return math.nan
-        with suppress(Exception):  # nobody has asked for phi there
+        with suppress(Exception):  # the user did not ask for phi there
             start = like(self.domain.start(), self.x0)
             if norm(start - self.x0) > 0.0:
                 ledger.count_check()

@@ -35,8 +35,6 @@ def pairwise_steps(
     sum of positive numbers), and whether every curvature was at least ``-slack``, as that of a convex
     function is up to rounding; one that was not ends the loop.
 
-    Examples
-    --------
     >>> w, scores = np.array([1.0, 0.0]), np.array([1.0, -1.0])
     >>> pairwise_steps(np.eye(2), w, scores, 2, 1e-9, 10, 0.0)
     (1, 1.0, True)
@@ -78,8 +76,6 @@ def in_numpy(
 def extremes(scores: np.ndarray, w: np.ndarray) -> tuple[int, int, float]:
     """Return the worst atom in use, the best atom, and by how much the scores of such atoms differ.
 
-    Examples
-    --------
     >>> extremes(np.array([2.0, 2.0 + 1e-12, 0.0, 9.0]), np.array([0.5, 0.5, 0.0, 0.0]))
     (0, 2, 2.000000000001)
     """

@@ -92,7 +92,7 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         first = domain.lmo(np.zeros(domain.shape))
         phi = functions.Smooth(value, grad)
         kept = {"method": "dcfw", "inner": "blended"} | options
-        # The vertex may be near the solution: its gap alone is no measure.
+        # The vertex may be near the solution: its gap alone is not a scale.
         scale = max(gap_at(phi, domain.oracle(), x) for x in (first, domain.start()))
         if not {"tol", "rtol"} & set(kept):
             kept["tol"] = ACCURACY * scale

@@ -4,7 +4,7 @@ The sets are those of :mod:`dcfw.sets` for many blocks at once (the rows of a tw
 tensor operations alone (``int`` and ``float`` would wait for an accelerator).
 
 ``away(R, X)`` returns X - S for a vertex S that minimises <R, S>; where R_i is zero S_i is the midpoint of an
-interval, and whoever puts X_i there, too, holds the coordinate.
+interval, and putting X_i there, too, holds the coordinate.
 """
 
 from __future__ import annotations

@@ -48,13 +48,7 @@ def bench(
 
 
 def find() -> Path:
-    """Return the folder of the clone that holds ``bench``: the one we run from, or the working folder's.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none; the message says where to get it.
-    """
+    """Return the folder of the clone that holds ``bench``: the one we run from, or the working folder's."""
     import dcfw
 
     here = Path.cwd()

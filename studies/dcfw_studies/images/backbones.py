@@ -8,7 +8,7 @@ networks:
 ``efficientnet-b0``     from torchvision (the paper's), which downloads its weights when they are first used
 
 To compute the features of 60,000 pictures takes minutes, so they are kept in the cache folder, in parts: a
-run that was interrupted goes on where it was.  Where nothing can be kept they are computed all the same.
+run that was interrupted continues where it was.  Without a cache they are computed all the same.
 """
 
 from __future__ import annotations
@@ -46,21 +46,10 @@ def features(
     folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Return the features of ``images``, n x 1280 in float32, from the cache where they are there.
+    """Return the features of ``images`` (bytes, n x 3 x height x width), n x 1280 in float32.
 
-    Parameters
-    ----------
-    images : array of bytes, n x 3 x height x width
-    network : {"efficientnet-lite0", "efficientnet-b0"}
-    folder : path, optional
-        Where features are kept; by default ``features`` in the cache folder.  When it cannot be written, a
-        warning says so, and they are returned without being kept.
-    progress : callable, optional
-        Called as ``progress(pictures_done, pictures_in_all)``.
-
-    Examples
-    --------
-    >>> features(dcfw_studies.images.load("cifar10").test)  # doctest: +SKIP
+    They are kept in ``folder``, by default ``features`` in the cache folder; if it cannot be written, a
+    warning says so. ``progress`` is called as ``progress(pictures_done, pictures_in_all)``.
     """
     network = checks.choice(network, "network", NETWORKS)
     images = np.asarray(images)
@@ -85,7 +74,7 @@ def features(
 
 
 def _place(folder: str | os.PathLike[str] | None, network: str) -> Path | None:
-    """Return where features are kept; None when there is no such place."""
+    """Return the folder for features, None if there is none."""
     if folder is not None:
         return Path(folder) / network
     try:
@@ -107,7 +96,7 @@ def _kept(file: Path, count: int) -> np.ndarray | None:
 
 
 def _keep(file: Path, values: np.ndarray) -> bool:
-    """Write a part to the cache, and tell whether that could be done."""
+    """Write a part to the cache, and return whether that succeeded."""
     buffer = io.BytesIO()
     np.save(buffer, values, allow_pickle=False)
     try:

@@ -50,25 +50,8 @@ def fetch_cifar(
 ) -> Path:
     """Download CIFAR-10 or CIFAR-100 and return the folder of its binary files.
 
-    Parameters
-    ----------
-    name : {"cifar10", "cifar100"}
-    folder : path, optional
-        Where to put the files; by default the data set's folder in the data folder.
-    timeout : float
-        Seconds to wait for a server that sends nothing; the download may take ten times that in all.
-    allow_local : bool
-        Accept a server on this machine without HTTPS (for tests).
-
-    Raises
-    ------
-    FetchError
-        When the archive cannot be had or is not the known one; the message names the manual way.
-
-    Examples
-    --------
-    >>> fetch_cifar("cifar10")  # doctest: +SKIP
-    PosixPath('/home/me/.cache/dcfw/cifar10')
+    The parameters are those of :func:`~dcfw_studies.fetch.fetch_qaplib`.  Raises FetchError when the archive
+    cannot be had or is not the known one; the message says how to get it by hand.
     """
     address, known = ARCHIVES[checks.choice(name, "name", ARCHIVES)]
     target = data.data_folder() / name if folder is None else checks.path(folder, "folder")
@@ -106,12 +89,7 @@ def _unpack(file: Path, target: Path) -> None:
 def read_folder(folder: Path, classes: int) -> Images:
     """Return the images in ``folder``: arrays as fetched, or the files of an official binary archive.
 
-    Raises
-    ------
-    FileNotFoundError
-        When the folder has none of these; the message says what was looked for.
-    ValueError
-        When a file has not the size or the labels it should have; the message names it.
+    Errors say what was looked for, or name the file whose size or labels are wrong.
     """
     if all((folder / f"{name}.npy").exists() for name in ARRAYS):
         parts = [mapped(folder / f"{name}.npy") for name in ARRAYS]

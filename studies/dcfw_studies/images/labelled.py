@@ -12,14 +12,7 @@ NAMES = ("digits", "cifar10", "cifar100")
 
 
 class Images(NamedTuple):
-    """Images as bytes, n x channels x height x width, and their classes.
-
-    Examples
-    --------
-    >>> from dcfw_studies.images import load
-    >>> load("digits").test_labels[:5]
-    array([2, 3, 4, 5, 6])
-    """
+    """Images as bytes, n x channels x height x width, and their classes."""
 
     train: np.ndarray
     train_labels: np.ndarray
@@ -29,19 +22,8 @@ class Images(NamedTuple):
 
 
 def load(name: str) -> Images:
-    """Return the training and test images called ``name``.
+    """Return the training and test images called ``name``: "digits", "cifar10" or "cifar100".
 
-    Parameters
-    ----------
-    name : {"digits", "cifar10", "cifar100"}
-
-    Raises
-    ------
-    FileNotFoundError
-        When the images are not in the data folder; the message says how to bring them.
-
-    Examples
-    --------
     >>> images = load("digits")
     >>> images.train.shape, images.test.shape, images.classes
     ((1437, 1, 8, 8), (360, 1, 8, 8), 10)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 POINTS = 160
-"""How many points a curve has at most."""
+"""The most points of a curve."""
 
 
 def curve(history: Any, points: int = POINTS) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from dcfw.qap.matching.paths import Pair, floats
 SHARE = 0.15
 """The core's share of the free nodes: on grids of 300 nodes 0.1 and 0.2 were better than 0.04."""
 ROUNDS = 4
-"""How far a node looks around for lost edges."""
+"""The distance within which a node looks for lost edges."""
 
 
 def with_core(pair: Pair, p: np.ndarray, rng: np.random.Generator) -> Pair:

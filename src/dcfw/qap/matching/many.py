@@ -30,7 +30,7 @@ CHUNK = 500
 
 @dataclass(frozen=True)
 class ManyResult:
-    """What :func:`solve_many` and :func:`match_many` return: arrays with an entry for each problem.
+    """The result of :func:`solve_many` and :func:`match_many`: arrays with an entry for each problem.
 
     Examples
     --------

@@ -35,7 +35,7 @@ LARGEST = 15_000
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to do."""
+    """The budget."""
 
     started: float
     restarts: int | str
@@ -45,7 +45,7 @@ class Plan:
     rng: np.random.Generator
     clock: Callable[[], float]
     begun: float
-    """What the clock showed when the call began."""
+    """The time at which the call began."""
 
     @property
     def deadline(self) -> float | None:
@@ -144,9 +144,9 @@ def _fill(paths: Paths, plan: Plan, found: Found) -> None:
     """Fill the paths' part of the time; a budget of steps, which are the search's, has one path.
 
     Three kinds of runs take turns: a path from the best matching's core, a path from a random point, and
-    short runs of Frank-Wolfe from random points.  Real graphs that are no copies of each other have many
+    short runs of Frank-Wolfe from random points.  Real graphs that are not copies of each other have many
     matchings of nearly the best value, and Frank-Wolfe meets good ones in a tenth of a path's time.  A kind
-    that has just found something better goes on.
+    that has just found something better continues.
     """
     pair = found.pair
     plain = searchable(pair) and pair.C is None
