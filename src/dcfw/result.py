@@ -377,19 +377,7 @@ class Result(_Declared):
     epochs: float | None = None
 
     def plot(self, ax: Any = None, *, y: str = "certificate", x: str | None = None, **style: Any) -> Any:
-        """Draw the certificate, or a column of the history, and return the axes (:func:`dcfw.plots.plot`).
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            A new figure's unless given.
-        y : str
-            ``"certificate"``, ``"gap"``, ``"fun"``, ``"excess"``, ``"dc_gap"`` (a band) or another column of
-            the history.
-        x : str
-            ``"n_lmo"``, ``"nit"``, ``"time"`` or another column.
-        **style
-            For ``ax.plot``.
+        """Draw the certificate, or a column of the history, and return the axes: :func:`dcfw.plots.plot`.
 
         Examples
         --------

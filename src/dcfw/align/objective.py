@@ -33,19 +33,10 @@ class MaskedLeastSquares(Function, trusted=True):
 
     Parameters
     ----------
-    E1 : array of shape (d1, n)
-        The source vectors; columns are words.  A memory map is read by blocks.
-    Y : array or SciPy sparse matrix of shape (d2, n)
-        The target vectors: NaN where missing, or with ``mask``, or sparse with the observed entries stored,
-        or a NumPy masked array.
-    mask : array of shape (d2, n), optional
-        P: true where Y is observed.
-    product : {"auto", "gram", "observed", "dense"}
-        How gradients are computed; see :mod:`dcfw.align.products`.
-    dtype : float32 or float64, optional
-        What to compute in; by default float64 unless E1 and Y are both float32.
+    E1, Y, mask, product, dtype
+        As in :func:`dcfw.align.align`.  A memory map is read by blocks.
     passes : int
-        For ``"auto"``: how many gradients will be wanted.
+        For ``product="auto"``: how many gradients will be wanted.
 
     Attributes
     ----------

@@ -43,9 +43,9 @@ METHODS = (*OURS, "fw-k", "fw-m")
 """The methods that are for this problem."""
 
 RTOL = 1e-4
+"""The part of the first gap at which a run has converged, unless something else is asked for."""
 WEIGHT = 1e-4
 """The default weight of the nuclear norm, over the mean squared length of the source vectors."""
-"""The part of the first gap at which a run has converged, unless something else is asked for."""
 
 ATOMS = 64
 """The number of polar factors kept: more of them cost more time than the oracle calls they save."""

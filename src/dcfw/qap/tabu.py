@@ -37,20 +37,14 @@ def robust_tabu(
 
     Parameters
     ----------
-    A, B : array or SciPy sparse array of shape (n, n)
-        The matrices of ``sum_ij A[i, j] B[p(i), p(j)]``; neither need be symmetric.
-    p : array of shape (n,)
-        The permutation to start from, counted from 0.  It is not written to.
-    C : array of shape (n, n), optional
-        The linear term ``sum_i C[i, p(i)]``.
+    A, B, p, C, fixed
+        As in :func:`dcfw.qap.two_opt`.
     iterations : int
         The number of swaps.
     rng : None, int, SeedSequence or Generator
         The source of the random tabu times.
     time_limit : float, optional
         Seconds after which the best permutation so far is returned.
-    fixed : int
-        The first ``fixed`` entries of p stay as they are.
     target : float, optional
         Stop as soon as the value is this or lower, for example a known optimum.
 
