@@ -119,12 +119,10 @@ class _Deltas:
         return None if not D.size or D.flat[at] == self.none else divmod(at, self.problem.n)
 
 
-class _Search:
-    """The common part of the two swap searches: the best permutation and the counters."""
+class _Swaps:
+    """A permutation that swaps change, and its value."""
 
-    def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int, fixed: int = 0) -> None:
-        self.problem, self.random, self.steps = problem, Random(seed), 0
-        self.state = _Deltas(problem, p, fixed)
+    state: _Deltas
 
     @property
     def p(self) -> np.ndarray:
@@ -133,6 +131,14 @@ class _Search:
     @property
     def value(self) -> Any:
         return self.state.value
+
+
+class _Search(_Swaps):
+    """The common part of the two swap searches: the best permutation and the counters."""
+
+    def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int, fixed: int = 0) -> None:
+        self.problem, self.random, self.steps = problem, Random(seed), 0
+        self.state = _Deltas(problem, p, fixed)
 
     def _begin(self, p: np.ndarray) -> None:
         self.state.set(p)
@@ -346,19 +352,11 @@ class Annealing:
             self.best, self.best_p = self.value, self.p.copy()
 
 
-class Descent:
+class Descent(_Swaps):
     """Best swaps until none helps."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, fixed: int) -> None:
         self.state = _Deltas(problem, p, fixed)
-
-    @property
-    def p(self) -> np.ndarray:
-        return self.state.p.copy()
-
-    @property
-    def value(self) -> Any:
-        return self.state.value
 
     def set(self, p: np.ndarray) -> None:
         self.state.set(p)
@@ -378,7 +376,7 @@ class Descent:
         return count
 
 
-class FirstDescent:
+class FirstDescent(_Swaps):
     """The first improving swap in a given order of the pairs."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, order: np.ndarray, fixed: int) -> None:
@@ -388,10 +386,6 @@ class FirstDescent:
         self.rows = i
         self.pairs = np.maximum(order[i], order[j]), np.minimum(order[i], order[j])
         self.at = 0
-
-    @property
-    def p(self) -> np.ndarray:
-        return self.state.p.copy()
 
     def run(self, count: int, cyclic: bool) -> int:
         size = len(self.pairs[0])
