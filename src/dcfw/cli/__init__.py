@@ -1,9 +1,9 @@
 """The command line: ``dcfw COMMAND``.
 
-Each command is a module here with a function ``register(app)``.  At the top of such a module only the
-standard library and typer are imported, so that ``--help`` answers at once.  Commands print their answer on
-the standard output and everything else on the standard error stream, and raise ordinary exceptions with a
-helpful message: :mod:`dcfw.cli.application` turns them into one line and an exit code.
+Each command is a function in a module of its name.  At the top of such a module only the standard library and
+typer are imported, so that ``--help`` answers at once.  Commands print their answer on the standard output
+and everything else on the standard error stream, and raise ordinary exceptions with a helpful message:
+:mod:`dcfw.cli.application` turns them into one line and an exit code.
 
 The paper's studies have a command line of their own, ``dcfw-studies``.
 """
@@ -33,5 +33,7 @@ app = application(
     Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line, 130 interrupted.
     """,
 )
-for _command in (align, demo, info, qap):
-    _command.register(app)
+app.command(short_help="Align word vectors of which few entries are known.")(align.align)
+app.command(short_help="Solve three small problems, with certificates.")(demo.demo)
+app.command(short_help="Show versions, extras, threads and data.")(info.info)
+app.command(short_help="Solve a quadratic assignment problem.")(qap.qap)

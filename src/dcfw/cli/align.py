@@ -12,11 +12,6 @@ import typer
 from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("align", short_help="Align word vectors of which few entries are known.")(align)
-
-
 def align(
     source: Annotated[
         Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.", show_default=False)

@@ -12,11 +12,6 @@ from typing import Annotated, Any
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("demo", short_help="Solve three small problems, with certificates.")(demo)
-
-
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
         "dcfw-demo.html"

@@ -26,11 +26,6 @@ EXTRAS = {
 """The packages that ``pip install "dcfw[EXTRA]"`` installs."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("info", short_help="Show versions, extras, threads and data.")(info)
-
-
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:

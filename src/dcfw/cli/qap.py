@@ -12,11 +12,6 @@ import typer
 from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("qap", short_help="Solve a quadratic assignment problem.")(qap)
-
-
 def _names(incomplete: str) -> list[str]:
     """Complete the names of the examples that come with dcfw."""
     from dcfw.qap.examples import EXAMPLES

@@ -21,5 +21,10 @@ app = application(
     Exit codes: 0 success, 1 failure (one line says why), 2 wrong command line, 130 interrupted.
     """,
 )
-for _command in (bench, check_rows, fetch, report, reproduce, study, train):
-    _command.register(app)
+app.command()(bench.bench)
+app.command(short_help="Rerun a sample of stored rows and compare.")(check_rows.check_rows)
+app.add_typer(fetch.group, name="fetch")
+app.command(short_help="Write the studies of stores as one page.")(report.report)
+app.command(short_help="Run a study of the paper, or a part of it.")(reproduce.reproduce)
+app.add_typer(study.group, name="study")
+app.command(short_help="Train a network whose weights stay in a box.")(train.train)

@@ -10,11 +10,6 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("bench")(bench)
-
-
 def bench(
     names: Annotated[
         list[str] | None,

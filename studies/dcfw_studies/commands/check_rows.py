@@ -9,11 +9,6 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("check-rows", short_help="Rerun a sample of stored rows and compare.")(check_rows)
-
-
 def check_rows(
     results: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A folder with reports.", exists=True, file_okay=False)

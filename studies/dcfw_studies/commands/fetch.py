@@ -14,11 +14,6 @@ Folder = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    app.add_typer(group, name="fetch")
-
-
 @group.callback()
 def fetch() -> None:
     """Download public data sets and check every file.

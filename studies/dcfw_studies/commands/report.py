@@ -12,11 +12,6 @@ import typer
 from dcfw_studies.commands.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("report", short_help="Write the studies of stores as one page.")(report)
-
-
 def report(
     stores: Annotated[
         list[Path], typer.Argument(metavar="STORE", help="Files of stores.", show_default=False)

@@ -28,11 +28,6 @@ class Name(StrEnum):
     all = "all"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("reproduce", short_help="Run a study of the paper, or a part of it.")(reproduce)
-
-
 def reproduce(
     name: Annotated[Name, typer.Argument(metavar="STUDY", help="Which study.", show_default=False)],
     full: Annotated[

@@ -18,11 +18,6 @@ StorePath = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    app.add_typer(group, name="study")
-
-
 @group.callback()
 def study() -> None:
     """Look into the store of a study, and export its rows.

@@ -16,11 +16,6 @@ PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.1, "L": 1.0}
 """Radius and constant of the paper's networks, and of a head on the digits, where that radius binds."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command("train", short_help="Train a network whose weights stay in a box.")(train)
-
-
 def train(
     dataset: Annotated[
         str, typer.Argument(metavar="DATASET", help="digits, cifar10 or cifar100.")
