@@ -13,13 +13,11 @@ from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
 
 
 def align(
-    source: Annotated[
-        Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.", show_default=False)
-    ],
-    target: Annotated[Path, typer.Option(help="Target vectors, in the same formats.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.")],
+    target: Annotated[Path, typer.Option(help="Target vectors, in the same formats.")],
     dictionary: Annotated[
         Path,
-        typer.Option(help="Pairs of words, a source and a target word on each line.", show_default=False),
+        typer.Option(help="Pairs of words, a source and a target word on each line."),
     ],
     observed: Annotated[float, typer.Option(help="The part of the target entries that is known.")] = 0.1,
     holdout: Annotated[float, typer.Option(help="The part of the source words kept for the test.")] = 0.2,
@@ -54,10 +52,7 @@ def align(
     seed: Annotated[int, typer.Option(help="Decides the pairs held out and the entries known.", min=0)] = 0,
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the rotation (.npy), or the mapped source vectors (.vec, .vec.gz, .bin).",
-            show_default=False,
-        ),
+        typer.Option(help="Write the rotation (.npy), or the mapped source vectors (.vec, .vec.gz, .bin)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:

@@ -41,37 +41,24 @@ def qap(
             metavar="INSTANCE",
             autocompletion=_names,
             help="A name such as grid30 or nug30 (see --list), or a .dat file.",
-            show_default=False,
         ),
     ] = None,
     flow: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Matrix A: .csv, .npy, .npz, .mtx, .xlsx; rows may have names.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FILE", help="Matrix A: .csv, .npy, .npz, .mtx, .xlsx; rows may have names."),
     ] = None,
-    distance: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Matrix B, likewise.", show_default=False)
-    ] = None,
+    distance: Annotated[Path | None, typer.Option(metavar="FILE", help="Matrix B, likewise.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write the assignment as CSV.", show_default=False
-        ),
+        typer.Option("-o", "--output", metavar="FILE", help="Write the assignment as CSV."),
     ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WHAT=WHERE",
-            help="A pair that is given, by name or number; may be repeated.",
-            show_default=False,
-        ),
+        typer.Option(metavar="WHAT=WHERE", help="A pair that is given, by name or number; may be repeated."),
     ] = None,
     forbid: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHAT=WHERE", help="A pair that is not allowed, likewise.", show_default=False),
+        typer.Option(metavar="WHAT=WHERE", help="A pair that is not allowed, likewise."),
     ] = None,
     method: Annotated[
         str,

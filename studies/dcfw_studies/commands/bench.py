@@ -13,7 +13,7 @@ import typer
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Which benches; all by default.", show_default=False),
+        typer.Argument(metavar="NAME", help="Which benches; all by default."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Larger instances and more passes.")] = False,
     as_json: Annotated[

@@ -10,7 +10,7 @@ import typer
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Folder = Annotated[
     Path | None,
-    typer.Option(help="Where to put the files; by default where dcfw looks for them.", show_default=False),
+    typer.Option(help="Where to put the files; by default where dcfw looks for them."),
 ]
 
 
@@ -30,9 +30,7 @@ def fetch() -> None:
 @group.command("qaplib", short_help="Download QAPLIB, the quadratic assignment library.")
 def qaplib(
     folder: Folder = None,
-    url: Annotated[
-        str | None, typer.Option(help="Another copy of QAPLIB (https) to use.", show_default=False)
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="Another copy of QAPLIB (https) to use.")] = None,
 ) -> None:
     """Download the quadratic assignment library QAPLIB (136 instances).
 

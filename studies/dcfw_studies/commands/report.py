@@ -13,15 +13,13 @@ from dcfw_studies.commands.settings import Settings
 
 
 def report(
-    stores: Annotated[
-        list[Path], typer.Argument(metavar="STORE", help="Files of stores.", show_default=False)
-    ],
+    stores: Annotated[list[Path], typer.Argument(metavar="STORE", help="Files of stores.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
     study: Annotated[
         str | None,
-        typer.Option(help="Write README, tables and figures of this study into -o.", show_default=False),
+        typer.Option(help="Write README, tables and figures of this study into -o."),
     ] = None,
     settings: Settings = None,
     as_json: Annotated[

@@ -29,7 +29,7 @@ class Name(StrEnum):
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(metavar="STUDY", help="Which study.", show_default=False)],
+    name: Annotated[Name, typer.Argument(metavar="STUDY", help="Which study.")],
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The whole study, or a part of a minute or two.")
     ] = False,
@@ -38,11 +38,7 @@ def reproduce(
     ] = -1,
     dask: Annotated[
         str | None,
-        typer.Option(
-            help="Compute on a Dask cluster: the address of its scheduler.",
-            metavar="ADDRESS",
-            show_default=False,
-        ),
+        typer.Option(help="Compute on a Dask cluster: the address of its scheduler.", metavar="ADDRESS"),
     ] = None,
     store: Annotated[Path, typer.Option(help="The file that keeps the rows.", metavar="FILE")] = STORE,
     output: Annotated[

@@ -10,7 +10,7 @@ import typer
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study.", show_default=False),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study."),
 ]
 
 

@@ -13,9 +13,7 @@ from dcfw_studies.commands.settings import Settings, settings_for
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-StorePath = Annotated[
-    Path, typer.Argument(metavar="STORE", help="The file of the store.", show_default=False)
-]
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The file of the store.")]
 
 
 @group.callback()
@@ -73,10 +71,10 @@ def status(
 @group.command("export")
 def export(
     store: StorePath,
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write.", show_default=False),
+        typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write."),
     ],
 ) -> None:
     """Write the finished rows of a study as a CSV file.
@@ -101,12 +99,10 @@ def export(
 @group.command("import")
 def take(
     store: StorePath,
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="PATH", help="The folder of a report (qap: its rows.csv).", show_default=False
-        ),
+        typer.Argument(metavar="PATH", help="The folder of a report (qap: its rows.csv)."),
     ],
     settings: Settings = None,
 ) -> None:

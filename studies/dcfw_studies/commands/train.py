@@ -24,8 +24,7 @@ def train(
         str | None,
         typer.Option(
             help="cnn (convolutional), or head (linear: on pixels for digits, else on ImageNet features).  "
-            "By default head for digits, else cnn.",
-            show_default=False,
+            "By default head for digits, else cnn."
         ),
     ] = None,
     method: Annotated[
@@ -33,31 +32,24 @@ def train(
     ] = "dcfw",
     c: Annotated[
         float | None,
-        typer.Option(
-            "--radius",
-            "-c",
-            help="Radius of the l_inf ball; 0.1 for a head on digits, else 10.",
-            show_default=False,
-        ),
+        typer.Option("--radius", "-c", help="Radius of the l_inf ball; 0.1 for a head on digits, else 10."),
     ] = None,
     L: Annotated[
         float | None,
         typer.Option(
-            "-L",
-            help="Constant of the surrogate, 1/L is the learning rate; 1 for a head on digits, else 10.",
-            show_default=False,
+            "-L", help="Constant of the surrogate, 1/L is the learning rate; 1 for a head on digits, else 10."
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
     batch: Annotated[int, typer.Option(help="Images in a batch.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and dropout.")] = 0,
     images: Annotated[
-        int | None, typer.Option(help="Train on this many images only, the first ones.", show_default=False)
+        int | None, typer.Option(help="Train on this many images only, the first ones.")
     ] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16 (layers only).")] = "float32",
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Write the state there after each epoch, and go on from it.", show_default=False),
+        typer.Option(help="Write the state there after each epoch, and go on from it."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON, for programs.")] = False,
 ) -> None:
