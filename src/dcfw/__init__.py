@@ -10,88 +10,37 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dcfw._lazy import attach
 
 __version__ = "0.2.0"
 
+if TYPE_CHECKING:
+    from dcfw import align as align
+    from dcfw import callbacks as callbacks
+    from dcfw import checkpoints as checkpoints
+    from dcfw import functions as functions
+    from dcfw import gaps as gaps
+    from dcfw import gromov as gromov
+    from dcfw import plots as plots
+    from dcfw import qap as qap
+    from dcfw import sets as sets
+    from dcfw import splits as splits
+    from dcfw import steps as steps
+    from dcfw import tolerances as tolerances
+    from dcfw import traffic as traffic
+    from dcfw._check import check as check
+    from dcfw._minimize import minimize as minimize
+    from dcfw.result import Result as Result
+    from dcfw.result import Status as Status
+
 # Everything is loaded when it is first used, so that ``import dcfw`` stays light.
-_ATTRIBUTES = {
-    "minimize": "dcfw._minimize",
-    "check": "dcfw._check",
-    "Result": "dcfw.result",
-    "Status": "dcfw.result",
-}
+_MODULE_OF = {"minimize": "_minimize", "check": "_check", "Result": "result", "Status": "result"}
 _MODULES = (
-    "align",
-    "callbacks",
-    "checkpoints",
-    "completion",
-    "functions",
-    "gaps",
-    "gromov",
-    "plots",
-    "qap",
-    "sets",
-    "splits",
-    "steps",
-    "tolerances",
-    "torch",
-    "traffic",
+    *("align", "callbacks", "checkpoints", "completion", "functions", "gaps", "gromov", "plots", "qap"),
+    *("sets", "splits", "steps", "tolerances", "torch", "traffic"),
 )
 
-__all__ = [
-    "Result",
-    "Status",
-    "align",
-    "callbacks",
-    "check",
-    "checkpoints",
-    "completion",
-    "functions",
-    "gaps",
-    "gromov",
-    "minimize",
-    "plots",
-    "qap",
-    "sets",
-    "splits",
-    "steps",
-    "tolerances",
-    "traffic",
-]
-
-if TYPE_CHECKING:
-    from dcfw import (
-        align,
-        callbacks,
-        checkpoints,
-        functions,
-        gaps,
-        gromov,
-        plots,
-        qap,
-        sets,
-        splits,
-        steps,
-        tolerances,
-        traffic,
-    )
-    from dcfw._check import check
-    from dcfw._minimize import minimize
-    from dcfw.result import Result, Status
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ATTRIBUTES:
-        value = getattr(importlib.import_module(_ATTRIBUTES[name]), name)
-
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(f"dcfw.{name}")
-    raise AttributeError(f"module 'dcfw' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+__getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF, _MODULES)
+__all__.remove("torch")  # which is optional, and would be loaded by ``from dcfw import *``

@@ -13,7 +13,7 @@ Everything but ``autodiff``, whose module has its name, is loaded when it is fir
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcfw._lazy import attach
 from dcfw.functions.autodiff import autodiff
@@ -72,14 +72,5 @@ _MODULE_OF = {
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["autodiff", *_MODULE_OF]
-
-_load = attach(__name__, _MODULE_OF)[0]
-
-
-def __getattr__(name: str) -> Any:
-    return _load(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF)
+__all__ += ["autodiff"]

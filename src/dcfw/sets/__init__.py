@@ -51,7 +51,7 @@ Your own set is any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcfw._lazy import attach
 
@@ -137,14 +137,4 @@ _MODULE_OF = {
 }
 """Public name -> the module that defines it; sets are loaded when they are first used."""
 
-__all__ = [*_MODULE_OF]
-
-_load = attach(__name__, _MODULE_OF)[0]
-
-
-def __getattr__(name: str) -> Any:
-    return _load(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF)
