@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dcfw import _validate
 from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Function, Linearisation
+from dcfw.functions.base import Linearisation, Stated
 
 
-class Autodiff(Function, trusted=True):
+class Autodiff(Stated, trusted=True):
     """See :func:`autodiff`."""
 
     def __init__(self, value: Callable[[Array], Any], lipschitz: float | None, convex: bool | None) -> None:
@@ -18,16 +17,7 @@ class Autodiff(Function, trusted=True):
             raise TypeError(f"value must be a callable of one argument x, got {type(value).__name__}")
         self._function = value
         self._jitted: Callable[[Array], Any] | None = None
-        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
-        self.convex = _validate.optional_flag(convex, "convex")
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self._lipschitz
-
-    @property
-    def stated(self) -> bool:
-        return True
+        self._state(lipschitz, convex)
 
     def value(self, x: Array) -> float:
         import array_api_compat

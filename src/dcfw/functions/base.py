@@ -234,6 +234,22 @@ def _own(value: Any) -> Any:
     return Dense(copy_of(value.array)) if isinstance(value, Dense) else copy_of(value)
 
 
+class Stated(Function, trusted=True):
+    """A function made of a user's callables: its Lipschitz constant and its convexity are statements."""
+
+    def _state(self, lipschitz: float | None, convex: bool | None) -> None:
+        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
+        self.convex = _validate.optional_flag(convex, "convex")
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self._lipschitz
+
+    @property
+    def stated(self) -> bool:
+        return True
+
+
 def gradient(function: Function, x: Array) -> Array:
     """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
     grad = function.grad(x)

@@ -32,14 +32,14 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Function, Linearisation
+from dcfw.functions.base import Linearisation, Stated
 
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
 """The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
 run would be among those that it is measured on."""
 
 
-class FiniteSum(Function, trusted=True):
+class FiniteSum(Stated, trusted=True):
     """The mean 1/m sum_i F_i of m functions, with minibatch gradients.
 
     Parameters
@@ -97,9 +97,8 @@ class FiniteSum(Function, trusted=True):
                 _validate.function(extra, name)
         self._value, self._grad = value, grad
         self._batch_grad, self._batch_value = batch_grad, batch_value
-        self._lipschitz = _constant(lipschitz, "lipschitz")
+        self._state(lipschitz, convex)
         self._lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
-        self.convex = _validate.optional_flag(convex, "convex")
 
     @staticmethod
     def logistic(A: Any, y: Any) -> FiniteSum:
@@ -171,16 +170,8 @@ class FiniteSum(Function, trusted=True):
         return Completion(shape, rows, cols, values)
 
     @property
-    def lipschitz(self) -> float | None:
-        return self._lipschitz
-
-    @property
     def lipschitz_max(self) -> float | None:
         return self._lipschitz_max
-
-    @property
-    def stated(self) -> bool:
-        return True
 
     # What the callables do to x, or later to an array that they have returned, must not matter.
 
@@ -227,7 +218,7 @@ class FiniteSum(Function, trusted=True):
         return f"{type(self).__name__}(m={self.m})"
 
 
-class Stream(Function, trusted=True):
+class Stream(Stated, trusted=True):
     """An expectation E F(x, xi), of which there are as many samples as one asks for.
 
     Parameters
@@ -278,23 +269,14 @@ class Stream(Function, trusted=True):
         self.draw = draw
         self._batch_grad = batch_grad
         self._batch_value = batch_value
-        self._lipschitz = _constant(lipschitz, "lipschitz")
+        self._state(lipschitz, convex)
         self.lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
-        self.convex = _validate.optional_flag(convex, "convex")
         self._size = _validate.integer(holdout, "holdout", low=1)
 
     @cached_property
     def holdout(self) -> Any:
         """The batch behind ``value`` and ``grad``."""
         return self.draw(np.random.default_rng(HOLDOUT), self._size)
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self._lipschitz
-
-    @property
-    def stated(self) -> bool:
-        return True
 
     def value(self, x: Array) -> float:
         return float(self._batch_value(copy_of(x), self.holdout))

@@ -12,10 +12,10 @@ from typing import Any
 from dcfw import _validate
 from dcfw._arrays import Array, copy_of, is_numpy
 from dcfw.functions.autodiff import autodiff
-from dcfw.functions.base import Function, Linearisation, as_function
+from dcfw.functions.base import Function, Linearisation, Stated, as_function
 
 
-class Smooth(Function, trusted=True):
+class Smooth(Stated, trusted=True):
     """A differentiable function given by two callables.
 
     Parameters
@@ -45,16 +45,7 @@ class Smooth(Function, trusted=True):
     ) -> None:
         self._value = _callable(value, "value")
         self._grad = _callable(grad, "grad")
-        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
-        self.convex = _validate.optional_flag(convex, "convex")
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self._lipschitz
-
-    @property
-    def stated(self) -> bool:
-        return True
+        self._state(lipschitz, convex)
 
     def value(self, x: Array) -> float:
         return _number(self._value(copy_of(x)))
