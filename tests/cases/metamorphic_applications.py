@@ -20,7 +20,6 @@ from dcfw.align.solver import METHODS as ALIGN_METHODS
 from dcfw.qap import solver
 from dcfw.qap.task import SPLIT_METHODS
 
-
 PRODUCT_SPLITS = ("paper", "balanced", "centered")
 """Splits of f and g made of A X + X B and A X - X B."""
 
