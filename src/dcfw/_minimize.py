@@ -11,7 +11,7 @@ from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
 from dcfw.functions import penalised
 from dcfw.functions.base import Function
-from dcfw.functions.dc import DC
+from dcfw.functions.dc import DC, joined, unproven
 from dcfw.functions.given import from_callable
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
@@ -238,9 +238,8 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
     if isinstance(dc, splits.Auto):
         assert isinstance(solver, DCFW)
         solver = AdaptiveDCFW(solver, dc)
-    return Parts(
-        dc if dc.whole is None else dc.whole, dc.f, dc.g, dc.name, dc.conditional, dc.refuted
-    ), solver
+    all_of_it = dc if dc.whole is None else dc.whole
+    return Parts(all_of_it, dc.f, dc.g, dc.name, joined(dc, unproven(dc)), dc.refuted), solver
 
 
 def _start(x0: Any, domain: Set, phi: Function) -> tuple[Array, ActiveSet | None]:
@@ -286,9 +285,5 @@ def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
             # What was rounding in the one precision is an error in the other.
             if domain.projects and not domain.contains(x0, 0.0):
                 x0 = domain.project(x0)
-    if phi.size is not None and phi.size != math.prod(x0.shape):
-        raise ValueError(
-            f"objective is a function of {phi.size} variables, but the points of {domain!r} have shape "
-            f"{tuple(x0.shape)}"
-        )
+    penalised.same_size(phi, domain, x0.shape)
     return x0

@@ -29,8 +29,11 @@ import numpy as np
 from dcfw import _validate, splits
 from dcfw._arrays import Array, inner, norm, norm2
 from dcfw.functions.base import Function, as_function
+from dcfw.functions.penalised import prepare
+from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import Status
+from dcfw.sets.base import Set
 from dcfw.sets.given import as_set
 from dcfw.solvers.dcfw import certificate
 from dcfw.solvers.goal import Goal
@@ -60,6 +63,8 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     Parameters
     ----------
     objective : DC or function
+        Where f has a norm in it (``loss + penalty``), the gap is that of the problem in which the norm is
+        linear in one more variable, as in ``res.gap``.
     domain : set
     x : array
         A point of the set.
@@ -72,9 +77,7 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
     >>> gaps.fw_gap(dc, sets.Simplex(2), np.array([0.5, 0.5]))
     0.25
     """
-    phi = as_function(objective, "objective")
-    domain = as_set(domain)
-    x = _validate.point(x, "x", domain)
+    phi, domain, x = _without_norm(objective, domain, x)
     gap = math.nan
     with _until_rounding():
         _, gap = _run(phi, domain, x).lmo(_finite_gradient(phi, x), x)
@@ -107,13 +110,14 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
     >>> round(low, 6), round(high, 6)
     (0.0625, 0.0625)
     """
-    dc = splits.choose(as_function(objective, "objective"), domain)
+    phi, domain, x = _without_norm(objective, domain, x)
+    dc = splits.choose(phi, domain)
     if isinstance(dc, splits.Auto):
-        raise ValueError("objective must have a known L: gap_DC depends on it, and L='auto' is the solver's")
+        if dc is phi or phi.lipschitz is None:
+            raise ValueError("objective must have a known L, on which gap_DC depends: splits.sliding(phi, L)")
+        dc = splits.sliding(phi)
     if dc.refuted:
         raise ValueError(f"objective must be a difference of convex functions, but {dc.refuted}")
-    domain = as_set(domain)
-    x = _validate.point(x, "x", domain)
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0)
     run = _run(dc, domain, x, max_lmo=_validate.integer(max_lmo, "max_lmo", low=1))
     u = dc.g.linearise(x)
@@ -141,7 +145,7 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
     >>> gaps.pgm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
     0.125
     """
-    phi = as_function(objective, "objective")
+    phi = _smooth_or_kinked_g(objective)
     domain = as_set(domain)
     x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
@@ -171,7 +175,7 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     >>> round(gaps.ppm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
     0.125
     """
-    phi = as_function(objective, "objective")
+    phi = _smooth_or_kinked_g(objective)
     domain = as_set(domain)
     x = _validate.point(x, "x", domain)
     L = _lipschitz(phi, L)
@@ -215,6 +219,24 @@ def _proximal_point(phi: Function, domain: Any, x: Array, L: float, smooth: floa
             ahead, following = new, 1.0
         y, z, momentum = new, ahead, following
     return y
+
+
+def _without_norm(objective: Any, domain: Any, x: Array) -> tuple[Function, Set, Array]:
+    """Return the problem as ``dcfw.minimize`` sees it: a norm in f is linear in one more variable."""
+    domain = as_set(domain)
+    way = prepare(as_function(objective, "objective"), domain)
+    return way.phi, way.domain, _validate.point(way.start(x, domain), "x", way.domain)
+
+
+def _smooth_or_kinked_g(objective: Any) -> Function:
+    """Return the objective, unless f has a norm in it, where the measure is not defined."""
+    phi = as_function(objective, "objective")
+    if isinstance(phi, Composite):
+        raise ValueError(
+            f"objective has the norm {phi.norm!r} in its convex part, whose gradient is not unique: "
+            "gaps.fw_gap and gaps.dc_gap are defined, or lift the problem by functions.lift"
+        )
+    return phi
 
 
 def _finite_gradient(phi: Function, x: Array) -> Array:

@@ -263,3 +263,24 @@ def test_dc_gap_is_refused_where_f_is_known_not_to_be_convex():
     dc = functions.Quadratic(np.diag([1.0, -1.0, -2.0])) - functions.Zero()
     with pytest.raises(ValueError, match="f is not convex, its lowest curvature is -2"):
         gaps.dc_gap(dc, sets.L2Ball(3), np.array([0.1, 0.0, 0.0]))
+
+
+def test_gaps_of_a_loss_with_a_penalty_are_those_of_the_result():
+    rng = np.random.default_rng(0)
+    loss = functions.LogisticLoss(rng.standard_normal((80, 30)), np.sign(rng.standard_normal(80)))
+    phi, ball = loss + functions.L1MinusL2(0.05), sets.L1Ball(30, radius=3.0)
+    res = dcfw.minimize(phi, ball, maxiter=3)
+    assert gaps.fw_gap(phi, ball, res.x) == pytest.approx(res.gap, rel=1e-6)
+    assert gaps.dc_gap(phi, ball, res.x).high <= res.gap * (1 + 1e-9)
+    for measure in (gaps.pgm_gap, gaps.ppm_gap):
+        with pytest.raises(ValueError, match=r"gaps.fw_gap .* functions.lift"):
+            measure(phi, ball, res.x, L=1.0)
+
+
+def test_dc_gap_takes_a_stated_constant_of_a_smooth_function():
+    phi = functions.Smooth(lambda x: float(np.cos(x).sum()), lambda x: -np.sin(x), lipschitz=1.0)
+    x = np.array([0.7, 0.2, 0.1])
+    expected = gaps.dc_gap(splits.sliding(phi, 1.0), sets.Simplex(3), x)
+    assert gaps.dc_gap(phi, sets.Simplex(3), x) == expected
+    with pytest.raises(ValueError, match=r"known L.*splits.sliding"):
+        gaps.dc_gap(functions.Smooth(phi.value, phi.grad), sets.Simplex(3), x)

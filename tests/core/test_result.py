@@ -80,6 +80,17 @@ def test_the_text_says_what_matters():
     assert "provided that" not in text
 
 
+def test_convexity_that_nobody_stated_is_a_condition():
+    def own(**known):
+        return functions.Smooth(lambda x: 0.5 * float(x @ x), lambda x: 1.0 * x, lipschitz=1.0, **known)
+
+    ball = sets.L1Ball(3)
+    for phi in (own() - functions.SquaredNorm(0.1), own() + functions.L1MinusL2(0.3)):
+        assert dcfw.minimize(phi, ball).conditional == "f is convex, which was not stated"
+    for phi in (own(convex=True) - functions.SquaredNorm(0.1), own(convex=True) + functions.L1MinusL2(0.3)):
+        assert dcfw.minimize(phi, ball).conditional == ""
+
+
 def test_a_conditional_certificate_says_so():
     dc = functions.DC(functions.SquaredNorm(), functions.L1Norm(), conditional="L = 3 is large enough")
     res = dcfw.minimize(dc, sets.L2Ball(2), np.array([0.1, 0.2]))

@@ -55,7 +55,7 @@ def demo_page(outcomes: Sequence[Outcome], seconds: float) -> str:
         [*(_section(members) for members in groups.values()), _next_steps()],
         lead=f"{' '.join(words[:1])} Three problems made on the spot in {seconds:.0f} s, each solved by dcfw "
         "and by the methods one would use otherwise. Each solve of dcfw ends with a certificate: an interval "
-        "that holds the DC gap of its best iterate, which is 0 exactly at stationary points.",
+        "that holds the DC gap of its best iterate, which is 0 exactly at critical points.",
         key_figures=[card for members in groups.values() for card in _card(members)],
         footer=f"Written by dcfw {__version__}: dcfw demo",
     )

@@ -148,6 +148,19 @@ class DC(Function, trusted=True):
         return {"f": repr(self.f), "g": repr(self.g), "split": self.name} | assumed
 
 
+def unproven(dc: DC) -> str:
+    """Return which parts of a difference that was given are not known to be convex, as a condition.
+
+    Quadratics are not among them: negative curvature in one is looked for.
+    """
+    if dc.whole is not None:
+        return ""
+    parts = {"f": dc.f, "g": dc.g}
+    names = [name for name, part in parts.items() if part.convex is None and not part.affine_grad]
+    verb = "are" if len(names) == 2 else "is"
+    return f"{' and '.join(names)} {verb} convex, which was not stated" if names else ""
+
+
 def joined(*parts: DC | str) -> str:
     """Return the conditions of several decompositions as one.
 

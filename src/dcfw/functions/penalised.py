@@ -153,12 +153,23 @@ class Way(NamedTuple):
         return result
 
 
+def same_size(phi: Function, domain: Set, shape: tuple[int, ...]) -> None:
+    """Refuse a function whose number of variables is not that of the points."""
+    if phi.size is not None and phi.size != math.prod(shape):
+        raise ValueError(
+            f"objective is a function of {phi.size} variables, but the points of {domain!r} have shape "
+            f"{tuple(shape)}"
+        )
+
+
 def prepare(phi: Function, domain: Set) -> Way:
     """Return the way to a problem without a norm in the convex part."""
     composite = as_composite(phi)
     if not isinstance(composite, Composite):
         return Way(phi, domain, phi)
     norm = composite.norm
+    if domain.shape is not None:
+        same_size(composite.smooth, domain, domain.shape)
     if isinstance(norm, L1Norm) and domain.nonnegative:
         f: Function = Total(norm.scale)
         f = f if isinstance(composite.smooth, Zero) else composite.smooth + f
