@@ -9,6 +9,7 @@ import pytest
 
 from dcfw import Status, qap
 from dcfw.qap import portfolio
+from dcfw.qap.graduated import STAGES, perturbed_centre, prepare
 from dcfw.qap.portfolio import ELITE, Incumbent, expected
 from dcfw.qap.searches import child, schedule
 
@@ -198,6 +199,21 @@ def test_a_graduated_path_ends_at_a_permutation_of_its_value(split):
         assert res.bound is None if n == 1 else res.bound <= res.fun
     highest = qap.solve(A, B, C, method="graduated", split=split, maximize=True, rng=0)
     assert highest.bound >= highest.fun
+
+
+@pytest.mark.parametrize("split", ["norm", "paper"])
+def test_a_path_that_has_settled_at_a_permutation_skips_the_rest(split):
+    problem = qap.generators.nugent(20, rng=4)
+    path = prepare(problem.A, problem.B, None, split)
+    start = perturbed_centre(20, 0.05, np.random.default_rng(0))
+    end = path.follow(start)
+    assert end.stages < STAGES
+    vertex = np.eye(20)[end.p]
+    gradient = path.A @ vertex @ path.B.T + path.A.T @ vertex @ path.B
+    for theta in np.linspace(*path.ends, STAGES)[end.stages - 1 :]:
+        p, _, inner, _ = path.kernel.follow(vertex, gradient, [theta], 6, 0.1, 100)
+        assert np.array_equal(p, end.p)
+        assert inner == 0
 
 
 def test_a_graduated_path_finds_a_planted_matching():

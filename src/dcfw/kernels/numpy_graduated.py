@@ -26,7 +26,7 @@ class GraduatedPath:
         inner, stages, p = 0, 0, np.empty(0, dtype=np.int64)
         for theta in thetas:
             stages += 1
-            first = -1.0
+            first, settled = -1.0, False
             for _ in range(steps):
                 if self.count >= max_lmo:
                     break
@@ -38,6 +38,7 @@ class GraduatedPath:
                 gap = -float(np.sum((G + theta * R) * D))
                 first = gap if first < 0.0 else first
                 if not gap > 0.0:
+                    settled = np.array_equal(X, S)
                     break
                 inner += 1
                 curvature = float(np.sum((GS - G + theta * (RS - R)) * D))
@@ -45,7 +46,7 @@ class GraduatedPath:
                 X, G, R = (M + eta * (N - M) if eta < 1.0 else N for M, N in ((X, S), (G, GS), (R, RS)))
                 if gap <= tolerance * first:
                     break
-            if self.count >= max_lmo:
+            if settled or self.count >= max_lmo:
                 break
         last = None
         while self.count < max(max_lmo, 1) and (vertex := self._vertex(G + thetas[-1] * R)) is not None:

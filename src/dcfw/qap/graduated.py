@@ -1,23 +1,27 @@
 """Graduated DC-FW for the quadratic assignment problem: sweep the decomposition from convex to concave.
 
 If r is convex and constant on permutations, phi and phi + theta r have the same minimisers among permutations
-for every theta.  Choose r such that phi + r is convex and phi - r concave, and follow theta from 1 (one
-convex problem, no bad local minima) to -1 (a concave one, whose minimum is at a permutation); each stage
-starts from the point, gradients and assignment prices of the one before.  At theta = -1 full assignment
-steps, which never raise phi - r, end at a permutation that repeats.  Two choices of r, for A and B centred
-and scaled to unit norm:
+for every theta.  Choose r such that phi + r is convex and phi - r concave, and follow theta from 1 (one convex
+problem, no bad local minima) to -1 (a concave one, whose minimum is at a permutation); each stage starts from
+the point, gradients and assignment prices of the one before.  At theta = -1 full assignment steps, which never
+raise phi - r, end at a permutation that repeats.
+
+A path that is stationary at a permutation S is at its end, whatever theta is: <grad r(S), V - S> <= r(V) - r(S)
+= 0 for every permutation V, so that the gap of S only falls with theta.  The stages that are left are skipped.
+
+Two choices of r, for A and B centred and scaled to unit norm:
 
 ``"norm"``
     r = c/2 ||X||^2; theta c falls from half of -lambda_min to -lambda_max, the extreme eigenvalues of the
     Hessian on the tangent space (from those of the centred A and B if one of them is symmetric, else bounds).
 ``"paper"``
-    r = 1/2 ||A X||^2 + 1/2 ||X B||^2 = f + g for the paper's f = 1/4 ||A X + X B||^2, g = 1/4 ||A X - X
-    B||^2, so that
-    phi + theta r = (1 + theta) f - (1 - theta) g: the paper's own decomposition with its weights swept.
+    r = 1/2 ||A X||^2 + 1/2 ||X B||^2 = f + g for the paper's f = 1/4 ||A X + X B||^2,
+    g = 1/4 ||A X - X B||^2, so that phi + theta r = (1 + theta) f - (1 - theta) g: the paper's own
+    decomposition with its weights swept.
 
 References: M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching problem",
-PAMI 2009; Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI 2014; H. Maron,
-Y. Lipman, "(Probably) concave graph matching", NeurIPS 2018.
+PAMI 2009; Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI 2014; H. Maron, Y. Lipman,
+"(Probably) concave graph matching", NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ SPLITS = ("norm", "paper")
 STAGES, STEPS, TOLERANCE = 60, 6, 0.1
 """Values of theta, Frank-Wolfe steps at each at most, and the relative gap that ends a stage."""
 FIRST_NOISE, NOISE = 0.05, 0.3
-"""The relative distance from 1/n of the entries of the first start and of later ones.
+"""How far entries of the first start and of later ones are from 1/n, relatively.
 
 At the exact barycentre the gradient may be constant (esc* of QAPLIB): every permutation looks alike."""
 WHOLE = 10**12

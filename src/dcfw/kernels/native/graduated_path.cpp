@@ -112,8 +112,9 @@ class Path {
 
     PathReport run(const std::vector<double>& thetas, int steps, double tolerance, std::int64_t max_lmo) {
         PathReport report;
-        report.theta = thetas.empty() ? -1.0 : thetas.back();
-        for (double theta : thetas) {
+        bool settled = false;
+        for (std::size_t stage = 0; stage < thetas.size() && !settled; ++stage) {
+            const double theta = thetas[stage];
             ++report.stages;
             double first = -1.0;
             for (int k = 0; k < steps && report.n_lmo < max_lmo; ++k) {
@@ -121,7 +122,10 @@ class Path {
                 const Line line = inspect(size_, theta, X_.data(), G_.data(), R_.data(), S_.data(), GS_.data(), RS_.data());
                 const double gap = -line.slope;
                 if (first < 0.0) first = gap;
-                if (!(gap > 0.0)) break;
+                if (!(gap > 0.0)) {
+                    settled = X_ == S_;
+                    break;
+                }
                 ++report.n_inner;
                 const double eta = line.curvature > 0.0 ? std::min(1.0, gap / line.curvature) : 1.0;
                 move_towards(size_, eta, X_.data(), S_.data());

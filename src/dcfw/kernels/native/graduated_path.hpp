@@ -11,7 +11,6 @@
 
 #include "lap.hpp"
 
-
 namespace dcfw {
 
 struct PathProblem {
@@ -25,7 +24,6 @@ struct PathReport {
     std::vector<int> columns;  // the permutation at the end of the path
     std::int64_t n_lmo = 0, n_inner = 0;
     int stages = 0;
-    double theta = 0;  // where the path reached a vertex that it did not leave
 };
 
 // Follow theta over `thetas`, with at most `steps` Frank-Wolfe steps each, from X with grad phi(X) = G.
