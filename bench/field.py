@@ -102,6 +102,8 @@ GENERATED: dict[str, tuple[Callable[..., Any], int]] = {
     "real80": (real, 80),
     "real120": (real, 120),
 }
+LARGE: dict[str, tuple[Callable[..., Any], int]] = {"grid1000": (layout, 1000), "sparse1000": (sparse, 1000)}
+"""Run only where ``--names`` asks for them."""
 
 
 def family(name: str) -> str:
@@ -130,8 +132,8 @@ def instances(
             continue
         half = "reported" if listed.index(name) % 2 else "tuned"
         yield name, half, instance.A, instance.B, instance.best, _write(folder, name, instance.A, instance.B)
-    for k, (name, (make, n)) in enumerate(GENERATED.items()):
-        if options.names and name not in options.names:
+    for k, (name, (make, n)) in enumerate((GENERATED | LARGE).items()):
+        if name not in (options.names or GENERATED):
             continue
         A, B = make(n, np.random.default_rng(7 + k))
         yield name, "reported", A, B, None, _write(folder, name, A, B)

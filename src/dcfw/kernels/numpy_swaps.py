@@ -280,7 +280,7 @@ class Annealing:
         self.problem, self.random = problem, Random(seed)
         table = 1 << self.BITS
         self.threshold = [-math.log((k + 0.5) / table) for k in range(table)]
-        self.trials = self.accepted = 0
+        self.trials = 0
         self.r = self.s = 0
         self.mean = 0.0
         self.restart(p)
@@ -345,7 +345,6 @@ class Annealing:
             self.idle = 0
         p[[r, s]] = p[[s, r]]
         self.value += d
-        self.accepted += 1
 
     def _keep(self) -> None:
         if self.value < self.best:
@@ -357,15 +356,6 @@ class Descent(_Swaps):
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, fixed: int) -> None:
         self.state = _Deltas(problem, p, fixed)
-
-    def set(self, p: np.ndarray) -> None:
-        self.state.set(p)
-
-    def refresh(self) -> None:
-        self.state.set(self.state.p)
-
-    def delta(self, r: int, s: int) -> Any:
-        return self.state.D[max(r, s), min(r, s)].item()
 
     def run(self, count: int) -> int:
         for made in range(count):

@@ -20,7 +20,7 @@ class Annealing {
     const AssignmentProblem<T>& problem;
     std::vector<int> p, best_p;
     Value value = 0, best = 0;
-    std::int64_t trials = 0, accepted = 0, idle = 0;
+    std::int64_t trials = 0, idle = 0;
     double mean = 0;  // of the objective during the last run
 
     Annealing(const AssignmentProblem<T>& given, const std::vector<int>& start, std::uint64_t seed)
@@ -78,7 +78,6 @@ class Annealing {
                 if (d != T(0)) idle = 0;
                 exchange(r_, s_);
                 value += static_cast<Value>(d);
-                ++accepted;
             }
             trials += CHUNK;
             total += static_cast<double>(value);

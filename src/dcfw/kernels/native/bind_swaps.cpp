@@ -100,8 +100,6 @@ void bind(nb::module_& m, const std::string& kind) {
     using Problem = AssignmentProblem<T>;
     nb::class_<Problem>(m, ("AssignmentProblem_" + kind).c_str())
         .def("__init__", &make_problem<T>, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("tolerance"))
-        .def_ro("n", &Problem::n)
-        .def_ro("symmetric", &Problem::symmetric)
         .def("has_forest", [](const Problem& problem) { return TreeSearch::forest(problem) > 0; })
         .def("value", [](const Problem& problem, Indices p) { return problem.value(permutation(p, problem.n)); });
 
@@ -133,27 +131,15 @@ void bind(nb::module_& m, const std::string& kind) {
         .def_ro("best", &Anneal::best)
         .def_ro("mean", &Anneal::mean)
         .def_ro("trials", &Anneal::trials)
-        .def_ro("accepted", &Anneal::accepted)
         .def_ro("idle", &Anneal::idle);
 
     using Down = Descent<T>;
     nb::class_<Down>(m, ("Descent_" + kind).c_str())
         .def("__init__", maker<Down, T, int>(), nb::keep_alive<1, 2>(), nb::arg("problem"), nb::arg("p"), nb::arg("fixed"))
-        .def("set", [](Down& s, Indices p) {
-            auto start = permutation(p, s.state.problem.n);
-            nb::gil_scoped_release released;
-            s.state.set(start);
-        })
         .def("run", [](Down& s, std::int64_t count) {
             nb::gil_scoped_release released;
             return descend_by_best(s.state, count);
         }, nb::arg("count"), "Make at most `count` best swaps and return their number.")
-        .def("refresh", [](Down& s) { Passes<T>::refresh(s.state); })
-        .def("delta", [](const Down& s, int r, int t) {
-            const int n = s.state.problem.n;
-            if (r < 0 || t < 0 || r >= n || t >= n || r == t) throw nb::index_error("two different items");
-            return s.state.delta(r, t);
-        })
         .def_prop_ro("p", [](const Down& s) { return numpy_array(s.state.p); })
         .def_prop_ro("value", [](const Down& s) { return s.state.value; });
 
