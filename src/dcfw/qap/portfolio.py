@@ -17,7 +17,7 @@ Where the budget is ample for the size of the problem (small n), steps 3 to 5 ar
 search take turns, and start again more often.
 
 Where A or B is a weighted forest (chr* of QAPLIB), a search that places a few items anew by branch and bound
-(``kernels/native/tree_search.hpp``) competes with the two, and has most of an ample budget.
+(``kernels/native/tree_search.hpp``) competes with the two, and has half of the turns.
 
 A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
 found so far, which makes a long search a memetic one (Benlic and Hao 2015); from then on the two share the
@@ -51,10 +51,8 @@ AMPLE, AMPLE_PATIENCE = 0.15, 10
 The other number is tabu's patience then."""
 LAST = 0.25
 """The share of the rest that annealing leaves to the other search."""
-PATIENCE = {"tabu": 80, "breakout": 8, "tree": 8000}
+PATIENCE = {"tabu": 80, "breakout": 8, "tree": 6000}
 """The searches start again after this many times n^2 (tree: n) steps without improvement."""
-FOREST = 0.7
-"""The share of an ample budget that the search for forests has where one of the matrices is one."""
 TURNS = 16
 """The number of turns in the rest of the time; the searches alternate once they start again."""
 SHARE_OF_PATH = 0.05
@@ -182,9 +180,7 @@ class Team:
             search.work(self.now() + PROBE * whole, self)
         if tabu.search.steps + breakout.search.steps > 2.0 * PROBE * AMPLE * n**4:
             tabu.patience = AMPLE_PATIENCE * n * n
-            for search in tree:
-                search.work(self.now() + FOREST * whole, self)
-            self._take_turns(breakout, tabu, most=1)
+            self._take_turns(*tree, breakout, *tree, tabu, most=1)
             return
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
         # On the tuning instances breakout search went on better than tabu search from what annealing found.
@@ -199,20 +195,22 @@ class Team:
             self._take_over(stepper)
         self._take_turns(stepper, breakout if stepper is tabu else tabu)
 
-    def _take_turns(self, stepper: Stepwise, other: Stepwise, most: int = 3) -> None:
-        """Let a search have the rest of the time, or share it with another once it starts again and again.
+    def _take_turns(self, *team: Stepwise, most: int = 3) -> None:
+        """Let the first search have the rest of the time, or share it once searches start again and again.
 
-        The search that found the lower value in its last turn is next, for at most ``most`` turns in a row.
+        A search that found a lower value in its last turn than the next one goes on, for at most ``most``
+        turns in a row.
         """
         turn = (self.budget.limit - self.now()) / TURNS
         found: dict[str, Any] = {}
-        row = 0
+        at = row = 0
         while not self.ended():
+            stepper, other = team[at], team[(at + 1) % len(team)]
             found[stepper.name] = stepper.work(self.now() + turn, self)
             row += 1
             behind = other.name not in found or found[other.name] < found[stepper.name]
-            if (stepper.restarts or other.restarts) and (behind or row >= most):
-                stepper, other, row = other, stepper, 0
+            if any(search.restarts for search in team) and (behind or row >= most):
+                at, row = (at + 1) % len(team), 0
 
     def _try(self, search: Any, share: float, whole: float, before: float = 0.0) -> tuple[float, float]:
         """Let a search work for a share of the time; return its share so far and its best value."""

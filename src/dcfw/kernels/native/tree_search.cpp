@@ -110,12 +110,13 @@ void TreeSearch::step(double temperature) {
     value_ += limit_ - now;
 }
 
-// Free some items: half of them neighbours of others, so that edges move as a whole.
+// Free some items, most of them neighbours of others, so that parts of the forest move as a whole.
 void TreeSearch::choose() {
-    const int size = std::min(n_, LEAST + random_.below(MOST - LEAST + 1));
+    const bool few = random_.below(RARE) > 0;
+    const int size = std::min(n_, few ? LEAST + random_.below(FEW - LEAST + 1) : FEW + 1 + random_.below(MOST - FEW));
     for (free_ = 0; free_ < size;) {
         int i = random_.below(n_);
-        if (free_ > 0 && random_.uniform() < 0.5) {
+        if (free_ > 0 && random_.uniform() < 0.7) {
             const auto& edges = items_[item_[random_.below(free_)]].edges;
             if (!edges.empty()) {
                 const int neighbour = edges[random_.below(static_cast<int>(edges.size()))].item;

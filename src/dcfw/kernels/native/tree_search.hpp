@@ -3,7 +3,7 @@
 // A step frees a few items and finds the best other arrangement of them among their places, the rest being fixed: a
 // small problem on a forest.  A dynamic programme over it, in which items may share a place unless an edge joins them,
 // gives a lower bound for each item, each place and everything below the item (Christofides and Benavent 1989); a
-// depth-first search with these bounds looks at some 15 nodes.  What it finds is accepted as in annealing, at
+// depth-first search with these bounds looks at some 40 nodes.  What it finds is accepted as in annealing, at
 // temperatures that fall and rise again.
 #pragma once
 #include "assignment_problem.hpp"
@@ -55,10 +55,11 @@ class TreeSearch {
         double weight = 0;  // of the edge to the parent
         std::vector<Edge> edges;
     };
-    static constexpr int LEAST = 4, MOST = 8;  // items that a step frees
+    static constexpr int LEAST = 4, FEW = 8, MOST = 12;  // items that a step frees: few, or more in one of RARE steps
+    static constexpr int RARE = 8;
     static constexpr int NODES = 50;           // of its search, for each free item
-    static constexpr int CYCLE = 800;          // steps of a cycle of temperatures, for each item
-    static constexpr double HOT = 0.2, COLD = 0.05;  // in units of the mean change by a random swap
+    static constexpr int CYCLE = 600;          // steps of a cycle of temperatures, for each item
+    static constexpr double HOT = 0.3, COLD = 0.05;  // in units of the mean change by a random swap
 
     int n_;
     bool inverted_ = false;  // items and places are exchanged
