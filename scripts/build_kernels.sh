@@ -3,7 +3,7 @@
 # Needs cmake, ninja and nanobind in the environment of $PYTHON (pip install cmake ninja nanobind).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${PYTHON:-python3}
-cmake -S . -B build -G Ninja -DPython_EXECUTABLE="$(command -v "$python")" -DCMAKE_BUILD_TYPE=Release "$@" > /dev/null
+python=$(realpath -s "$(command -v "${PYTHON:-python3}")") # CMake runs it in another folder
+cmake -S . -B build -G Ninja -DPython_EXECUTABLE="$python" -DCMAKE_BUILD_TYPE=Release "$@" > /dev/null
 cmake --build build
 cp --remove-destination build/_kernels*.so src/dcfw/

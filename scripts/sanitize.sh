@@ -3,7 +3,7 @@
 # Needs cmake, ninja and nanobind and the tests' requirements in the environment of $PYTHON.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=$(command -v "${PYTHON:-python3}")
+python=$(realpath -s "$(command -v "${PYTHON:-python3}")") # CMake runs it in another folder
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

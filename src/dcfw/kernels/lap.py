@@ -1,7 +1,7 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
 :func:`solver` returns an object with ``solve(cost, columns)``, which writes the columns of the least
-assignment and returns a status, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
+assignment and returns a status, with ``assign(cost)``, which returns them in a new array, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
 ``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from dcfw import kernels
 
-OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_SIZE = range(5)
-"""The return codes of ``solve``."""
+OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_ARRAY = range(5)
+"""The return codes of ``solve``, which takes C-contiguous n x n arrays of float64 and no others."""
 
 LARGEST = 2.0**1000
 """Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
@@ -51,10 +51,8 @@ class SciPyLap:
         """Write the columns of the least assignment; return 0, or the reason why there is none."""
         from scipy.optimize import linear_sum_assignment
 
-        if not (cost.dtype == np.float64 and cost.flags.c_contiguous):
-            raise TypeError("the costs must be a C-contiguous array of float64")
-        if cost.shape != (self.n, self.n):
-            return WRONG_SIZE
+        if cost.dtype != np.float64 or not cost.flags.c_contiguous or cost.shape != (self.n, self.n):
+            return WRONG_ARRAY
         self.reset()
         finite = np.abs(cost[np.isfinite(cost)])
         if np.isnan(cost).any() or np.isneginf(cost).any():
@@ -70,6 +68,12 @@ class SciPyLap:
         self.counters[0] = 1
         self._cost = cost.copy()
         return OPTIMAL
+
+    def assign(self, cost: np.ndarray) -> np.ndarray | int:
+        """Return the columns in a new array, or the reason why there are none."""
+        columns = np.empty(self.n, dtype=np.int64)
+        status = self.solve(cost, columns) if type(cost) is np.ndarray else WRONG_ARRAY
+        return columns if status == OPTIMAL else status
 
     @property
     def u(self) -> np.ndarray:

@@ -20,10 +20,11 @@ from __future__ import annotations
 from typing import NoReturn
 
 import numpy as np
+from numpy import ndarray
 
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
-from dcfw.kernels.lap import NOT_A_COST, OPTIMAL, TOO_LARGE, WRONG_SIZE, solver
+from dcfw.kernels.lap import NOT_A_COST, TOO_LARGE, WRONG_ARRAY, solver
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -79,7 +80,7 @@ class Assignment:
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
         self._lap = solver(self.n)
-        self._solve = self._lap.solve
+        self._assign = self._lap.assign
 
     @property
     def u(self) -> np.ndarray:
@@ -127,17 +128,13 @@ class Assignment:
             If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53 (which
             float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden pair.
         """
-        columns = np.empty(self.n, np.int64)
-        try:  # the kernel looks at what it is given faster than Python could
-            status = self._solve(C, columns) if type(C) is np.ndarray else WRONG_SIZE
-        except TypeError:
-            status = WRONG_SIZE
-        if status == WRONG_SIZE:
+        found = self._assign(C)  # which looks at what it is given faster than Python could
+        if type(found) is ndarray:
+            return found
+        if found == WRONG_ARRAY:
             C = as_costs(C, self.n)
-            status = self._solve(C, columns)
-        if status != OPTIMAL:
-            self._fail(C, status)
-        return columns
+            found = self._assign(C)
+        return found if isinstance(found, ndarray) else self._fail(C, found)
 
     def _fail(self, C: np.ndarray, status: int) -> NoReturn:
         if status == NOT_A_COST:

@@ -116,8 +116,9 @@ def _measure(result: Result, problem: Problem, left: float, allowed: float) -> N
 def _explained(result: Result, problem: Problem, excess: float) -> bool:
     """Return whether rounding explains by how much a value or gap differs from the claim."""
     x, f, g = result.x, problem.f, problem.g
-    if excess <= rounding_of(x) * float(np.nanmax(result.history["gap"])):
-        return True
+    doubt = rounding_of(x)
+    if excess <= doubt * result.gap or excess <= doubt * float(np.nanmax(result.history["gap"])):
+        return True  # to read the history takes longer than a small problem
     slopes = norm(f.grad(x)) + norm(g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
     reach = min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)))
     return bool(excess <= 1e3 * eps_of(x) * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach))

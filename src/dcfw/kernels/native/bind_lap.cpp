@@ -4,6 +4,10 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+
 #include "arrays.hpp"
 #include "guarded.hpp"
 #include "lap.hpp"
@@ -14,20 +18,71 @@ namespace dcfw {
 
 namespace {
 
-constexpr int wrong_size = 4;  // beside the statuses of Lap
+constexpr int wrong_array = 4;  // beside the statuses of Lap
+constexpr int briefly = 32;     // problems up to this size are solved before another thread would have got the lock
 constexpr std::int64_t largest_counter = std::int64_t(1) << 53;
 
 using PythonLap = Guarded<Lap>;
 
-int solve(PythonLap& self, const Matrix& cost, Indices out) {
-    const std::size_t n = self.it.size();
-    if (out.shape(0) != n) throw nb::value_error("the columns have a wrong shape");
-    if (cost.shape(0) != n || cost.shape(1) != n) return wrong_size;
-    nb::gil_scoped_release release;
+// The memory of an array by the buffer protocol: an assignment problem of ten rows takes less time than nb::ndarray.
+class View {
+  public:
+    View(nb::handle array, int flags) : known_(PyObject_GetBuffer(array.ptr(), &view_, flags) == 0) {
+        if (!known_) PyErr_Clear();
+    }
+    View(const View&) = delete;
+    ~View() {
+        if (known_) PyBuffer_Release(&view_);
+    }
+    // Whether this is an aligned array of these dimensions and of one of these formats, all of eight bytes.
+    bool has(std::initializer_list<int> shape, const char* formats) const {
+        return known_ && view_.ndim == int(shape.size()) && std::equal(shape.begin(), shape.end(), view_.shape) &&
+               view_.itemsize == 8 && std::strchr(formats, view_.format[0]) && view_.format[1] == 0 &&
+               std::uintptr_t(view_.buf) % 8 == 0;
+    }
+    template <class Number>
+    Number* numbers() const {
+        return static_cast<Number*>(view_.buf);
+    }
+
+  private:
+    Py_buffer view_;
+    bool known_;
+};
+
+constexpr int readable = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT;
+
+int write_columns(PythonLap& self, const double* cost, std::int64_t* out) {
+    const int n = self.it.size();
+    std::optional<nb::gil_scoped_release> release;
+    if (n > briefly) release.emplace();
     std::lock_guard<std::mutex> lock(self.mutex);
-    const Lap::Status status = self.it.solve(cost.data());
-    if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, out.data());
+    const Lap::Status status = self.it.solve(cost);
+    if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, out);
     return status;
+}
+
+int solve(PythonLap& self, nb::handle cost, nb::handle columns) {
+    const int n = self.it.size();
+    const View from(cost, readable), to(columns, readable | PyBUF_WRITABLE);
+    if (!to.has({n}, "lq")) throw nb::value_error("the columns must be n writable numbers of int64");
+    return from.has({n, n}, "d") ? write_columns(self, from.numbers<double>(), to.numbers<std::int64_t>()) : wrong_array;
+}
+
+PyObject *numpy_array, *numpy_empty, *numpy_int64;  // live as long as the module
+
+nb::object assign(PythonLap& self, nb::handle cost) {
+    const int n = self.it.size();
+    if (cost.type().ptr() != numpy_array) return nb::int_(wrong_array);  // a subclass may mean something else
+    const View from(cost, readable);
+    if (!from.has({n, n}, "d")) return nb::int_(wrong_array);
+    const nb::int_ size(n);
+    PyObject* arguments[] = {size.ptr(), numpy_int64};
+    nb::object columns = nb::steal(PyObject_Vectorcall(numpy_empty, arguments, 2, nullptr));
+    if (!columns) throw nb::python_error();
+    const View to(columns, PyBUF_WRITABLE);
+    const int status = write_columns(self, from.numbers<double>(), to.numbers<std::int64_t>());
+    return status == Lap::optimal ? columns : nb::int_(status);
 }
 
 std::vector<std::int64_t> counters(const LapState& s) {
@@ -56,10 +111,15 @@ void restore(PythonLap& self, const Vector& prices, const ConstIndices& columns,
 }  // namespace
 
 void bind_lap(nb::module_& m) {
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    numpy_array = nb::object(numpy.attr("ndarray")).release().ptr();
+    numpy_empty = nb::object(numpy.attr("empty")).release().ptr();
+    numpy_int64 = numpy.attr("dtype")("int64").release().ptr();
     nb::class_<PythonLap>(m, "Lap", "Solver of n x n assignment problems that keeps its prices.")
         .def(nb::init<int>(), nb::arg("n"))
-        .def("solve", &solve, nb::arg("cost").noconvert(), nb::arg("columns").noconvert(),
+        .def("solve", &solve, nb::arg("cost"), nb::arg("columns"),
              "Write the columns of the least assignment; return 0, or the reason why there is none.")
+        .def("assign", &assign, "Return the columns in a new array, or the reason why there are none.")
         .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Forget the past.")
         .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
                      nb::rv_policy::move)

@@ -18,23 +18,20 @@ constexpr double highest_price = 8.0;  // prices beyond this many times max|C| w
 const double largest_cost = std::ldexp(1.0, 1000);  // sums of a few thousand such numbers are finite
 
 int padded_width(int n) {
-    if (n < 1) throw std::invalid_argument("n must be at least 1");
-    for (int width : {16, 32, 48, 64})
+    if (n < 1 || n > 1 << 15) throw std::invalid_argument("n must be from 1 to 32768");
+    for (int width : {8, 12, 16, 32, 48, 64})
         if (n <= width) return width;
     return n;
 }
 
 // Find the largest finite |C_ij|.
 DCFW_CLONES Lap::Status measure(const double* cost, int n, double* largest) {
-    double low = 0.0, odd = 0.0;
-    for (int i = 0; i < n; ++i) {
-        const double* row = cost + std::size_t(n) * i;
-        low = std::min(low, least(n, [=](int j) { return -std::fabs(row[j]); }));
-        odd += sum(n, [=](std::size_t j) { return row[j] - row[j]; });  // NaN for Inf and NaN, 0 else
-    }
+    const int size = n * n;
+    double low = least(size, [=](int k) { return -std::fabs(cost[k]); });
+    const double odd = sum(size, [=](std::size_t k) { return cost[k] - cost[k]; });  // NaN for Inf and NaN, 0 else
     if (!(odd == 0.0)) {
         low = 0.0;
-        for (std::size_t k = 0; k < std::size_t(n) * n; ++k) {
+        for (int k = 0; k < size; ++k) {
             if (std::isnan(cost[k]) || cost[k] == -infinity) return Lap::not_a_cost;
             if (cost[k] < infinity) low = std::min(low, -std::fabs(cost[k]));
         }
@@ -187,6 +184,8 @@ namespace {
 
 DCFW_CLONES std::int64_t search(const LapSearch& of, int width, int n) {
     switch (width) {
+        case 8: return of.run<8>(n);
+        case 12: return of.run<12>(n);
         case 16: return of.run<16>(n);
         case 32: return of.run<32>(n);
         case 48: return of.run<48>(n);
@@ -228,7 +227,7 @@ Lap::Status Lap::solve(const double* cost) {
     const bool pad = width_ > n_;
     const Status status = measure(cost, n_, &largest);
     for (int i = 0; pad && i < n_; ++i)
-        std::copy_n(cost + std::size_t(n_) * i, n_, padded_.data() + std::size_t(width_) * i);
+        for (int j = 0; j < n_; ++j) padded_[std::size_t(width_) * i + j] = cost[std::size_t(n_) * i + j];
 
     // Which start is better is learnt: the one that needed less work lately is preferred, and the other is
     // tried again when the preferred one has cost `trial_after` times what the trial is expected to cost.

@@ -32,7 +32,7 @@ class Lap {
   public:
     enum Status { optimal = 0, not_a_cost = 1, too_large = 2, infeasible = 3 };
 
-    explicit Lap(int n);  // throws std::invalid_argument unless n >= 1
+    explicit Lap(int n);  // throws std::invalid_argument unless 1 <= n <= 2^15
 
     // Find the least assignment of the n x n row-major costs (+Inf forbids a pair): state.columns.  After a
     // failure there are no columns (-1) and the next start is cold.
@@ -49,7 +49,7 @@ class Lap {
 
   private:
     friend struct LapSearch;
-    int n_, width_;  // short rows are padded with +Inf to a width of 16, 32, 48 or 64
+    int n_, width_;  // short rows are padded with +Inf to one of a few widths
     std::vector<double> padded_;
     std::vector<double> slack_, dist_;  // of each column
     std::vector<double> order_;         // j for a free column j, width + j for one that has a row
