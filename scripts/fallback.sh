@@ -12,7 +12,7 @@ source "$(dirname "$0")/fresh.sh"
 
 echo "== install"
 "$python" -m venv "$folder/venv"
-CC=/bin/false CXX=/bin/false quietly "$folder/venv/bin/pip" install "$root" pytest hypothesis
+CC=/bin/false CXX=/bin/false quietly "$folder/venv/bin/pip" install "$root[cli]" pytest hypothesis
 mkdir "$folder/user"
 cp -r "$root/tests" "$root/conftest.py" "$root/pyproject.toml" "$folder/user"
 cd "$folder/user"

@@ -64,7 +64,8 @@ def data_folder() -> Path:
         return cache_folder()
     try:
         folder = Path(named).expanduser()
-        folder.exists()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # exists() would hide all errors
+            folder.stat()
         return folder
     except RuntimeError:
         raise FileNotFoundError(

@@ -181,8 +181,10 @@ def square(M: Array, name: str) -> Array:
 
 def _usual(M: Any) -> bool:
     """Return whether M is a float64 matrix with finite entries of a usual size."""
-    plain = type(M) is np.ndarray and M.dtype == np.float64 and M.ndim == 2
-    return plain and bool(np.vdot(M, M) <= LARGEST**2)
+    if type(M) is not np.ndarray or M.dtype != np.float64 or M.ndim != 2:
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.vdot(M, M) <= LARGEST**2)
 
 
 def _native(entries: Any, name: str) -> np.ndarray:
