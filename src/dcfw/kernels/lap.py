@@ -1,8 +1,9 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
 :func:`solver` returns an object with ``solve(cost, columns)``, which writes the columns of the least
-assignment and returns a status, with ``assign(cost)``, which returns them in a new array, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
-``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
+assignment and returns a status, with ``assign(cost)``, which returns them in a new array, and with what
+:class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``, ``columns``, ``counters``, ``blocked``, ``reset`` and
+``restore``.
 """
 
 from __future__ import annotations
