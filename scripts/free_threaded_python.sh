@@ -34,7 +34,7 @@ tag=cpython-314t-x86_64-linux-gnu
         -o "Dir::State::lists=$work/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
         -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update
-    (cd "$work" && apt-get "${options[@]}" download libpython3.14-{stdlib,minimal} python3.14-venv python3-pip-whl)
+    (cd "$work" && apt-get "${options[@]}" download libpython3.14-{stdlib,minimal,dev} python3.14-venv python3-pip-whl)
 } > "$work/log" 2>&1 || { cat "$work/log" >&2; echo "free_threaded_python: a package cannot be had" >&2; exit 1; }
 
 python3 -m zipfile -e "$work"/freeze_core-*.whl "$work/freeze"
@@ -43,6 +43,11 @@ mkdir -p "$target/bin" "$target/lib"
 cp -r "$work/debian/usr/lib/python3.14" "$library"
 rm -rf "$library"/{lib-dynload,EXTERNALLY-MANAGED,sitecustomize.py} "$library"/_sysconfig*__*
 mkdir "$library/lib-dynload" "$library/site-packages"
+# Headers, for extensions: Debian's, with the one definition in which a free-threaded build differs.
+mkdir -p "$target/include"
+cp -r "$work/debian/usr/include/python3.14" "$target/include/python3.14t"
+cp "$work/debian/usr/include/x86_64-linux-gnu/python3.14/pyconfig.h" "$target/include/python3.14t"
+echo '#define Py_GIL_DISABLED 1' >> "$target/include/python3.14t/pyconfig.h"
 cp "$work"/freeze/freeze_core/lib/*.so "$library/lib-dynload"
 cp -r "$work/debian/usr/share/python-wheels" "$target/lib" # for ensurepip
 cp -r "$work/freeze/freeze_core.libs" "$target/lib" # where the extension modules look for them
@@ -81,6 +86,8 @@ import runpy, sys
 source, library, tag = sys.argv[1:]
 values = runpy.run_path(source)["build_time_vars"]
 values["WHEEL_PKG_DIR"] = f"{library}/../python-wheels"
+for name in ("INCLUDEPY", "CONFINCLUDEPY"):
+    values[name] = f"{library.removesuffix('/lib/python3.14t')}/include/python3.14t"
 values |= {"Py_GIL_DISABLED": 1, "ABIFLAGS": "t", "LDVERSION": "3.14t", "SOABI": tag, "EXT_SUFFIX": f".{tag}.so"}
 with open(f"{library}/_sysconfigdata_t_linux_x86_64-linux-gnu.py", "w") as file:
     file.write(f"build_time_vars = {values!r}\n")

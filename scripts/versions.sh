@@ -34,7 +34,7 @@ wanted=lower_bounds
 case ${1:-} in
     "") ;;
     --newest) wanted=names ;;
-    --free-threaded) wanted=names python=${PYTHON:-python3.14t} threads=tests/core/test_threads.py ;;
+    --free-threaded) wanted=names python=${PYTHON:-python3.14t} threads="tests/core/test_threads.py tests/kernels" ;;
     --list) lower_bounds; exit 0 ;;
     -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "versions: unknown option $1 (see --help)" >&2; exit 2 ;;
@@ -55,19 +55,24 @@ $wanted > "$folder/bounds"
     { cat "$folder/log" >&2; echo "versions: these cannot be installed together" >&2; exit 1; }
 "$folder/venv/bin/pip" list --format=freeze | grep -i -E "^($(names | paste -sd '|'))=="
 
+"$folder/venv/bin/pip" install -q --no-deps "$root" > "$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+mkdir "$folder/user"
+cp -r "$root/tests" "$root/bench" "$root/examples" "$root/conftest.py" "$root/pyproject.toml" "$folder/user"
+cd "$folder/user"
+"$folder/venv/bin/python" -c "from dcfw import _kernels" # a compiler's error would be hidden by the fallback
+
 echo "== tests"
-cd "$root"
 quick="test_imports.py test_bad_input.py test_bad_input_table.py test_steps.py test_splits.py test_gaps_api.py \
     test_lap.py test_qap_objective.py test_qap_instances.py test_align_vectors.py test_align_solver.py \
     test_align_estimator.py test_plots.py test_checkpoint_files.py test_hostile_files.py test_minimize.py test_fuzz.py"
 # POT does not say that it can do without Python's lock, and must not bring it back for all others.
 # shellcheck disable=SC2046,SC2086
-PYTHONPATH="$root/src" env ${threads:+PYTHON_GIL=0} "$folder/venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
+env ${threads:+PYTHON_GIL=0} "$folder/venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider \
     -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $threads $(printf 'tests/*/%s ' $quick)
 echo "== commands"
 for command in --help info "qap --help"; do
     # shellcheck disable=SC2086
-    PYTHONPATH="$root/src" "$folder/venv/bin/python" -W ignore -m dcfw $command > "$folder/log" 2>&1 ||
+    "$folder/venv/bin/python" -W ignore -m dcfw $command > "$folder/log" 2>&1 ||
         { cat "$folder/log" >&2; echo "versions: dcfw $command failed" >&2; exit 1; }
 done
 echo "versions: all is well"
