@@ -12,10 +12,12 @@ from hypothesis.extra.numpy import arrays
 
 from dcfw import Status, kernels, minimize, qap
 from dcfw.align.kernels import observed_product
+from dcfw.kernels import lap
 from dcfw.qap import faq
 from dcfw.qap.compiled import pack
 from dcfw.qap.quadratics import SPLITS, decompose, relaxation
 from dcfw.sets import Birkhoff
+from dcfw.sets.lap import Assignment
 
 native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
 any_float = st.floats(allow_nan=True, allow_infinity=True)
@@ -163,6 +165,28 @@ def test_matrices_of_other_sizes_kinds_and_layouts_are_refused():
     ):
         with pytest.raises(TypeError):
             solver.advance(f, wrong, square, None, plan)
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=native), False])
+def test_an_assignment_solver_refuses_arrays_that_it_would_misread(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(kernels, "native", None)
+    solver = lap.solver(4)
+    C = np.array([[1.0, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 1]])
+    assert solver.assign(C).tolist() == [1, 0, 3, 2]
+    wrong = [
+        C.astype(np.float32),
+        C.astype(int),
+        C[::-1],
+        C.T,
+        C[:3],
+        C.ravel(),
+        np.ma.array(C),
+        C.astype(">f8"),
+    ]
+    assert [solver.assign(array) for array in wrong] == [lap.WRONG_ARRAY] * len(wrong)
+    shifted = np.frombuffer(b" " + C.tobytes(), np.uint8)[1:].view(np.float64).reshape(4, 4)  # not aligned
+    np.testing.assert_array_equal(Assignment(4)(shifted), [1, 0, 3, 2])
 
 
 @native

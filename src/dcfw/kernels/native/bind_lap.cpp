@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <new>
 #include <optional>
 
 #include "arrays.hpp"
@@ -34,11 +35,12 @@ class View {
     ~View() {
         if (known_) PyBuffer_Release(&view_);
     }
+    bool known() const { return known_; }
     // Whether this is an aligned array of these dimensions and of one of these formats, all of eight bytes.
     bool has(std::initializer_list<int> shape, const char* formats) const {
         return known_ && view_.ndim == int(shape.size()) && std::equal(shape.begin(), shape.end(), view_.shape) &&
-               view_.itemsize == 8 && std::strchr(formats, view_.format[0]) && view_.format[1] == 0 &&
-               std::uintptr_t(view_.buf) % 8 == 0;
+               view_.itemsize == 8 && view_.format && std::strlen(view_.format) == 1 &&
+               std::strchr(formats, view_.format[0]) && std::uintptr_t(view_.buf) % 8 == 0;
     }
     template <class Number>
     Number* numbers() const {
@@ -81,6 +83,7 @@ nb::object assign(PythonLap& self, nb::handle cost) {
     nb::object columns = nb::steal(PyObject_Vectorcall(numpy_empty, arguments, 2, nullptr));
     if (!columns) throw nb::python_error();
     const View to(columns, PyBUF_WRITABLE);
+    if (!to.known()) throw std::bad_alloc();
     const int status = write_columns(self, from.numbers<double>(), to.numbers<std::int64_t>());
     return status == Lap::optimal ? columns : nb::int_(status);
 }

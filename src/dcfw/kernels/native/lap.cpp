@@ -15,7 +15,7 @@ namespace {
 constexpr int trial_after = 32;        // a trial of the other start is due after this many times its work
 constexpr int unit = 16;               // means of the work are integers in sixteenths
 constexpr double highest_price = 8.0;  // prices beyond this many times max|C| would cost more than 3 bits
-const double largest_cost = std::ldexp(1.0, 1000);  // sums of a few thousand such numbers are finite
+constexpr double largest_cost = 0x1p1000;  // sums of a few thousand such numbers are finite
 
 int padded_width(int n) {
     if (n < 1 || n > 1 << 15) throw std::invalid_argument("n must be from 1 to 32768");
@@ -27,17 +27,22 @@ int padded_width(int n) {
 // Find the largest finite |C_ij|.
 DCFW_CLONES Lap::Status measure(const double* cost, int n, double* largest) {
     const int size = n * n;
-    double low = least(size, [=](int k) { return -std::fabs(cost[k]); });
-    const double odd = sum(size, [=](std::size_t k) { return cost[k] - cost[k]; });  // NaN for Inf and NaN, 0 else
-    if (!(odd == 0.0)) {
-        low = 0.0;
+    double top = 0.0, odd = 0.0;  // odd: how many are Inf, NaN or too large
+#pragma omp simd reduction(max : top) reduction(+ : odd)
+    for (int k = 0; k < size; ++k) {
+        const double x = std::fabs(cost[k]);
+        top = x > top ? x : top;
+        odd += x <= largest_cost ? 0.0 : 1.0;
+    }
+    if (odd > 0.0) {
+        top = 0.0;
         for (int k = 0; k < size; ++k) {
             if (std::isnan(cost[k]) || cost[k] == -infinity) return Lap::not_a_cost;
-            if (cost[k] < infinity) low = std::min(low, -std::fabs(cost[k]));
+            if (cost[k] < infinity) top = std::max(top, std::fabs(cost[k]));
         }
     }
-    *largest = -low;
-    return *largest > largest_cost ? Lap::too_large : Lap::optimal;
+    *largest = top;
+    return top > largest_cost ? Lap::too_large : Lap::optimal;
 }
 
 }  // namespace
