@@ -248,9 +248,8 @@ def _families(runs: Runs) -> Section:
     columns |= {"outer steps": ",.0f", "oracle calls": ",.0f", "gradients of f": ",.0f", "ms": ",.1f"}
     note = (
         "Medians over the seeds; those of unsolved runs are at the budget's end. “Lowest” counts the seeds "
-    )
-    note += (
-        "on which the value is the lowest of all methods on the family, to 1e-4 of the range of their values."
+        "on which the value is the lowest of all methods on the family, to 1e-4 of the range of their "
+        "values."
     )
     listed = table("Families, splits and inner solvers", {**columns, "value": ".6g"}, lines, note)
     return Section("Family by family", [listed])

@@ -415,12 +415,11 @@ def _active_sets(summary: Summary) -> Section | None:
     }
     columns |= {"mean error, vanilla": ".4f", "blended ": ".4f", "difference": ".4f"}
     columns |= {"better : worse : equal": None}
-    note = "DC-FW (var 1) from the same starts with the same stop; LAP solves are geometric means. "
-    note += "The difference "
-    note += (
-        "is blended minus vanilla, with its 90 % interval over the seeds; the score counts the runs with the "
+    note = (
+        "DC-FW (var 1) from the same starts with the same stop; LAP solves are geometric means. The "
+        "difference is blended minus vanilla, with its 90 % interval over the seeds; the score counts the "
+        "runs with the better, the worse and the same permutation."
     )
-    note += "better, the worse and the same permutation."
     heading = "Active sets: the paper's split with vanilla and with blended steps"
     return Section(heading, [table("Vanilla and blended inner steps", columns, lines, note)])
 
@@ -539,12 +538,11 @@ def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     count, seconds = (
         sum(e["runs"] * e[k] if k else e["runs"] for e in entries) for k in ("", "seconds_each")
     )
-    note = f"{count:,} rows of the paper's design, {duration(seconds)} of one core. Runs x time of "
-    note += "one: the mean "
-    note += (
-        "over the seeds that were run; with ~ extrapolated from variant 1 on the instance, by the method's "
+    note = (
+        f"{count:,} rows of the paper's design, {duration(seconds)} of one core. Runs x time of one: the "
+        "mean over the seeds that were run; with ~ extrapolated from variant 1 on the instance, by the "
+        "method's geometric mean ratio to it on instances with n from 30 on, up to the protocol's cap. "
+        "[missing.csv](missing.csv) names the seeds."
     )
-    note += "geometric mean ratio to it on instances with n from 30 on, up to the protocol's cap. "
-    note += "[missing.csv](missing.csv) names the seeds."
     columns = {"instance": None, "n": "d", **dict.fromkeys(map(title, methods), "d")}
     return [table("Missing rows and their cost", columns, lines, note)]
