@@ -186,6 +186,8 @@ def padded(M: Any, n: int) -> Any:
 
 def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
     pairs = positions(partial_match, n, names, "partial_match")
+    if not len(pairs):
+        return pairs
     for column, side in enumerate(("row", "column")):
         values, counts = np.unique(pairs[:, column], return_counts=True)
         if (counts > 1).any():
