@@ -1,7 +1,7 @@
 """A number that no permutation can beat, so that one knows how far from optimal an answer can be at most.
 
 DC-FW and local search find good permutations and prove nothing about the best one.  A bound does: if the
-value of a permutation equals it, the permutation is optimal, and else it is so up to the difference.  Two:
+value of a permutation equals it, the permutation is optimal, and else it is so up to the difference.  Four:
 
 ``"gilmore-lawler"``
     (Gilmore 1962, Lawler 1963)  If i is put on j, row i of A meets row j of B, and the sum of their products
@@ -123,9 +123,8 @@ def bound(
         if value > found:
             found, by = value, name
     low = math.ceil(found) if data.whole else found
-    answer: IntBound | FloatBound = (
-        IntBound(-low if maximize else low) if data.whole else FloatBound(-low if maximize else low)
-    )
+    kind = IntBound if data.whole else FloatBound
+    answer = kind(-low if maximize else low)
     answer.method = by
     return answer
 
@@ -142,13 +141,11 @@ def _one(name: str, data: _Data, deadline: float) -> float:
         return -math.inf
     if name == "projection":
         return projection(data.A, data.B, data.C)
-    now = time.perf_counter()  # the rest is for the dual ascent
-    part = 0.2 if len(data.A) <= LARGEST_ASCENT else 1.0
-    return (
-        -math.inf
-        if now > deadline
-        else convex_bound(data.A, data.B, data.C, deadline=now + part * (deadline - now))
-    )
+    now = time.perf_counter()
+    if now > deadline:
+        return -math.inf
+    part = 0.2 if len(data.A) <= LARGEST_ASCENT else 1.0  # the rest is for the dual ascent
+    return convex_bound(data.A, data.B, data.C, deadline=now + part * (deadline - now))
 
 
 class _Data(NamedTuple):
@@ -166,8 +163,7 @@ class _Data(NamedTuple):
         parts = [A, B] if C is None else [A, B, C]
         whole = all(part.dtype.kind == "i" for part in parts)
         # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1
-        # costs)
-        # and their sum.
+        # costs) and their sum.
         n = len(A)
         cost = 0
         if whole:
