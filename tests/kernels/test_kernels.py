@@ -149,7 +149,7 @@ def test_matrices_of_other_sizes_kinds_and_layouts_are_refused():
         lambda: active.restart(f, wrong, square, True), lambda: active.normalise(wrong),
         lambda: native.ActiveSet(4, 3), lambda: native.FrankWolfe(0), lambda: native.Quadratic(0, 0.0),
         lambda: native.Lap(0),
-        lambda: native.Lap(4).solve(square, np.zeros(3, dtype=np.int64)),
+        lambda: native.Lap(2**15 + 1),
         lambda: native.Lap(4).restore(np.zeros(3), np.arange(4), [0] * 5),
         lambda: native.Lap(4).restore(np.zeros(4), np.arange(4), [-1] * 5),
         lambda: native.observed_product(square, np.arange(5), np.array([0, 1, 2, 4]), square, square.copy()),

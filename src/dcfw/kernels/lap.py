@@ -1,9 +1,8 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
-:func:`solver` returns an object with ``solve(cost, columns)``, which writes the columns of the least
-assignment and returns a status, with ``assign(cost)``, which returns them in a new array, and with what
-:class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``, ``columns``, ``counters``, ``blocked``, ``reset`` and
-``restore``.
+:func:`solver` returns an object with ``assign(cost)``, which returns the columns of the least assignment in a
+new array, or a code where there is none, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
+``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import numpy as np
 
 from dcfw import kernels
 
-OPTIMAL, NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_ARRAY = range(5)
-"""The return codes of ``solve``, which takes C-contiguous n x n arrays of float64 and no others."""
+NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_ARRAY = range(1, 5)
+"""Why ``assign`` has no answer; it takes C-contiguous n x n arrays of float64 and no others."""
 
 LARGEST = 2.0**1000
 """Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
@@ -24,10 +23,7 @@ LARGEST = 2.0**1000
 def solver(n: int) -> Any:
     """Return a solver of n x n problems, the compiled one where there is one.
 
-    >>> columns = np.empty(2, dtype=np.int64)
-    >>> solver(2).solve(np.array([[2.0, 1.0], [1.0, 3.0]]), columns)
-    0
-    >>> columns
+    >>> solver(2).assign(np.array([[2.0, 1.0], [1.0, 3.0]]))
     array([1, 0])
     """
     return SciPyLap(n) if kernels.native is None else kernels.native.Lap(n)
@@ -48,11 +44,13 @@ class SciPyLap:
         self._cost: np.ndarray | None = None
         self._kept = np.zeros(self.n)  # prices without costs: those of a state
 
-    def solve(self, cost: np.ndarray, columns: np.ndarray) -> int:
-        """Write the columns of the least assignment; return 0, or the reason why there is none."""
+    def assign(self, cost: np.ndarray) -> np.ndarray | int:
+        """Return the columns of the least assignment, or the reason why there is none."""
         from scipy.optimize import linear_sum_assignment
 
-        if cost.dtype != np.float64 or not cost.flags.c_contiguous or cost.shape != (self.n, self.n):
+        if type(cost) is not np.ndarray or cost.dtype != np.float64 or cost.shape != (self.n, self.n):
+            return WRONG_ARRAY
+        if not cost.flags.c_contiguous:
             return WRONG_ARRAY
         self.reset()
         finite = np.abs(cost[np.isfinite(cost)])
@@ -61,20 +59,13 @@ class SciPyLap:
         if finite.size and finite.max() > LARGEST:
             return TOO_LARGE
         try:
-            columns[:] = linear_sum_assignment(cost)[1]
+            self.columns = np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
         except ValueError:
             self.blocked = blocked(cost)
             return INFEASIBLE
-        self.columns[:] = columns
         self.counters[0] = 1
         self._cost = cost.copy()
-        return OPTIMAL
-
-    def assign(self, cost: np.ndarray) -> np.ndarray | int:
-        """Return the columns in a new array, or the reason why there are none."""
-        columns = np.empty(self.n, dtype=np.int64)
-        status = self.solve(cost, columns) if type(cost) is np.ndarray else WRONG_ARRAY
-        return columns if status == OPTIMAL else status
+        return self.columns.copy()
 
     @property
     def u(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.kernels.lap import OPTIMAL, solver
+from dcfw.kernels.lap import solver
 from dcfw.kernels.numpy_swaps import Random
 
 
@@ -77,8 +77,7 @@ def _reduce(lap: Any, costs: np.ndarray) -> tuple[float, float] | None:
 
     The least cost is below 0 by rounding alone; the caller subtracts it, and the sum allows for that.
     """
-    columns = np.empty(len(costs), dtype=np.int64)
-    if lap.solve(costs, columns) != OPTIMAL:
+    if isinstance(lap.assign(costs), int):
         return None
     u, v = np.array(lap.u), np.array(lap.v)
     costs -= u[:, None] + v

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.kernels.lap import OPTIMAL, solver
+from dcfw.kernels.lap import solver
 
 
 class GraduatedPath:
@@ -57,9 +57,9 @@ class GraduatedPath:
         return p, self.count, inner, stages
 
     def _vertex(self, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        p = np.empty(self.n, dtype=np.int64)
         self.count += 1
-        if self.lap.solve(np.ascontiguousarray(cost), p) != OPTIMAL:
+        p = self.lap.assign(np.ascontiguousarray(cost))
+        if isinstance(p, int):
             return None
         S = np.zeros((self.n, self.n))
         S[np.arange(self.n), p] = 1.0

@@ -24,7 +24,7 @@ import time
 
 import numpy as np
 
-from dcfw.kernels.lap import OPTIMAL, solver
+from dcfw.kernels.lap import solver
 
 EPS = float(np.finfo(np.float64).eps)
 SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
@@ -48,13 +48,14 @@ def convex_bound(
     constant = math.fsum(s) + math.fsum(t) - float(A.sum() * B.sum()) / n**2
     # In the eigenbases q is diagonal: sum_ij (sigma_i lambda_j - s_i - t_j) Z_ij^2, Z = W^T X U.
     weights = np.maximum(np.outer(sigma, lam) - s[:, None] - t, 0.0)
-    lap, columns = solver(n), np.empty(n, dtype=np.int64)
+    lap = solver(n)
     X = np.full((n, n), 1.0 / n)
     Z = W.T @ X @ U
     best = -math.inf
     for _ in range(max_steps):
         G = 2.0 * (W @ (weights * Z) @ U.T) + D
-        if lap.solve(np.ascontiguousarray(G), columns) != OPTIMAL:
+        columns = lap.assign(np.ascontiguousarray(G))
+        if isinstance(columns, int):
             break
         value = float(np.sum(weights * Z * Z) + np.sum(D * X))
         gap = float(np.sum(G * X)) - float(G[np.arange(n), columns].sum())
@@ -78,8 +79,8 @@ def _dual(sigma: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     m = len(cost)
     if m == 0:
         return np.zeros(0), np.zeros(0)
-    lap, columns = solver(m), np.empty(m, dtype=np.int64)
-    lap.solve(np.ascontiguousarray(cost), columns)
+    lap = solver(m)
+    lap.assign(np.ascontiguousarray(cost))
     s, t = np.array(lap.u), np.array(lap.v)
     return s - max(float((s[:, None] + t - cost).max()), 0.0), t
 

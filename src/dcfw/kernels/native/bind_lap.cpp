@@ -5,7 +5,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
-#include <initializer_list>
 #include <new>
 #include <optional>
 
@@ -36,11 +35,10 @@ class View {
         if (known_) PyBuffer_Release(&view_);
     }
     bool known() const { return known_; }
-    // Whether this is an aligned array of these dimensions and of one of these formats, all of eight bytes.
-    bool has(std::initializer_list<int> shape, const char* formats) const {
-        return known_ && view_.ndim == int(shape.size()) && std::equal(shape.begin(), shape.end(), view_.shape) &&
-               view_.itemsize == 8 && view_.format && std::strlen(view_.format) == 1 &&
-               std::strchr(formats, view_.format[0]) && std::uintptr_t(view_.buf) % 8 == 0;
+    // Whether this is an aligned n x n array of doubles.
+    bool is_square(Py_ssize_t n) const {
+        return known_ && view_.ndim == 2 && view_.shape[0] == n && view_.shape[1] == n && view_.format &&
+               std::strcmp(view_.format, "d") == 0 && std::uintptr_t(view_.buf) % sizeof(double) == 0;
     }
     template <class Number>
     Number* numbers() const {
@@ -52,40 +50,29 @@ class View {
     bool known_;
 };
 
-constexpr int readable = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT;
-
-int write_columns(PythonLap& self, const double* cost, std::int64_t* out) {
-    const int n = self.it.size();
-    std::optional<nb::gil_scoped_release> release;
-    if (n > briefly) release.emplace();
-    std::lock_guard<std::mutex> lock(self.mutex);
-    const Lap::Status status = self.it.solve(cost);
-    if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, out);
-    return status;
-}
-
-int solve(PythonLap& self, nb::handle cost, nb::handle columns) {
-    const int n = self.it.size();
-    const View from(cost, readable), to(columns, readable | PyBUF_WRITABLE);
-    if (!to.has({n}, "lq")) throw nb::value_error("the columns must be n writable numbers of int64");
-    return from.has({n, n}, "d") ? write_columns(self, from.numbers<double>(), to.numbers<std::int64_t>()) : wrong_array;
-}
-
 PyObject *numpy_array, *numpy_empty, *numpy_int64;  // live as long as the module
 
+// The columns of the least assignment in a new array, or the reason why there are none.
 nb::object assign(PythonLap& self, nb::handle cost) {
     const int n = self.it.size();
     if (cost.type().ptr() != numpy_array) return nb::int_(wrong_array);  // a subclass may mean something else
-    const View from(cost, readable);
-    if (!from.has({n, n}, "d")) return nb::int_(wrong_array);
+    const View from(cost, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
+    if (!from.is_square(n)) return nb::int_(wrong_array);
     const nb::int_ size(n);
     PyObject* arguments[] = {size.ptr(), numpy_int64};
     nb::object columns = nb::steal(PyObject_Vectorcall(numpy_empty, arguments, 2, nullptr));
     if (!columns) throw nb::python_error();
     const View to(columns, PyBUF_WRITABLE);
     if (!to.known()) throw std::bad_alloc();
-    const int status = write_columns(self, from.numbers<double>(), to.numbers<std::int64_t>());
-    return status == Lap::optimal ? columns : nb::int_(status);
+    Lap::Status status;
+    {
+        std::optional<nb::gil_scoped_release> release;
+        if (n > briefly) release.emplace();
+        std::lock_guard<std::mutex> lock(self.mutex);
+        status = self.it.solve(from.numbers<double>());
+        if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, to.numbers<std::int64_t>());
+    }
+    return status == Lap::optimal ? columns : nb::int_(int(status));
 }
 
 std::vector<std::int64_t> counters(const LapState& s) {
@@ -120,9 +107,7 @@ void bind_lap(nb::module_& m) {
     numpy_int64 = numpy.attr("dtype")("int64").release().ptr();
     nb::class_<PythonLap>(m, "Lap", "Solver of n x n assignment problems that keeps its prices.")
         .def(nb::init<int>(), nb::arg("n"))
-        .def("solve", &solve, nb::arg("cost"), nb::arg("columns"),
-             "Write the columns of the least assignment; return 0, or the reason why there is none.")
-        .def("assign", &assign, "Return the columns in a new array, or the reason why there are none.")
+        .def("assign", &assign, "Return the columns of the least assignment, or the reason why there is none.")
         .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Forget the past.")
         .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
                      nb::rv_policy::move)
