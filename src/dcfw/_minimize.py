@@ -18,7 +18,7 @@ from dcfw.result import Result
 from dcfw.sets.base import Set
 from dcfw.sets.given import as_set
 from dcfw.sets.product import Product
-from dcfw.solvers import factored
+from dcfw.solvers import ball, factored
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.adaptive import AdaptiveDCFW
 from dcfw.solvers.block import Block
@@ -75,15 +75,16 @@ def minimize(
         earlier result stands for its point, and inner solvers with an active set go on with its atoms (but
         for ``method="block"``). Default: ``domain.start()``.
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
-        ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function it begins with
-        Frank-Wolfe steps, and changes to DC-FW when their gap no longer falls fast (``dcfw.solvers.staged``);
-        with a ``checkpoint``, or a ``step`` other than ``"exact"``, it is DC-FW from the start.  On a product
-        of 16 sets or more it takes steps with a length for each block instead (``dcfw.solvers.block_steps``),
-        and so does ``"block"`` on any product.  The others are DC-FW, DC-FW with a line search after each
-        outer step, DC-FW on one block at a time (of a :class:`~dcfw.sets.Product`), DC-FW on a path of
-        functions that ends at a vertex (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be
-        one), or one of the methods it is compared with; for finite sums and streams, ``"stochastic"`` and
-        ``"sfw"``, DC-FW and Frank-Wolfe with sampled gradients (:mod:`dcfw.solvers.stochastic`).
+        ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function (and on a smooth
+        ``f - g`` over an l2 ball) it begins with steps on phi itself, and changes to DC-FW when their gap no
+        longer falls fast (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than
+        ``"exact"``, it is DC-FW from the start. On a product of 16 sets or more it takes steps with a length
+        for each block instead (``dcfw.solvers.block_steps``), and so does ``"block"`` on any product. The
+        others are DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
+        :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
+        (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
+        compared with; for finite sums and streams, ``"stochastic"`` and ``"sfw"``, DC-FW and Frank-Wolfe with
+        sampled gradients (:mod:`dcfw.solvers.stochastic`).
     step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
     inner : {"auto", "fw", "away", "pairwise", "blended", "in-face"}
@@ -174,7 +175,8 @@ def minimize(
     if isinstance(rule, steps.Exact) and inner == "auto" and _in_blocks(solver, phi, domain):
         solver = BlockSteps(domain)
     elif isinstance(solver, Auto):
-        staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain)
+        plain = inner == "auto" and tolerance == "adaptive"
+        staged = checkpoint is None and isinstance(rule, steps.Exact) and _worth_a_try(phi, domain, plain)
         solver = Staged(lambda phi: parts_of(phi, DCFW(), domain)) if staged else DCFW()
     parts, solver = parts_of(phi, solver, domain)
     start, atoms = _start(x0, domain, parts.phi)
@@ -209,12 +211,19 @@ def _in_blocks(solver: Method, phi: Function, domain: Set) -> bool:
     return isinstance(solver, Block) or (many and isinstance(solver, Auto))
 
 
-def _worth_a_try(phi: Function, domain: Set) -> bool:
+def _worth_a_try(phi: Function, domain: Set, plain: bool) -> bool:
     """Return whether Frank-Wolfe steps on phi itself may make a split unnecessary.
 
-    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.
+    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.  A given f - g
+    is left as it is, but on an l2 ball, where steps on phi are so much cheaper (unless options of DC-FW were
+    given: ``plain``).
     """
-    return phi.differentiable and not phi.convex and not isinstance(phi, DC) and not domain.faces
+    if not phi.differentiable or phi.convex or domain.faces:
+        return False
+    if not isinstance(phi, DC):
+        return True
+    on_a_ball = ball.applies(domain) and not phi.affine_grad
+    return plain and on_a_ball and phi.whole is None and not splits.choose(phi, domain).refuted
 
 
 def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:

@@ -296,8 +296,11 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
     target = accuracy * gap
 
     def slope_at(eta: float) -> float:
-        if not segment.convex and segment.decrease(eta) < 1e-4 * eta * gap - segment.rounding:
-            return gap  # too far, which no gradient is needed to know
+        if not segment.convex:
+            decrease = segment.decrease(eta)
+            if decrease < 1e-4 * eta * gap - segment.rounding:
+                # Too far, which no gradient is needed to know: the slope that a parabola would have.
+                return gap - 2.0 * decrease / eta
         return segment.slope(eta)
 
     a, slope_a, b, slope_b = 0.0, -gap, 1.0, slope_at(1.0)

@@ -39,9 +39,9 @@ def test_an_overridden_lmo_is_the_one_that_is_called(case):
         return parent.lmo(self, G)
 
     mine = as_subclass(case.domain, lmo=lmo)
-    res = dcfw.minimize(objective(mine), mine, maxiter=3, max_lmo=20)
+    res = dcfw.minimize(objective(mine), mine, method="dcfw", maxiter=3, max_lmo=20)
     assert len(calls) >= res.n_lmo >= 1
-    expected = dcfw.minimize(objective(mine), case.domain, maxiter=3, max_lmo=20)
+    expected = dcfw.minimize(objective(mine), case.domain, method="dcfw", maxiter=3, max_lmo=20)
     assert res.fun == pytest.approx(expected.fun, rel=1e-5, abs=1e-7)
 
 

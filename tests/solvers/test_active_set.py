@@ -221,8 +221,8 @@ def test_a_stack_does_what_its_atoms_do_one_by_one(case):
     found = [oracle(rng.standard_normal(case.domain.shape)) for _ in range(60)]
     atoms = [atom for atom in found if type(atom) is type(found[0])][:11]
     stack = stack_for(atoms[0])
-    for atom in atoms[1:]:
-        stack.append(atom)
+    stack.extend(atoms[:1])
+    stack.extend(atoms[1:])
     for kept in (list(range(11)), [0, 3, 4, 10], [2]):
         stack.keep(np.array(kept))
         atoms = [atoms[j] for j in kept]
@@ -231,6 +231,7 @@ def test_a_stack_does_what_its_atoms_do_one_by_one(case):
         c[0] = 0.0
         scale = max(1.0, case.domain.scale) * 100.0
         np.testing.assert_allclose(stack.inner(G), [a.inner(G) for a in atoms], atol=1e-13 * scale)
+        np.testing.assert_allclose(stack.inner_all([G, x])[0], stack.inner(G), atol=1e-13 * scale)
         before = x.copy()
         expected = x + sum(ci * a.dense() for ci, a in zip(c, atoms, strict=True))
         np.testing.assert_allclose(stack.add(x, c), expected, atol=1e-13 * scale)
@@ -245,8 +246,7 @@ def test_a_stack_of_signs_gives_the_same_in_blocks(monkeypatch):
     rng, oracle = np.random.default_rng(0), sets.LInfBall(6, radius=0.5).oracle()
     atoms = [oracle(rng.standard_normal(6)) for _ in range(7)]
     stack = stack_for(atoms[0])
-    for atom in atoms[1:]:
-        stack.append(atom)
+    stack.extend(atoms)
     G, x, c = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal(7)
     np.testing.assert_allclose(stack.inner(G), [a.inner(G) for a in atoms], atol=1e-14)
     expected = x + sum(ci * a.dense() for ci, a in zip(c, atoms, strict=True))
@@ -258,6 +258,7 @@ def test_a_stack_keeps_single_precision(kind):
     domain, rng = DOMAINS[kind], np.random.default_rng(1)
     G = rng.standard_normal(domain.shape).astype(np.float32)
     stack = stack_for(domain.oracle()(G))
+    stack.extend([domain.oracle()(G)])
     assert stack.add(G, np.array([0.5])).dtype == np.float32
     assert stack.inner(G)[0] == pytest.approx(float(np.vdot(G, domain.lmo(G))), rel=1e-5)
 

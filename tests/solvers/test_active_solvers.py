@@ -12,7 +12,7 @@ import dcfw
 from dcfw import Status, functions, sets
 from dcfw.functions.sums import Zero
 from dcfw.sets.atoms import OneHot
-from dcfw.solvers.active import ActiveLoop, _stuck
+from dcfw.solvers.active import ActiveLoop, stuck
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
 from reference_gaps import symmetric
@@ -244,11 +244,11 @@ def test_the_active_set_of_a_result_is_its_point_and_the_next_start(rule):
 
 def test_a_loop_that_is_stuck_says_at_which_gap():
     run, X = SimpleNamespace(lmo_error=0.0), SimpleNamespace(gap=1.25e-9)
-    assert _stuck(run, X).status is Status.NO_PROGRESS
-    assert _stuck(run, X).detail.endswith("smaller than rounding at an FW gap of 1.25e-09.")
+    assert stuck(run, X).status is Status.NO_PROGRESS
+    assert stuck(run, X).detail.endswith("smaller than rounding at an FW gap of 1.25e-09.")
     run.lmo_error = 2e-3
-    assert _stuck(run, X).status is Status.NO_PROGRESS
-    assert _stuck(run, X).detail.endswith("within the linear oracle's own error bound 0.002.")
+    assert stuck(run, X).status is Status.NO_PROGRESS
+    assert stuck(run, X).detail.endswith("within the linear oracle's own error bound 0.002.")
 
 
 def test_an_active_set_of_another_set_is_refused():

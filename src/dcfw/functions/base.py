@@ -136,6 +136,10 @@ class Function:
         """Return the gradient at a vertex, from its compact form where that is cheaper."""
         return self.grad(atom.dense())
 
+    def prefetch(self, atoms: list[Any]) -> bool:
+        """Prepare ``grad_at`` for several vertices; return whether each then costs less than a gradient."""
+        return False
+
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         """Return the value where it follows from the gradient at ``x`` in O(n), else None."""
         return None

@@ -62,10 +62,16 @@ class Lifted(Function, trusted=True):
     def grad_at(self, atom: Atom) -> Array:
         if not isinstance(atom, Entries):
             return super().grad_at(atom)
-        vertex = OneHot(
-            int(atom.indices[0]), float(atom.values[0]), self.domain.ball.shape, atom.values.dtype
-        )
-        return self.domain.lift(self.function.grad_at(vertex), 0.0)
+        return self.domain.lift(self.function.grad_at(self._below(atom)), 0.0)
+
+    def prefetch(self, atoms: list[Any]) -> bool:
+        below = [self._below(atom) for atom in atoms if isinstance(atom, Entries)]
+        return len(below) == len(atoms) and self.function.prefetch(below)
+
+    def _below(self, atom: Entries) -> OneHot:
+        """Return the vertex of the ball at the foot of one of its epigraph."""
+        index, value = int(atom.indices[0]), float(atom.values[0])
+        return OneHot(index, value, self.domain.ball.shape, atom.values.dtype)
 
     def linearise(self, x: Array) -> Linearisation:
         return self._lifted(self.function.linearise(self.domain.point(x)))

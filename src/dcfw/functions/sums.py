@@ -94,6 +94,9 @@ class Sum(Function, trusted=True):
             total = total + term.grad_at(atom)
         return total
 
+    def prefetch(self, atoms: list[Any]) -> bool:
+        return all([_linear(term) or term.prefetch(atoms) for term in self.terms])
+
     def linearise(self, x: Array) -> Linearisation:
         parts = [t.linearise(x) for t in self.terms]
         for term, part in zip(self.terms, parts, strict=True):
@@ -160,6 +163,9 @@ class Scaled(Function, trusted=True):
 
     def grad_at(self, atom: Atom) -> Array:
         return self.scale * self.function.grad_at(atom)
+
+    def prefetch(self, atoms: list[Any]) -> bool:
+        return self.function.prefetch(atoms)
 
     def linearise(self, x: Array) -> Linearisation:
         value, slope, unique = self.function.linearise(x)

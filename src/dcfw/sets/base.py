@@ -90,6 +90,10 @@ class Oracle:
         # Vertices such as rows of np.eye(n, dtype=int) are points as good as others.
         return Dense(s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s)
 
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        """Return up to ``count`` further vertices with small <G, s>, where the set has them at hand."""
+        return []
+
     def get_state(self) -> Any:
         """Return what is kept between calls, as numbers and arrays that no later call changes."""
         return None

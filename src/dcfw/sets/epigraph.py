@@ -117,6 +117,13 @@ class EpigraphOracle(Oracle):
         away = S.inner(Gx) + float(G[-1]) * radius < 0.0
         if isinstance(S, OneHot):
             # The apex has two entries as well (zeros): an active set stacks vertices of one size.
-            index, value, top = (S.index, S.value, radius) if away else (0, 0.0, 0.0)
-            return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)
+            return self._raised(G, *((S.index, S.value, radius) if away else (0, 0.0, 0.0)))
         return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)
+
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        near = self.lower.runners_up(self.domain.point(G), count)
+        return [self._raised(G, S.index, S.value, self.domain.radius) for S in near if isinstance(S, OneHot)]
+
+    def _raised(self, G: Array, index: int, value: float, top: float) -> Entries:
+        """Return the vertex of the ball with this entry, at the height ``top``."""
+        return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)

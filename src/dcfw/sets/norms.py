@@ -27,6 +27,7 @@ from dcfw.sets.lp import (
     reach_l1,
     reach_l2,
 )
+from dcfw.sets.simplex import least
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
@@ -350,6 +351,10 @@ class L1Oracle(Oracle):
             value = -self.radius if G.item(index) > 0.0 else self.radius
             return OneHot(index, value, self.shape, G.dtype)
         return Dense(self._vertex(G))
+
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        r, flat = self.radius, G.reshape(-1)
+        return [OneHot(j, -r if flat[j] > 0.0 else r, self.shape, G.dtype) for j in least(-abs(G), count)]
 
 
 @stateless

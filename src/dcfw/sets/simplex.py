@@ -99,6 +99,19 @@ class SimplexOracle(Oracle):
             return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
         return Dense(self._vertex(G))
 
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        return [OneHot(j, self.radius, self.shape, G.dtype) for j in least(G, count)]
+
+
+def least(G: Array, count: int) -> list[int]:
+    """Return the (flat) places of the ``count`` least entries but the first, in increasing order of size."""
+    if not isinstance(G, np.ndarray):
+        return []
+    flat = G.reshape(-1)
+    count = min(count + 1, flat.size)
+    found = np.argpartition(flat, count - 1)[:count]
+    return found[np.argsort(flat[found], kind="stable")][1:].tolist()  # type: ignore[no-any-return]
+
 
 def project_simplex(x: np.ndarray, radius: float) -> np.ndarray:
     """Return the projection max(x - theta, 0), theta such that the entries sum to ``radius``.

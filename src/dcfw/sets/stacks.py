@@ -14,8 +14,9 @@ stack               atoms                                               <G, a_j>
 
 >>> import numpy as np
 >>> from dcfw.sets.atoms import OneHot
->>> stack = stack_for(OneHot(2, 5.0, (3,)))
->>> stack.append(OneHot(0, -1.0, (3,)))
+>>> atoms = [OneHot(2, 5.0, (3,)), OneHot(0, -1.0, (3,))]
+>>> stack = stack_for(atoms[0])
+>>> stack.extend(atoms)
 >>> stack.inner(np.array([10.0, 20.0, 30.0]))
 array([150., -10.])
 >>> stack.add(np.zeros(3), np.array([0.5, 1.0]))
@@ -38,14 +39,18 @@ BLOCK = 2**18
 
 
 class Stack(Protocol):
-    """The interface of a stack; rows are in the order of ``append``."""
+    """The interface of a stack; rows are in the order of ``extend``."""
 
-    def append(self, atom: Any) -> None: ...
+    def extend(self, atoms: Any) -> None: ...
     def keep(self, rows: np.ndarray) -> None:
         """Forget all rows but these."""
 
     def inner(self, G: Array) -> np.ndarray:
         """Return <G, a_j> for all rows."""
+
+    def inner_all(self, arrays: list[Array]) -> np.ndarray:
+        """Return <G_i, a_j> for several G and all rows."""
+        return np.stack([self.inner(G) for G in arrays])
 
     def add(self, x: Array, c: np.ndarray) -> Array:
         """Return x + sum_j c_j a_j, a new array."""
@@ -58,19 +63,19 @@ class Rows:
         self._data = np.empty((8, width), dtype=dtype)
         self.count = 0
 
-    def append(self, row: Any) -> None:
-        """Add a row; a shorter one is filled up with zeros, a longer one widens all."""
-        if len(row) > self._data.shape[1]:
-            more = np.zeros((len(self._data), len(row)), dtype=self._data.dtype)
-            more[:, : self._data.shape[1]] = self._data
+    def extend(self, rows: Any) -> None:
+        """Add rows of one length; shorter ones are filled up with zeros, longer ones widen all."""
+        count, width = len(rows), len(rows[0])
+        room, wide = self._data.shape
+        if width > wide or self.count + count > room:
+            room = room if self.count + count <= room else 2 * max(self.count, count)
+            more = np.zeros((room, max(width, wide)), dtype=self._data.dtype)
+            more[: self.count, :wide] = self._data[: self.count]
             self._data = more
-        if self.count == len(self._data):
-            more = np.empty((2 * self.count, self._data.shape[1]), dtype=self._data.dtype)
-            more[: self.count] = self._data
-            self._data = more
-        self._data[self.count, : len(row)] = row
-        self._data[self.count, len(row) :] = 0
-        self.count += 1
+        new = self._data[self.count : self.count + count]
+        new[:, :width] = rows
+        new[:, width:] = 0
+        self.count += count
 
     def keep(self, rows: np.ndarray) -> None:
         self._data[: len(rows)] = self._data[rows]
@@ -81,7 +86,7 @@ class Rows:
         return self._data[: self.count]
 
 
-class EntryStack:
+class EntryStack(Stack):
     """Atoms with few nonzeros: flat indices and values (zeros at index 0 where an atom has fewer)."""
 
     def __init__(self, atom: Any) -> None:
@@ -90,11 +95,15 @@ class EntryStack:
         # A permutation's values are all one and need not be kept.
         self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)
 
-    def append(self, atom: Any) -> None:
-        indices, values = atom.support()
-        self._indices.append(indices)
-        if self._values is not None:
-            self._values.append(values)
+    def extend(self, atoms: Any) -> None:
+        if all(atom.__class__ is OneHot for atom in atoms) and self._values is not None:
+            self._indices.extend(np.array([[atom.index] for atom in atoms]))
+            self._values.extend(np.array([[atom.value] for atom in atoms]))
+            return
+        for indices, values in (atom.support() for atom in atoms):
+            self._indices.extend(indices[None])
+            if self._values is not None:
+                self._values.extend(values[None])
 
     def keep(self, rows: np.ndarray) -> None:
         self._indices.keep(rows)
@@ -106,6 +115,13 @@ class EntryStack:
         if self._values is None:
             return np.asarray(found.sum(axis=1))
         return np.asarray(np.einsum("ij,ij->i", found, self._values.array))
+
+    def inner_all(self, arrays: list[Array]) -> np.ndarray:
+        indices = self._indices.array
+        found = np.stack([G.reshape(-1).take(indices) for G in arrays])
+        if self._values is None:
+            return np.asarray(found.sum(axis=2))
+        return np.asarray(np.einsum("kij,ij->ki", found, self._values.array))
 
     def add(self, x: Array, c: np.ndarray) -> Array:
         y = x.copy()  # in C order, whatever x is: its reshape is a view
@@ -119,7 +135,7 @@ class EntryStack:
         return y
 
 
-class SignStack:
+class SignStack(Stack):
     """Atoms with a sign per entry, one byte each."""
 
     def __init__(self, atom: Signs) -> None:
@@ -127,9 +143,10 @@ class SignStack:
         self._radii = Rows(1, np.float64)
         self._block = max(1, BLOCK // atom.signs.size)
 
-    def append(self, atom: Signs) -> None:
-        self._signs.append(atom.signs.reshape(-1))
-        self._radii.append((atom.radius,))
+    def extend(self, atoms: Any) -> None:
+        for atom in atoms:
+            self._signs.extend(atom.signs.reshape(1, -1))
+        self._radii.extend([(atom.radius,) for atom in atoms])
 
     def keep(self, rows: np.ndarray) -> None:
         self._signs.keep(rows)
@@ -152,17 +169,18 @@ class SignStack:
         return y
 
 
-class RankOneStack:
+class RankOneStack(Stack):
     """Atoms scale * u v^T."""
 
     def __init__(self, atom: RankOne) -> None:
         self._u, self._v = Rows(len(atom.u), atom.u.dtype), Rows(len(atom.v), atom.v.dtype)
         self._scales = Rows(1, np.float64)
 
-    def append(self, atom: RankOne) -> None:
-        self._u.append(atom.u)
-        self._v.append(atom.v)
-        self._scales.append((atom.scale,))
+    def extend(self, atoms: Any) -> None:
+        for atom in atoms:
+            self._u.extend(atom.u[None])
+            self._v.extend(atom.v[None])
+        self._scales.extend([(atom.scale,) for atom in atoms])
 
     def keep(self, rows: np.ndarray) -> None:
         for part in (self._u, self._v, self._scales):
@@ -178,14 +196,14 @@ class RankOneStack:
         return x + (self._u.array[rows].T * amounts) @ self._v.array[rows]
 
 
-class DenseStack:
+class DenseStack(Stack):
     """Arrays of any backend, as a list."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
 
-    def append(self, atom: Any) -> None:
-        self.arrays.append(atom.dense())
+    def extend(self, atoms: Any) -> None:
+        self.arrays += [atom.dense() for atom in atoms]
 
     def keep(self, rows: np.ndarray) -> None:
         self.arrays = [self.arrays[row] for row in rows]
@@ -205,17 +223,17 @@ class DenseStack:
         return y
 
 
-class FactoredStack:
+class FactoredStack(Stack):
     """Observed entries of matrices U V^T (:mod:`dcfw.sets.sampled`); the entries are kept if they are few."""
 
     def __init__(self, atom: Any) -> None:
         self._atoms: list[Any] = []
         self._entries = Rows(len(atom.places), np.float64) if len(atom.places) <= KEPT else None
 
-    def append(self, atom: Any) -> None:
-        self._atoms.append(atom)
-        if self._entries is not None:
-            self._entries.append(atom.dense())
+    def extend(self, atoms: Any) -> None:
+        self._atoms += atoms
+        for atom in atoms if self._entries is not None else ():
+            self._entries.extend(atom.dense()[None])
 
     def keep(self, rows: np.ndarray) -> None:
         self._atoms = [self._atoms[row] for row in rows]
@@ -242,11 +260,9 @@ def kind_of(atom: Atom) -> Hashable:
 
 
 def stack_for(atom: Atom) -> Stack:
-    """Return a stack that holds the given atom."""
+    """Return an empty stack for atoms like the given one."""
     make = _STACKS.get(type(atom))
-    stack: Stack = DenseStack() if make is None else make(atom)
-    stack.append(atom)
-    return stack
+    return DenseStack() if make is None else make(atom)  # type: ignore[no-any-return]
 
 
 _STACKS: dict[type, Any] = {

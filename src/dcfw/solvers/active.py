@@ -45,6 +45,12 @@ RULES = ("away", "pairwise", "blended")
 LOCAL = 0.1
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
 
+FEWEST = 32
+"""The oracle's runners-up enter with its vertex: at most so many, or as many as there are atoms in use ..."""
+
+PROMISING = 0.2
+"""... if the slope towards them is at least this fraction of the vertex's."""
+
 RESYNC = 200
 """Number of steps after which X is recomputed from the weights, and its gradient from X."""
 
@@ -116,6 +122,10 @@ class ActiveLoop:
     def _change(self) -> np.ndarray | None:
         return None if self.active is None else self.active.change_since(*self._start)
 
+    def hold(self, active: ActiveSet, x: Array) -> None:
+        """Start from atoms that make up x, and are given away."""
+        self.active, self._last = active, x
+
     def resume(self, active: ActiveSet, x: Array, domain: Any = None) -> None:
         """Start from the atoms of an earlier run, which make up x.
 
@@ -149,9 +159,10 @@ class ActiveLoop:
             return None
         active = self.active.copy()
         # x may have been updated RESYNC times since it was last computed from the weights; the bound is
-        # relative to the size of the set.
-        rounding = 2.0 * RESYNC * eps_of(x) * max(norm(atom.dense()) for atom in active.atoms)
-        return active if norm(active.point() - x) <= rounding else None
+        # relative to the size of the set, which is at least that of x.
+        apart, rounding = norm(active.point() - x), 2.0 * RESYNC * eps_of(x)
+        near = apart <= rounding * norm(x)
+        return active if near or apart <= rounding * max(norm(a.dense()) for a in active.atoms) else None
 
     def __call__(
         self,
@@ -196,7 +207,8 @@ class ActiveLoop:
                 yield X
                 self._target = 0.5 * gap
                 if active.find(S) is None:
-                    self._enter(run, f, active, S)
+                    more = self._runners_up(run, f, active, S, G, here) if in_weights else []
+                    self._enter(run, f, active, [S, *more])
                 scores = active.scores(G)
                 if not in_weights:
                     worst, best = extremes(scores, active.weights)[0], active.find(S)
@@ -240,12 +252,20 @@ class ActiveLoop:
         return float(scores[worst] - scores[best])
 
     @staticmethod
-    def _enter(run: Run, f: Function, active: ActiveSet, S: Atom) -> None:
+    def _runners_up(run: Run, f: Function, active: ActiveSet, S: Atom, G: Array, here: float) -> list[Atom]:
+        """Return other new vertices that promise nearly as much as S, if gradients at vertices are cheap."""
+        count = min(max(FEWEST, int(np.count_nonzero(active.weights))), active.spare - 1)
+        bar = here - PROMISING * (here - S.inner(G))
+        near = [A for A in run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
+        return near if near and f.prefetch([S, *near]) else []
+
+    @staticmethod
+    def _enter(run: Run, f: Function, active: ActiveSet, atoms: list[Atom]) -> None:
         if active.f is None:
-            active.add(S)
+            active.add_all(atoms)
             return
-        place = active.add(S, run.grad_f_at(f, S))
-        if not np.isfinite(active.M[place, : place + 1]).all():
+        active.add_all(atoms, [run.grad_f_at(f, S) for S in atoms])
+        if not np.isfinite(active.M[len(active) - len(atoms) : len(active), : len(active)]).all():
             run.bad_gradient()
 
     def _optimise_weights(
@@ -264,7 +284,7 @@ class ActiveLoop:
             if not done:
                 self._forgive(run, active, *extremes(scores, active.weights)[:2])
         if count == 0 or not gained > 0.0:
-            raise _stuck(run, X)
+            raise stuck(run, X)
         change = active.weights - before
         X.x = active.point()  # not by the change, which would leave rounding of atoms without weight
         X.grad = active.combine_images(X.grad, change)
@@ -310,7 +330,7 @@ class ActiveLoop:
         else:
             coefficients, slope = (-1.0, 1.0, 0.0), towards
         if slope <= 0.0:
-            raise _stuck(run, X)
+            raise stuck(run, X)
         alpha, beta, gamma = coefficients
         d = _sum(alpha, X.x, (beta, active.atoms[best]), (gamma, active.atoms[worst]))
         if active.f is None:
@@ -384,7 +404,7 @@ def nearly_done(run: Run, X: State) -> bool:
     return X.linear is not None and X.k > 1 and X.gap <= run.threshold
 
 
-def _stuck(run: Run, X: State) -> Stop:
+def stuck(run: Run, X: State) -> Stop:
     if run.lmo_error:
         return Stop(
             Status.NO_PROGRESS,

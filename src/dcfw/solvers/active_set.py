@@ -51,8 +51,7 @@ class ActiveSet:
         self.f: Function | None = None
         """The function whose gradients the images are, None if there are none."""
         self.M = np.zeros((0, 0))
-        self.noise = 0.0
-        """A bound for the rounding error of a curvature."""
+        self._noise, self._heard = 0.0, 0
         self._zero = 0.0 * x
         self._weights = np.zeros(8)
         self._places: dict[Any, int] = {}
@@ -60,7 +59,7 @@ class ActiveSet:
         self._images = DenseStack()
         self._twists = np.zeros(0)
         self._room = min(32, self.cap)
-        self._append(Dense(copy_of(x)))  # x may be the caller's, and written to
+        self._extend([Dense(copy_of(x))])  # x may be the caller's, and written to
         self._places[self.atoms[0].key] = 0
         self._weights[0] = 1.0
 
@@ -73,6 +72,19 @@ class ActiveSet:
         return self._zero.dtype
 
     @property
+    def noise(self) -> float:
+        """A bound for the rounding error of a curvature."""
+        for place in range(self._heard, len(self._images.arrays)):
+            image, dense = self.image(place), self.atoms[place].dense()
+            self._noise = max(self._noise, 64.0 * eps_of(image) * norm(image) * norm(dense))
+        self._heard = len(self._images.arrays)
+        return self._noise
+
+    @noise.setter
+    def noise(self, bound: float) -> None:
+        self._noise, self._heard = bound, len(self._images.arrays)
+
+    @property
     def weights(self) -> np.ndarray:
         """The weights, a view."""
         return self._weights[: len(self.atoms)]
@@ -81,27 +93,34 @@ class ActiveSet:
         """Return the place of a vertex, None if it is not there."""
         return self._places.get(atom.key)
 
+    @property
+    def spare(self) -> int:
+        """How many atoms there is always room for."""
+        return max(self.cap // 4, 1)
+
     def add(self, atom: Atom, image: Array | None = None) -> int:
         """Add a vertex that is not there yet, with weight zero, and return its place.
 
         If there is no room, atoms are dropped first, and places change.
         """
-        if len(self) >= self._room:
-            self._make_room()
-        self._append(atom)
-        place = len(self) - 1
-        self._places[atom.key] = place
-        if image is not None:
-            self._append_image(image)
-        return place
+        self.add_all([atom], None if image is None else [image])
+        return len(self) - 1
+
+    def add_all(self, atoms: list[Atom], images: list[Array] | None = None) -> None:
+        """Add at most ``spare`` different vertices that are not there yet, with weight zero."""
+        if len(self) + len(atoms) > self._room:
+            self._make_room(len(atoms))
+        self._places.update((atom.key, len(self) + k) for k, atom in enumerate(atoms))
+        self._extend(atoms)
+        if images is not None:
+            self._append_images(images)
 
     def attach(self, f: Function, gradient: Callable[[Atom], Array]) -> None:
         """Compute the images of f by ``gradient(atom)``, unless they are known."""
         if f is not self.f:
-            self.f, self.noise = f, 0.0
-            self._images = DenseStack()
-            for atom in self.atoms:
-                self._append_image(gradient(atom))
+            self.f, self._images = f, DenseStack()
+            self.noise = 0.0
+            self._append_images([gradient(atom) for atom in self.atoms])
 
     def image(self, place: int) -> Array:
         """Return the gradient at an atom."""
@@ -143,11 +162,16 @@ class ActiveSet:
 
     def copy(self) -> ActiveSet:
         """Return the atoms that have weight, with their weights and without images."""
-        other = ActiveSet(self._zero, self.cap)
         used = np.flatnonzero(self.weights)
-        other._restart([self.atoms[j] for j in used], self.weights[used])
-        other.normalise()
-        return other
+        return ActiveSet.of([self.atoms[j] for j in used], self.weights[used], self._zero, self.cap)
+
+    @classmethod
+    def of(cls, atoms: list[Atom], weights: np.ndarray, zero: Array, cap: int | None = None) -> ActiveSet:
+        """Return the active set with these atoms and weights."""
+        active = cls(zero, cap)
+        active.restart(atoms, weights)
+        active.normalise()
+        return active
 
     def recast(self, x: Array, domain: Any = None) -> ActiveSet | None:
         """Return a copy in the precision of x with all atoms in the set, None if there is none."""
@@ -159,7 +183,7 @@ class ActiveSet:
         if any(atom is None for atom in atoms):
             return None
         other._zero = 0.0 * x
-        other._restart(atoms, other.weights.copy())  # type: ignore[arg-type]
+        other.restart(atoms, other.weights.copy())  # type: ignore[arg-type]
         return other
 
     def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
@@ -209,12 +233,12 @@ class ActiveSet:
         """Return the active set whose state was saved."""
         active = cls(state["zero"], state["cap"])
         active._zero = state["zero"]
-        active._restart(state["atoms"], state["weights"])
+        active.restart(state["atoms"], state["weights"])
         findable = state["findable"]
         active._places = {a.key: j for j, a in enumerate(active.atoms) if findable[j]}
-        active._room, active.f, active.noise = state["room"], state["f"], state["noise"]
-        for image in state["images"]:
-            active._images.append(Dense(image))
+        active._room, active.f = state["room"], state["f"]
+        active._images.arrays += state["images"]
+        active.noise = state["noise"]
         if state["M"] is not None:
             active.M, active._twists = state["M"], state["twists"]
         return active
@@ -224,42 +248,47 @@ class ActiveSet:
 
     # -- storage ----------------------------------------------------------------------------------------
 
-    def _append(self, atom: Atom) -> None:
+    def _extend(self, atoms: list[Atom]) -> None:
         place = len(self.atoms)
-        if place == len(self._weights):
-            self._weights = np.append(self._weights, np.zeros(place))
-        self._weights[place] = 0.0
-        self.atoms.append(atom)
-        kind = kind_of(atom)
-        if kind in self._stacks:
+        if place + len(atoms) > len(self._weights):
+            self._weights = np.append(self._weights, np.zeros(max(place, len(atoms))))
+        self._weights[place : place + len(atoms)] = 0.0
+        self.atoms += atoms
+        kinds: dict[Hashable, list[int]] = {}
+        for at, atom in enumerate(atoms):
+            kinds.setdefault(kind_of(atom), []).append(at)
+        for kind, members in kinds.items():
+            if kind not in self._stacks:
+                self._stacks[kind] = (stack_for(atoms[members[0]]), Rows(1, np.intp))
             stack, places = self._stacks[kind]
-            stack.append(atom)
-        else:
-            places = Rows(1, np.intp)
-            self._stacks[kind] = (stack_for(atom), places)
-        places.append((place,))
+            stack.extend([atoms[at] for at in members])
+            places.extend(place + np.array(members)[:, None])
 
-    def _append_image(self, image: Array) -> None:
-        place = len(self._images.arrays)
-        atom = self.atoms[place]
-        self._images.append(Dense(image))
-        if place >= len(self.M):
-            size = min(max(2 * len(self.M), 16), max(self.cap, place + 1))
+    def _append_images(self, images: list[Array]) -> None:
+        first = len(self._images.arrays)
+        last = first + len(images)
+        self._images.arrays += images
+        if last > len(self.M):
+            size = max(min(max(2 * len(self.M), 16), self.cap), last)
             grown = np.zeros((size, size))
-            grown[:place, :place] = self.M[:place, :place]
+            grown[:first, :first] = self.M[:first, :first]
             self.M = grown
             self._twists = np.append(self._twists, np.zeros(size - len(self._twists)))
-        row = self.scores(image)[: place + 1]
+        rows = np.empty((len(images), len(self)))
+        for stack, places in self._stacks.values():
+            rows[:, places.array[:, 0]] = stack.inner_all(images)
+        rows = rows[:, :last]
         # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric up to the second term, b the gradient at 0.
         # Up to a constant that term is what two atoms' products with the other's image differ by.
-        twist = self._twists[0] + atom.inner(self.image(0)) - float(row[0]) if place else 0.0
-        self._twists[place] = twist
-        row -= self._twists[: place + 1]
-        self.M[place, : place + 1] = row
-        self.M[: place + 1, place] = row
-        self.noise = max(self.noise, 64.0 * eps_of(image) * norm(image) * norm(atom.dense()))
+        origin = self._twists[0] if first else 0.0
+        self._twists[first:last] = origin + self.scores(self.image(0))[first:last] - rows[:, 0]
+        rows -= self._twists[:last]
+        self.M[first:last, :first] = rows[:, :first]
+        self.M[:first, first:last] = rows[:, :first].T
+        among = np.tril(rows[:, first:])
+        self.M[first:last, first:last] = among + np.tril(among, -1).T
 
-    def _make_room(self) -> None:
+    def _make_room(self, count: int = 1) -> None:
         used = np.flatnonzero(self.weights)
         most = (3 * self.cap) // 4
         if len(used) > most:
@@ -267,23 +296,23 @@ class ActiveSet:
             self._merge(order[: len(used) - most // 2], np.sort(order[len(used) - most // 2 :]))
         else:
             self._keep(used)
-        self._room = min(2 * len(self) + 32, self.cap)
+        self._room = min(max(2 * len(self), len(self) + count) + 32, self.cap)
 
     def _keep(self, places: np.ndarray) -> None:
-        images, f = self._images, self.f
+        images, f, heard = self._images, self.f, int((places < self._heard).sum())
         size = len(places)
         if f is not None:
             images.keep(places)
             self.M[:size, :size] = self.M[np.ix_(places, places)]
             self._twists[:size] = self._twists[places]
-        self._restart([self.atoms[j] for j in places], self.weights[places])
-        self._images, self.f = images, f
+        self.restart([self.atoms[j] for j in places], self.weights[places])
+        self._images, self.f, self._heard = images, f, heard
 
-    def _restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
+    def restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
+        """Replace everything by these atoms and weights."""
         self.atoms, self._stacks = [], {}
         self._images, self.f = DenseStack(), None
-        for atom in atoms:
-            self._append(atom)
+        self._extend(atoms)
         self.weights[:] = weights
         self._places = {atom.key: place for place, atom in enumerate(self.atoms)}
 
@@ -296,10 +325,10 @@ class ActiveSet:
         mean: Atom = Dense(self.combine(self._zero, shares)) if compact is None else compact
         image = None if self.f is None else self.combine_images(self._zero, shares)
         self._keep(heavy)
-        self._append(mean)
+        self._extend([mean])
         self.weights[-1] = total
         if image is not None:
-            self._append_image(image)
+            self._append_images([image])
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:

@@ -94,6 +94,10 @@ class Oracles:
             )
         return S, 0.0
 
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        """Return further vertices that the last call of the oracle has nearly found, best first."""
+        return self._oracle.runners_up(G, count) if isinstance(self._oracle, Oracle) else []
+
     @property
     def domain(self) -> Any:
         """The set that the run asks."""

@@ -1,0 +1,82 @@
+"""Sliding steps on a Euclidean ball, where the surrogate's minimiser takes one call of the oracle.
+
+With the split phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi) a DC step minimises a square, L/2 ||z - c||^2 with
+c = x - grad phi(x) / L.  On a ball the solution is c, or, if c lies outside, the oracle's answer to -c: no
+inner loop is needed.  L is the curvature along the last step, as in spectral gradient methods; it may be too
+small for an upper bound, so that a search along the step follows, which lets phi rise above its last value
+but not above the last ten.
+
+The default takes these steps first on l2 balls (:mod:`dcfw.solvers.staged`): plain steps need several looks
+at phi for each line search, and many more of them.
+
+References: Barzilai and Borwein 1988; Birgin, Martinez and Raydan 2000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcfw import _protocol
+from dcfw._arrays import Array, inner, norm, norm2
+from dcfw.functions.base import Function
+from dcfw.sets.base import Set
+from dcfw.sets.norms import LpBall
+from dcfw.solvers.loop import State
+from dcfw.solvers.run import Run
+
+FIRST = 0.2
+"""The length of the first step, as a part of the radius."""
+MEMORY = 10
+"""The largest of so many values is the one that a step has to fall below."""
+ENOUGH = 1e-4
+"""The part of the decrease that the slope promises, which a step has to give."""
+TRIALS = 40
+
+
+def applies(domain: Set) -> bool:
+    """Return whether the set is an l2 ball of the library itself."""
+    return isinstance(domain, LpBall) and domain.p == 2.0 and not _protocol.overridden(domain, Set, "lmo")
+
+
+def sliding_steps(run: Run, phi: Function, x: Array, grad: Array, value: float) -> Iterator[State]:
+    """Take sliding steps on phi from x, yielding the state before each."""
+    X = State(run, phi, x, grad, value)
+    radius: float = run.domain.radius
+    values = [value]
+    L = norm(grad) / (FIRST * radius)
+    while True:
+        run.outer_step()
+        X.S, X.gap = run.lmo(X.grad, X.x)
+        yield X
+        run.before_step(X)
+        d = _nearest(X.x - X.grad / L, radius) - X.x if L > 0.0 else X.S.dense() - X.x  # type: ignore[union-attr]
+        eta, fun = _length(run, phi, X.x, d, inner(X.grad, d), values)
+        if eta == 0.0:
+            return
+        x = X.x + eta * d
+        grad = run.grad_f(phi, x)
+        moved = eta * d
+        L = max(inner(grad - X.grad, moved) / norm2(moved), 0.0)
+        values = [*values[1 - MEMORY :], fun]
+        X.x, X.grad, X.value, X.gained = x, grad, fun, value - fun
+        X.k += 1
+        run.ledger.count_step(outer=True)
+
+
+def _nearest(c: Array, radius: float) -> Array:
+    length = norm(c)
+    return c * (radius / length) if length > radius else c
+
+
+def _length(
+    run: Run, phi: Function, x: Array, d: Array, slope: float, values: list[float]
+) -> tuple[float, float]:
+    """Return the length of a step along d, and the value there; the length is 0 if none is found."""
+    eta, here, bar = 1.0, values[-1], max(values)
+    for _ in range(TRIALS if slope < 0.0 else 0):
+        fun = run.value(phi, x + eta * d)
+        if fun <= bar + ENOUGH * eta * slope:
+            return eta, fun
+        parabola = -0.5 * slope * eta * eta / (fun - here - eta * slope)
+        eta = min(max(parabola, 0.1 * eta), 0.5 * eta)
+    return 0.0, here
