@@ -232,8 +232,9 @@ class FactoredStack(Stack):
 
     def extend(self, atoms: Any) -> None:
         self._atoms += atoms
-        for atom in atoms if self._entries is not None else ():
-            self._entries.extend(atom.dense()[None])
+        if self._entries is not None:
+            for atom in atoms:
+                self._entries.extend(atom.dense()[None])
 
     def keep(self, rows: np.ndarray) -> None:
         self._atoms = [self._atoms[row] for row in rows]
@@ -262,7 +263,7 @@ def kind_of(atom: Atom) -> Hashable:
 def stack_for(atom: Atom) -> Stack:
     """Return an empty stack for atoms like the given one."""
     make = _STACKS.get(type(atom))
-    return DenseStack() if make is None else make(atom)  # type: ignore[no-any-return]
+    return DenseStack() if make is None else make(atom)
 
 
 _STACKS: dict[type, Any] = {

@@ -49,7 +49,7 @@ def sliding_steps(run: Run, phi: Function, x: Array, grad: Array, value: float) 
         X.S, X.gap = run.lmo(X.grad, X.x)
         yield X
         run.before_step(X)
-        d = _nearest(X.x - X.grad / L, radius) - X.x if L > 0.0 else X.S.dense() - X.x  # type: ignore[union-attr]
+        d = _nearest(X.x - X.grad / L, radius) - X.x if L > 0.0 else X.S.dense() - X.x
         eta, fun = _length(run, phi, X.x, d, inner(X.grad, d), values)
         if eta == 0.0:
             return

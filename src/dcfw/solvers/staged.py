@@ -71,13 +71,15 @@ class Staged:
     def solve(self, problem: Problem, run: Run) -> None:
         phi, x = problem.phi, problem.x0
         grad = run.grad_f(phi, x)
-        apart = isinstance(phi, DC)  # each part answers for its own value
-        first = run.value(phi.f, x) - run.value(phi.g, x) if apart else run.value_of(phi, x, grad)
+        if isinstance(phi, DC):  # each part answers for its own value
+            first, near = run.value(phi.f, x) - run.value(phi.g, x), NEAR
+        else:
+            first, near = run.value_of(phi, x, grad), 0.0
         run.ledger.extra["split"] = "none (Frank-Wolfe)"
         active = isinstance(problem.inner, ActiveLoop)
         if ball.applies(problem.domain) and not phi.affine_grad:
             steps = ball.sliding_steps(run, phi, x, grad, first)
-            x = _while_they_pay(steps, run, first, Progress(8 * WINDOW), NEAR if apart else 0.0).x
+            x = _while_they_pay(steps, run, first, Progress(8 * WINDOW), near).x
         elif active and coordinates.applies(phi, problem.domain, x):
             x, grad = self._all_vertices(problem, run, grad, first)
         elif not (active and phi.affine_grad and _many_at_once(phi, run, x, grad)):
