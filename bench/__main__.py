@@ -26,6 +26,7 @@ BENCHES = (
     "birkhoff",
     "inner",
     "faces",
+    "steps",
     "defaults",
     "completion",
     "scale",

@@ -41,6 +41,11 @@ class Robust(functions.Function):
         r = r / np.sqrt(r * r + 0.01)
         return r if self.A is None else self.A.T @ r
 
+    def hessian(self, x: Any) -> Any:
+        r = self._residual(x)
+        weights = (0.01 / (r**2 + 0.01) ** 1.5).reshape(-1)
+        return np.diag(weights) if self.A is None else (self.A.T * weights) @ self.A
+
 
 def problems(full: bool) -> Iterator[tuple[str, Robust, Any]]:
     """Yield a name, a function and a set."""

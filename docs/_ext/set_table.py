@@ -50,6 +50,7 @@ EXAMPLES: dict[str, Any] = {
     "Polytope": sets.Polytope(bounds=[(0.0, 1.0), (0.0, 2.0)]),
     "ConvexHull": sets.ConvexHull(np.eye(3)),
     "Product": sets.Product([sets.Simplex(2), sets.L1Ball(3)]),
+    "Intersection": sets.Intersection([sets.Simplex(4), sets.Box(0.0, 0.4, shape=4)]),
     "Epigraph": sets.Epigraph(sets.L1Ball(3)),
     "Shift": sets.Shift(sets.Simplex(3), [1.0, 0.0, 0.0]),
     "Scale": sets.Scale(sets.Simplex(3), 2.0),

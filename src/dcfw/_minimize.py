@@ -85,16 +85,17 @@ def minimize(
         (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
         compared with; for finite sums and streams, ``"stochastic"`` and ``"sfw"``, DC-FW and Frank-Wolfe with
         sampled gradients (:mod:`dcfw.solvers.stochastic`).
-    step : {"exact", "open-loop", "short", "backtracking"} or a rule from :mod:`dcfw.steps`
+    step : {"exact", "open-loop", "short", "backtracking", "adaptive"} or a rule from :mod:`dcfw.steps`
         The step size.  FW-K, FW-M and SFW bring their own.
-    inner : {"auto", "fw", "away", "pairwise", "blended", "in-face"}
+    inner : {"auto", "fw", "away", "pairwise", "blended", "descent", "in-face", "second-order"}
         The inner solver: vanilla steps as in the paper, or one of those with an active set
         (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on sets with faces, or in-face
-        steps, which store no vertices (:mod:`dcfw.solvers.in_face`).  ``"auto"`` is ``"in-face"`` for DC-FW
-        with a given f that is not a quadratic, over boxes, hypersimplices, assignments and plans; it is
-        ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f over
-        another set with faces and at most a million entries (nuclear and spectral balls, spectraplexes, their
-        epigraphs, products of all these); it is ``"fw"`` elsewhere.
+        steps, which store no vertices (:mod:`dcfw.solvers.in_face`), or steps to the minimiser of a quadratic
+        model, for an f with ``hessian(x)`` (:mod:`dcfw.solvers.second_order`).  ``"auto"`` is ``"in-face"``
+        for DC-FW with a given f that is not a quadratic, over boxes, hypersimplices, assignments and plans;
+        it is ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f
+        over another set with faces and at most a million entries (nuclear and spectral balls, spectraplexes,
+        their epigraphs, products of all these); it is ``"fw"`` elsewhere.
     lazy : bool
         Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`

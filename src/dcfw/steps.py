@@ -8,11 +8,12 @@ to the vertex S, with the gap, the curvature and the values along it) to a step 
 ``OpenLoop()``      eta = 2 / (k + 1)                                     needs nothing
 ``Exact()``         argmin of the surrogate on the segment                closed form for affine gradients
 ``Short(L)``        min(gap / (L ||d||^2), 1) (Demyanov-Rubinov)          a Lipschitz constant
-``Backtracking()``  the same with L found during the run               values, or affine gradients
+``Backtracking()``  the same with L found during the run                  values, or affine gradients
+``"adaptive"``      ``Backtracking(shrink=0.9, slopes=True)``             gradients
 ==================  ====================================================  ==============================
 
 References: Demyanov and Rubinov 1970 (short steps); Dunn and Harshbarger 1978 (open loop); Pedregosa, Negiar,
-Askari and Jaggi 2020 (backtracking).
+Askari and Jaggi 2020 (backtracking); Pokutta 2024 (adaptive).
 
 >>> from dcfw import steps
 >>> steps.resolve("open-loop")
@@ -21,6 +22,7 @@ OpenLoop(log=False)
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -206,11 +208,15 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Backtracking:
-    """The Demyanov-Rubinov step with L found by backtracking on values.
+    """The Demyanov-Rubinov step with L found by backtracking.
 
     L is halved (``shrink``) before each step and doubled (``grow``) until the quadratic upper bound holds
     at the step it gives.  For affine gradients the curvature along d settles it without any value.
     The loop is capped: with inexact values it might not end.
+
+    With ``slopes=True`` a step is taken if the function still falls at its end (Pokutta 2024, the rule
+    ``Adaptive`` of FrankWolfe.jl).  The gradient there is the next one: a step costs one gradient and, where
+    the function is convex, no value, whose rounding is then of no consequence.
 
     Examples
     --------
@@ -225,11 +231,13 @@ class Backtracking:
     grow: float = 2.0
     shrink: float = 0.5
     cap: int = 30
+    slopes: bool = False
 
     def __post_init__(self) -> None:
         _validate.scalar(self.grow, "grow", low=1.0, open_low=True)
         _validate.scalar(self.shrink, "shrink", low=0.0, high=1.0, open_low=True)
         _validate.integer(self.cap, "cap", low=1)
+        _validate.flag(self.slopes, "slopes")
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
 
@@ -254,7 +262,7 @@ class _Search:
         while trials < rule.cap and math.isfinite(L):  # with NaN among the values no test would ever pass
             length = L * norm2
             eta = gap / length if length > gap else 1.0
-            if segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding:
+            if self._accepts(segment, eta, length):
                 self.L = max(L * rule.shrink, 1e-300)
                 return eta
             # A larger L that still gives eta = 1 is not a new trial: after many full steps L may be tiny.
@@ -264,6 +272,13 @@ class _Search:
             f"backtracking did not end after {rule.cap} trials (L = {L:.3g}): the values of the "
             "function are inexact, or its gradient is wrong"
         )
+
+    def _accepts(self, segment: Segment, eta: float, length: float) -> bool:
+        gap = segment.gap
+        if self.rule.slopes:
+            falls = segment.slope(eta) <= 1e-12 * gap
+            return falls and (segment.convex or segment.decrease(eta) >= -segment.rounding)
+        return segment.decrease(eta) >= eta * gap - 0.5 * eta * eta * length - segment.rounding
 
     def get_state(self) -> float | None:
         return self.L
@@ -335,11 +350,12 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
     return a  # downhill all the way; 0 if there is nothing but rounding between x and the minimiser
 
 
-RULES: dict[str, type] = {
+RULES: dict[str, Callable[[], StepRule]] = {
     "open-loop": OpenLoop,
     "exact": Exact,
     "short": Short,
     "backtracking": Backtracking,
+    "adaptive": functools.partial(Backtracking, shrink=0.9, slopes=True),
 }
 
 
@@ -347,4 +363,4 @@ def resolve(step: Any) -> StepRule:
     """Return the rule named by ``step``, or ``step`` itself if it is a rule."""
     if hasattr(step, "bind") and not isinstance(step, type):
         return step  # type: ignore[no-any-return]
-    return RULES[_validate.choice(step, "step", RULES)]()  # type: ignore[no-any-return]
+    return RULES[_validate.choice(step, "step", RULES)]()

@@ -115,6 +115,17 @@ CASES: dict[str, Callable[[], Case]] = {
         {"step": "open-loop", "tolerance": "progress", "tol": 1e-3},
     ),
     "dcfw smooth away": lambda: (splits.proximal(smooth()), sets.LInfBall(12), {"inner": "away"}),
+    "dcfw descent": lambda: (splits.proximal(smooth()), sets.Simplex(12), {"inner": "descent"}),
+    "dcfw adaptive step": lambda: (
+        splits.proximal(smooth()),
+        sets.LInfBall(12),
+        {"inner": "descent", "step": "adaptive"},
+    ),
+    "dcfw second-order": lambda: (
+        functions.LogSumExp(_matrix(12)) - functions.SquaredNorm(0.01),
+        sets.L1Ball(12, 3.0),
+        {"method": "dcfw", "inner": "second-order"},
+    ),
     "dcfw in-face cube": lambda: (splits.proximal(smooth()), sets.LInfBall(12), {"inner": "in-face"}),
     "fw in-face birkhoff": lambda: (qap(), sets.Birkhoff(7), {"method": "fw", "inner": "in-face"}),
     "dcfw float32": lambda: (

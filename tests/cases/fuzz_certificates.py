@@ -53,7 +53,7 @@ LARGE_SHAPES = ((17, 17), (17, 17), (18, 17), (17, 19), (20, 17), (18, 18), (25,
 """Lanczos methods begin at a side of 17, the polar factor by eigenvalues at one of 25."""
 
 STEPS = ("exact", "exact", "short", "open-loop", "backtracking")
-INNERS = ("auto", "fw", "away", "pairwise", "blended")
+INNERS = ("auto", "fw", "away", "pairwise", "blended", "descent")
 
 
 @dataclass
@@ -155,6 +155,10 @@ VERTEX_SETS = {
     "permutahedron": lambda n, k, R: (
         sets.Permutahedron(R * np.minimum(np.arange(n), k)),
         R * np.array([p @ np.minimum(np.arange(n), k) for p in ref.permutations(n).reshape(-1, n, n)]),
+    ),
+    "intersection": lambda n, k, R: (
+        sets.Intersection([sets.Simplex(n, k * R), sets.Box(0.0, R, shape=n)]),
+        R * subsets(n, k, False),
     ),
     "scaled": lambda n, k, R: (sets.Scale(sets.Simplex(n), R * k), R * k * np.eye(n)),
 }

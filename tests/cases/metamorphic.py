@@ -228,7 +228,7 @@ def _problem(method: str, domain: Any, rng: np.random.Generator) -> Problem:
     n = math.prod(domain.shape)
     options: dict[str, Any] = {"maxiter": int(rng.integers(1, 15)), "max_lmo": 150}
     if rng.random() < 0.3 and method in ("dcfw", "boosted", "block"):
-        options["inner"] = str(rng.choice(["fw", "away", "pairwise", "blended"]))
+        options["inner"] = str(rng.choice(["fw", "away", "pairwise", "blended", "descent"]))
     if method in SAMPLED:
         return Problem(domain, rng.standard_normal((20, n)), rng.standard_normal(20), 0.0, method, options)
     M = rng.standard_normal((n, n)) / math.sqrt(n)

@@ -377,6 +377,7 @@ CALLS: dict[str, Call] = {
         },
         oracles(G),
     ),
+    "dcfw.sets.Intersection": Call({"sets": other([SIMPLEX, sets.Box(0.0, 0.5, shape=N)])}, oracles(G)),
     "dcfw.sets.Product": Call({"sets": other([SIMPLEX, sets.L1Ball(2)])}, oracles(np.append(G, [1.0, 2.0]))),
     "dcfw.sets.SchattenBall": Call({**SQUARE, "p": number(2.0)}, oracles(M)),
     "dcfw.sets.Simplex": Call({"n": shape((N,), leave_out=("huge",)), "radius": number(1.0)}, oracles(G)),

@@ -177,6 +177,19 @@ def product(*cases: Case) -> Case:
     return Case(domain, model, extreme)
 
 
+def intersection(*cases: Case) -> Case:
+    """With ties an answer need not be extreme: it is a point of the sets that no other one beats."""
+    domain = sets.Intersection([case.domain for case in cases])
+    return Case(
+        domain,
+        lambda cp, x: [constraint for case in cases for constraint in case.model(cp, x)],
+        lambda s, tol: domain.contains(s, tol),
+        Dense,
+        diameter_is_a_bound=True,
+        round=False,
+    )
+
+
 CUBE_CORNERS = np.array(list(itertools.product([-1.0, 1.0], repeat=3)))
 
 
@@ -243,6 +256,10 @@ CASES: tuple[Case, ...] = (
     hull(np.vstack([CUBE_CORNERS, 0.5 * (CUBE_CORNERS[:4] + CUBE_CORNERS[4:])])),
     product(simplex(3), lp(sets.L1Ball((2, 2)), 1, 1.0), birkhoff(2)),
     product(lp(sets.L2Ball(3), 2, 1.0)),
+    intersection(simplex(5), box(0.0, 0.3, shape=5)),
+    intersection(lp(sets.L1Ball((2, 2)), 1, 1.0), lp(sets.LInfBall((2, 2), 0.4), math.inf, 0.4)),
+    intersection(birkhoff(3), box(0.0, 0.6, shape=(3, 3)), lp(sets.L1Ball((3, 3), 4.0), 1, 4.0)),
+    intersection(lp(sets.L2Ball(3), 2, 1.0), box(-0.7, 0.5, shape=3)),
     epigraph(lp(sets.L1Ball(4, radius=2.0), 1, 2.0)),
     epigraph(lp(sets.L2Ball((2, 2)), 2, 1.0)),
     epigraph(schatten(sets.NuclearBall((2, 3), radius=0.5), 1, 0.5)),

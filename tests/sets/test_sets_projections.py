@@ -21,6 +21,7 @@ WITHOUT_PROJECTION = (
         "ConvexHull",
         "Epigraph",
         "GroupBall",
+        "Intersection",
         "TotalVariation1D",
         "LinearImage",
         "PartialBirkhoff",

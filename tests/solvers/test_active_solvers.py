@@ -17,7 +17,7 @@ from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
 from reference_gaps import symmetric
 
-RULES = ("away", "pairwise", "blended")
+RULES = ("away", "pairwise", "blended", "descent")
 LOOPS = [(rule, lazy) for rule in RULES for lazy in (False, True) if lazy or rule != "blended"]
 DOMAINS = {
     "simplex": sets.Simplex(12),

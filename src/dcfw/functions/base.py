@@ -150,8 +150,12 @@ class Function:
         return self.value(zero), self.grad(zero)
 
     def hessian(self, x: Array) -> np.ndarray:
-        """Return the Hessian of an affine-gradient function, a dense matrix for the raveled x (x gives the
-        shape and the backend)."""
+        """Return the Hessian at x, a dense NumPy matrix for the raveled x.
+
+        Functions with affine gradients have it; others may define it, for ``inner="second-order"``.
+        """
+        if not self.affine_grad:
+            raise NotImplementedError(f"{type(self).__name__} defines no hessian(x)")
         n = math.prod(x.shape)
         slope = self.grad(0.0 * x)
         units = (np.reshape(row, x.shape) for row in np.eye(n))

@@ -62,6 +62,14 @@ class LogSumExp(Function, trusted=True):
         weights = weights / xp.sum(weights)
         return weights if self.A is None else reshaped(self.A.T @ weights, x.shape)
 
+    def hessian(self, x: Array) -> np.ndarray:
+        z = to_numpy(self._scores(x)).reshape(-1) / self.temperature
+        weights = np.exp(z - z.max())
+        weights /= weights.sum()
+        A = np.eye(len(z)) if self.A is None else np.asarray(to_numpy(self.A))
+        mean = A.T @ weights
+        return np.asarray(((A.T * weights) @ A - np.outer(mean, mean)) / self.temperature)
+
     @cached_property
     def _lipschitz(self) -> float:
         # The Hessian of log-sum-exp is at most diag(w) <= I in the scores.
@@ -121,6 +129,14 @@ class LogisticLoss(Function, trusted=True):
         small = xp.exp(-xp.abs(margin))
         sigma = xp.where(margin >= 0, small, 1.0 + 0.0 * small) / (1.0 + small)
         return reshaped(self.A.T @ (-(self.y * sigma) / self.m), x.shape)
+
+    def hessian(self, x: Array) -> np.ndarray:
+        small = np.exp(-np.abs(to_numpy(self._margin(x))))
+        weights = small / (1.0 + small) ** 2 / self.m
+        if self._sparse:
+            return np.asarray((self.A.T.multiply(weights) @ self.A).toarray())
+        A = np.asarray(to_numpy(self.A))
+        return np.asarray((A.T * weights) @ A)
 
     @cached_property
     def _lipschitz(self) -> float:

@@ -34,6 +34,7 @@ set                    points                                              one o
 ``Polytope``           A_ub x <= b_ub, A_eq x = b_eq, bounds               a linear programme
 ``ConvexHull``         convex combinations of given points                 a product
 ``Product``            one block from each of several sets                 the blocks' own
+``Intersection``       the points that lie in several sets                 linear programmes
 ``Shift``              x + by for x in a set                               the set's own
 ``Scale``              factor x for x in a set                             the set's own
 ``LinearImage``        A x for x in a set                                  the set's own
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from dcfw.sets.flows import FlowPolytope as FlowPolytope
     from dcfw.sets.flows import ShortestPath as ShortestPath
     from dcfw.sets.groups import GroupBall as GroupBall
+    from dcfw.sets.intersection import Intersection as Intersection
     from dcfw.sets.norms import Box as Box
     from dcfw.sets.norms import KSparse as KSparse
     from dcfw.sets.norms import L1Ball as L1Ball
@@ -107,6 +109,7 @@ _MODULE_OF = {
     "FlowPolytope": "flows",
     "GroupBall": "groups",
     "Hypersimplex": "capped",
+    "Intersection": "intersection",
     "KNormBall": "ordered",
     "KSparse": "norms",
     "L1Ball": "norms",

@@ -7,6 +7,8 @@ loops remember the vertices (*atoms*) that make up X and their weights, and may 
 ``"pairwise"``  weight moves from the worst atom to the oracle's vertex
 ``"blended"``   weight moves between atoms while that pays; the oracle is asked only when it does not
                 (Tsuji, Tanaka and Pokutta 2022)
+``"descent"``   the same, but where f is not a quadratic all weights move at once, down the gradient
+                (blended conditional gradients; Braun, Pokutta, Tu and Wright 2019)
 
 All of them converge linearly on polytopes where f is strongly convex.  With ``lazy=True`` away and pairwise
 steps, too, use the best atom in place of the oracle's vertex, as long as it promises at least half of the
@@ -14,8 +16,8 @@ last FW gap.  The loop yields only where the oracle has just been called at the 
 and a certificate never rest on an old vertex.
 
 Quadratics keep the gradient at each atom (its *image*).  Then a step between atoms needs no new gradient,
-and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.weights`);
-such a round counts as one inner step.
+and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.weights`, and
+linear systems where these are slow, :mod:`dcfw.solvers.corrections`); such a round counts as one inner step.
 
 References: Guelat and Marcotte 1986 (away steps); Lacoste-Julien and Jaggi 2015 (linear rates, pairwise
 steps); Braun, Pokutta and Zink 2017 (lazy steps); Tsuji, Tanaka and Pokutta 2022 (blended pairwise steps).
@@ -35,12 +37,14 @@ from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
+from dcfw.solvers.corrections import corrections
 from dcfw.solvers.loop import State, length_of_step, not_convex, rounding_of_hessian, smooth_step
 from dcfw.solvers.run import Run, Stop
 from dcfw.solvers.weights import extremes, pairwise_steps
 from dcfw.steps import Exact
 
-RULES = ("away", "pairwise", "blended")
+RULES = ("away", "pairwise", "blended", "descent")
+BLENDED = ("blended", "descent")
 
 LOCAL = 0.1
 """Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
@@ -58,7 +62,7 @@ RESYNC = 200
 class ActiveLoop:
     """An inner loop with an active set, for one solve (it keeps the atoms from one outer step to the next).
 
-    The rule is "away", "pairwise" or "blended". With ``lazy`` known atoms may stand in for the oracle's
+    The rule is "away", "pairwise", "blended" or "descent". With ``lazy`` known atoms may stand in for the oracle's
     vertex (blended steps are lazy by nature). At most ``cap`` atoms are kept
     (:class:`~dcfw.solvers.active_set.ActiveSet`).
 
@@ -76,7 +80,7 @@ class ActiveLoop:
 
     def __init__(self, rule: str = "blended", lazy: bool = True, cap: int | None = None) -> None:
         self.rule = _validate.choice(rule, "rule", RULES)
-        self.lazy = bool(lazy) or rule == "blended"
+        self.lazy = bool(lazy) or rule in BLENDED
         self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
@@ -183,7 +187,7 @@ class ActiveLoop:
         active: Any = self._set_out(run, f, x, grad)
         self._start = (list(active.atoms), active.weights.copy())
         exact = isinstance(getattr(step, "__self__", None), Exact)
-        in_weights = self.rule == "blended" and f.affine_grad and exact
+        in_weights = self.rule in BLENDED and f.affine_grad and exact
         self._target = math.inf
         if linear is None:  # the steps of this loop are the outer ones
             run.keep(loop=X)
@@ -217,8 +221,10 @@ class ActiveLoop:
                 if in_weights:
                     self._optimise_weights(run, active, X, scores, convex)
                 else:
-                    pairs = self.rule == "pairwise" or (self.rule == "blended" and not asked)
-                    self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
+                    pairs = self.rule == "pairwise" or (self.rule in BLENDED and not asked)
+                    down = pairs and self.rule == "descent"
+                    if not (down and self._descend(run, f, active, X, step, scores, best, convex, merit)):
+                        self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
             except Stop as stop:
                 if stop.status is Status.NO_PROGRESS and nearly_done(run, X):
                     return
@@ -275,12 +281,14 @@ class ActiveLoop:
         m = len(active)
         before = active.weights.copy()
         count, gained, done = 0, 0.0, False
+        limit, aim = 200 + 20 * m, LOCAL * X.gap
         while not done:
             slack = 2.0 * active.noise if convex else math.inf
-            taken, more, done = pairwise_steps(
-                active.M, active.weights, scores, m, LOCAL * X.gap, 1000 + 50 * m, slack
-            )
+            taken, more, done = pairwise_steps(active.M, active.weights, scores, m, aim, limit, slack)
             count, gained = count + taken, gained + more
+            if taken == limit and convex:
+                taken, more = corrections(active.M[:m, :m], active.weights, scores, aim)
+                count, gained = count + taken, gained + more
             if not done:
                 self._forgive(run, active, *extremes(scores, active.weights)[:2])
         if count == 0 or not gained > 0.0:
@@ -352,6 +360,43 @@ class ActiveLoop:
             X.x, X.grad, gained = way.land(eta)
             X.gained, X.value = X.gained + gained, None
         active.move(coefficients, best, worst, eta)
+
+    @staticmethod
+    def _descend(
+        run: Run,
+        f: Function,
+        active: ActiveSet,
+        X: State,
+        step: Any,
+        scores: np.ndarray,
+        best: int,
+        convex: bool,
+        merit: Function | None,
+    ) -> bool:
+        """Take one step down the gradient with respect to the weights; return False where none is left.
+
+        For quadratics, whose atoms have images, there are better steps.
+        """
+        used = active.weights > 0.0
+        used[best] = True
+        slope = np.where(used, scores - scores[used].mean(), 0.0)
+        losing = slope > 0.0
+        length = float((active.weights[losing] / slope[losing]).min(initial=math.inf))
+        if active.f is not None or not 0.0 < length < math.inf:
+            return False
+        change = -length * slope  # a weight is gone at its end
+        far = Dense(active.combine(X.x, change))
+        try:
+            eta = smooth_step(run, f, X, far, -float(change @ scores), X.linear, step, convex, merit)
+        except Stop as stop:
+            if stop.status is Status.NO_PROGRESS:
+                return False
+            raise
+        weights = np.maximum(active.weights + eta * change, 0.0)
+        if eta == 1.0:
+            weights[weights <= 8.0 * np.finfo(np.float64).eps * active.weights] = 0.0
+        active.weights[:] = weights
+        return True
 
     @staticmethod
     def _resync(run: Run, f: Function, active: ActiveSet, X: State) -> None:

@@ -23,6 +23,7 @@ from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.in_face import InFaceLoop
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Method
+from dcfw.solvers.second_order import SecondOrderLoop
 from dcfw.solvers.staged import Staged
 from dcfw.solvers.stochastic import SFW, Stochastic
 
@@ -50,7 +51,7 @@ METHODS: dict[str, type] = {
     "stochastic": Stochastic,
     "sfw": SFW,
 }
-INNER = ("auto", "fw", *RULES, "in-face")
+INNER = ("auto", "fw", *RULES, "in-face", "second-order")
 VANILLA = (FWK, FWM, SFW)
 """Methods that take vanilla steps only."""
 LARGE = 1_000_000
@@ -75,6 +76,8 @@ def check_inner(inner: Any, solver: Method) -> Any:
         inner = _validate.choice(inner, "inner", INNER)
     if inner == "in-face" and isinstance(solver, Block | Graduated):
         raise ValueError(f"method {solver.name!r} has no in-face steps: use inner='blended'")
+    if inner == "second-order" and type(solver) is not DCFW:
+        raise ValueError("second-order steps need a convex f: use inner='second-order' with method='dcfw'")
     if inner not in ("auto", "fw") and isinstance(solver, VANILLA):
         raise ValueError(f"method {solver.name!r} takes vanilla steps only: leave inner at 'fw'")
     return inner
@@ -111,6 +114,8 @@ def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:
         return frank_wolfe
     if inner == "in-face":
         return InFaceLoop(domain)
+    if inner == "second-order":
+        return SecondOrderLoop(inner_loop("blended", lazy, domain))  # type: ignore[arg-type]
     if not domain.faces:
         return ActiveLoop(inner, lazy)
     pair = 2 * 8 * math.prod(domain.shape)  # bytes of an atom and its gradient
