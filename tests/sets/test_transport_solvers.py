@@ -1,10 +1,14 @@
-"""POT's solver is taken without POT, which would load every array library; POT works as ever afterwards."""
+"""POT's solver is taken without POT, which would load every array library; HiGHS keeps its basis."""
 
+from importlib.util import find_spec
+
+import numpy as np
 import pytest
 
+from dcfw import sets
 from processes import loaded
 
-pytest.importorskip("ot")
+needs_pot = pytest.mark.skipif(find_spec("ot") is None, reason="needs POT")
 SOLVE = """
 import numpy as np
 from dcfw import sets
@@ -14,10 +18,12 @@ np.testing.assert_allclose(plan, [[0.0, 0.3], [0.5, 0.2]], atol=1e-12)
 """
 
 
+@needs_pot
 def test_a_transport_oracle_loads_no_array_library():
     assert loaded(SOLVE, ("ot", "ot.lp", "ot.utils", "torch", "jax", "tensorflow", "cupy")) == []
 
 
+@needs_pot
 def test_pot_works_as_ever_afterwards():
     also = """
 import ot
@@ -28,5 +34,22 @@ assert ot.dist(np.zeros((1, 2)), np.ones((1, 2))).item() == 2.0
     assert loaded(SOLVE + also, ("ot",)) == ["ot"]
 
 
+@needs_pot
 def test_pot_that_is_loaded_is_used():
     assert loaded("import ot\n" + SOLVE, ("ot",)) == ["ot"]
+
+
+def test_highs_finds_the_same_plans_from_the_last_basis_also_after_a_break():
+    pytest.importorskip("highspy")
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(7)), np.append(rng.dirichlet(np.ones(5)), 0.0)
+    domain = sets.TransportPolytope(a, b, solver="highs")
+    oracle, other, G = domain.oracle(), domain.oracle(), rng.standard_normal((7, 6))
+    for _ in range(8):
+        G += 0.2 * rng.standard_normal(G.shape)
+        other.set_state(oracle.get_state())
+        plan = oracle(G).dense()
+        np.testing.assert_array_equal(other(G).dense(), plan)
+        np.testing.assert_allclose(plan, domain.lmo(G), atol=1e-12)
+        assert domain.contains(plan)
+    assert oracle._programme.pivots < 12
