@@ -129,19 +129,18 @@ class Intersection(CompactSet, trusted=True):
     def violation(self, x: Array) -> float:
         """Return the worst of the sets' violations, each relative to its set's scale."""
         x = self._values(x)
-        return self.scale * max(domain.violation(x) / domain.scale for domain in self.sets)
+        return float(self.scale * max(domain.violation(x) / domain.scale for domain in self.sets))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return min(float(domain.reach(x, d)) for domain in self.sets)
 
     def _centre(self) -> np.ndarray:
-        return self._inside.copy()
+        return np.array(self._inside)
 
     @functools.cached_property
     def _inside(self) -> np.ndarray:
-        return np.mean(
-            [self.lmo(G) for G in np.random.default_rng(0).standard_normal((8, *self.shape))], axis=0
-        )
+        directions = np.random.default_rng(0).standard_normal((8, *self.shape))
+        return np.asarray(np.mean([self.lmo(G) for G in directions], axis=0))
 
     @property
     def diameter(self) -> float:  # type: ignore[override]
