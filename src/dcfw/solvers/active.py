@@ -62,8 +62,8 @@ RESYNC = 200
 class ActiveLoop:
     """An inner loop with an active set, for one solve (it keeps the atoms from one outer step to the next).
 
-    The rule is "away", "pairwise", "blended" or "descent". With ``lazy`` known atoms may stand in for the oracle's
-    vertex (blended steps are lazy by nature). At most ``cap`` atoms are kept
+    The rule is "away", "pairwise", "blended" or "descent". With ``lazy`` known atoms may stand in for the
+    oracle's vertex (blended steps are lazy by nature). At most ``cap`` atoms are kept
     (:class:`~dcfw.solvers.active_set.ActiveSet`).
 
     A start that is not a vertex is an atom itself until its weight is gone. If it is very close to the
