@@ -545,6 +545,9 @@ CALLS: dict[str, Call] = {
             "G1": array(FLOW.astype(float)),
             "G2": array(DIST.astype(float)),
             "weight": text("weight", allow=("None",)),
+            "parallel": choice("error"),
+            "loops": choice("error"),
+            "padding": flag(True),
             "seeds": array(np.array([[0, 1]])),
             "forbidden": array(np.array([[0, 2]]), allow=("one more entry",)),
             "similarity": LINEAR,
@@ -590,7 +593,12 @@ CALLS: dict[str, Call] = {
         fields("fun"),
     ),
     "dcfw.qap.match_many": Call(
-        {"pairs": other([(FLOW, DIST)]), "weight": text("weight", allow=("None",))},
+        {
+            "pairs": other([(FLOW, DIST)]),
+            "weight": text("weight", allow=("None",)),
+            "parallel": choice("error"),
+            "loops": choice("error"),
+        },
         fields("fun"),
         omitted=dict.fromkeys(("similarity", "swaps", "n_jobs", "rng"), "those of solve_many"),
     ),

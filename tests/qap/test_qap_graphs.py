@@ -53,7 +53,7 @@ def test_agreement_and_disagreement_count_edges(n1, n2, directed, weighted, loop
             if weighted:
                 data["weight"] = float(rng.random())
         graphs.append(G)
-    result = qap.match(*graphs, rng=0)
+    result = qap.match(*graphs, loops="keep", rng=0)
     G, H = graphs
     mapping = result.mapping
     assert set(mapping) == set(G)
@@ -171,6 +171,12 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
             (np.eye(3), np.eye(3)),
             {"forbidden": [(0, 1)], "seeds": [(0, 1)]},
             ValueError,
+            r"both have the pair \(0, 1\): take it out of one",
+        ),
+        (
+            (np.eye(3), np.eye(3)),
+            {"forbidden": [(0, 1)], "seeds": [(0, 1, 2.0)]},
+            ValueError,
             r"both have the pair \(0, 1\)",
         ),
         ((np.eye(2), np.eye(2)), {"forbidden": [(0, 0), (0, 1)]}, ValueError, "leaves no matching"),
@@ -181,9 +187,9 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
         (([np.eye(3)] * 2, [np.eye(3)]), {}, ValueError, "same number of layers, got 2 and 1"),
         ((np.eye(3), np.eye(3)), {"seeds": [[0, 5]]}, ValueError, "5, which is not a node of G2"),
         ((nx.path_graph(3),) * 2, {"seeds": {"x": 0}}, ValueError, "'x', which is not a node of G1"),
-        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0), (1, 0)]}, ValueError, "repeats the column index"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(0, 0), (1, 0)]}, ValueError, "seeds repeats node 0 of G2"),
         ((nx.path_graph(3),) * 2, {"seeds": [(0, 0, 1, 2)]}, ValueError, "must be pairs"),
-        ((nx.path_graph(3),) * 2, {"seeds": [(1, 0), (1, 0)]}, ValueError, "repeats the row index"),
+        ((nx.path_graph(3),) * 2, {"seeds": [(1, 0), (1, 0)]}, ValueError, "seeds repeats node 1 of G1"),
         (([np.eye(3), np.eye(2)], [np.eye(3)] * 2), {}, ValueError, "layers of G1 must have one shape"),
         ((np.eye(3), np.eye(2)), {"similarity": np.ones((2, 2))}, ValueError, r"shape \(3, 2\)"),
         ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
@@ -238,7 +244,7 @@ def test_the_disagreement_of_a_sparse_and_a_dense_matrix_is_that_of_two_dense_on
     rng = np.random.default_rng(0)
     A, B = (M + M.T for M in rng.random((2, 6, 6)))
     pair = (kind(A), B) if first else (A, kind(B))
-    result = qap.match(*pair, rng=0)
+    result = qap.match(*pair, loops="keep", rng=0)
     difference = A - B[np.ix_(result.mapping, result.mapping)]
     once = np.sum(np.triu(difference) ** 2)  # an undirected edge counts once
     assert result.disagreement == pytest.approx(once)
@@ -260,7 +266,7 @@ def test_parallel_edges_whose_weights_would_wrap_are_named():
     G = nx.MultiGraph()
     G.add_edges_from([("a", "b", {"weight": 2**62}), ("a", "b", {"weight": 2**62})])
     with pytest.raises(ValueError, match=r"whose 'weight' is beyond 2\*\*63 - 1"):
-        qap.match(G, G)
+        qap.match(G, G, parallel="sum")
 
 
 def test_a_seed_that_can_be_no_node_is_named():
@@ -319,6 +325,7 @@ def test_the_compiled_path_ends_like_the_one_in_numpy(directed, monkeypatch):
         "seeds": [(0, p[0])],
         "forbidden": [(1, p[2])],
         "similarity": rng.random((14, 14)),
+        "loops": "keep",
         "polish": None,
     }
     B = np.empty_like(A)
@@ -346,14 +353,49 @@ def test_attributes_types_of_edges_and_forbidden_pairs_decide_between_equal_matc
     assert (elsewhere.mapping[0], elsewhere.mapping[1], elsewhere.disagreement) == (5, 6, 0)
 
 
-def test_graphs_come_from_other_libraries_with_their_labels():
-    pandas = pytest.importorskip("pandas")
+def lollipop():
+    """Return a labelled graph whose tail e, f, g has one image in every copy, with weights."""
     G = nx.relabel_nodes(nx.lollipop_graph(4, 3), dict(enumerate("abcdefg")))
-    frame = pandas.DataFrame(list(G.edges), columns=["source", "target"])
-    mapping = qap.match(frame, G).mapping
-    assert [mapping[node] for node in "efg"] == list("efg")
+    for k, (_, _, data) in enumerate(G.edges(data=True)):
+        data["weight"] = k + 1
+    return G
+
+
+@pytest.mark.parametrize("form", ["edges", "matrix"])
+def test_graphs_come_from_pandas_with_their_weights_and_labels(form):
+    pandas = pytest.importorskip("pandas")
+    G = lollipop()
+    if form == "edges":
+        frame = pandas.DataFrame(list(G.edges(data="weight")), columns=["source", "target", "weight"])
+        result = qap.match(frame, G)
+        assert result.mapping == {node: node for node in G}
+        assert qap.match(frame, G, weight=None).agreement == G.number_of_edges()
+    else:
+        result = qap.match(nx.to_pandas_adjacency(G, dtype=int), nx.to_numpy_array(G, dtype=int))
+        assert np.array_equal(result.mapping, np.arange(7))
+    assert result.disagreement == 0
+    assert result.agreement == sum(w * w for *_, w in G.edges(data="weight"))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_graphs_come_from_igraph_with_their_weights_attributes_and_labels(directed):
     igraph = pytest.importorskip("igraph")
-    assert qap.match(igraph.Graph.from_networkx(G), G).disagreement == 0
+    G = nx.DiGraph(lollipop().edges(data=True)) if directed else lollipop()
+    nodes, place = list(G), {node: k for k, node in enumerate(G)}
+    H = igraph.Graph([(place[u], place[v]) for u, v in G.edges], n=len(G), directed=directed)
+    H.es["weight"] = [w for *_, w in G.edges(data="weight")]
+    result = qap.match(H, G)
+    assert result.mapping == {place[node]: node for node in G}  # without names igraph's nodes are indices
+    assert result.disagreement == 0
+    H.vs["name"] = nodes
+    assert qap.match(G, H).mapping == {node: node for node in G}
+    H.vs["colour"] = ["red" if node == "a" else "blue" for node in nodes]
+    other = H.copy()
+    other.vs["colour"] = ["red" if node == "b" else "blue" for node in nodes]
+    assert qap.match(H, other, weight=None, node_match={"colour": 9.0}).mapping["a"] == "b"
+    H.add_edge(0, 1)
+    with pytest.raises(ValueError, match=r"more than one edge \('a', 'b'\)"):
+        qap.match(H, G)
 
 
 def test_the_picture_shows_both_graphs_and_counts_lost_edges():
@@ -368,17 +410,75 @@ def test_the_picture_shows_both_graphs_and_counts_lost_edges():
     matplotlib.pyplot.close("all")
 
 
-def test_self_loops_and_parallel_edges_decide_between_equal_matchings():
+def test_self_loops_that_change_the_best_matching_are_refused_unless_something_is_said_about_them():
     G = nx.cycle_graph(6)
     G.add_edge(2, 2)
     H = nx.relabel_nodes(G, {k: (k + 1) % 6 for k in G})
-    looped = qap.match(G, H)
-    assert (looped.mapping[2], looped.disagreement) == (3, 0)
+    with pytest.raises(ValueError, match=r"G1 at node 2.*loops='keep' compares.*loops='ignore' drops"):
+        qap.match(G, H)
+    with pytest.raises(ValueError, match="loops='keep'"):
+        qap.match_many([(nx.to_numpy_array(G), nx.to_numpy_array(H))])
+    kept = qap.match(G, H, loops="keep")
+    assert (kept.mapping[2], kept.agreement, kept.disagreement) == (3, 7, 0)
+    dropped = qap.match(G, H, loops="ignore", seeds={2: 5})
+    assert (dropped.agreement, dropped.disagreement) == (6, 0)
+    many = [(nx.to_numpy_array(G), nx.to_scipy_sparse_array(H))] * 2
+    assert qap.match_many(many, loops="keep", swaps=9, rng=0).agreement.tolist() == [7, 7]
+    assert qap.match_many(many, loops="ignore", swaps=9, rng=0).agreement.tolist() == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "matters"),
+    [
+        ([0, 0, 0], [1, 0, 2], False),  # nothing to compare with
+        ([1, 1, 1], [1, 0, 2], False),  # every matching earns 3
+        ([1, 0, 2], [2, 2, 2], False),
+        ([1, 0, 2], [2, 0, 0], True),
+        ([1, 1], [2, 2, 2], False),
+        ([1, 1], [2, 0, 0], True),  # which nodes are left out decides
+        ([1, 2], [2, 2, 2], False),
+    ],
+)
+def test_self_loops_matter_where_their_sum_depends_on_the_matching(one, two, matters):
+    A, B = np.diag(one), np.diag(two)
+    for pair in ((A, B), (B, A), (sp.csr_array(A), sp.csr_array(B))):
+        if matters:
+            with pytest.raises(ValueError, match="self loops"):
+                qap.match(*pair)
+        else:
+            qap.match(*pair)
+
+
+def test_parallel_edges_are_refused_unless_something_is_said_about_them():
+    pandas = pytest.importorskip("pandas")
     M = nx.MultiGraph(nx.cycle_graph(6))
-    M.add_edge(0, 1)
+    assert qap.match(M, M).disagreement == 0  # no two edges between the same nodes
+    M.add_edge(1, 0, weight=2)
     N = nx.relabel_nodes(M, {k: (k + 2) % 6 for k in M})
-    doubled = qap.match(M, N)
-    assert ({doubled.mapping[0], doubled.mapping[1]}, doubled.disagreement) == ({2, 3}, 0)
+    with pytest.raises(
+        ValueError, match=r"G1 has more than one edge \(0, 1\): parallel='sum'.*parallel='max'"
+    ):
+        qap.match(M, N)
+    with pytest.raises(ValueError, match="G2 has more than one edge"):
+        qap.match_many([(nx.cycle_graph(6), N)])
+    for parallel, weight in (("sum", 3), ("max", 2)):
+        doubled = qap.match(M, N, parallel=parallel)
+        assert ({doubled.mapping[0], doubled.mapping[1]}, doubled.disagreement) == ({2, 3}, 0)
+        assert doubled.agreement == 5 + weight**2
+        assert qap.match_many([(M, N)], parallel=parallel, swaps=9, rng=0).agreement == doubled.agreement
+    edges = pandas.DataFrame({"source": [0, 1, 1, 2], "target": [1, 0, 2, 1]})  # both directions
+    with pytest.raises(ValueError, match="more than one edge"):
+        qap.match(edges, nx.path_graph(3))
+    assert qap.match(edges, nx.path_graph(3), parallel="max").disagreement == 0
+    both = nx.MultiDiGraph([(0, 1), (1, 0)])
+    assert qap.match(both, both).agreement == 2  # two directions are two edges
+
+
+def test_different_sizes_are_refused_without_padding():
+    with pytest.raises(ValueError, match="G1 has 3 nodes and G2 has 4; padding=True leaves some"):
+        qap.match(nx.path_graph(3), nx.path_graph(4), padding=False)
+    assert qap.match(nx.path_graph(3), nx.path_graph(4)).agreement == 2
+    assert qap.match(nx.path_graph(4), nx.path_graph(4), padding=False).agreement == 3
 
 
 def test_a_core_lies_where_edges_are_kept_and_leaves_the_fixed_pairs_alone():

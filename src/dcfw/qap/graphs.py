@@ -18,7 +18,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw.qap.matching import search
-from dcfw.qap.matching.inputs import Graph, read, rewards, split_seeds
+from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
 from dcfw.qap.objective import evaluate, is_sparse
 from dcfw.qap.problem import padded
@@ -40,6 +40,9 @@ def match(
     similarity: Any = None,
     node_match: Any = None,
     weight: str | None = "weight",
+    parallel: str = "error",
+    loops: str = "error",
+    padding: bool = True,
     C: Any = None,
     method: str = "auto",
     split: str = "auto",
@@ -65,8 +68,7 @@ def match(
     G1, G2 : graphs
         networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames); lists of
         matrices, one per type of edge (*layers*, as many in both); or DataFrames of edges with columns
-        ``source`` and ``target``, undirected.  Directed or not, weighted or not, of equal or of different
-        sizes: every node of the smaller graph has a partner in the larger one.  Two symmetric matrices are
+        ``source`` and ``target``, undirected.  Directed or not, weighted or not.  Two symmetric matrices are
         undirected graphs.
     seeds : mapping or pairs, optional
         Nodes of G1 whose partner in G2 is known: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices
@@ -86,6 +88,16 @@ def match(
     weight : str or None
         The edge attribute (or column of an edge list) that holds the weight, 1 where it is missing; None
         ignores weights.
+    parallel : {"error", "sum", "max"}
+        What to do about several edges between two nodes (a multigraph, an edge list that has (u, v) and
+        (v, u)): raise ValueError, add their weights, or take the largest one.
+    loops : {"error", "keep", "ignore"}
+        What to do about self loops (diagonal entries): compare them, or drop them.  ``"error"`` raises
+        ValueError where they would change the best matching: not if one of the graphs has none, or if all
+        nodes of a graph have the same.
+    padding : bool
+        Match graphs of different sizes: every node of the smaller one has a partner in the larger one.
+        False raises ValueError for them.
     C : matrix, optional
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
@@ -112,8 +124,7 @@ def match(
         - ``mapping``: the partner of each node of G1, as a dict (None for an unmatched node), or for matrices
           as an array of indices (-1 for an unmatched node);
         - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges, each counted once: without
-          weights, the number of edges that are kept (parallel edges of a multigraph are one edge whose weight
-          is their sum);
+          weights, the number of edges that are kept;
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
           edges of either graph that have no counterpart.
 
@@ -139,8 +150,10 @@ def match(
     method = _validate.choice(method, "method", ("auto", *METHODS))
     if polish is not None:
         polish = _validate.choice(polish, "polish", ("auto", *POLISHES))
-    graphs = read(G1, "G1", weight), read(G2, "G2", weight)
-    _check(graphs)
+    parallel = _validate.choice(parallel, "parallel", PARALLEL)
+    graphs = read(G1, "G1", weight, parallel), read(G2, "G2", weight, parallel)
+    _check(graphs, _validate.flag(padding, "padding"))
+    graphs = with_loops(graphs, _validate.choice(loops, "loops", LOOPS))
     hard, soft, weights, never = split_seeds(
         seeds if partial_match is None else partial_match, forbidden, graphs
     )
@@ -184,13 +197,16 @@ def match(
     return described(result, graphs)
 
 
-def _check(graphs: tuple[Graph, Graph]) -> None:
+def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
     named = [graph.nodes is not None for graph in graphs]
     if named[0] != named[1]:
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
     if len(graphs[0].layers) != len(graphs[1].layers):
         counts = [len(graph.layers) for graph in graphs]
         raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
+    one, two = (graph.size for graph in graphs)
+    if one != two and not padding:
+        raise ValueError(f"G1 has {one} nodes and G2 has {two}; padding=True leaves some of them unmatched")
 
 
 def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:

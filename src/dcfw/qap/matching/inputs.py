@@ -8,11 +8,13 @@ of such matrices (layers: one per type of edge), or a DataFrame that lists edges
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array, diags_array
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
@@ -20,6 +22,7 @@ from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square
 
 DENSE_NODES = 300
 """Up to this many nodes the adjacency matrix of a graph object is kept densely."""
+PARALLEL, LOOPS = ("error", "sum", "max"), ("error", "keep", "ignore")
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,23 @@ class Graph:
         return {node: k for k, node in enumerate(range(self.size) if self.nodes is None else self.nodes)}
 
 
-def read(G: Any, name: str, weight: str | None) -> Graph:
+def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Graph:
     """Return a graph from any of the forms in which one may be given."""
     if is_graph(G):
-        nodes = list(G)
-        return Graph([_kept(_networkx(G, name, nodes, weight))], nodes, G.is_directed(), G)
+        listed = [(*edge, 1) for edge in G.edges()] if weight is None else G.edges(data=weight, default=1)
+        return _graph(list(G), listed, G.is_directed(), G, (name, weight, parallel))
     if hasattr(G, "get_edgelist") and hasattr(G, "vs"):
-        return _igraph(G, name, weight)
+        nodes = list(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
+        weights = G.es[weight] if weight is not None and weight in G.es.attributes() else repeat(1)
+        given = (1 if w is None else w for w in weights)  # None: igraph's missing attribute
+        listed = [(nodes[i], nodes[j], w) for (i, j), w in zip(G.get_edgelist(), given, strict=False)]
+        return _graph(nodes, listed, G.is_directed(), G, (name, weight, parallel))
     columns = getattr(G, "columns", None)
     if columns is not None and "source" in columns and "target" in columns:
-        weights = G[weight] if weight is not None and weight in columns else None
-        return _edges(G["source"].tolist(), G["target"].tolist(), weights, name)
+        ends = G["source"].tolist(), G["target"].tolist()
+        weights = G[weight].tolist() if weight is not None and weight in columns else repeat(1)
+        nodes = list(dict.fromkeys(chain.from_iterable(zip(*ends, strict=True))))
+        return _graph(nodes, list(zip(*ends, weights, strict=False)), False, None, (name, weight, parallel))
     if isinstance(G, list | tuple) and G and all(is_sparse(M) or np.ndim(M) == 2 for M in G):
         layers = [square(M, f"{name}[{k}]") for k, M in enumerate(G)]
         if len({M.shape for M in layers}) > 1:
@@ -68,63 +77,75 @@ def is_graph(G: Any) -> bool:
     return hasattr(G, "adj") and hasattr(G, "nodes")
 
 
-def _kept(A: Any) -> Any:
-    n = A.shape[0]
-    return A.toarray() if n <= DENSE_NODES or A.nnz > 0.1 * n * n else A
-
-
-def _networkx(G: Any, name: str, nodes: list[Hashable], weight: str | None) -> Any:
+def _graph(
+    nodes: list[Hashable], listed: Any, directed: bool, source: Any, named: tuple[str, str | None, str]
+) -> Graph:
+    """Return the graph of listed edges (u, v, weight); its name, weight and parallel are for messages."""
+    name, weight, parallel = named
     if not nodes:
         raise ValueError(f"{name} must have at least one node")
-    import networkx as nx
-
-    kind: Any = np.int64
-    total = 0
-    for u, v, given in G.edges(data=weight, default=1) if weight is not None else ():
-        if not isinstance(given, Real | np.bool_):
-            raise TypeError(
-                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {given!r}"
-            )
-        if not isinstance(given, Integral | np.bool_):
-            kind = np.float64
+    place, n = {node: k for k, node in enumerate(nodes)}, len(nodes)
+    found: dict[tuple[int, int], Any] = {}
+    exact = True
+    for u, v, w in listed:
+        if not isinstance(w, Real | np.bool_):
+            raise TypeError(f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {w!r}")
+        edge = place[u], place[v]
+        edge = edge if directed or edge[0] <= edge[1] else edge[::-1]
+        if isinstance(w, Integral | np.bool_):
+            w = int(w)
         else:
-            # Parallel edges are added up.
-            total = total + abs(int(given)) if G.is_multigraph() else abs(int(given))
-            if total > INT64_MAX:
-                edge = f"{name} has an edge ({u!r}, {v!r})"
-                raise ValueError(f"{edge} whose {weight!r} is beyond 2**63 - 1; rescale it or use floats")
-    return square(nx.to_scipy_sparse_array(G, nodelist=nodes, weight=weight, dtype=kind, format="csr"), name)
-
-
-def _igraph(G: Any, name: str, weight: str | None) -> Graph:
-    if G.vcount() == 0:
-        raise ValueError(f"{name} must have at least one node")
-    nodes = list(G.vs["name"]) if "name" in G.vs.attributes() else list(range(G.vcount()))
-    weights = G.es[weight] if weight is not None and weight in G.es.attributes() else None
-    ends = np.array(G.get_edgelist(), dtype=np.int64).reshape(-1, 2)
-    M = _matrix(ends, weights, len(nodes), G.is_directed(), name)
-    return Graph([_kept(M)], nodes, G.is_directed(), G)
-
-
-def _edges(sources: list[Any], targets: list[Any], weights: Any, name: str) -> Graph:
-    """Return the undirected graph of listed edges; its nodes are in the order in which they first appear."""
-    nodes = list(dict.fromkeys(node for pair in zip(sources, targets, strict=True) for node in pair))
-    if not nodes:
-        raise ValueError(f"{name} must have at least one node")
-    place = {node: k for k, node in enumerate(nodes)}
-    ends = np.array([[place[u], place[v]] for u, v in zip(sources, targets, strict=True)])
-    return Graph([_kept(_matrix(ends, weights, len(nodes), False, name))], nodes, False)
-
-
-def _matrix(ends: np.ndarray, weights: Any, n: int, directed: bool, name: str) -> Any:
-    from scipy.sparse import csr_array
-
-    i, j = ends.T
-    w = np.ones(len(i), dtype=np.int64) if weights is None else np.asarray(weights)
+            exact = False
+        if edge in found:
+            if parallel == "error":
+                raise ValueError(
+                    f"{name} has more than one edge ({u!r}, {v!r}): parallel='sum' adds their weights, "
+                    "parallel='max' takes the largest one"
+                )
+            w = found[edge] + w if parallel == "sum" else max(found[edge], w)
+        if isinstance(w, int) and abs(w) > INT64_MAX:
+            raise ValueError(
+                f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is beyond 2**63 - 1; "
+                "rescale it or use floats"
+            )
+        found[edge] = w
+    i, j = np.array(list(found), dtype=np.int64).reshape(-1, 2).T
+    values = np.array(list(found.values()), dtype=np.int64 if exact else np.float64)
     if not directed:
         off = i != j
-        i, j, w = np.concatenate([i, j[off]]), np.concatenate([j, i[off]]), np.concatenate([w, w[off]])
-    return square(csr_array((w, (i, j)), shape=(n, n)), name)
+        i, j = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
+        values = np.concatenate([values, values[off]])
+    A = square(csr_array((values, (i, j)), shape=(n, n)), name)
+    small = n <= DENSE_NODES or A.nnz > 0.1 * n * n
+    return Graph([A.toarray() if small else A], nodes, directed, source)
+
+
+def loops_matter(small: np.ndarray, large: np.ndarray) -> bool:
+    """Return whether sum_i small[i] large[p(i)] depends on p, for the diagonals of two graphs."""
+    equal = len(small) == len(large)
+    return bool(small.any() and np.ptp(large) != 0 and not (equal and np.ptp(small) == 0))
+
+
+def with_loops(graphs: tuple[Graph, Graph], loops: str) -> tuple[Graph, Graph]:
+    """Return the graphs with self loops kept or dropped; raise if they matter and nothing was said."""
+    if loops == "ignore":
+        one, two = (replace(graph, layers=[_off_diagonal(M) for M in graph.layers]) for graph in graphs)
+        return one, two
+    for layers in zip(*(graph.layers for graph in graphs), strict=True) if loops == "error" else ():
+        diagonals = [M.diagonal() for M in layers]
+        if loops_matter(*sorted(diagonals, key=len)):
+            k = int(np.flatnonzero(diagonals[0])[0])
+            node = k if graphs[0].nodes is None else graphs[0].nodes[k]
+            raise ValueError(
+                f"both graphs have self loops (G1 at node {node!r}), which change the best matching: "
+                "loops='keep' compares them, loops='ignore' drops them"
+            )
+    return graphs
+
+
+def _off_diagonal(M: Any) -> Any:
+    d = M.diagonal()
+    return M - (diags_array(d, format="csr", dtype=d.dtype) if is_sparse(M) else np.diag(d)) if d.any() else M
 
 
 def _symmetric(M: Any) -> bool:
@@ -180,17 +201,19 @@ def split_seeds(
     """Return the hard seeds, the soft ones with their weights, and the forbidden pairs."""
     known, weights = pairs(seeds, graphs, "seeds", (2, 3))
     hard = np.isposinf(weights)
-    for k, (side, which) in enumerate((("row", "G1"), ("column", "G2"))):
-        if len(np.unique(known[hard, k])) < hard.sum():
-            raise ValueError(
-                f"seeds repeats the {side} index of a node of {which}; each may have one partner"
-            )
+    one, two = (range(g.size) if g.nodes is None else g.nodes for g in graphs)
+    for k, (nodes, which) in enumerate(((one, "G1"), (two, "G2"))):
+        node, count = np.unique(known[hard, k], return_counts=True)
+        if (count > 1).any():
+            twice = nodes[int(node[count > 1][0])]
+            raise ValueError(f"seeds repeats node {twice!r} of {which}; each may have one partner")
     never = pairs(forbidden, graphs, "forbidden")[0]
-    both = set(map(tuple, known[hard].tolist())) & set(map(tuple, never.tolist()))
+    both = set(map(tuple, known.tolist())) & set(map(tuple, never.tolist()))
     if both:
         i, j = min(both)
-        one, two = (range(g.size) if g.nodes is None else g.nodes for g in graphs)
-        raise ValueError(f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r})")
+        raise ValueError(
+            f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r}): take it out of one of them"
+        )
     return known[hard], known[~hard], weights[~hard], never
 
 
@@ -206,8 +229,6 @@ def rewards(
     weights: np.ndarray,
 ) -> Any:
     """Return what the pairs of a matching earn as a matrix, sparse if all parts are, or None."""
-    from scipy.sparse import coo_array
-
     shape = tuple(graph.size for graph in graphs)
     parts: list[Any] = []
     for given, name in ((C, "C"), (similarity, "similarity")):

@@ -129,6 +129,8 @@ def match_many(
     pairs: Iterable[tuple[Any, Any]],
     *,
     weight: str | None = "weight",
+    parallel: str = "error",
+    loops: str = "error",
     similarity: Sequence[Any] | None = None,
     swaps: int = SWAPS,
     n_jobs: int | None = None,
@@ -140,7 +142,7 @@ def match_many(
     ----------
     pairs : pairs of graphs, or an array of shape (N, 2, n, n)
         Each graph in any form that :func:`dcfw.qap.match` takes, with one layer.
-    weight : str or None
+    weight, parallel, loops
         As in :func:`dcfw.qap.match`.
     similarity : sequence of matrices, optional
         Rewards for pairs of nodes, a matrix for each pair of graphs.
@@ -160,22 +162,29 @@ def match_many(
     >>> match_many(pairs, rng=0).agreement
     array([5., 3.])
     """
-    from dcfw.qap.matching.inputs import read
+    from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, with_loops
 
     if weight is not None:
         weight = _validate.text(weight, "weight")
+    parallel = _validate.choice(parallel, "parallel", PARALLEL)
+    loops = _validate.choice(loops, "loops", LOOPS)
+    A: Any
+    B: Any
     if isinstance(pairs, np.ndarray) and pairs.ndim == 4 and pairs.shape[1] == 2:
         A, B = _matrices(pairs[:, 0], "G1"), _matrices(pairs[:, 1], "G2")
+        if not np.diagonal(A, axis1=1, axis2=2).any() or loops == "keep":
+            return solve_many(A, B, similarity, maximize=True, swaps=swaps, n_jobs=n_jobs, rng=rng)
+        given = [(Graph([M]), Graph([N])) for M, N in zip(A, B, strict=True)]
     else:
-        A, B = [], []
+        given = []
         for pair in map(tuple, _validate.listed(pairs, "pairs")):
             if len(pair) != 2:
                 raise ValueError(f"pairs must hold two graphs each, got {len(pair)}")
-            for stack, G, name in zip((A, B), pair, ("G1", "G2"), strict=True):
-                layers = read(G, name, weight).layers
-                if len(layers) > 1:
-                    raise ValueError("match_many takes graphs with one layer")
-                stack.append(dense(layers[0]))
+            given.append((read(pair[0], "G1", weight, parallel), read(pair[1], "G2", weight, parallel)))
+            if any(len(graph.layers) > 1 for graph in given[-1]):
+                raise ValueError("match_many takes graphs with one layer")
+    stacks = [[dense(graph.layers[0]) for graph in with_loops(pair, loops)] for pair in given]
+    A, B = ([pair[k] for pair in stacks] for k in (0, 1))
     return solve_many(A, B, similarity, maximize=True, swaps=swaps, n_jobs=n_jobs, rng=rng)
 
 
