@@ -52,8 +52,17 @@ res = dcfw.qap.match(marriages, business, restarts=20, rng=0)
 same = sum(u == v for u, v in res.mapping.items())
 print(f"structure alone keeps {res.agreement} ties; {same} of {len(marriages)} families meet themselves")
 assert res.agreement > both
-res.plot()
-plt.show()
+
+
+def draw(found):
+    lost = marriages.number_of_edges() - found.agreement, business.number_of_edges() - found.agreement
+    for ax, kind, count in zip(found.plot(), ("marriages", "business ties"), lost, strict=True):
+        ax.set_title(f"{kind}: {found.agreement} kept, {count} (red) not")
+    plt.tight_layout()
+    plt.show()
+
+
+draw(res)
 
 # %%
 # Names count too
@@ -72,5 +81,4 @@ assert itself > same
 
 seeded = dcfw.qap.match(marriages, business, seeds={"Medici": "Medici"}, restarts=20, rng=0)
 assert seeded.mapping["Medici"] == "Medici"
-seeded.plot()
-plt.show()
+draw(seeded)

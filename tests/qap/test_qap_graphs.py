@@ -498,7 +498,10 @@ def test_a_core_lies_where_edges_are_kept_and_leaves_the_fixed_pairs_alone():
         assert np.mean(fixed[:, 0] < 20) > 0.5
 
 
-def test_paths_from_cores_mend_the_patchwork_on_a_grid():
+def test_paths_from_cores_mend_the_patchwork_on_a_grid(monkeypatch):
+    from dcfw.qap.matching import search
+
+    monkeypatch.setattr(search, "PATCHED", 0.0)  # without the patient path
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(6, 10))
     alone = several = 0
     for seed in range(4):
@@ -506,6 +509,21 @@ def test_paths_from_cores_mend_the_patchwork_on_a_grid():
         alone += qap.match(A, B, rng=0).disagreement
         several += qap.match(A, B, restarts=8, rng=0).disagreement
     assert several < 0.8 * alone
+
+
+def test_a_patient_path_finds_a_grid_that_the_first_one_misses(monkeypatch):
+    from dcfw.qap.matching import search
+
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(15, 20))
+    A, B, p = moved(grid, 0.05, np.random.default_rng(1))
+    planted = np.abs(A - B[np.ix_(p, p)]).sum() // 2
+    patient = qap.match(A, B, rng=0)
+    assert patient.n_starts == 4
+    assert patient.disagreement <= 1.1 * planted
+    assert qap.match(A, B, time_limit=1e-3, rng=0).n_starts == 1  # no time for patience
+    assert qap.match(A, A, rng=0).n_starts == 1  # the first path keeps most of the edges
+    monkeypatch.setattr(search, "PATCHED", 0.0)
+    assert qap.match(A, B, rng=0).disagreement > 2 * planted
 
 
 def test_candidates_find_the_planted_matching_from_a_few_seeds(monkeypatch):

@@ -105,12 +105,14 @@ struct AssignmentProblem {
     // Return a number for each row such that rows of one number are interchangeable.
     template <class Alike>
     std::vector<int> groups(const T* m, Alike alike) const {
-        std::vector<int> group(n, -1);
+        std::vector<int> group(n, -1), filled(n, 0);
+        for (int i = 0; i < n; ++i)
+            for (int k = 0; k < n; ++k) filled[i] += m[at(i, k)] != T(0);
         int count = 0;
         std::vector<int> first;  // of each group
         for (int i = 0; i < n; ++i) {
             for (int g = 0; g < count && group[i] < 0; ++g)
-                if (interchangeable(m, i, first[g]) && alike(i, first[g])) group[i] = g;
+                if (filled[i] == filled[first[g]] && interchangeable(m, i, first[g]) && alike(i, first[g])) group[i] = g;
             if (group[i] < 0) {
                 group[i] = count++;
                 first.push_back(i);

@@ -34,6 +34,8 @@ class Effort(NamedTuple):
 
 
 THOROUGH, BRISK = Effort(100, 60, 6, 0.05), Effort(60, 30, 4, 0.1)
+PATIENT = Effort(1000, 100, 10, 0.005)
+"""About five times the work of the thorough path: nearly symmetric graphs need an accurate convex end."""
 SMALL = 400
 """Up to this many free nodes the thorough path takes a fraction of a second."""
 SPREAD = 0.1
@@ -75,7 +77,7 @@ class Paths:
         self.columns = np.concatenate([np.setdiff1d(np.arange(n), j), j])
         self.n, self.m = n, n - len(pair.fixed)
         A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
-        a, b = _typical(A), _typical(B)
+        a, b = typical(A), typical(B)
         A = [M[self.rows][:, self.rows] * (1.0 / a) for M in A]
         B = [M[self.columns][:, self.columns] * (1.0 / b) for M in B]
         U, V = csr_array((n, n)), csr_array((n, n))
@@ -131,7 +133,7 @@ def floats(M: Any, n: int) -> Any:
     return csr_array(padded(M, n), dtype=np.float64)
 
 
-def _typical(layers: list[Any]) -> float:
+def typical(layers: list[Any]) -> float:
     """Return the root mean square of the edges' weights."""
     count = sum(M.nnz for M in layers)
     total = sum(float(np.sum(M.data**2)) for M in layers)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcfw.qap.matching.cores import with_core
-from dcfw.qap.matching.paths import End, Pair, Paths
+from dcfw.qap.matching.paths import PATIENT, SMALL, Effort, End, Pair, Paths, floats, typical
 from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
@@ -29,6 +29,9 @@ KINDS = ("core", "frank-wolfe", "frank-wolfe", "frank-wolfe", "random", "frank-w
 SEARCHED = 700
 """Larger pairs spend the whole time on paths."""
 
+PATCHED, SPARSE, PATIENCE = 0.9, 12, 6.0
+"""A patient path follows where the first one keeps a smaller share of the edges, the mean degree is at most
+this, and this many times the first one's time is left."""
 LARGEST = 15_000
 """Pairs with more free nodes are matched by candidates: 12 n^2 bytes would be more than 2.7 GB."""
 
@@ -129,10 +132,12 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
                     break
                 if k and interrupts.pending():
                     break
-                if k % 2:
+                if k == 0:
+                    _first(paths, plan, found)
+                elif k % 2:
                     _again(plan, plan.rng, found)
                 else:
-                    _one(paths, plan, plan.rng if k else None, found)
+                    _one(paths, plan, plan.rng, found)
     except KeyboardInterrupt:
         if found.p is None or interrupts.insistent():
             raise
@@ -151,7 +156,7 @@ def _fill(paths: Paths, plan: Plan, found: Found) -> None:
     pair = found.pair
     plain = searchable(pair) and pair.C is None
     kind = missed = 0
-    _one(paths, plan, None, found)
+    _first(paths, plan, found)
     while plan.time_limit is not None:
         enough = SHARE_OF_PATHS if searchable(pair) and missed >= len(KINDS) else 1.0
         if plan.spent() >= enough or interrupts.pending():
@@ -177,8 +182,29 @@ def _frank_wolfe(pair: Pair, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(quadratic_assignment(A, B, method="faq", options=options).col_ind)
 
 
-def _one(paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found) -> None:
-    end = paths.follow(rng, deadline=plan.deadline)
+def _first(paths: Paths, plan: Plan, found: Found) -> None:
+    """Follow the path from the barycentre; if it looks like a patchwork, a patient one and two from cores."""
+    begun = plan.clock()
+    _one(paths, plan, None, found)
+    now, pair = plan.clock(), found.pair
+    assert found.p is not None
+    left = math.inf if plan.time_limit is None else plan.begun + plan.time_limit - now
+    if paths.m > SMALL or left < PATIENCE * (now - begun) or interrupts.pending():
+        return
+    A, B = ([floats(M, pair.n) for M in layers] for layers in (pair.A, pair.B))
+    most = sum(min(M.nnz, N.nnz) for M, N in zip(A, B, strict=True))
+    unit = typical(A) * typical(B)
+    kept = sum(value(M, N, found.p) for M, N in zip(A, B, strict=True))
+    if most <= SPARSE * pair.n and kept < PATCHED * most * unit:
+        _one(paths, plan, None, found, PATIENT)
+        for _ in range(2):
+            _again(plan, plan.rng, found)
+
+
+def _one(
+    paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found, effort: Effort | None = None
+) -> None:
+    end = paths.follow(rng, effort, plan.deadline)
     found.take(end, _polished(found.pair, end.p, plan, plan.deadline))
 
 
@@ -193,7 +219,7 @@ def _side_by_side(paths: Paths, plan: Plan, count: int, found: Found) -> None:
     """Follow the first path, and the others in threads: the kernel releases the interpreter lock."""
     from dcfw.parallel import Parallel, delayed
 
-    _one(paths, plan, None, found)
+    _first(paths, plan, found)
     p, pair = found.p, found.pair
     assert p is not None
 
