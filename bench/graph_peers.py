@@ -47,7 +47,7 @@ def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
 
 def ours(A: np.ndarray, B: np.ndarray, seconds: float) -> tuple[np.ndarray, float]:
     begun = process_time()
-    result = qap.match(A, B, restarts="auto", time_limit=seconds, clock=process_time, rng=0)
+    result = qap.match(A, B, loops="keep", restarts="auto", time_limit=seconds, clock=process_time, rng=0)
     return result.permutation, process_time() - begun
 
 

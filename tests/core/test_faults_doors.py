@@ -55,7 +55,7 @@ CALLBACKS = {
     "qap.solve, a pair": lambda f: qap.solve(A, B, partial_match=[[1, 2]], callback=f, polish="2opt", rng=0),
     "qap.solve, sparse": lambda f: qap.solve(A * (A > 5), B, method="fw", callback=f, rng=0),
     "qap.solve, auto": lambda f: qap.solve(A, B, restarts="auto", max_steps=200, callback=f, rng=0),
-    "qap.match": lambda f: qap.match(A, B, method="dcfw", callback=f, rng=0),
+    "qap.match": lambda f: qap.match(A, B, loops="keep", method="dcfw", callback=f, rng=0),
     "align": lambda f: align.align(E1, Y, maxiter=6, callback=f),
     "gromov": lambda f: gromov.gromov_wasserstein(D1, D2, callback=f, maxiter=5),
     "traffic": lambda f: traffic.assign(traffic.braess(), rtol=1e-6, callback=f),

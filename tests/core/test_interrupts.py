@@ -34,7 +34,7 @@ DOORS = {
     "qap.solve": lambda: qap.solve(A, B, restarts=2, polish="2opt", rng=0),
     "qap.solve, auto": lambda: qap.solve(A, B, restarts="auto", max_steps=60, rng=0),
     "qap.solve, graduated": lambda: qap.solve(A, B, method="graduated", rng=0),
-    "qap.match": lambda: qap.match(A, B, restarts=2, rng=0),
+    "qap.match": lambda: qap.match(A, B, loops="keep", restarts=2, rng=0),
     "align": lambda: align.align(E1, Y, maxiter=5),
     "gromov": lambda: gromov.gromov_wasserstein(np.abs(M + M.T), np.abs(N + N.T), maxiter=4),
     "traffic": lambda: traffic.assign(traffic.braess(), rtol=1e-3),

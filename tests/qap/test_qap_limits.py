@@ -114,7 +114,7 @@ def test_all_methods_run_with_the_defaults_of_every_entrance(method):
     A, B = small(5)
     for inner in ("auto", "fw"):
         assert qap.solve(A, B, method=method, split="auto", inner=inner, rng=0).method == method
-    assert qap.match((A > 4) * 1, (B > 4) * 1, method=method, rng=0).method == method
+    assert qap.match((A > 4) * 1, (B > 4) * 1, loops="keep", method=method, rng=0).method == method
     res = qap.quadratic_assignment(A, B, method=method, options={"maximize": True, "rng": 0})
     assert res.method == method
 
