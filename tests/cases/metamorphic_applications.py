@@ -207,7 +207,7 @@ def matching(exact: bool, rng: np.random.Generator) -> Call:
     p = rng.permutation(n)
     noise = 1.0 + 0.01 * rng.random((n, n))
     noise = np.sqrt(noise * noise.T) if np.array_equal(W, W.T) else noise
-    options: dict[str, Any] = {"rng": 0, "polish": None}
+    options: dict[str, Any] = {"rng": 0, "polish": None, "loops": "keep"}
     if rng.random() < 0.3:
         options["method"] = str(rng.choice(solver.METHODS))
     return Call(qap.match, {"G1": W, "G2": (W * noise)[np.ix_(p, p)]}, options)
