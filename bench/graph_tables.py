@@ -37,9 +37,9 @@ INTRODUCTION = """# Graph matching
 (it goes on where it ended), and `python -m bench graphs --tables results/graphs/rows.jsonl` prints this
 page. Processor time of one thread on a busy machine. The second graph is a shuffled copy with 5 % of the
 edges moved unless a row says otherwise; numbers are edges of either graph without a counterpart (less is
-better), mean and standard error. Seeds and sizes that are not below are in [earlier rows](earlier.md)."""
+better), mean and standard error."""
 NOTES = {
-    "Correct seeds": "300 nodes, five graphs each; one path.",
+    "Correct seeds": "300 nodes, five graphs each; the default call.",
     "Speed": "One path without swaps; one graph each, in a process of its own.",
     "Quality at equal time": "Every solver restarts until its time has passed; RRWM and IPFP (pygmtools) up "
     "to 60 nodes, where one run of RRWM takes up to 3 s. A cell of one graph has no standard error: "

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import quadratic_assignment
+from scipy.optimize import linear_sum_assignment, quadratic_assignment
 
 from dcfw import kernels, qap
 
@@ -40,6 +40,30 @@ def test_each_row_is_a_permutation_with_its_value(sizes, seed):
         assert (p[n:] == -1).all()
         whole = [np.pad(X, (0, n - len(X))) for X in (M, N)]
         assert result.fun[k] == qap.evaluate(*whole, p[:n])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e150, 1e300])
+def test_the_scale_of_the_matrices_does_not_matter(scale):
+    rng = np.random.default_rng(7)
+    A, B = rng.random((2, 30, 8, 8))
+    C = rng.random((30, 8, 8))
+    plain, scaled = (qap.solve_many(A * s, B, rng=0) for s in (1.0, scale))
+    if 1e-200 < scale < 1e200:
+        assert np.array_equal(plain.permutations, scaled.permutations)
+    assert (np.sort(scaled.permutations, axis=1) == np.arange(8)).all()
+    linear = qap.solve_many(A * scale, B, C * scale, rng=0)
+    assert (np.sort(linear.permutations, axis=1) == np.arange(8)).all()
+
+
+def test_a_linear_term_leads_the_search():
+    rng = np.random.default_rng(8)
+    A, B = rng.integers(5, size=(2, 20, 9, 9))
+    C = rng.integers(100, size=(20, 9, 9)) * 50
+    found = qap.solve_many(A, B, C, swaps=0, rng=0)
+    best = [C[k][linear_sum_assignment(C[k])].sum() for k in range(20)]
+    own = C[np.arange(20)[:, None], np.arange(9), found.permutations].sum(axis=1)
+    assert np.mean(own) <= 1.1 * np.mean(best)
+    assert (qap.solve_many(A, B, C, rng=0).fun <= found.fun).all()
 
 
 def test_agreement_and_disagreement_are_those_of_match():

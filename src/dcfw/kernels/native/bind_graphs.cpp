@@ -131,8 +131,8 @@ nb::tuple propagated(nb::list pairs, nb::tuple X, int rows, int columns, int kee
 
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstIndices& sizes, std::vector<double> thetas,
-                int steps, double tolerance, std::int64_t swaps, std::uint64_t seed, Indices out) {
+void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstIndices& sizes, std::int64_t steps,
+                std::uint64_t seed, Indices out) {
     ManyProblems problems{A.data(), B.data(), nullptr, {}, {}, {}};
     std::size_t entries = 0, nodes = 0;
     for (std::size_t k = 0; k < sizes.shape(0); ++k) {
@@ -151,7 +151,7 @@ void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstInd
         if (linear.shape(0) != entries) throw nb::value_error("the rewards have a wrong size");
         problems.C = linear.data();
     }
-    const ManyPlan plan{std::move(thetas), steps, tolerance, swaps, seed};
+    const ManyPlan plan{steps, seed};
     Interrupt interrupt(1e9);
     {
         nb::gil_scoped_release released;
@@ -165,8 +165,8 @@ void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstInd
 void bind_graphs(nb::module_& m) {
     m.def("propagate", &bind_graphs_parts::propagated, nb::arg("pairs"), nb::arg("X"), nb::arg("rows"), nb::arg("columns"), nb::arg("keep"),
           "Return the `keep` largest entries of each row of sum L X N as starts, columns and values.");
-    m.def("match_many", &bind_graphs_parts::match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"), nb::arg("thetas"),
-          nb::arg("steps"), nb::arg("tolerance"), nb::arg("swaps"), nb::arg("seed"), nb::arg("out"),
+    m.def("match_many", &bind_graphs_parts::match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"),
+          nb::arg("steps"), nb::arg("seed"), nb::arg("out"),
           "Write the permutations of many small problems, one after the other.");
     nb::class_<GraphProblem>(m, "GraphPath", "The graduated path of two sparse graphs.")
         .def("__init__",

@@ -15,49 +15,41 @@ using swaps::load;
 using swaps::store;
 using Four = swaps::Vec<double>;
 
-// Columns j to j + 4 W of the product, with sums in registers.
-template <int W>
-[[gnu::always_inline]] inline void add_columns(const NonZeros& M, const double* N, const int* place, int n, int j,
-                                               double* out) {
-    for (int i = 0; i < n; ++i) {
-        double* o = out + static_cast<std::size_t>(i) * n + j;
-        Four sum[W];
-        for (int w = 0; w < W; ++w) sum[w] = load(o + 4 * w);
-        for (std::size_t e = M.start[i]; e < M.start[i + 1]; ++e) {
-            const Four f = fill(M.value[e]);
-            const double* row = N + static_cast<std::size_t>(place[M.column[e]]) * n + j;
-            for (int w = 0; w < W; ++w) sum[w] += f * load(row + 4 * w);
+// out += sum_k M[i, k] N[place(k), :], for all i; `width` columns.
+[[gnu::flatten]] DCFW_CLONES void add_product(const double* M, const double* N, const int* place, int n, double* out) {
+    constexpr int tile = 16;
+    for (int j = 0; j < n; j += tile) {
+        const int width = std::min(tile, n - j);
+        for (int i = 0; i < n; ++i) {
+            const double* m = M + static_cast<std::size_t>(i) * n;
+            double* o = out + static_cast<std::size_t>(i) * n + j;
+            if (width == tile) {
+                Four a = load(o), b = load(o + 4), c = load(o + 8), d = load(o + 12);
+                for (int k = 0; k < n; ++k) {
+                    const double factor = m[k];
+                    if (factor == 0.0) continue;
+                    const Four f = fill(factor);
+                    const double* row = N + static_cast<std::size_t>(place[k]) * n + j;
+                    a += f * load(row);
+                    b += f * load(row + 4);
+                    c += f * load(row + 8);
+                    d += f * load(row + 12);
+                }
+                store(o, a);
+                store(o + 4, b);
+                store(o + 8, c);
+                store(o + 12, d);
+                continue;
+            }
+            for (int k = 0; k < n; ++k) {
+                const double factor = m[k];
+                if (factor == 0.0) continue;
+                const double* row = N + static_cast<std::size_t>(place[k]) * n + j;
+                for (int l = 0; l < width; ++l) o[l] += factor * row[l];
+            }
         }
-        for (int w = 0; w < W; ++w) store(o + 4 * w, sum[w]);
     }
 }
-
-}  // namespace
-
-NonZeros::NonZeros(const double* M, int n) : start(n + 1), column(std::size_t(n) * n + 1), value(column.size()) {
-    std::size_t count = 0;
-    for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < n; ++k, ++M) {  // without branches, which random graphs would mispredict
-            column[count] = k;
-            value[count] = *M;
-            count += *M != 0.0;
-        }
-        start[i + 1] = count;
-    }
-}
-
-[[gnu::flatten]] DCFW_CLONES void add_product(const NonZeros& M, const double* N, const int* place, int n, double* out) {
-    int j = 0;
-    for (; j + 16 <= n; j += 16) add_columns<4>(M, N, place, n, j, out);
-    for (; j + 4 <= n; j += 4) add_columns<1>(M, N, place, n, j, out);
-    for (int i = 0; i < n && j < n; ++i)
-        for (std::size_t e = M.start[i]; e < M.start[i + 1]; ++e)
-            for (int l = j; l < n; ++l)
-                out[static_cast<std::size_t>(i) * n + l] +=
-                    M.value[e] * N[static_cast<std::size_t>(place[M.column[e]]) * n + l];
-}
-
-namespace {
 
 // The value along X + eta (S - X) of phi + theta r: slope and curvature, and the two halves of the slope.
 struct Line {
@@ -92,8 +84,7 @@ DCFW_CLONES void combine(std::size_t size, double theta, const double* G, const 
 class Path {
   public:
     Path(const PathProblem& problem, Lap& lap, std::vector<double> X, std::vector<double> G)
-        : problem_(problem), lap_(lap), n_(problem.n), A_(problem.A.data(), n_),
-          At_(problem.symmetric ? nullptr : problem.At.data(), problem.symmetric ? 0 : n_), size_(static_cast<std::size_t>(n_) * n_), X_(std::move(X)),
+        : problem_(problem), lap_(lap), n_(problem.n), size_(static_cast<std::size_t>(n_) * n_), X_(std::move(X)),
           G_(std::move(G)), R_(size_), S_(size_), GS_(size_), RS_(size_), cost_(size_), columns_(n_), vertex_(n_, -1),
           inverse_(n_) {
         if (problem.AtA.empty()) {
@@ -115,8 +106,8 @@ class Path {
         std::vector<int> same(n_);
         for (int i = 0; i < n_; ++i) same[i] = i;
         std::fill(R_.begin(), R_.end(), 0.0);
-        add_product(NonZeros(problem.AtA.data(), n_), X_.data(), same.data(), n_, R_.data());
-        add_product(NonZeros(X_.data(), n_), problem.BBt.data(), same.data(), n_, R_.data());
+        add_product(problem.AtA.data(), X_.data(), same.data(), n_, R_.data());
+        add_product(X_.data(), problem.BBt.data(), same.data(), n_, R_.data());
     }
 
     PathReport run(const std::vector<double>& thetas, int steps, double tolerance, std::int64_t max_lmo) {
@@ -157,7 +148,6 @@ class Path {
     const PathProblem& problem_;
     Lap& lap_;
     int n_;
-    NonZeros A_, At_;
     std::size_t size_;
     std::vector<double> X_, G_, R_, S_, GS_, RS_, cost_;
     std::vector<int> columns_, vertex_, inverse_;
@@ -177,11 +167,11 @@ class Path {
         GS_ = problem_.C;
         if (problem_.symmetric) {
             std::fill(GS_.begin(), GS_.end(), 0.0);
-            add_product(A_, problem_.B.data(), vertex_.data(), n_, GS_.data());
+            add_product(problem_.A.data(), problem_.B.data(), vertex_.data(), n_, GS_.data());
             for (std::size_t k = 0; k < size_; ++k) GS_[k] = 2.0 * GS_[k] + problem_.C[k];
         } else {
-            add_product(A_, problem_.Bt.data(), vertex_.data(), n_, GS_.data());
-            add_product(At_, problem_.B.data(), vertex_.data(), n_, GS_.data());
+            add_product(problem_.A.data(), problem_.Bt.data(), vertex_.data(), n_, GS_.data());
+            add_product(problem_.At.data(), problem_.B.data(), vertex_.data(), n_, GS_.data());
         }
         if (problem_.AtA.empty()) {
             RS_ = S_;

@@ -26,17 +26,6 @@ struct PathReport {
     int stages = 0;
 };
 
-// The nonzero entries of an n x n matrix, row by row.
-struct NonZeros {
-    std::vector<std::size_t> start;
-    std::vector<int> column;
-    std::vector<double> value;
-    NonZeros(const double* M, int n);
-};
-
-// out[i, :] += sum_k M[i, k] N[place(k), :] for all i.
-void add_product(const NonZeros& M, const double* N, const int* place, int n, double* out);
-
 // Follow theta over `thetas`, with at most `steps` Frank-Wolfe steps each, from X with grad phi(X) = G.
 // `tolerance` ends a stage: the gap relative to the stage's first one.
 PathReport follow(const PathProblem& problem, Lap& lap, std::vector<double> X, std::vector<double> G,

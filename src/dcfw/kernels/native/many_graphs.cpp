@@ -4,106 +4,77 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 
-#include "clones.hpp"
-#include "graduated_path.hpp"
+#include "lap.hpp"
 #include "tabu_search.hpp"
 
 namespace dcfw {
 
 namespace many_graphs {
 
-// What a pass over a matrix tells.
-struct Facts {
-    double squares = 0, largest = 0;
-    bool symmetric = true;
-};
-
-DCFW_CLONES Facts look(const double* M, int n) {
-    Facts facts;
-    for (int i = 0; i < n; ++i) {
-        const double* row = M + std::size_t(n) * i;
-        double odd = 0.0;
-        for (int j = 0; j < n; ++j) {
-            facts.squares += row[j] * row[j];
-            facts.largest = std::max(facts.largest, std::abs(row[j]));
-        }
-        for (int j = 0; j < i; ++j) odd += row[j] != M[std::size_t(n) * j + i];
-        facts.symmetric = facts.symmetric && odd == 0.0;
-    }
-    return facts;
+double largest(const double* M, std::size_t size) {
+    double found = 0.0;
+    for (std::size_t k = 0; k < size; ++k) found = std::max(found, std::abs(M[k]));
+    return found;
 }
 
-// The path of problems of one size, with its memory.
-class ShortPath {
-  public:
-    explicit ShortPath(int n) : n_(n), size_(std::size_t(n) * n), lap_(n), same_(n) {
-        problem_.n = n;
-        for (auto* M : {&problem_.A, &problem_.B, &problem_.C, &problem_.AtA, &problem_.BBt}) M->resize(size_);
-        std::iota(same_.begin(), same_.end(), 0);
-    }
-    int size() const { return n_; }
-
-    // The path from the barycentre with r = 1/2 ||A X||^2 + 1/2 ||X B||^2.
-    std::vector<int> follow(const double* A, const double* B, const double* C, const Facts& a, const Facts& b,
-                            const ManyPlan& plan) {
-        const double unit_a = a.squares > 0.0 ? 1.0 / std::sqrt(a.squares) : 1.0;
-        const double unit_b = b.squares > 0.0 ? 1.0 / std::sqrt(b.squares) : 1.0;
-        for (std::size_t k = 0; k < size_; ++k) {
-            problem_.A[k] = A[k] * unit_a;
-            problem_.B[k] = B[k] * unit_b;
-            problem_.C[k] = C ? C[k] * (unit_a * unit_b) : 0.0;
+// The nodes from low to high sums of their rows and columns, to which the neighbours' sums are added.
+std::vector<int> ranking(const double* M, double unit, int n) {
+    std::vector<double> sums(n), standing(n);
+    const double scale = unit > 1e-290 ? 1.0 / unit : 0.0;
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) {
+            const double x = M[std::size_t(n) * i + j] * scale;
+            sums[i] += x;
+            sums[j] += x;
         }
-        problem_.symmetric = a.symmetric && b.symmetric;
-        if (!problem_.symmetric) {
-            problem_.At = transposed(problem_.A);
-            problem_.Bt = transposed(problem_.B);
+    double total = 0.0, squares = 0.0;
+    for (double x : sums) {
+        total += x;
+        squares += x * x;
+    }
+    const double mean = std::copysign(std::sqrt(squares / n), total);
+    for (int i = 0; i < n && squares > 0.0; ++i) {
+        double around = 0.0;
+        for (int j = 0; j < n; ++j) around += M[std::size_t(n) * i + j] * sums[j];
+        standing[i] = sums[i] + around * scale / mean;
+    }
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(),
+              [&](int i, int j) { return standing[i] != standing[j] ? standing[i] < standing[j] : i < j; });
+    return order;
+}
+
+// The assignment that the gradient at the barycentre asks for, with its linear term.
+std::vector<int> assigned(const double* A, const double* B, const double* C, int n) {
+    std::vector<double> rows(n), columns(n), out(n), in(n), cost(C, C + std::size_t(n) * n);
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) {
+            const std::size_t k = std::size_t(n) * i + j;
+            rows[i] += A[k] / n;
+            columns[j] += A[k] / n;
+            out[i] += B[k];
+            in[j] += B[k];
         }
-        const std::vector<double>& At = problem_.symmetric ? problem_.A : problem_.At;
-        const std::vector<double>& Bt = problem_.symmetric ? problem_.B : problem_.Bt;
-        std::fill(problem_.AtA.begin(), problem_.AtA.end(), 0.0);
-        std::fill(problem_.BBt.begin(), problem_.BBt.end(), 0.0);
-        add_product(NonZeros(At.data(), n_), problem_.A.data(), same_.data(), n_, problem_.AtA.data());
-        add_product(NonZeros(problem_.B.data(), n_), Bt.data(), same_.data(), n_, problem_.BBt.data());
-        lap_.reset();
-        return dcfw::follow(problem_, lap_, std::vector<double>(size_, 1.0 / n_), gradient(), plan.thetas, plan.steps,
-                            plan.tolerance, std::int64_t(1) << 60).columns;
-    }
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) cost[std::size_t(n) * i + j] += rows[i] * out[j] + columns[i] * in[j];
+    std::vector<int> p(n);
+    if (Lap(n).solve(cost.data(), p.data()) != Lap::optimal) std::iota(p.begin(), p.end(), 0);  // too large
+    return p;
+}
 
-  private:
-    int n_;
-    std::size_t size_;
-    Lap lap_;
-    PathProblem problem_;
-    std::vector<int> same_;
+// Where a search begins: without C the nodes in the order of their standing, high ones to low ones.
+std::vector<int> start(const double* A, const double* B, const double* C, double a, double b, int n) {
+    if (C) return assigned(A, B, C, n);
+    const std::vector<int> x = ranking(A, a, n), y = ranking(B, b, n);
+    std::vector<int> p(n);
+    for (int k = 0; k < n; ++k) p[x[k]] = y[n - 1 - k];
+    return p;
+}
 
-    std::vector<double> transposed(const std::vector<double>& M) const {
-        std::vector<double> out(size_);
-        for (int i = 0; i < n_; ++i)
-            for (int j = 0; j < n_; ++j) out[std::size_t(n_) * i + j] = M[std::size_t(n_) * j + i];
-        return out;
-    }
-
-    // At the barycentre.
-    std::vector<double> gradient() const {
-        std::vector<double> rows(n_), columns(n_), out(n_), in(n_), G(problem_.C);
-        for (int i = 0; i < n_; ++i)
-            for (int j = 0; j < n_; ++j) {
-                const double a = problem_.A[std::size_t(n_) * i + j] / n_, b = problem_.B[std::size_t(n_) * i + j];
-                rows[i] += a;
-                columns[j] += a;
-                out[i] += b;
-                in[j] += b;
-            }
-        for (int i = 0; i < n_; ++i)
-            for (int j = 0; j < n_; ++j) G[std::size_t(n_) * i + j] += rows[i] * out[j] + columns[i] * in[j];
-        return G;
-    }
-};
-
-// Return M in integers, or nothing if it holds others.
+// Return M in integers, or nothing if it holds other numbers.
 std::vector<std::int32_t> integers(const double* M, std::size_t size) {
     std::vector<std::int32_t> out(size);
     bool exact = true;
@@ -119,7 +90,7 @@ template <class T>
 std::vector<int> searched(const swaps::AssignmentProblem<T>& problem, const std::vector<int>& p, const ManyPlan& plan,
                           std::size_t k) {
     swaps::TabuSearch<T> search(problem, p, plan.seed + k, false);
-    search.run(plan.swaps * problem.n, std::numeric_limits<typename swaps::TabuSearch<T>::Value>::lowest());
+    search.run(plan.steps, std::numeric_limits<typename swaps::TabuSearch<T>::Value>::lowest());
     return search.best_p;
 }
 
@@ -128,37 +99,25 @@ std::vector<int> searched(const swaps::AssignmentProblem<T>& problem, const std:
 void solve_many(const ManyProblems& problems, const ManyPlan& plan, const std::function<bool()>& stop,
                 std::int64_t* permutations) {
     using namespace many_graphs;
-    std::unique_ptr<ShortPath> path;
     for (std::size_t k = 0; k < problems.size.size() && !stop(); ++k) {
         const int n = problems.size[k];
+        const std::size_t size = std::size_t(n) * n;
         const double *A = problems.A + problems.offset[k], *B = problems.B + problems.offset[k];
         const double* C = problems.C ? problems.C + problems.offset[k] : nullptr;
-        const Facts a = look(A, n), b = look(B, n);
-        std::vector<int> p;
-        if (!plan.thetas.empty()) {
-            if (!path || path->size() != n) path = std::make_unique<ShortPath>(n);
-            p = path->follow(A, B, C, a, b, plan);
-        }
-        if (int(p.size()) != n) {
-            p.resize(n);
-            std::iota(p.begin(), p.end(), 0);
-        }
-        if (plan.swaps > 0 && n > 1) {
-            const std::size_t size = std::size_t(n) * n;
-            const double c = C ? look(C, n).largest : 0.0, most = std::max(a.largest, 1.0) * std::max(b.largest, 1.0);
+        const double a = largest(A, size), b = largest(B, size), c = C ? largest(C, size) : 0.0;
+        std::vector<int> p = start(A, B, C, a, b, n);
+        if (plan.steps > 0 && n > 1) {
             std::vector<std::int32_t> x, y, z;
-            if (16.0 * (n + 8) * most + 4.0 * c < double(1 << 28)) {
+            if (16.0 * (n + 8) * std::max(a, 1.0) * std::max(b, 1.0) + 4.0 * c < double(1 << 28)) {
                 x = integers(A, size);
                 y = integers(B, size);
                 if (C) z = integers(C, size);
             }
             if (x.empty() || y.empty() || (C && z.empty())) {
-                const double scale = std::max(a.largest, b.largest);
-                const swaps::AssignmentProblem<double> problem(A, B, C, n, 1e-12 * scale * scale);
-                p = searched(problem, p, plan, k);
+                p = searched(swaps::AssignmentProblem<double>(A, B, C, n, 1e-12 * (a * b + c)), p, plan, k);
             } else {
-                const swaps::AssignmentProblem<std::int32_t> problem(x.data(), y.data(), C ? z.data() : nullptr, n, 0);
-                p = searched(problem, p, plan, k);
+                const std::int32_t* linear = C ? z.data() : nullptr;
+                p = searched(swaps::AssignmentProblem<std::int32_t>(x.data(), y.data(), linear, n, 0), p, plan, k);
             }
         }
         std::copy(p.begin(), p.end(), permutations + problems.place[k]);

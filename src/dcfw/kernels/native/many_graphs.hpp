@@ -1,4 +1,4 @@
-// Many small matchings in one call: a short graduated path and a short tabu search each.
+// Many small matchings in one call: nodes in the order of their degrees, then a short tabu search.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,7 @@
 namespace dcfw {
 
 struct ManyPlan {
-    std::vector<double> thetas;
-    int steps = 0;            // of the path at each theta, at most
-    double tolerance = 0.1;   // relative gap that ends a stage
-    std::int64_t swaps = 0;   // steps of tabu search for each node
+    std::int64_t steps = 0;  // of each tabu search
     std::uint64_t seed = 0;
 };
 
