@@ -126,7 +126,7 @@ def _speed(rows: Rows) -> str:
             f"{row['faq']:.1f}" if "faq" in row else "",
             f"{row['memory']:.2f}",
         ]
-        for row in rows
+        for row in sorted(rows, key=lambda row: row["n"])
     ]
     return _markdown(head, lines) if rows else ""
 
