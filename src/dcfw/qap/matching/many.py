@@ -22,7 +22,7 @@ from dcfw._arrays import to_numpy
 from dcfw.qap.objective import dense, is_sparse, square
 from dcfw.qap.problem import padded
 
-SWAPS = 1.25
+SWAPS = 1.0
 """Steps of tabu search for each node."""
 CHUNK = 500
 """Problems a worker takes at once: a tenth of a second's work or less."""
