@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,8 +18,9 @@ from dcfw_studies.gpt import (
     RATES,
     SEEDS,
     STEPS,
+    TRANSFER_RATES,
     TRANSFER_STEPS,
-    TUNING,
+    VARIANTS,
     WIDTHS,
     tasks,
 )
@@ -27,7 +29,7 @@ from dcfw_studies.store import csv_text
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
-SETTINGS: dict[str, type] = {"width": int, "lr": float, "steps": int}
+SETTINGS: dict[str, type] = {"width": int, "lr": float, "steps": int, "variant": str}
 RESULTS: dict[str, type] = {
     "loss": float, "loss_3bit": float, "log_lipschitz": float, "parameters": int, "seconds": float,
     "optimizer_seconds": float, "text": str, "torch": str,
@@ -37,7 +39,7 @@ FIELDS = ("method", *SETTINGS, "seed", *RESULTS, "curve")
 
 def files(rows: Rows) -> dict[str, str]:
     """Return the table of all runs and a report of its own, by name."""
-    rows = sorted(rows, key=lambda r: (list(RATES).index(r["method"]), *(r[name] for name in FIELDS[1:5])))
+    rows = sorted(rows, key=lambda r: (list(RATES).index(r["method"]), *(r[name] for name in FIELDS[1:6])))
     lines = [{**{name: r[name] for name in FIELDS}, "curve": " ".join(map(str, r["curve"]))} for r in rows]
     return {"gpt.csv": csv_text(lines), "gpt.md": report(rows)}
 
@@ -45,14 +47,19 @@ def files(rows: Rows) -> dict[str, str]:
 def section(rows: Rows) -> Section:
     """Return the table of the best learning rates, what it says, and the figure."""
     measures = ("loss", "loss_3bit", "log_lipschitz", "seconds")
-    columns: dict[str, str | None] = {"method": None, "lr": "g", "seeds": "d", "loss": ".3f", "3 bits": ".3f"}
-    columns |= {"log of the product of norms": ".1f", "seconds": ".0f"}
+    columns: dict[str, str | None] = {"method": None, "chosen": None, "seeds": "d", "loss": ".3f"}
+    columns |= {"3 bits": ".3f", "log of the product of norms": ".1f", "seconds": ".0f"}
     best = {method: own for method in RATES if (own := best_rows(rows, method))}
-    lines = [[m, own[0]["lr"], len(own), *(mean(own, name) for name in measures)] for m, own in best.items()]
-    note = "Validation loss in nats per byte; means over the seeds. All runs: gpt.csv and gpt.md."
+    lines = [
+        [m, setting(own[0]), len(own), *(mean(own, name) for name in measures)] for m, own in best.items()
+    ]
+    note = (
+        "Loss in nats per byte on held-out text that no choice has seen, means over the seeds; settings were "
+        "chosen on other text. All runs: gpt.csv and gpt.md."
+    )
     claims = [line.removeprefix("- ") for line in comparisons(rows)]
     drawn = Drawn(draw(rows), "training loss; losses by learning rate and width", file="gpt")
-    parts: list[Any] = [table("Best learning rates", columns, lines, note), Bullets(claims), drawn]
+    parts: list[Any] = [table("Held-out text", columns, lines, note), Bullets(claims), drawn]
     return Section("A byte-level GPT in norm balls", parts, [], " ".join(claims))
 
 
@@ -71,7 +78,7 @@ def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
 
 def losses(rows: Iterable[Row], **wanted: Any) -> dict[float, float]:
-    """Return the validation loss of each learning rate (seed 0); of a run that failed it is infinite."""
+    """Return the loss of each learning rate on the text for choices; of a run that failed it is infinite."""
     return {
         r["lr"]: np.inf if r["loss"] is None else r["loss"]
         for r in sorted(select(rows, seed=0, **wanted), key=lambda r: r["lr"])
@@ -80,7 +87,14 @@ def losses(rows: Iterable[Row], **wanted: Any) -> dict[float, float]:
 
 def by_rate(rows: Iterable[Row], method: str, width: int) -> dict[float, float]:
     """Return the losses of the comparison of widths."""
-    return losses(rows, method=method, width=width, steps=TRANSFER_STEPS)
+    return losses(rows, method=method, width=width, steps=TRANSFER_STEPS, variant="")
+
+
+def by_variant(rows: Iterable[Row], method: str) -> dict[tuple[float, str], float]:
+    """Return the losses on the text for choices by (learning rate, variant)."""
+    variants = ("", *VARIANTS.get(method, ()))
+    found = {v: losses(rows, method=method, variant=v) for v in variants}
+    return {(lr, v): loss for v, by_lr in found.items() for lr, loss in by_lr.items()}
 
 
 def mean(rows: Iterable[Row], name: str) -> float:
@@ -88,9 +102,16 @@ def mean(rows: Iterable[Row], name: str) -> float:
 
 
 def best_rows(rows: Rows, method: str) -> list[Row]:
-    """Return the runs of a method at its best learning rate, none if it has none."""
-    found = losses(rows, method=method)
-    return select(rows, method=method, lr=min(found, key=found.__getitem__)) if found else []
+    """Return the runs with seeds for the report at the setting of a method that was best for choices."""
+    found = by_variant(rows, method)
+    if not found:
+        return []
+    lr, variant = min(found, key=found.__getitem__)
+    return [r for r in select(rows, method=method, lr=lr, variant=variant) if r["seed"] in SEEDS]
+
+
+def setting(row: Row) -> str:
+    return f"lr {row['lr']:g}" + (f", {row['variant']}" if row["variant"] else "")
 
 
 def report(rows: Rows) -> str:
@@ -103,37 +124,64 @@ def report(rows: Rows) -> str:
         f"{len(rows)} runs: `dcfw-studies reproduce networks --store STORE --set parts=gpt`, then "
         "`dcfw-studies report STORE --study networks -o results/networks`. What each method is, and how it "
         "was tuned: `dcfw_studies.gpt`. Text: docstrings of the installed NumPy and SciPy (SHA-256 "
-        f"{', '.join(sorted(texts))}...), the last tenth for validation. {size} parameters "
-        f"at width 96; {STEPS} steps of {BATCH} sequences of {CONTEXT} bytes; processor seconds of one "
-        "thread of a shared machine. Losses are nats per byte on the validation text, means (and ranges) "
-        "over the seeds at the best learning rate of seed 0.",
+        f"{', '.join(sorted(texts))}...); of each ten pieces eight are for training, one is for choices and "
+        f"one is held out. {size} parameters at width 96; {STEPS} steps of {BATCH} sequences of {CONTEXT} "
+        "bytes; processor seconds of one thread of a shared machine. Losses are nats per byte.",
         "",
-        "| method | learning rates (loss, seed 0) | seeds | loss | 3 bits | log of the product of norms | "
-        "seconds | in the optimizer |",
+        "## Held-out text",
+        "",
+        "Means (and ranges) over seeds that had no part in the choices, at the settings chosen below.",
+        "",
+        "| method | setting | seeds | loss | 3 bits | log of the product of norms | seconds | in the "
+        "optimizer |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for method in RATES:
-        own = best_rows(rows, method)
-        if own:
-            lines.append(_line(method, losses(rows, method=method), own))
-    lines += ["", *comparisons(rows), "", TUNING, "", *transfer(rows), *equal_time(rows), *missing(rows)]
+    best = {method: own for method in RATES if (own := best_rows(rows, method))}
+    lines += [_line(method, own) for method, own in best.items()]
+    lines += ["", *comparisons(rows), "", *choices(rows)]
+    lines += [*transfer(rows), *equal_time(rows), *missing(rows)]
     return "\n".join([*lines, "![training loss; losses by learning rate and width](gpt.png)", ""])
 
 
-def _line(method: str, tried: Mapping[float, float], own: list[Row]) -> str:
-    rates = ", ".join(
-        f"**{lr:g}** ({loss:.3f})" if lr == own[0]["lr"] else f"{lr:g} ({loss:.3f})"
-        for lr, loss in tried.items()
-    )
+def _line(method: str, own: list[Row]) -> str:
     found = [r["loss"] for r in own]
-    spread = f" ({min(found):.3f} to {max(found):.3f})" if len(own) > 1 else ""
     low, lipschitz, whole, part = (
         mean(own, name) for name in ("loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
     )
     return (
-        f"| {method} | {rates} | {len(own)} | {mean(own, 'loss'):.3f}{spread} | {low:.3f} | "
-        f"{lipschitz:.1f} | {whole:.0f} | {part:.0f} |"
+        f"| {method} | {setting(own[0])} | {len(own)} | {mean(own, 'loss'):.3f} ({min(found):.3f} to "
+        f"{max(found):.3f}) | {low:.3f} | {lipschitz:.1f} | {whole:.0f} | {part:.0f} |"
     )
+
+
+def choices(rows: Rows) -> list[str]:
+    """Return what was tried with seed 0, on the text for choices."""
+    lines = [
+        "## What was tried",
+        "",
+        "Losses with seed 0 on the text for choices: learning rates with the usual options, then variants at "
+        "the best rate; the best is in bold. Four methods have sixteen variants each, but for runs that are "
+        "missing (at the end). The first eight of the rivals were written down before the first run, their "
+        "other eight and those of `scion` when some of `muon`'s were known. `adamw+` and `dcfw` have none. "
+        "All begin with "
+        "their defaults, which were found on other text: Scion's momentum and radii by sixteen variants on "
+        "documentation that is left out here.",
+        "",
+        "| method | settings | learning rates | variants |",
+        "| --- | ---: | --- | --- |",
+    ]
+    for method in RATES:
+        found = by_variant(rows, method)
+        low = min(found.values(), default=None)
+        cells = {
+            (lr, v): f"**{v or f'{lr:g}'}** ({loss:.3f})" if loss == low else f"{v or f'{lr:g}'} ({loss:.3f})"
+            for (lr, v), loss in found.items()
+        }
+        rates = ", ".join(cell for (_, v), cell in cells.items() if not v)
+        variants = "; ".join(cell for (_, v), cell in cells.items() if v)
+        if found:
+            lines.append(f"| {method} | {len(found)} | {rates} | {variants} |")
+    return [*lines, ""]
 
 
 def comparisons(rows: Rows) -> list[str]:
@@ -157,15 +205,15 @@ def comparisons(rows: Rows) -> list[str]:
 def transfer(rows: Rows) -> list[str]:
     """Return the table of learning rates by width."""
     compared = [r for r in rows if r["steps"] == TRANSFER_STEPS]
-    methods = [method for method in RATES if any(r["method"] == method for r in compared)]
+    methods = [method for method in TRANSFER_RATES if any(r["method"] == method for r in compared)]
     if not methods:
         return []
     lines = [
         "## Do learning rates transfer?",
         "",
-        f"Validation loss after {TRANSFER_STEPS} steps with seed 0; the best of each width is in bold. "
-        "A best rate at the end of its row is not bracketed, and one seed does not tell differences of a few "
-        "thousandths apart.",
+        f"Loss after {TRANSFER_STEPS} steps with seed 0 on the text for choices; the best of each width is "
+        "in bold. A best rate at the end of its row is not bracketed, and one seed does not tell differences "
+        "of a few thousandths apart.",
         "",
     ]
     for method in methods:
@@ -208,14 +256,18 @@ def missing(rows: Rows) -> list[str]:
     """List the runs that are missing, and chosen learning rates that the rows do not support."""
     done = {(r["method"], r["seed"], *(r[name] for name in SETTINGS)) for r in rows}
     left = [t for t in tasks() if (t[0], t[1], *(t[2][name] for name in SETTINGS)) not in done]
+    kinds = Counter((m, f"width {s['width']}, {s['steps']} steps", seed in SEEDS) for m, seed, s in left)
     lines = []
     if left:
-        names = (f"{m} ({', '.join(f'{k} {v:g}' for k, v in s.items())}, seed {seed})" for m, seed, s in left)
-        lines += [f"Not run yet: {'; '.join(names)}.", ""]
-    for method, lr in CHOSEN.items():
-        own = best_rows(rows, method)
-        if own and own[0]["lr"] != lr:
-            lines += [f"`{method}` has its {SEEDS} seeds at {lr:g}, but {own[0]['lr']:g} is better here.", ""]
+        names = (
+            f"{method} ({size}{', for the report' if reported else ''}): {count}"
+            for (method, size, reported), count in kinds.items()
+        )
+        lines += [f"Not run yet: {'; '.join(names)}; of some 15 seconds each.", ""]
+    for method, chosen in CHOSEN.items():
+        found = by_variant(rows, method)
+        if found and min(found, key=found.__getitem__) != chosen:
+            lines += [f"`{method}` has its seeds at {chosen}, which is not the best here.", ""]
     return lines
 
 
@@ -229,15 +281,16 @@ def draw(rows: Rows) -> bytes:
         if own:
             steps = np.arange(20, STEPS + 1, 20)
             average = np.mean([r["curve"] for r in own], axis=0)
-            left.plot(steps, average, label=f"{method}, lr {own[0]['lr']:g}")
-    left.set(xlabel="step", ylabel="training loss, mean of the seeds", title="Best learning rates, width 96")
-    left.legend()
+            left.plot(steps, average, label=f"{method}, {setting(own[0])}")
+    left.set(xlabel="step", ylabel="training loss, mean of the seeds", title="Chosen settings, width 96")
+    if left.lines:
+        left.legend(fontsize="small")
     for method, color in (("scion", "tab:orange"), ("adamw", "tab:red")):
         for width, style in zip(WIDTHS, (":", "-", "--"), strict=True):
             found = by_rate(rows, method, width)
-            low = min(found.values(), default=np.inf)
+            low, at = min(found.values(), default=np.inf), by_rate(rows, method, 96) or found
             right.plot(
-                [lr / CHOSEN[method] for lr in found],
+                [lr / min(at, key=at.__getitem__) for lr in found],
                 [loss - low for loss in found.values()],
                 style,
                 color=color,
@@ -247,10 +300,11 @@ def draw(rows: Rows) -> bytes:
     right.set(
         xscale="log",
         xlabel="learning rate / best at width 96",
-        ylabel="validation loss above the best of the width",
+        ylabel="loss above the best of the width",
         title="Do learning rates transfer?",
     )
     right.legend()
+    right.set_visible(any(by_rate(rows, method, width) for method in TRANSFER_RATES for width in WIDTHS))
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)
     pyplot.close(figure)
