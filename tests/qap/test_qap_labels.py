@@ -88,3 +88,36 @@ def test_numbers_that_nobody_chose_are_no_names():
 def test_scipys_methods_refuse_a_linear_term_instead_of_leaving_it_out():
     with pytest.raises(ValueError, match="no linear term"):
         qap.quadratic_assignment(np.eye(3), np.eye(3), method="faq", options={"C": np.eye(3)})
+
+
+def two_layers(n=30):
+    """Two graphs of one undirected and one directed layer, and the partner of each node."""
+    nx = pytest.importorskip("networkx")
+    friends = nx.relabel_nodes(nx.powerlaw_cluster_graph(n, 3, 0.2, seed=1), lambda i: f"u{i}")
+    messages = nx.relabel_nodes(nx.gnp_random_graph(n, 0.08, seed=2, directed=True), lambda i: f"u{i}")
+    partner = {f"u{i}": f"v{7 * i % n}" for i in range(n)}
+    return [friends, messages], [nx.relabel_nodes(G, partner) for G in (friends, messages)], partner
+
+
+def test_layers_of_networkx_graphs_keep_their_names_and_count_each_edge_once():
+    first, second, partner = two_layers()
+    res = qap.match(first, second)
+    assert res.mapping == partner
+    assert (res.agreement, res.disagreement) == (sum(G.number_of_edges() for G in first), 0)
+
+
+def test_an_adjacency_table_is_matched_by_name_and_refused_where_its_columns_are_in_another_order():
+    nx = pytest.importorskip("networkx")
+    (G1, _), (G2, _), partner = two_layers()
+    A, B = nx.to_pandas_adjacency(G1, dtype=int), nx.to_pandas_adjacency(G2, dtype=int)
+    res = qap.match(A, B, seeds={"u2": partner["u2"]})
+    assert (res.mapping, res.disagreement) == (qap.match(G1, G2, seeds={"u2": partner["u2"]}).mapping, 0)
+    with pytest.raises(ValueError, match=r"rows and columns of G1 .* different orders"):
+        qap.match(A[A.columns[::-1]], B)
+    with pytest.raises(ValueError, match="repeats node 'u1' of G1"):
+        qap.match(A, B, seeds=[("u1", "v1"), ("u1", "v2")])
+
+
+def test_every_method_of_solve_keeps_to_forbidden_pairs_of_nodes():
+    (G1, _), (G2, _), partner = two_layers()
+    assert qap.match(G1, G2, method="dcfw", forbidden=[("u1", partner["u1"])]).mapping["u1"] != partner["u1"]

@@ -66,8 +66,9 @@ def match(
     Parameters
     ----------
     G1, G2 : graphs
-        networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames); lists of
-        matrices, one per type of edge (*layers*, as many in both); or DataFrames of edges with columns
+        networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames, whose names
+        are those of the nodes); lists of matrices or of networkx graphs, one per type of edge (*layers*, as
+        many in both); or DataFrames of edges with columns
         ``source`` and ``target``, undirected.  Directed or not, weighted or not.  Two symmetric matrices are
         undirected graphs.
     seeds : mapping or pairs, optional
@@ -102,7 +103,7 @@ def match(
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         ``"auto"`` follows the graduated path for sparse graphs (``dcfw.qap.matching.paths``); the others
-        are the methods of :func:`dcfw.qap.solve`, which have one layer and no forbidden pairs.
+        are the methods of :func:`dcfw.qap.solve`, which have one layer.
     split, inner, init, rtol, maxiter, max_lmo, callback
         Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
         ``split`` is ``"balanced"`` here unless given.
@@ -202,7 +203,9 @@ def match(
 def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
     named = [graph.nodes is not None for graph in graphs]
     if named[0] != named[1]:
-        raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
+        raise TypeError(
+            "G1 and G2 must both be networkx graphs or both be adjacency matrices (with names or not)"
+        )
     if len(graphs[0].layers) != len(graphs[1].layers):
         counts = [len(graph.layers) for graph in graphs]
         raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
@@ -213,12 +216,13 @@ def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
 
 def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
     """Return what :func:`dcfw.qap.solve` finds."""
-    if len(pair.A) > 1 or len(pair.forbidden):
-        raise ValueError(f"method {options['method']!r} takes one layer and no forbidden pairs: leave it out")
+    if len(pair.A) > 1:
+        raise ValueError(f"method {options['method']!r} takes one layer: leave method out")
     if options["restarts"] != "auto" and options["method"] in SPLIT_METHODS:
         options.setdefault("split", BALANCED)  # "auto" has a balanced start of its own
-    fixed = pair.fixed if len(pair.fixed) else None
-    return solve(pair.A[0], pair.B[0], search.linear(pair.C), maximize=True, partial_match=fixed, **options)
+    given = {"partial_match": pair.fixed, "forbidden": pair.forbidden}
+    options |= {name: pairs for name, pairs in given.items() if len(pairs)}
+    return solve(pair.A[0], pair.B[0], search.linear(pair.C), maximize=True, **options)
 
 
 def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:
@@ -260,9 +264,9 @@ def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
             node: None if partner < 0 else two.nodes[partner]
             for node, partner in zip(one.nodes, partners.tolist(), strict=True)
         }
-    undirected = not (one.is_directed() or two.is_directed())
     kept = [
-        _agreement(A, B, result.permutation, undirected) for A, B in zip(one.layers, two.layers, strict=True)
+        _agreement(A, B, result.permutation, not (one.is_directed(k) or two.is_directed(k)))
+        for k, (A, B) in enumerate(zip(one.layers, two.layers, strict=True))
     ]
     result.graphs = tuple((graph.layers[0], graph.nodes) for graph in graphs)
     result.agreement, result.disagreement = sum(k for k, _ in kept), sum(lost for _, lost in kept)

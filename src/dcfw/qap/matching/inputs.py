@@ -1,13 +1,14 @@
 """Graphs as they come, turned into layers of adjacency matrices, pairs of indices and rewards.
 
-A graph is a networkx or igraph graph, an adjacency matrix (array, SciPy sparse array, DataFrame), a sequence
-of such matrices (layers: one per type of edge), or a DataFrame that lists edges in columns ``source``,
-``target`` and, if there are weights, one named by ``weight``.
+A graph is a networkx or igraph graph, an adjacency matrix (array, SciPy sparse array, DataFrame, whose names
+are those of the nodes), a sequence of matrices or of networkx graphs (layers: one per type of edge), or a
+DataFrame that lists edges in columns ``source``, ``target`` and, if there are weights, one named by
+``weight``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from numbers import Integral, Real
@@ -18,6 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
+from dcfw.qap.labels import labels
 from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square
 
 DENSE_NODES = 300
@@ -38,20 +40,22 @@ class Graph:
     def size(self) -> int:
         return int(self.layers[0].shape[0])
 
-    def is_directed(self) -> bool:
-        if self.directed is not None:
-            return self.directed
-        return not all(_symmetric(M) for M in self.layers)
+    def is_directed(self, layer: int) -> bool:
+        return not _symmetric(self.layers[layer]) if self.directed is None else self.directed
+
+    def names(self) -> Sequence[Any]:
+        return range(self.size) if self.nodes is None else self.nodes
 
     def index(self) -> dict[Any, int]:
-        return {node: k for k, node in enumerate(range(self.size) if self.nodes is None else self.nodes)}
+        return {node: k for k, node in enumerate(self.names())}
 
 
 def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Graph:
     """Return a graph from any of the forms in which one may be given."""
     if is_graph(G):
-        listed = [(*edge, 1) for edge in G.edges()] if weight is None else G.edges(data=weight, default=1)
-        return _graph(list(G), listed, G.is_directed(), G, (name, weight, parallel))
+        return _graph(list(G), _edges(G, weight), G.is_directed(), G, (name, weight, parallel))
+    if isinstance(G, list | tuple) and G and all(map(is_graph, G)):
+        return _layers(G, name, weight, parallel)
     if hasattr(G, "get_edgelist") and hasattr(G, "vs"):
         nodes = list(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
         weights = G.es[weight] if weight is not None and weight in G.es.attributes() else repeat(1)
@@ -69,12 +73,32 @@ def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Grap
         if len({M.shape for M in layers}) > 1:
             raise ValueError(f"the layers of {name} must have one shape, got {[M.shape for M in layers]}")
         return Graph(layers)
-    return Graph([square(G, name)])
+    return Graph([square(G, name)], labels(G, name))
 
 
 def is_graph(G: Any) -> bool:
     """Return whether G is a networkx graph."""
     return hasattr(G, "adj") and hasattr(G, "nodes")
+
+
+def _edges(G: Any, weight: str | None) -> Any:
+    """Return the edges (u, v, weight) of a networkx graph."""
+    return [(*edge, 1) for edge in G.edges()] if weight is None else G.edges(data=weight, default=1)
+
+
+def _layers(graphs: Any, name: str, weight: str | None, parallel: str) -> Graph:
+    """Return a graph of several layers, networkx graphs in which a node may be missing; attributes are those
+    of the first."""
+    nodes = list(dict.fromkeys(node for G in graphs for node in G))
+    layers = [
+        _graph(nodes, _edges(G, weight), G.is_directed(), None, (f"{name}[{k}]", weight, parallel)).layers[0]
+        for k, G in enumerate(graphs)
+    ]
+    if len({is_sparse(M) for M in layers}) > 1:
+        layers = [dense(M) for M in layers]
+    first = graphs[0].copy()
+    first.add_nodes_from(nodes)
+    return Graph(layers, nodes, source=first)
 
 
 def _graph(
@@ -201,7 +225,7 @@ def split_seeds(
     """Return the hard seeds, the soft ones with their weights, and the forbidden pairs."""
     known, weights = pairs(seeds, graphs, "seeds", (2, 3))
     hard = np.isposinf(weights)
-    one, two = (range(g.size) if g.nodes is None else g.nodes for g in graphs)
+    one, two = (g.names() for g in graphs)
     for k, (nodes, which) in enumerate(((one, "G1"), (two, "G2"))):
         node, count = np.unique(known[hard, k], return_counts=True)
         if (count > 1).any():
@@ -235,7 +259,7 @@ def rewards(
         if given is None:
             continue
         if callable(given) and not isinstance(given, type):
-            one, two = (range(g.size) if g.nodes is None else g.nodes for g in graphs)
+            one, two = (g.names() for g in graphs)
             given = [[given(u, v) for v in two] for u in one]
         if is_sparse(given):
             part = given.tocsr()
