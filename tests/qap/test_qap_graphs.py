@@ -180,7 +180,6 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
             r"both have the pair \(0, 1\)",
         ),
         ((np.eye(2), np.eye(2)), {"forbidden": [(0, 0), (0, 1)]}, ValueError, "leaves no matching"),
-        ((np.eye(2), np.eye(2)), {"forbidden": [(0, 0)], "method": "fw"}, ValueError, "no forbidden pairs"),
         ((np.eye(3), np.eye(3)), {"node_match": "label"}, TypeError, "give similarity= for matrices"),
         ((nx.path_graph(3),) * 2, {"node_match": "label"}, ValueError, "has an attribute 'label'"),
         ((np.eye(3), np.eye(3)), {"similarity": np.ones((2, 3))}, ValueError, r"shape \(3, 3\)"),
