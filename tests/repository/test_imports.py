@@ -22,7 +22,9 @@ def test_the_bench_of_imports_measures_dcfw_against_numpy(monkeypatch):
         return {"import numpy": 0.2, "import dcfw": 0.1}.get(statement, 0.8)
 
     monkeypatch.setattr(imports, "seconds", seconds)
-    (name, ours, peer), (_, first_solve, same_peer) = imports.run(False)
+    monkeypatch.setattr(imports, "processor_seconds", lambda program: 0.6 if "dcfw" in program else 0.5)
+    (name, ours, peer), (_, first_solve, same_peer), *processes = imports.run(False)
+    assert [(spent, imported) for _, spent, imported in processes] == [(0.6, 0.5)] * 2
     assert (ours, peer, first_solve, same_peer) == (0.1, 0.2, 0.8, 0.2)
     assert "0.50 of import numpy (within the limit 1.5)" in name
     # Interleaved: each is asked once before any is asked again.

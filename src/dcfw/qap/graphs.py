@@ -202,10 +202,8 @@ def match(
 
 def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
     named = [graph.nodes is not None for graph in graphs]
-    if named[0] != named[1]:
-        raise TypeError(
-            "G1 and G2 must both be networkx graphs or both be adjacency matrices (with names or not)"
-        )
+    if named[0] != named[1] and any(graph.source is not None for graph in graphs):
+        raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
     if len(graphs[0].layers) != len(graphs[1].layers):
         counts = [len(graph.layers) for graph in graphs]
         raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
@@ -257,12 +255,13 @@ def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
     one, two = graphs
     p = result.permutation[: one.size]
     partners = np.where(p < two.size, p, -1)
-    if one.nodes is None or two.nodes is None:
+    if one.nodes is None and two.nodes is None:
         result.mapping = partners
     else:
+        names = two.names()
         result.mapping = {
-            node: None if partner < 0 else two.nodes[partner]
-            for node, partner in zip(one.nodes, partners.tolist(), strict=True)
+            node: None if partner < 0 else names[partner]
+            for node, partner in zip(one.names(), partners.tolist(), strict=True)
         }
     kept = [
         _agreement(A, B, result.permutation, not (one.is_directed(k) or two.is_directed(k)))

@@ -73,7 +73,8 @@ def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Grap
         if len({M.shape for M in layers}) > 1:
             raise ValueError(f"the layers of {name} must have one shape, got {[M.shape for M in layers]}")
         return Graph(layers)
-    return Graph([square(G, name)], labels(G, name))
+    names = labels(G, name)
+    return Graph([square(G, name)], None if names == list(range(len(names or ()))) else names)
 
 
 def is_graph(G: Any) -> bool:
