@@ -65,10 +65,11 @@ class Call:
 
 
 def nudge(array: Any, rng: np.random.Generator) -> Any:
-    """Return an array with its last bits changed at random; symmetric matrices stay symmetric."""
+    """Return an array with its last bits changed at random, by as much as sums of a few terms are rounded;
+    symmetric matrices stay symmetric."""
     if array is None or np.asarray(array).dtype.kind != "f":
         return array
-    factor = 1.0 + np.finfo(np.float64).eps * rng.integers(-1, 2, array.shape)
+    factor = 1.0 + np.finfo(np.float64).eps * rng.integers(-4, 5, array.shape)
     if array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, array.T):
         factor = np.triu(factor) + np.triu(factor, 1).T
     return array * factor
