@@ -335,3 +335,13 @@ def test_unit_rows_of_tiny_and_huge_single_precision_give_the_map_of_any_other_l
         for k in (1.0, size)
     )
     assert np.abs(plain.rotation_ - scaled.rotation_).max() < 0.01
+
+
+def test_tables_with_the_same_names_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    source = pandas.DataFrame(rng.standard_normal((20, 3)), [f"c{i}" for i in range(20)])
+    target = pandas.DataFrame(source.values @ np.linalg.qr(rng.standard_normal((3, 3)))[0], source.index)
+    MaskedProcrustes().fit(source, target)
+    with pytest.raises(ValueError, match=r"y\.loc\[X\.index\]"):
+        MaskedProcrustes().fit(source, target.iloc[::-1])

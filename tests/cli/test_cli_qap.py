@@ -201,6 +201,32 @@ def test_matrices_with_names_give_an_assignment_by_name(tmp_path):
     assert output.read_text().splitlines() == ["what,where", "desk,a", "door,c", "bin,b"]
 
 
+def test_a_semicolon_table_has_decimal_commas_and_places_may_stay_empty(tmp_path):
+    (tmp_path / "flow.csv").write_text(";desk;door\ndesk;0;1,5\ndoor;1,5;0\n")
+    (tmp_path / "far.csv").write_text(",a,b,c\na,0,5,1\nb,5,0,2\nc,1,2,0\n")
+    output = tmp_path / "assignment.csv"
+    files = (
+        "--flow",
+        tmp_path / "flow.csv",
+        "--distance",
+        tmp_path / "far.csv",
+        "--time-limit",
+        0.2,
+        "--json",
+    )
+    found = json.loads(call(*files, "-o", output).stdout)
+    assert found["value"] == 3.0
+    assert {found["assignment"]["desk"], found["assignment"]["door"]} == {"a", "c"}
+    assert len(output.read_text().splitlines()) == 3
+    assert "name the file plan.csv" in call(*files, "-o", tmp_path / "plan.xlsx").stderr
+
+
+def test_a_table_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "flow.csv").write_bytes("B\xfcro,0,1\n".encode("cp1252"))
+    done = call("--flow", tmp_path / "flow.csv", "--distance", tmp_path / "flow.csv")
+    assert "flow.csv is not in UTF-8" in done.stderr
+
+
 def test_pairs_are_fixed_and_forbidden_by_name_or_number(tmp_path):
     (tmp_path / "flow.csv").write_text(",desk,door,bin\ndesk,0,9,1\ndoor,9,0,2\nbin,1,2,0\n")
     (tmp_path / "far.csv").write_text(",a,b,c\na,0,5,1\nb,5,0,2\nc,1,2,0\n")
@@ -238,7 +264,8 @@ def test_matrices_come_in_the_usual_files(kind, tmp_path):
 @pytest.mark.parametrize(
     ("flow", "message"),
     [
-        ("0,1\n1,x\n", "row 2: could not convert"),
+        ("0,1\n1,x\n", "row 2, column 2: could not convert 'x'"),
+        ("a;b\n0;1\n2;\n", "row 3, column 2: an empty cell"),
         ("0,1\n1\n", "row 2: 1 numbers where row 1 has 2"),
         ("0,1,2\n1,0,3\n", "must hold a square matrix"),
         ("", "is empty"),

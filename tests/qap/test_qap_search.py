@@ -3,6 +3,7 @@ interrupts."""
 
 import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -305,3 +306,10 @@ def test_the_default_is_a_graduated_path_and_its_restarts_only_improve_it():
     assert several.fun <= one.fun
     for options in ({"rtol": 1e-4}, {"maxiter": 5}, {"inner": "fw"}, {"init": "random"}, {"split": "paper"}):
         assert qap.solve(A, B, rng=0, **options).method == "dcfw"
+
+
+def test_rounding_is_no_progress():
+    flow = 0.7 * np.random.default_rng(0).integers(0, 9, (8, 8))
+    res = qap.solve(flow, flow.T, restarts="auto", max_steps=20_000, rng=0)
+    values = [value for _, value, _ in res.trace]
+    assert all(later < value - 1e-9 for value, later in pairwise(values))

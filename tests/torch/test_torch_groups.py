@@ -238,3 +238,17 @@ def test_an_operator_norm_is_found_where_the_columns_have_equal_norms():
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[1.0, -1.0]]))
     assert norms(model).rows[0].operator == pytest.approx(2**0.5)
+
+
+def test_scion_refuses_parameters_without_layers_and_reports_exact_operator_norms():
+    model = nn.Sequential(nn.Linear(30, 40), nn.Linear(40, 5))
+    for bare in (model.parameters(), [{"params": list(model.parameters())}]):
+        with pytest.raises(TypeError, match=r"Scion\(model\)"):
+            Scion(bare)
+    for row in norms(model).rows:
+        exact = (
+            torch.linalg.matrix_norm(dict(model.named_parameters())[row.name].detach().double(), 2)
+            if len(row.shape) == 2
+            else row.operator
+        )
+        assert row.operator == pytest.approx(float(exact), rel=1e-5)

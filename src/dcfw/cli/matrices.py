@@ -47,12 +47,24 @@ def read_matrix(path: Path) -> Labelled:
 
 
 def _cells(path: Path) -> list[list[str]]:
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not in UTF-8: save it as CSV UTF-8") from None
     line = text.partition("\n")[0]
     delimiter = next((mark for mark in (";", "\t", ",") if mark in line), None)
     if delimiter is None:
         return [words for words in map(str.split, text.splitlines()) if words]
-    return [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    if delimiter == ",":
+        return rows
+    return [[_decimal_point(cell) for cell in row] for row in rows]
+
+
+def _decimal_point(cell: str) -> str:
+    """Return 1,5 as 1.5; names stay."""
+    other = cell.replace(",", ".", 1)
+    return other if _is_number(other) else cell
 
 
 def _sheet(path: Path) -> list[list[str]]:
@@ -103,10 +115,15 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]]) -> Labelled:
         check_order(labels, columns, str(path))
     rows = []
     for number, row in enumerate(body, 2 if header else 1):
-        try:
-            rows.append([float(cell) for cell in row[names:]])
-        except ValueError as error:
-            raise ValueError(f"{path}, row {number}: {error}") from None
+        for column, cell in enumerate(row[names:], 1 + names):
+            if not _is_number(cell):
+                what = (
+                    f"could not convert {cell!r} to a number"
+                    if cell.strip()
+                    else "an empty cell; write 0 there"
+                )
+                raise ValueError(f"{path}, row {number}, column {column}: {what}")
+        rows.append([float(cell) for cell in row[names:]])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"{path}, row {number}: {len(rows[-1])} numbers where row 1 has {len(rows[0])}")
     values = np.array(rows)

@@ -154,14 +154,14 @@ def _problem(instance: str | None, flow: Path | None, distance: Path | None) -> 
         raise typer.BadParameter("give either an INSTANCE, or both --flow FILE and --distance FILE")
     from dcfw.cli.matrices import read_matrix
     from dcfw.qap.instances import Instance
+    from dcfw.qap.problem import padded
 
     A, B = read_matrix(flow), read_matrix(distance)
-    if A.values.shape != B.values.shape:
-        raise ValueError(
-            f"--flow has {A.values.shape[0]} rows and --distance {B.values.shape[0]}: they must have as many"
-        )
     first, second = (M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values))
-    return Instance(f"{flow.name}, {distance.name}", first, second, len(first)), (A.labels, B.labels)
+    n = max(len(first), len(second))
+    # The smaller one is padded: a place without a thing, or a thing without a place, has no name.
+    found = Instance(f"{flow.name}, {distance.name}", padded(first, n), padded(second, n), n)
+    return found, (A.labels, B.labels)
 
 
 def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, int]] | None:
@@ -193,12 +193,15 @@ def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
     if names == (None, None):
         return {}
     rows, places = (labels or [str(i) for i in range(len(permutation))] for labels in names)
-    return {"assignment": {rows[i]: places[j] for i, j in enumerate(permutation)}}
+    pairs = ((i, j) for i, j in enumerate(permutation) if i < len(rows) and j < len(places))
+    return {"assignment": {rows[i]: places[j] for i, j in pairs}}
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:
     import csv
 
+    if path.suffix.lower() in (".xlsx", ".xls"):
+        raise ValueError(f"--output writes CSV, which Excel opens: name the file {path.stem}.csv")
     pairs = report.get("assignment") or dict(enumerate(report["permutation"]))
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("what", "where"), *pairs.items()])

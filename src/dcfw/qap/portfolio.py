@@ -81,7 +81,7 @@ class Incumbent:
         """Take a permutation in if it is among the best few."""
         with self.lock:
             self._breed(value, p)
-            if self.value is None or value < self.value:
+            if self.value is None or value < self.value - _rounding(self.value):
                 self.value, self.p = value, p
                 moment = self.clock()
                 self.trace.append((moment, value, name))
@@ -101,6 +101,11 @@ class Incumbent:
         self.elite.append((value, p))
         self.elite.sort(key=lambda pair: pair[0])
         del self.elite[ELITE:]
+
+
+def _rounding(value: Any) -> float:
+    """Return by how much sums of one permutation may differ; integers are exact."""
+    return 0.0 if float(value).is_integer() else 1e-12 * abs(float(value))
 
 
 class Budget:

@@ -16,6 +16,9 @@ from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.matrices import leading_pair, matrix_shape
 from dcfw.torch.regions import Interval
 
+EXACT = (
+    512  # up to this side operator norms are exact; of larger matrices an estimate, too low by a few per cent
+)
 AT_BOUND = 0.999  # a norm or an entry is at its bound from this fraction of the radius on
 
 
@@ -26,7 +29,7 @@ class Row:
     name: str
     shape: tuple[int, ...]
     constraint: str
-    operator: float  # a lower estimate of the largest singular value; for vectors the largest entry
+    operator: float  # the largest singular value (see EXACT); of a vector the largest entry
     linf: float
     l1: float
     size: float  # the norm that the set bounds
@@ -105,7 +108,10 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
     if p.ndim > 1 and p.numel():
         stack = group.get("stack", 1)
         M = w.reshape(stack, *matrix_shape(tuple(p.shape), stack))
-        operator = torch.linalg.vector_norm(leading_pair(M)[1] @ M.mT, dim=-1).max()
+        if min(M.shape[-2:]) <= EXACT:
+            operator = torch.linalg.matrix_norm(M, 2).max()
+        else:
+            operator = torch.linalg.vector_norm(leading_pair(M)[1] @ M.mT, dim=-1).max()
     if math.isfinite(region.bound) and p.numel():
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
         spectral = constraint == "spectral"

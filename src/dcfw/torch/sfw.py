@@ -209,8 +209,15 @@ class Scion(SFW):
             for group in params:
                 if group["constraint"] is not None:
                     group["radius"] *= radius
-        elif radius != 1.0:
-            raise ValueError("radius scales the groups of a model; groups that are given have their own")
+        else:
+            params = list(params)
+            if not all(isinstance(group, dict) and "constraint" in group for group in params):
+                raise TypeError(
+                    "Scion chooses a norm ball for each layer: give the model, as in Scion(model), or "
+                    "groups with a constraint each, as in Scion(param_groups(model))"
+                )
+            if radius != 1.0:
+                raise ValueError("radius scales the groups of a model; groups that are given have their own")
         ahead = nesterov if _validate.scalar(momentum, "momentum") else False
         options: dict[str, Any] = {"momentum": momentum, "nesterov": ahead}
         options |= {"weight_decay": weight_decay, "unconstrained": unconstrained}
