@@ -489,7 +489,13 @@ CALLS: dict[str, Call] = {
         {"dc": function(splits.sliding(INDEFINITE, 2.0)), "mu": number(1.0)}, parts
     ),
     "dcfw.steps.Backtracking": Call(
-        {"L": number(1.0), "grow": number(2.0), "shrink": number(0.5), "cap": count(30)},
+        {
+            "L": number(1.0),
+            "grow": number(2.0),
+            "shrink": number(0.5),
+            "cap": count(30),
+            "slopes": flag(False),
+        },
         repr,
     ),
     "dcfw.steps.Exact": Call({"accuracy": number(1e-4), "evaluations": count(40)}, repr),
@@ -586,7 +592,7 @@ CALLS: dict[str, Call] = {
             "B": array(DIST[None].astype(float)),
             "C": array(np.ones((1, 4, 4)), leave_out=("huge",)),
             "maximize": flag(False),
-            "swaps": count(2, leave_out=ENDLESS),
+            "swaps": number(2.0, leave_out=ENDLESS),
             "n_jobs": count(1, leave_out=ENDLESS),
             "rng": seed(0),
         },

@@ -72,7 +72,7 @@ def gap_from_scratch(phi, domain, x):
             {"step": "backtracking", "max_inner": 200},
         ),
         (logistic() - functions.SquaredNorm(0.1), sets.L1Ball(N), {"max_lmo": 9, "tol": 0.0}),
-        (quadratic(low=-3.0), sets.Simplex(N), {"maxiter": 2, "max_inner": 3, "tol": 0.0}),
+        (quadratic(low=-3.0), sets.Simplex(N), {"maxiter": 2, "max_inner": 3, "tol": 0.0, "inner": "fw"}),
     ],
     ids=["sliding", "active set", "progress", "smooth", "budget", "cut short"],
 )
