@@ -41,7 +41,10 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Base classes that live in other projects, whose inventories are not downloaded.
     (r"py:.*", r"(scipy|torch|sklearn|numpy|joblib|matplotlib)\..*"),
-    (r"py:class", r"dcfw\..*\._\w+|dcfw\.sets\.compact\.CompactSet|dcfw\.functions\.base\.Stated"),  # base classes without a page
+    (
+        r"py:class",
+        r"dcfw\..*\._\w+|dcfw\.sets\.compact\.CompactSet|dcfw\.functions\.base\.Stated",
+    ),  # base classes without a page
     (r"py:class", r"(enum\.|typing\.)?(IntEnum|NamedTuple|Protocol)"),
 ]
 

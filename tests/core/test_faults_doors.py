@@ -149,7 +149,8 @@ def test_a_closure_that_fails_leaves_weights_and_state_of_a_network_as_they_were
     from dcfw import torch as layers
 
     weights = [torch.nn.Parameter(0.1 * torch.eye(3)), torch.nn.Parameter(0.1 * torch.eye(4)[:2])]
-    optimizer = getattr(layers, kind)(weights)
+    grouped = [{"params": weights, "constraint": "spectral"}]
+    optimizer = getattr(layers, kind)(grouped if kind == "Scion" else weights)
 
     def closure():
         optimizer.zero_grad()

@@ -210,10 +210,10 @@ class Scion(SFW):
                 if group["constraint"] is not None:
                     group["radius"] *= radius
         else:
-            params = list(params)
+            params = _validate.listed(params, "params")
             if not all(isinstance(group, dict) and "constraint" in group for group in params):
                 raise TypeError(
-                    "Scion chooses a norm ball for each layer: give the model, as in Scion(model), or "
+                    "params must be a model, as in Scion(model), whose layers get a norm ball each, or "
                     "groups with a constraint each, as in Scion(param_groups(model))"
                 )
             if radius != 1.0:
