@@ -46,11 +46,19 @@ def in_group(rank, port, folder):
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
     """Return what two processes have written: starting them takes longer than their work."""
-    folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(in_group, (port, str(folder)), nprocs=RANKS, join=True)
+    for last in (False, True):
+        folder = tmp_path_factory.mktemp("ranks")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        try:
+            torch.multiprocessing.spawn(in_group, (port, str(folder)), nprocs=RANKS, join=True)
+        except torch.multiprocessing.ProcessExitedException as error:
+            # Now and then the processes abort in malloc, where no compiled code but PyTorch's is loaded.
+            if last or error.signal_name is None:
+                raise
+        else:
+            break
     return folder
 
 
