@@ -678,12 +678,18 @@ def test_a_partial_match_of_large_integers_beside_a_linear_term_of_floats_does_n
 
 def test_a_call_leaves_nothing_to_the_garbage_collector():
     problem = qap.generators.nugent((2, 3), rng=0)
-    for options in ({"method": "fw"}, {}, {"restarts": 2, "polish": "2opt"}):
-        solve(problem.A, problem.B, rng=0, **options)
+
+    def left_behind(options):
         gc.collect()
         gc.disable()
         try:
             solve(problem.A, problem.B, rng=0, **options)
-            assert gc.collect() == 0, options  # matrices would stay in memory until some later collection
+            return gc.collect()
         finally:
             gc.enable()
+
+    for options in ({"method": "fw"}, {}, {"restarts": 2, "polish": "2opt"}):
+        solve(problem.A, problem.B, rng=0, **options)
+        # Matrices in a cycle would stay in memory until some later collection. Every call would leave them;
+        # other threads of the process (the test runner's) may leave something during one.
+        assert min(left_behind(options) for _ in range(5)) == 0, options
