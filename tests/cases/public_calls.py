@@ -529,6 +529,8 @@ CALLS: dict[str, Call] = {
             **AT_FLOW,
             "C": LINEAR,
             "maximize": flag(False),
+            "partial_match": array(np.array([[0, 1]]), leave_out=("None",)),
+            "forbidden": array(np.array([[1, 2]]), leave_out=("None", "one more entry")),
             "method": choice("auto"),
             "time_limit": number(2.0),
         }

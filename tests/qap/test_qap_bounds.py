@@ -56,6 +56,34 @@ def test_asymmetric_matrices_have_a_bound_too(n, seed):
     assert qap.bound(sparse.csr_array(A), sparse.csr_array(B), C) == qap.bound(A, B, C)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_no_permutation_with_the_given_and_without_the_forbidden_pairs_beats_the_bound(whole):
+    rng = np.random.default_rng(3)
+    closed = 0
+    for case in range(40):
+        n = int(rng.integers(2, 7))
+        A, B, C = rng.integers(-6, 10, (3, n, n))
+        A = A + A.T
+        if not whole:
+            A, B, C = A / 7.0, B / 3.0, C / 11.0
+        allowed = rng.permutation(n)
+        fixed = np.flatnonzero(rng.random(n) < 0.4)
+        pairs = {int(i): int(allowed[i]) for i in fixed}
+        forbidden = [[i, j] for i in range(n) for j in range(n) if j != allowed[i] and rng.random() < 0.3]
+        maximize = bool(case % 2)
+        found = [
+            qap.evaluate(A, B, list(p), C)
+            for p in itertools.permutations(range(n))
+            if all(p[i] == j for i, j in pairs.items()) and not any(p[i] == j for i, j in forbidden)
+        ]
+        got = qap.bound(A, B, C, maximize=maximize, partial_match=pairs, forbidden=forbidden)
+        assert isinstance(got, int) == whole
+        assert (got >= max(found)) if maximize else (got <= min(found))
+        best = max(found) if maximize else min(found)
+        closed += abs(got - best) <= 1e-9 * max(abs(best), 1.0)
+    assert closed >= 20
+
+
 PUBLISHED = {  # Hadley, Rendl and Wolkowicz, Math. Oper. Res. 17 (1992)
     "nug12": (493, 472),
     "nug15": (963, 973),

@@ -20,10 +20,8 @@ ACCURACIES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 RESTARTS = 20
 """The restarts of ARPACK, with up to ``BASIS`` products each, for one of the accuracies."""
 
-BASIS = 80
-"""The number of vectors that Lanczos keeps; ``QUICK`` of them are the sooner at the first of the accuracies."""
-
-QUICK = 20
+BASIS, ROUGH_BASIS = 80, 20
+"""The number of vectors that Lanczos keeps, for the last of the accuracies and for the first alone."""
 
 
 def extremes(product: Product, n: int, *, rough: bool = False) -> tuple[float, float]:
@@ -43,7 +41,7 @@ def extremes(product: Product, n: int, *, rough: bool = False) -> tuple[float, f
     scale = float(np.abs(product(start)).max())  # so that no square under- or overflows
     if scale == 0.0:
         return 0.0, 0.0
-    T, rest = tridiagonal(lambda v: product(v) / scale, start, QUICK if rough else BASIS)
+    T, rest = tridiagonal(lambda v: product(v) / scale, start, ROUGH_BASIS if rough else BASIS)
     ritz = np.linalg.eigvalsh(T)
     low, high = float(ritz[0]), float(ritz[-1])
     size = max(abs(low), abs(high))
@@ -61,7 +59,7 @@ def _largest(product: Product, start: np.ndarray, rough: bool) -> float | None:
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
     matrix = LinearOperator((len(start),) * 2, matvec=lambda v: product(np.ravel(v)), dtype=np.float64)
-    size = min(QUICK if rough else BASIS, len(start))
+    size = min(ROUGH_BASIS if rough else BASIS, len(start))
     value, residual, bound = 0.0, np.inf, None
     for accuracy in ACCURACIES[:1] if rough else ACCURACIES:
         if residual > accuracy:

@@ -36,16 +36,16 @@ from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array
 from dcfw.qap.convex_bound import convex_bound
 from dcfw.qap.dual_ascent import LARGEST as LARGEST_ASCENT
 from dcfw.qap.dual_ascent import dual_ascent
-from dcfw.qap.objective import dense, largest, matrices
+from dcfw.qap.objective import dense, largest
+from dcfw.qap.problem import pose
 from dcfw.sets import lap
 
 METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
@@ -71,11 +71,13 @@ class FloatBound(float):
 
 
 def bound(
-    A: Array,
-    B: Array,
-    C: Array | None = None,
+    A: Any,
+    B: Any,
+    C: Any = None,
     *,
     maximize: bool = False,
+    partial_match: Any = None,
+    forbidden: Any = None,
     method: str = "auto",
     time_limit: float = 2.0,
 ) -> int | float:
@@ -83,12 +85,8 @@ def bound(
 
     Parameters
     ----------
-    A, B : array or SciPy sparse array of shape (n, n)
-        The two matrices.
-    C : array of shape (n, n), optional
-        The linear term.
-    maximize : bool
-        Return an upper bound instead.
+    A, B, C, maximize, partial_match, forbidden
+        The problem, as for :func:`dcfw.qap.solve`; an upper bound is returned for ``maximize=True``.
     method : {"auto", "gilmore-lawler", "projection", "convex", "dual-ascent"}
         How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the best of those that apply, from the cheapest on, as
         far as the time allows.
@@ -107,26 +105,40 @@ def bound(
     >>> A, B = [[0, 3, 1], [3, 0, 2], [1, 2, 0]], [[0, 5, 9], [5, 0, 4], [9, 4, 0]]
     >>> bound(A, B), evaluate(A, B, [2, 1, 0]), bound(A, B, maximize=True)
     (62, 62, 82)
+    >>> bound(A, B, partial_match={0: 0}), evaluate(A, B, [0, 1, 2])
+    (64, 64)
     """
-    A, B, C = matrices(A, B, C)
-    maximize = _validate.flag(maximize, "maximize")
     method = _validate.choice(method, "method", METHODS)
     deadline = time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
-    data = _Data.of(dense(A), dense(B), C, maximize)
+    problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
+    data = _Data.of(dense(problem.A), dense(problem.B), problem.C)
     if method in ("projection", "convex") and not data.symmetric:
         raise ValueError(f"method {method!r} needs A or B to be symmetric: use 'gilmore-lawler'")
     if method == "dual-ascent" and len(data.A) > LARGEST_ASCENT:
         raise ValueError(f"method 'dual-ascent' is for n up to {LARGEST_ASCENT}: use 'convex'")
+    low, by = _best(data, method, deadline) if problem.n else (0, "gilmore-lawler")
+    if len(problem.pairs) and not data.whole:
+        low -= _rounding(*problem.whole)  # of the constant and the linear term that the pairs leave behind
+    answer = (IntBound if data.whole else FloatBound)(problem.value(low))
+    answer.method = by
+    return answer
+
+
+def _best(data: _Data, method: str, deadline: float) -> tuple[int | float, str]:
+    """Return the best bound of a minimisation problem, and what found it."""
     found, by = -math.inf, "gilmore-lawler"
     for name in METHODS[1:] if method == "auto" else (method,):
         value = _one(name, data, deadline)
         if value > found:
             found, by = value, name
-    low = math.ceil(found) if data.whole else found
-    kind = IntBound if data.whole else FloatBound
-    answer = kind(-low if maximize else low)
-    answer.method = by
-    return answer
+    return math.ceil(found) if data.whole else found, by
+
+
+def _rounding(A: Any, B: Any, C: Any) -> float:
+    """Return more than rounding can change in the value of a permutation."""
+    n = A.shape[0]
+    size = float(abs(A).sum()) * float(abs(B).max()) + (0.0 if C is None else n * float(abs(C).max()))
+    return float(4.0 * n * (n + 4) * EPS * size + n * n * SMALLEST)
 
 
 def _one(name: str, data: _Data, deadline: float) -> float:
@@ -159,7 +171,7 @@ class _Data(NamedTuple):
     symmetric: bool
 
     @classmethod
-    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray | None, maximize: bool) -> _Data:
+    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> _Data:
         parts = [A, B] if C is None else [A, B, C]
         whole = all(part.dtype.kind == "i" for part in parts)
         # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1
@@ -169,9 +181,9 @@ class _Data(NamedTuple):
         if whole:
             cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
         exact = whole and n * (2 * n + 1) * cost < 2**53
-        A, B = (-A if maximize else A).astype(np.float64), B.astype(np.float64)
-        C = np.zeros_like(A) if C is None else (-C if maximize else C).astype(np.float64)
-        if float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
+        A, B = A.astype(np.float64), B.astype(np.float64)
+        C = np.zeros_like(A) if C is None else C.astype(np.float64)
+        if n and float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
             raise ValueError(f"A, B and C must have products below {LARGEST:.2g}; rescale them")
         symmetric = np.array_equal(A, A.T) or np.array_equal(B, B.T)
         return cls(A, B, C, whole, exact, symmetric)
@@ -179,7 +191,7 @@ class _Data(NamedTuple):
 
 def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> int | float:
     """Return the better of the two cheapest bounds of a minimisation problem with dense matrices."""
-    return bound(A, B, C, time_limit=0.0)
+    return _best(_Data.of(A, B, C), "auto", -math.inf)[0]
 
 
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:

@@ -27,8 +27,8 @@ class QAPResult(Result):
     result of its own, ``relaxation``.
 
     ``permutation``            the answer; ``fun`` is its value
-    ``bound``                  a value that no permutation can beat (:func:`dcfw.qap.bound`), where it was
-    computed
+    ``bound``                  a value that no permutation can beat, where it was computed: the better of the
+    two quick bounds, below what :func:`dcfw.qap.bound` finds in more time
     ``gap_to_bound``           ``|fun - bound| / max(|bound|, 1)``
     ``n_starts``               how many relaxations, paths and searches were started
     ``trace``                  the incumbents: (time, value, search)
@@ -111,7 +111,9 @@ class QAPResult(Result):
     def _details(self) -> list[str]:
         lines = []
         if self.bound is not None:
-            lines.append(f"   bound: {self.bound!r}  (gap {100.0 * (self.gap_to_bound or 0.0):.3g} %)")
+            gap = f"gap {100.0 * (self.gap_to_bound or 0.0):.3g} %"
+            quick = "; quick, qap.bound has stronger ones" if self.gap_to_bound else ""
+            lines.append(f"   bound: {self.bound!r}  ({gap}{quick})")
         if len(self.trace):
             last = self.trace[-1]
             lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {last.time:.3g}")

@@ -315,7 +315,8 @@ def _curvatures(phi: Function, q: Spherical, x: Array, product: Product) -> tupl
         size = float(np.abs(np.linalg.eigvalsh(T)).max()) + rest
         return -2.0 * size, 2.0 * size, "phi has no more than twice the curvature that it has at x0"
     if n > DENSE:
-        return *spectrum.extremes(scaled, n, rough=True), "Lanczos has found the lowest curvature of phi along the set"
+        low, high = spectrum.extremes(scaled, n, rough=True)
+        return low, high, "Lanczos has found the lowest curvature of phi along the set"
     H = np.stack([scaled(row) for row in np.eye(n)])
     values = np.linalg.eigvalsh(0.5 * (H + H.T))
     slack = 8.0 * n * eps_of(x) * float(np.abs(values).max(initial=0.0))
