@@ -173,7 +173,8 @@ def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
         raise TypeError("result: a result of dcfw.qap.solve(restarts='auto') is needed, which has a trace")
     ax = _axes(ax)
     times, values = [np.array([float(line[k]) for line in trace]) for k in (0, 1)]
-    ends = np.append(times, max(result.time, times[-1])), np.append(values, values[-1])
+    end = max(result.time, times[-1]) if result.trace_unit == "seconds" else times[-1]
+    ends = np.append(times, end), np.append(values, values[-1])
     (line,) = ax.step(*ends, where="post", **{"color": COLOURS[0], "linewidth": 1.6, **style})
     searches = list(dict.fromkeys(entry.search for entry in trace))
     for marker, search in zip("os^Dv*", searches, strict=False):
@@ -185,7 +186,7 @@ def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
     ax.set_title(
         f"value {result.fun:.10g}" + ("" if result.bound is None else f", bound {result.bound:.10g}")
     )
-    ax.set_xlabel("seconds")
+    ax.set_xlabel(result.trace_unit)
     ax.set_ylabel("value")
     _grid(ax)
     _scale_across(ax, "time", times)

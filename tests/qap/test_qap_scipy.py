@@ -278,3 +278,21 @@ def test_a_start_and_a_callback_are_in_the_users_order_when_the_input_is_shuffle
 def test_an_option_that_makes_no_sense_is_named(method, options, error, said):
     with pytest.raises(error, match=said):
         quadratic_assignment(np.eye(4), np.eye(4), method, options)
+
+
+def test_our_methods_in_the_drop_in_take_budgets_and_refuse_forbidden_pairs():
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 8, 8))
+    for method in ("graduated", "auto"):
+        assert quadratic_assignment(A, B, method).fun == solve(A, B, method=method).fun
+    found = quadratic_assignment(A, B, options={"restarts": "auto", "max_steps": 500, "target": 0, "rng": 0})
+    assert found.fun == solve(A, B, restarts="auto", max_steps=500, rng=0).fun
+    with pytest.raises(ValueError, match="forbidden"):
+        quadratic_assignment(A, B, options={"forbidden": [[0, 1]]})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_an_integer_rng_of_scipy_is_a_random_state_here():
+    A, B = np.random.default_rng(1).random((2, 12, 12))
+    theirs = scipys(A, B, options={"P0": "randomized", "rng": 3})
+    ours = quadratic_assignment(A, B, "faq", options={"P0": "randomized", "rng": np.random.RandomState(3)})
+    assert np.array_equal(ours.col_ind, theirs.col_ind)

@@ -313,3 +313,30 @@ def test_rounding_is_no_progress():
     res = qap.solve(flow, flow.T, restarts="auto", max_steps=20_000, rng=0)
     values = [value for _, value, _ in res.trace]
     assert all(later < value - 1e-9 for value, later in pairwise(values))
+
+
+@pytest.mark.parametrize("option", [{"target": 100}, {"max_steps": 10}])
+def test_options_of_a_search_are_refused_by_a_number_of_restarts(option):
+    problem = qap.generators.nugent((2, 3), rng=0)
+    (name,) = option
+    with pytest.raises(ValueError, match=f"{name} is for restarts='auto'"):
+        qap.solve(problem.A, problem.B, restarts=5, **option)
+
+
+def test_a_start_with_a_forbidden_pair_is_refused_by_name():
+    problem = qap.generators.nugent((2, 3), rng=0)
+    p = qap.solve(problem.A, problem.B, rng=0).permutation
+    with pytest.raises(ValueError, match=rf"init has the forbidden pair \[4, {p[4]}\]"):
+        qap.solve(problem.A, problem.B, init=p, forbidden=[(4, int(p[4]))], partial_match={0: int(p[0])})
+
+
+def test_the_trace_of_a_search_begins_with_the_users_permutation_and_says_its_unit():
+    problem = qap.generators.nugent((3, 4), rng=0)
+    first = qap.solve(problem.A, problem.B, restarts="auto", max_steps=3000, rng=0)
+    again = qap.solve(problem.A, problem.B, init=first.permutation, restarts="auto", max_steps=300, rng=1)
+    assert (again.trace[0].search, again.trace_unit) == ("init", "steps")
+    assert again.fun <= first.fun
+    assert "steps" in str(again)
+    timed = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.05, rng=1)
+    assert timed.trace_unit == "seconds"
+    assert timed.trace[0].search != "init"

@@ -26,7 +26,7 @@ from dcfw._arrays import to_numpy
 from dcfw.qap.objective import dense, evaluate, is_sparse, nearest, square, value
 from dcfw.sets.birkhoff import Birkhoff
 
-OWN_METHODS = ("dcfw", "boosted", "fw", "cgs")
+OWN_METHODS = ("dcfw", "boosted", "fw", "cgs", "graduated", "auto")
 FAQ_OPTIONS = ("P0", "shuffle_input", "maxiter", "tol")
 SOLVE_OPTIONS = (
     "C",
@@ -38,6 +38,8 @@ SOLVE_OPTIONS = (
     "rtol",
     "max_lmo",
     "time_limit",
+    "max_steps",
+    "target",
     "n_jobs",
 )
 SUMS = 1.001e-5
@@ -54,7 +56,7 @@ def quadratic_assignment(
     ----------
     A, B : (n, n) matrices
         The value of a permutation p is ``sum_ij A[i, j] B[p(i), p(j)]``.
-    method : {"dcfw", "boosted", "fw", "cgs", "faq", "2opt"}
+    method : {"dcfw", "boosted", "fw", "cgs", "graduated", "auto", "faq", "2opt"}
         One of :func:`dcfw.qap.solve`'s methods, or SciPy's.
     options : dict, optional
         For all methods: ``maximize`` (False), ``partial_match`` (pairs ``[[i, j], ...]`` with p(i) = j given)
@@ -67,7 +69,7 @@ def quadratic_assignment(
 
         For our own methods: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
         ``maxiter`` counts outer steps, and ``C, split, inner, init, restarts, polish, rtol, max_lmo,
-        time_limit, n_jobs, callback`` (``init`` or ``P0``, not both).
+        time_limit, max_steps, target, n_jobs, callback`` (``init`` or ``P0``, not both).
 
     Returns
     -------
@@ -82,7 +84,11 @@ def quadratic_assignment(
 
     Notes
     -----
-    An integer ``rng`` seeds ``numpy.random.default_rng``, which SciPy announces but does not yet do.
+    An integer ``rng`` seeds ``numpy.random.default_rng``, which SciPy announces but does not yet do: for the
+    start that SciPy draws from ``rng=3`` give ``numpy.random.RandomState(3)``.
+
+    Ctrl-C ends our own methods with the best so far and the status ``INTERRUPTED``; ``"faq"`` and ``"2opt"``
+    raise ``KeyboardInterrupt``, as in SciPy.
 
     Examples
     --------
@@ -109,6 +115,8 @@ def quadratic_assignment(
         raise ValueError(
             f"method {name!r} has no linear term C: leave method out, or take one of {OWN_METHODS}"
         )
+    if "forbidden" in unknown:
+        raise ValueError("quadratic_assignment has no forbidden pairs: use dcfw.qap.solve(forbidden=...)")
     if unknown:
         warnings.warn(f"Unknown solver options: {', '.join(unknown)}", OptimizeWarning, stacklevel=2)
     given = {option: rest[option] for option in known if option in rest}

@@ -11,8 +11,11 @@ from dcfw.result import Result
 
 
 class Incumbent(NamedTuple):
-    """A line of the trace: after ``time`` seconds (or steps), ``search`` found a permutation of this
-    value."""
+    """A line of the trace: at ``time``, ``search`` found a permutation of this value.
+
+    The result's ``trace_unit`` is the unit of the time; the search is ``"init"`` for a permutation that the
+    user gave.
+    """
 
     time: float
     value: float
@@ -23,23 +26,24 @@ class QAPResult(Result):
     """The fields of :class:`dcfw.Result` and those of an assignment.
 
     ``status``, ``success``, ``message`` and ``time`` belong to the whole call; ``x``, ``gap``, ``dc_gap``,
-    ``history`` and the counts to the relaxation that the permutation comes from, which is also there as a
-    result of its own, ``relaxation``.
+    ``history`` and the counts to the relaxation that the permutation comes from (with ``restarts="auto"``: to
+    the first, short one, whatever search found the permutation), which is also there as a result of its own,
+    ``relaxation``.  They say nothing about how far ``fun`` is from the optimum: ``bound`` does.
 
     ``permutation``            the answer; ``fun`` is its value
     ``bound``                  a value that no permutation can beat, where it was computed: the better of the
     two quick bounds, below what :func:`dcfw.qap.bound` finds in more time
     ``gap_to_bound``           ``|fun - bound| / max(|bound|, 1)``
     ``n_starts``               how many relaxations, paths and searches were started
-    ``trace``                  the incumbents: (time, value, search)
+    ``trace, trace_unit``      the incumbents: (time, value, search), in seconds, or in steps where
+    ``max_steps`` is the budget
     ``labels``                 pairs of labels, where A or B is a DataFrame
-    ``relaxed, relaxed_fun``   the doubly stochastic matrix it comes from, and phi there
+    ``relaxed, relaxed_fun``   the doubly stochastic matrix of that relaxation, and phi there
     ``perturbed``              whether the start had to be perturbed, because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
-    ``graphs``                 of :func:`dcfw.qap.match`: the two adjacency matrices and the labels of their
-    nodes ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: SciPy's name for the
-    permutation
+    ``graphs``                 of :func:`dcfw.qap.match`: the two adjacency matrices and their nodes' labels
+    ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: the permutation, under SciPy's name
 
     Examples
     --------
@@ -55,6 +59,7 @@ class QAPResult(Result):
     gap_to_bound: float | None = None
     n_starts: int = 1
     trace: Any = ()
+    trace_unit: str = "seconds"
     labels: list[tuple[Any, Any]] | None = None
     relaxation: Any = None
     relaxed: Any = None
@@ -116,7 +121,8 @@ class QAPResult(Result):
             lines.append(f"   bound: {self.bound!r}  ({gap}{quick})")
         if len(self.trace):
             last = self.trace[-1]
-            lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {last.time:.3g}")
+            moment = f"{last.time:.3g} {self.trace_unit}"
+            lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {moment}")
         if self.disagreement is not None:
             lines.append(f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}")
         if self.permutation is not None:

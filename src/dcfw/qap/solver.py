@@ -163,7 +163,7 @@ def solve(
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     call = Call(
         started=started,
-        restarts=_restarts(restarts, time_limit, max_steps),
+        restarts=_restarts(restarts, time_limit, max_steps, target),
         time_limit=time_limit,
         max_steps=None if max_steps is None else _validate.integer(max_steps, "max_steps", low=1),
         target=None if target is None else _validate.scalar(target, "target", allow_inf=True),
@@ -218,9 +218,15 @@ def check_method(method: str, split: str, inner: str) -> None:
             )
 
 
-def _restarts(restarts: int | str, time_limit: float | None, max_steps: int | None) -> int | str:
+def _restarts(restarts: Any, time_limit: float | None, max_steps: Any, target: Any = None) -> int | str:
     """Return the checked number of starts, or "auto"."""
     if not isinstance(restarts, str):
+        for name, given in (("max_steps", max_steps), ("target", target)):
+            if given is not None:
+                raise ValueError(
+                    f"{name} is for restarts='auto', not for a number of restarts: give "
+                    f"restarts='auto', or leave {name} out"
+                )
         return _validate.integer(restarts, "restarts", low=1)
     if restarts != "auto":
         raise ValueError(f"restarts must be a positive integer or 'auto', got {restarts!r}")

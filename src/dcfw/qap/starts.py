@@ -293,6 +293,7 @@ class _Session:
         ]
         if result.trace:
             result.trace[-1] = result.trace[-1]._replace(value=result.fun)
+        result.trace_unit = "steps" if self.budget.counts else "seconds"
         result.n_starts = found.starts + 1
         book_calls(result, self.path_lmo)
         if self.bound is not None:
@@ -337,7 +338,9 @@ def _search(session: _Session) -> None:
     session.scale = ready.scale
     first = session.relaxation
     assert first is not None
-    session.incumbent.offer(ready.problem.value(first.permutation), first.permutation, first.method)
+    own = task.permutation is not None and np.array_equal(first.permutation, task.permutation)
+    name = "init" if own else first.method
+    session.incumbent.offer(ready.problem.value(first.permutation), first.permutation, name)
     session.bound = cheap_bound(task)
     goals = [session.bound] if session.bound is not None else []
     if call.target is not None:
