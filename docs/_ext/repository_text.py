@@ -2,11 +2,12 @@
 
 A line of a Markdown page such as ::
 
-    <!-- include: results/qap/README.md -->
-    <!-- include: results/inner/README.md # Which inner solver -->
+    [QAPLIB](../results/qap/README.md "included here")
+    [Which inner solver](../results/inner/README.md#which-inner-solver "included here")
 
-becomes the file (without its title), or the one section of it that is named.  Pictures are found where they
-are, and links to files become downloads.  A study that has not been run is said to be missing.
+is a link where the page is read in the repository, and becomes on the site the file (without its title), or
+the one section of it whose heading is the link's text.  Pictures are found where they are, and links to files
+become downloads.  A study that has not been run is said to be missing.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-ROOT = Path(__file__).parents[2]
-DIRECTIVE = re.compile(r"^<!-- include: (?P<path>\S+)(?: # (?P<section>.+?))? -->$", re.M)
+DIRECTIVE = re.compile(r'^\[(?P<title>.+)\]\((?P<path>[^\s#]+)(?P<section>#\S+)? "included here"\)$', re.M)
 IMAGE = re.compile(r"!\[(?P<alt>[^]]*)\]\((?P<target>[^):]+)\)")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^]]*)\]\((?P<target>[^)#:]+)\)")
 logger = logging.getLogger(__name__)
@@ -50,16 +50,16 @@ def include(app: Sphinx, docname: str, content: list[str]) -> None:
     page = Path(app.srcdir) / docname
 
     def replace(match: re.Match[str]) -> str:
-        source = ROOT / match["path"]
+        source = (page.parent / match["path"]).resolve()
         if not source.is_file():
-            return f"*There is no `{match['path']}` yet: this has not been run.*"
+            return f"*There is no `{source.name}` of this study yet: it has not been run.*"
         app.env.note_dependency(str(source))
         text = source.read_text(encoding="utf-8")
         if match["section"]:
             try:
-                text = section_of(text, match["section"])
+                text = section_of(text, match["title"])
             except KeyError:
-                logger.warning("%s has no section %r", match["path"], match["section"], location=docname)
+                logger.warning("%s has no section %r", match["path"], match["title"], location=docname)
                 return ""
         else:
             text = re.sub(r"\A# .*\n", "", text)

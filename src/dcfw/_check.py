@@ -14,7 +14,8 @@ from dcfw._minimize import starting_point
 from dcfw.functions.base import Function, as_function
 from dcfw.functions.dc import DC
 from dcfw.functions.penalised import prepare
-from dcfw.functions.penalties import Composite
+from dcfw.functions.penalties import Composite, as_composite
+from dcfw.functions.sums import Zero
 from dcfw.sets.atoms import Dense
 from dcfw.sets.base import Oracle, Set
 from dcfw.sets.given import as_set
@@ -31,7 +32,7 @@ class Report:
 
     def note(self, ok: bool, passed: str, problem: str) -> None:
         if ok:
-            self.passed += [] if passed in self.passed else [passed]
+            self.passed += [] if not passed or passed in self.passed else [passed]
         elif problem not in self.problems:
             self.problems.append(problem)
 
@@ -96,7 +97,11 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     x0 = _start(domain, phi) if x0 is None else starting_point(x0, domain, phi)
     points = _check_set(report, domain, x0, samples, generator)
     parts: list[tuple[str, Function, bool]] = []
-    if isinstance(phi, DC):
+    composed = as_composite(phi)
+    if isinstance(composed, Composite):  # the norm is ours; the loss and what is subtracted may be yours
+        named = (("loss", composed.smooth, True), ("g", composed.g, True))
+        parts = [part for part in named if not isinstance(part[1], Zero)]
+    elif isinstance(phi, DC):
         parts = [("f", phi.f, True), ("g", phi.g, True)]
     else:
         parts = [("phi", phi, bool(phi.convex))]
@@ -108,7 +113,7 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         prepare(phi, as_set(domain))
     except ValueError as refused:
         report.note(False, "", str(refused))
-    if not isinstance(phi, Composite) and isinstance(phi, DC) and phi.whole is not None and report.ok:
+    if isinstance(phi, DC) and phi.whole is not None and report.ok:
         _check_difference(report, phi, phi.whole, points)
     return report
 
@@ -124,12 +129,20 @@ def _abilities(name: str, part: Any, declared: tuple[str, ...]) -> str:
         value = getattr(part, attribute)
         if value is True or (value and math.isfinite(value)):
             known.append(attribute if value is True else f"{attribute} = {value:.4g}")
-    generic = Set if isinstance(part, Set) else Function
-    fast = ("oracle",) if generic is Set else ("grad_at", "linearise", "value_from_grad")
-    known += [
-        f"{verb} of its own" for verb in fast if getattr(type(part), verb) is not getattr(generic, verb)
-    ]
+    fast = ("oracle",) if isinstance(part, Set) else ("grad_at", "linearise", "value_from_grad")
+    known += [f"{verb} of its own" for verb in fast if _wrote(part, verb)]
     return f"{name}: {', '.join(known) or 'nothing more'}"
+
+
+def _wrote(part: Any, *verbs: str) -> bool:
+    """Return whether the user wrote one of these methods: reports are silent about forms of ours."""
+    given = getattr(part, "wrapped", part)
+    generic = Set if isinstance(part, Set) else Function
+    ours = type(given).__module__.partition(".")[0] == "dcfw"
+    own = (getattr(type(given), verb, None) for verb in verbs)
+    return not ours and any(
+        method not in (None, getattr(generic, verb)) for verb, method in zip(verbs, own, strict=True)
+    )
 
 
 def _start(domain: Any, phi: Function) -> Array:
@@ -200,7 +213,7 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
         worst = max(worst, excess / max(norm(G) * size, 1e-300))
     report.note(
         worst <= 1e-6 + 1e3 * eps_of(x0),
-        f"{name}.oracle() agrees with {name}.lmo",
+        f"{name}.oracle() agrees with {name}.lmo" if _wrote(domain, "oracle") else "",
         f"{name}.oracle() answers worse than {name}.lmo by a relative {worst:.2g}",
     )
     zero = lmo(0.0 * x0).dense()
@@ -240,7 +253,9 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
         faster = (function.grad_at(Dense(x)), function.linearise(x).slope)
         report.note(
             all(norm(other - grad) <= 1e-6 * norm(grad) + 1e3 * eps_of(x) * norm(x) for other in faster),
-            f"{name}.grad_at and {name}.linearise agree with {name}.grad",
+            f"{name}.grad_at and {name}.linearise agree with {name}.grad"
+            if _wrote(function, "grad_at", "linearise")
+            else "",
             f"{name}.grad_at or {name}.linearise disagrees with {name}.grad",
         )
     scale = max(max(abs(v) for v in values), 1e-12)

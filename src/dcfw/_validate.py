@@ -127,9 +127,9 @@ def numeric(value: Any, name: str) -> Array:
         if np.ma.is_masked(value):
             raise ValueError(f"{name} has masked entries; fill them first, for example {name}.filled(0)")
         value = value.data
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    if not hasattr(value, "shape") or not hasattr(value, "dtype") or hasattr(value, "to_numpy"):
         try:
-            value = np.asarray(value)
+            value = np.asarray(value)  # lists, and the columns of tables
         except ValueError as error:
             raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if isinstance(value, np.ndarray | np.generic):
@@ -244,9 +244,22 @@ def point(x: Any, name: str, domain: Any) -> Array:
         return x
     how = f" (it breaks the constraints by {violation:.3g})" if math.isfinite(violation) else ""
     hint = f"; domain.project({name}) is feasible" if domain.projects else ""
+    raise ValueError(f"{name} must lie in the set {shown(domain)}{how}{hint}")
+
+
+def shown(domain: Any) -> str:
+    """Return a set in words: its repr, or its name where that would be the address of an object."""
     text = repr(domain)
-    text = domain.name if " object at 0x" in text else text  # no address of an object
-    raise ValueError(f"{name} must lie in the set {text}{how}{hint}")
+    return str(domain.name) if " object at 0x" in text else text
+
+
+def same_index(A: Any, values: Any, name: str) -> None:
+    """Refuse a column of a table whose rows have other names than those of the table A, or another order."""
+    one, two = (getattr(table, "index", None) for table in (A, values))
+    if one is None or two is None or callable(one) or callable(two) or len(one) != len(two):
+        return
+    if list(one) != list(two):
+        raise ValueError(f"the index of {name} must be that of A, in its order: {name}.reindex(A.index)")
 
 
 def companion(values: Any, name: str, size: int, A: Any) -> Array:

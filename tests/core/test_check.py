@@ -10,6 +10,8 @@ import pytest
 import dcfw
 from dcfw import functions, sets, splits
 from dcfw.functions.sums import Zero
+from dcfw.sets.base import Oracle
+from dcfw.sets.given import as_set
 from set_cases import every_set
 
 N = 5
@@ -278,3 +280,56 @@ def test_a_value_that_is_no_number_is_named():
             return x
 
     assert dcfw.check(Nothing(), sets.Simplex(3)).problems == ["phi.value returns a NoneType, not a number"]
+
+
+class Plain:
+    """A set without an oracle of its own."""
+
+    shape = (N,)
+
+    def lmo(self, G):
+        return -np.sign(G)
+
+    def contains(self, x):
+        return bool(np.abs(x).max() <= 1.0 + 1e-9)
+
+    def start(self):
+        return np.zeros(N)
+
+
+def test_reports_speak_of_fast_forms_only_where_the_user_wrote_them():
+    class Backwards(Oracle):
+        def __call__(self, G):
+            return super().__call__(-G)
+
+    class Faster(Plain):
+        def oracle(self):
+            return Backwards(as_set(Plain()))
+
+    class Own(functions.Function):
+        def value(self, x):
+            return float(x @ x)
+
+        def grad(self, x):
+            return 2.0 * x
+
+        def grad_at(self, atom):
+            return 2.0 * atom.dense()
+
+    for domain in (Plain(), sets.LInfBall(N)):
+        text = str(dcfw.check(functions.SquaredNorm(), domain))
+        assert "oracle" not in text
+        assert "grad_at" not in text
+    assert "phi.grad_at and phi.linearise agree" in str(dcfw.check(Own(), Plain()))
+    assert any("oracle() answers worse" in text for text in dcfw.check(Own(), Faster()).problems)
+
+
+def test_a_wrong_gradient_of_a_loss_with_a_penalty_is_found_under_the_name_of_the_loss():
+    wrong = functions.Smooth(lambda x: float(x @ x), lambda x: x, convex=True)
+    for objective in (wrong + functions.MCP(0.1), wrong + functions.L1Norm(0.1)):
+        problems = dcfw.check(objective, sets.L1Ball(N)).problems
+        assert any(text.startswith("loss.grad disagrees") for text in problems), problems
+    right = functions.Smooth(lambda x: float(x @ x), lambda x: 2.0 * x, convex=True)
+    assert dcfw.check(right + functions.MCP(0.1), sets.L1Ball(N)).ok
+    refused = dcfw.check(right + functions.MCP(0.1), Plain()).problems
+    assert "over Plain is known" in refused[0]

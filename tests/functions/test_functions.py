@@ -743,3 +743,23 @@ def test_a_subgradient_of_the_wrong_shape_is_not_broadcast_into_a_sum_or_a_split
     ):
         with pytest.raises(ValueError, match=r"must return an array of shape \(3,\)"):
             g.linearise(np.ones(3))
+
+
+def test_columns_of_tables_are_vectors_and_their_names_must_be_those_of_the_matrix():
+    pandas = pytest.importorskip("pandas")
+    A = pandas.DataFrame([[2.0, 1.0], [1.0, 3.0]], index=["u", "v"], columns=["u", "v"])
+    b = pandas.Series([1, 2], index=["u", "v"])
+    x = np.array([0.5, -1.0])
+    made = {
+        functions.Quadratic: np.array([1.0, 2.0]),
+        functions.LeastSquares: np.array([1.0, 2.0]),
+        functions.LogisticLoss: np.array([1.0, -1.0]),
+    }
+    for kind, values in made.items():
+        plain = kind(A.to_numpy(), values).value(x)
+        column = pandas.Series(values, index=b.index)
+        assert kind(A, column).value(x) == kind(A.to_numpy(), column).value(x) == plain
+        with pytest.raises(ValueError, match=r"reindex\(A.index\)"):
+            kind(A, column[["v", "u"]])
+    with pytest.raises(TypeError, match="b must hold real numbers"):
+        functions.Quadratic(A, pandas.Series(["1", "2"], index=b.index))

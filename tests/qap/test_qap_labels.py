@@ -66,6 +66,8 @@ def test_no_answer_has_a_forbidden_pair_and_a_search_finds_the_best_permitted_on
         (lambda A, B: {"C": pandas.DataFrame(0, A.index[::-1], B.index)}, r"index of C .* C.reindex"),
         (lambda A, B: {"C": pandas.DataFrame(0, A.index, B.index[::-1])}, r"columns of C .* C.reindex"),
         (lambda A, B: {"partial_match": {"x": "p0"}}, "partial_match has 'x', .* row of A"),
+        (lambda A, B: {"partial_match": [("d0", "p1"), ("d2", "p1")]}, "repeats the column 'p1'"),
+        (lambda A, B: {"partial_match": [("d2", "p1"), ("d2", "p3")]}, "repeats the row 'd2'"),
         (lambda A, B: {"forbidden": [("d0", "x")]}, "forbidden has 'x', .* row of B"),
         (lambda A, B: {"forbidden": [("d0", name) for name in B.index]}, "leaves no permutation"),
         (lambda A, B: {"forbidden": [[0, 1]], "partial_match": [[0, 1]]}, r"both have the pair \[0, 1\]"),

@@ -98,6 +98,7 @@ class LogisticLoss(Function, trusted=True):
     convex = True
 
     def __init__(self, A: Any, y: Any) -> None:
+        _validate.same_index(A, y, "y")
         self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
         if self._sparse:
             self.A = _validate.sparse(A, "A", double=True)

@@ -187,6 +187,7 @@ def prepare(phi: Function, domain: Set) -> Way:
         return Way(DC(f, g, conditional=composite.conditional), halves, phi, halves.lift, halves.point)
     raise ValueError(
         f"objective has the norm {norm!r} in its convex part, which must be smooth for Frank-Wolfe, and no "
-        f"way to make it linear over {domain!r} is known: take a ball of the norm, a set of nonnegative "
-        "vectors, a box or an l2 ball (for the l1 norm), or state the problem with one more variable yourself"
+        f"way to make it linear over {_validate.shown(domain)} is known: take a ball of the norm, a set of "
+        "nonnegative vectors, a box or an l2 ball (for the l1 norm), or state the problem with one more "
+        "variable yourself"
     )

@@ -58,6 +58,7 @@ class Quadratic(Function, trusted=True):
     affine_grad = True
 
     def __init__(self, A: Any, b: Any = None, c: float = 0.0, *, convex: bool | None = None) -> None:
+        _validate.same_index(A, b, "b")
         self._sparse = _is_sparse(A)
         self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
         if self._sparse:
@@ -205,6 +206,7 @@ class LeastSquares(Function, trusted=True):
     convex = True
 
     def __init__(self, A: Any, b: Any) -> None:
+        _validate.same_index(A, b, "b")
         self._sparse = _is_sparse(A)
         if self._sparse:
             A = _validate.sparse(A, "A", "csc", double=True)

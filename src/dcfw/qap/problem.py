@@ -195,7 +195,9 @@ def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
     for column, side in enumerate(("row", "column")):
         values, counts = np.unique(pairs[:, column], return_counts=True)
         if (counts > 1).any():
-            raise ValueError(f"partial_match repeats the {side} index {int(values[counts > 1][0])}")
+            twice, known = int(values[counts > 1][0]), names[column]
+            what = f"index {twice}" if known is None or twice >= len(known) else repr(known[twice])
+            raise ValueError(f"partial_match repeats the {side} {what}")
     return pairs
 
 
