@@ -269,7 +269,6 @@ def test_matrices_come_in_the_usual_files(kind, tmp_path):
         ("0,1\n1\n", "row 2: 1 numbers where row 1 has 2"),
         ("0,1,2\n1,0,3\n", "must hold a square matrix"),
         ("", "is empty"),
-        (",a,b\nb,0,1\na,1,0\n", "different orders"),
         (",a,b\na,0,1\nc,1,0\n", "only its rows have 'c'"),
     ],
 )
@@ -306,3 +305,27 @@ def test_values_of_options_are_completed(words, offered):
     answer = CliRunner().invoke(app, [], prog_name="dcfw", env=environment)
     assert offered <= set(answer.output.split())
     assert "auto" not in answer.output.split() or "auto" in offered
+
+
+def test_todays_layout_is_compared_with_and_blanks_and_columns_in_another_order_are_read(tmp_path):
+    (tmp_path / "flow.csv").write_text(",a,b,c\na,0,5,\nb,1,0,2\nc,,3,0\n")
+    (tmp_path / "walk.csv").write_text(";z;x;y\nx;2,5;0;1,0\ny;1,5;1,0;0\nz;0;2,5;1,5\n")
+    (tmp_path / "today.csv").write_text("what,where\na,x\nb,z\nc,y\n")
+    files = ("--flow", tmp_path / "flow.csv", "--distance", tmp_path / "walk.csv", "--time-limit", 0.1)
+    refused = call(*files)
+    assert refused.exit_code == 1
+    assert "--blanks-are-zero" in refused.stderr
+    done = call(*files, "--blanks-are-zero", "--today", tmp_path / "today.csv", "--json")
+    found = json.loads(done.stdout)
+    A = np.array([[0, 5, 0], [1, 0, 2], [0, 3, 0]])
+    B = np.array([[0, 1, 2.5], [1, 0, 1.5], [2.5, 1.5, 0]])  # x, y, z
+    value = {p: float((A * B[np.ix_(p, p)]).sum()) for p in itertools.permutations(range(3))}
+    assert found["today"] == value[0, 2, 1]
+    assert found["value"] == min(value.values())
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(tmp_path):
+    for output in (tmp_path / "layout.xlsx", tmp_path / "nowhere" / "layout.csv", tmp_path):
+        done = call("grid30", "--time-limit", 600, "--output", output)
+        assert done.exit_code == 2
+        assert "--output" in done.stderr

@@ -218,3 +218,23 @@ def test_giving_back_leads_beyond_where_a_plain_ascent_ends():
     A, B, C = instance.A.astype(float), instance.B.astype(float), np.zeros((12, 12))
     # The same ascent without it ends below 510; the linear programme has 522.9 (Adams and Johnson 1994).
     assert 515 <= dual_ascent(A, B, C, enough=515.0) <= 522.9
+
+
+def test_a_search_with_a_time_limit_proves_small_answers_optimal():
+    rng = np.random.default_rng(0)
+    F, D = rng.integers(0, 9, (6, 6)), rng.integers(1, 9, (8, 8))
+    np.fill_diagonal(D, 0)
+    res = qap.solve(F, D, restarts="auto", time_limit=20, rng=0)
+    assert res.status.name == "OPTIMAL"
+    assert res.bound == res.fun == 362
+    assert res.time < 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bound_of_a_result_is_above_its_value_when_all_is_given(seed):
+    rng = np.random.default_rng(seed)
+    A, B = rng.random((4, 4)) * 1e3, rng.random((6, 6)) * 1e3
+    res = qap.solve(A, B, partial_match={i: i for i in range(4)}, restarts="auto", time_limit=0.02, rng=0)
+    assert res.bound <= res.fun
+    whole = qap.solve(A, B[:4, :4], partial_match={i: i for i in range(4)}, restarts="auto", time_limit=0.02)
+    assert whole.bound == whole.fun

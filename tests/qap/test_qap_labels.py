@@ -123,3 +123,30 @@ def test_an_adjacency_table_is_matched_by_name_and_refused_where_its_columns_are
 def test_every_method_of_solve_keeps_to_forbidden_pairs_of_nodes():
     (G1, _), (G2, _), partner = two_layers()
     assert qap.match(G1, G2, method="dcfw", forbidden=[("u1", partner["u1"])]).mapping["u1"] != partner["u1"]
+
+
+def test_todays_layout_is_evaluated_and_started_from_by_name_with_rooms_that_stay_empty():
+    flow, distance = frames(6)
+    flow = flow.iloc[:4, :4]
+    today = {"d0": "p5", "d1": "p0", "d2": "p3", "d3": "p2"}
+    rooms = [distance.index.get_loc(today[name]) for name in flow.index]
+    cost = int((flow.values * distance.values[np.ix_(rooms, rooms)]).sum())
+    for given_as in (today, pandas.Series(today), [today[name] for name in flow.index], rooms):
+        assert qap.evaluate(flow, distance, given_as) == cost
+    assert qap.evaluate(flow.values, distance.values, rooms) == cost
+    res = qap.solve(flow, distance, init=today, restarts="auto", max_steps=10, rng=0)
+    assert res.fun <= cost
+
+
+@pytest.mark.parametrize(
+    ("today", "message"),
+    [
+        ({"d0": "p5"}, "says nothing about the row 'd1' of A"),
+        ({"d0": "p5", "d1": "p5", "d2": "p3", "d3": "p2"}, "has the row 'p5' of B twice"),
+        ({"d0": "nowhere"}, "'nowhere', which is not the name of a row of B"),
+    ],
+)
+def test_a_layout_with_a_hole_or_a_room_twice_is_refused_by_name(today, message):
+    flow, distance = frames(6)
+    with pytest.raises(ValueError, match=message):
+        qap.evaluate(flow.iloc[:4, :4], distance, today)

@@ -93,8 +93,8 @@ def test_rounding_finds_the_nearest_permutation_matrix(seed):
     ("arguments", "message"),
     [
         (([[0, 1]], [[0]], [0]), "A must be a square matrix"),
-        ((np.eye(2), np.eye(3), [0, 1]), "B must have the shape of A"),
-        ((np.eye(2), np.eye(2), [0, 1], np.eye(3)), "C must have the shape of A"),
+        ((np.eye(2), np.eye(3), [0, 1, 2, 3]), "permutation must be 3 integers"),
+        ((np.eye(2), np.eye(2), [0, 1], np.eye(3)), "C must have shape"),
         ((np.eye(2), np.eye(2), [0, 0]), "each of 0, ..., 1 once"),
         ((np.eye(2), np.eye(2), [1, 2]), "counts from 1: subtract 1"),
         ((np.eye(2), np.eye(2), [0.0, 1.0]), "permutation must be 2 integers"),

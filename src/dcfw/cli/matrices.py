@@ -21,8 +21,10 @@ class Labelled(NamedTuple):
     labels: list[str] | None
 
 
-def read_matrix(path: Path) -> Labelled:
+def read_matrix(path: Path, blank: str | None = None) -> Labelled:
     """Return the square matrix in a file; the end of its name says what kind of file it is.
+
+    Empty cells are refused unless ``blank`` says what they mean.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "flow.csv"
@@ -35,9 +37,9 @@ def read_matrix(path: Path) -> Labelled:
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} must be a matrix in one of the formats {', '.join(SUFFIXES)}")
     if suffix in (".csv", ".tsv", ".txt"):
-        found = _from_cells(path, _cells(path))
+        found = _from_cells(path, _cells(path), blank)
     elif suffix in (".xlsx", ".xls"):
-        found = _from_cells(path, _sheet(path))
+        found = _from_cells(path, _sheet(path), blank)
     else:
         found = Labelled(_binary(path, suffix), None)
     shape = found.values.shape
@@ -100,19 +102,27 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _from_cells(path: Path, cells: Sequence[Sequence[str]]) -> Labelled:
-    """Return the numbers of a table, without a first row or a first column of names."""
+def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None = None) -> Labelled:
+    """Return the numbers of a table, without a first row or a first column of names.
+
+    Columns that have the names of the rows in another order are put into the order of the rows.
+    """
     if not cells:
         raise ValueError(f"{path} is empty")
     header = not all(map(_is_number, cells[0][1:]))
     body = cells[1:] if header else cells
     names = bool(body) and not all(_is_number(row[0]) for row in body)
     labels = [row[0].strip() for row in body] if names else None
+    order = None
     if header and len(cells[0]) - names == len(body):
         columns = [cell.strip() for cell in cells[0][names:]]
         if labels is None:
             labels = columns
-        check_order(labels, columns, str(path))
+        if sorted(labels) != sorted(columns) or len(set(labels)) < len(labels):
+            check_order(labels, columns, str(path))
+        order = [columns.index(label) for label in labels]
+    if blank is not None:
+        body = [[*row[:names], *(cell if cell.strip() else blank for cell in row[names:])] for row in body]
     rows = []
     for number, row in enumerate(body, 2 if header else 1):
         for column, cell in enumerate(row[names:], 1 + names):
@@ -120,12 +130,12 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]]) -> Labelled:
                 what = (
                     f"could not convert {cell!r} to a number"
                     if cell.strip()
-                    else "an empty cell; write 0 there"
+                    else "an empty cell; write 0 there (or say --blanks-are-zero)"
                 )
                 raise ValueError(f"{path}, row {number}, column {column}: {what}")
         rows.append([float(cell) for cell in row[names:]])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"{path}, row {number}: {len(rows[-1])} numbers where row 1 has {len(rows[0])}")
-    values = np.array(rows)
+    values = np.array(rows) if order is None else np.array(rows)[:, order]
     whole = values.astype(np.int64) if np.all(np.abs(values) < 2.0**53) else values
     return Labelled(whole if np.array_equal(whole, values) else values, labels)

@@ -60,6 +60,16 @@ def qap(
         list[str] | None,
         typer.Option(metavar="WHAT=WHERE", help="A pair that is not allowed, likewise."),
     ] = None,
+    today: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Today's assignment, as --output writes it: compare with it and start from it.",
+        ),
+    ] = None,
+    blanks_are_zero: Annotated[
+        bool, typer.Option("--blanks-are-zero", help="Read empty cells as 0 (they are refused otherwise).")
+    ] = False,
     method: Annotated[
         str,
         typer.Option(
@@ -109,25 +119,38 @@ def qap(
       dcfw qap --list
       dcfw qap grid30
       dcfw qap --flow flow.csv --distance distance.csv --output assignment.csv
-      dcfw qap --flow f.csv --distance d.csv --fix desk=A1 --forbid door=B4
+      dcfw qap --flow f.csv --distance d.csv --fix desk=A1 --forbid door=B4 --today assignment.csv
       dcfw qap my/problem.dat --restarts 20 --polish tabu
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none
     """
-    from dcfw.qap import solve
+    from dcfw.qap import evaluate, solve
 
     with wrong_ones_are_usage_errors():
         starts = number_of_starts(restarts)
         _check(method, split, polish, starts, time_limit, jobs)
-    problem, names_of_rows = _problem(instance, flow, distance)
+        if output is not None:
+            _check_output(output)
+    problem, names_of_rows, sizes = _problem(instance, flow, distance, "0" if blanks_are_zero else None)
+    if sizes[0] > sizes[1]:
+        typer.echo(
+            f"{sizes[0]} things and {sizes[1]} places: some things stay without a place (--flow is between "
+            "things, --distance between places)",
+            err=True,
+        )
+    pairs = {
+        "partial_match": _pairs(fix, names_of_rows, "--fix"),
+        "forbidden": _pairs(forbid, names_of_rows, "--forbid"),
+    }
+    now = None if today is None else _today(today, names_of_rows, sizes)
     result = solve(
         problem.A,
         problem.B,
         method=method,
         split=split,
         maximize=maximize,
-        partial_match=_pairs(fix, names_of_rows, "--fix"),
-        forbidden=_pairs(forbid, names_of_rows, "--forbid"),
+        **pairs,
+        **({} if now is None else {"init": now}),
         rng=seed,
         polish=None if polish == "none" else polish,
         restarts=starts,
@@ -135,7 +158,9 @@ def qap(
         n_jobs=jobs,
         verbose=int(sys.stderr.isatty()),
     )
-    report = summary(problem, result, maximize)
+    report = summary(problem, result, maximize, **pairs)
+    if now is not None:
+        report["today"] = evaluate(problem.A, problem.B, now)
     report |= _assigned(result.permutation, names_of_rows)
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
     if output is not None:
@@ -144,24 +169,45 @@ def qap(
         raise typer.Exit(130)
 
 
-def _problem(instance: str | None, flow: Path | None, distance: Path | None) -> tuple[Any, Any]:
-    """Return the problem, and the names of the rows of A and of B where their files have names."""
+def _problem(
+    instance: str | None, flow: Path | None, distance: Path | None, blank: str | None
+) -> tuple[Any, Any, tuple[int, int]]:
+    """Return the problem, the names of the rows of A and of B where their files have names, and how many."""
     if flow is None and distance is None:
         if instance is None:
             raise typer.BadParameter("give an INSTANCE (dcfw qap grid30), or --flow FILE and --distance FILE")
-        return find(instance), (None, None)
+        found = find(instance)
+        return found, (None, None), (found.n, found.n)
     if instance is not None or flow is None or distance is None:
         raise typer.BadParameter("give either an INSTANCE, or both --flow FILE and --distance FILE")
     from dcfw.cli.matrices import read_matrix
     from dcfw.qap.instances import Instance
     from dcfw.qap.problem import padded
 
-    A, B = read_matrix(flow), read_matrix(distance)
+    A, B = read_matrix(flow, blank), read_matrix(distance, blank)
     first, second = (M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values))
     n = max(len(first), len(second))
     # The smaller one is padded: a place without a thing, or a thing without a place, has no name.
     found = Instance(f"{flow.name}, {distance.name}", padded(first, n), padded(second, n), n)
-    return found, (A.labels, B.labels)
+    return found, (A.labels, B.labels), (len(first), len(second))
+
+
+def _today(path: Path, names: Any, sizes: tuple[int, int]) -> Any:
+    """Return the permutation in a CSV file of pairs WHAT, WHERE (as ``--output`` writes it)."""
+    import csv
+
+    from dcfw.qap.labels import assignment
+
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = [line for line in csv.reader(file) if any(map(str.strip, line))]
+    if any(len(line) != 2 for line in lines):
+        raise typer.BadParameter(f"--today {path}: every line must have two cells, what and where")
+    lines = lines[1:] if lines and [cell.strip() for cell in lines[0]] == ["what", "where"] else lines
+    pairs = {
+        _row(line[0].strip(), names[0], "--today"): _row(line[1].strip(), names[1], "--today")
+        for line in lines
+    }
+    return assignment(pairs, sizes, (None, None), "--today")
 
 
 def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, int]] | None:
@@ -197,11 +243,17 @@ def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
     return {"assignment": {rows[i]: places[j] for i, j in pairs}}
 
 
+def _check_output(path: Path) -> None:
+    """Refuse a file that could not be written, before the search."""
+    if path.suffix.lower() in (".xlsx", ".xls"):
+        raise ValueError(f"--output writes CSV, which Excel opens: name the file {path.stem}.csv")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"--output {path}: there is no such folder, or it is a folder itself")
+
+
 def _write(path: Path, report: dict[str, Any]) -> None:
     import csv
 
-    if path.suffix.lower() in (".xlsx", ".xls"):
-        raise ValueError(f"--output writes CSV, which Excel opens: name the file {path.stem}.csv")
     pairs = report.get("assignment") or dict(enumerate(report["permutation"]))
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("what", "where"), *pairs.items()])
@@ -268,16 +320,18 @@ def number_of_starts(restarts: str) -> int | str:
     return starts
 
 
-def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
+def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str, Any]:
     """Return what the command prints, in the order in which it prints it."""
     from dcfw.qap import bound
 
     best = None if maximize else problem.best
     error = None if best is None else (result.fun - best) / max(best, 1)
     low, high = map(float, result.dc_gap)
-    proven = [
-        b for b in (result.get("bound"), bound(problem.A, problem.B, maximize=maximize)) if b is not None
-    ]
+    better, worse = (min, max) if maximize else (max, min)
+    proven = bound(problem.A, problem.B, maximize=maximize, **pairs)
+    if result.bound is not None:
+        proven = better(proven, result.bound)
+    proven = worse(proven, result.fun)  # up to rounding it is one already
     return {
         "instance": problem.name,
         "n": problem.n,
@@ -288,7 +342,7 @@ def summary(problem: Any, result: Any, maximize: bool) -> dict[str, Any]:
         "best_known": best,
         "best_known_status": None if best is None else problem.status,
         "relative_error": error,
-        "bound": (min if maximize else max)(proven),
+        "bound": proven,
         "relaxed_value": float(result.relaxed_fun),
         "fw_gap": number(result.gap),
         "dc_gap": [low, number(high)],
@@ -307,13 +361,17 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['instance']}, n = {report['n']}: {report['method']}{split}, {starts}, "
         f"{report['seconds']:.2f} s",
-        f"value        {report['value']}",
+        f"value        {_shown(report['value'])}",
     ]
     if report["best_known"] is not None:
         status = "optimal" if report["best_known_status"] == "optimal" else "not proven optimal"
         lines.append(f"best known   {report['best_known']} ({status})")
         lines.append(f"error        {100 * report['relative_error']:.4g} %")
-    lines.append(f"bound        {report['bound']} ({_what_it_proves(report['value'], report['bound'])})")
+    if "today" in report:
+        lines.append(f"today        {_shown(report['today'])}{_saved(report['today'], report['value'])}")
+    lines.append(
+        f"bound        {_shown(report['bound'])} ({_what_it_proves(report['value'], report['bound'])})"
+    )
     low, high = report["dc_gap"]
     if report["starts"] == 1:  # of many starts, the first one's relaxation says nothing about the value
         certified = (
@@ -327,6 +385,14 @@ def text(report: dict[str, Any]) -> str:
     if "assignment" in report:
         lines += ["assignment", *(f"  {what}: {where}" for what, where in report["assignment"].items())]
     return "\n".join(lines)
+
+
+def _shown(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.10g}"
+
+
+def _saved(today: float, value: float) -> str:
+    return f" (the value above is {100 * (value - today) / abs(today):+.3g} %)" if today else ""
 
 
 def _what_it_proves(value: int | float, bound: int | float) -> str:

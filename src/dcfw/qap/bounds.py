@@ -189,9 +189,13 @@ class _Data(NamedTuple):
         return cls(A, B, C, whole, exact, symmetric)
 
 
-def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> int | float:
-    """Return the better of the two cheapest bounds of a minimisation problem with dense matrices."""
-    return _best(_Data.of(A, B, C), "auto", -math.inf)[0]
+def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seconds: float = 0.0) -> int | float:
+    """Return the better of the two cheapest bounds of a minimisation problem with dense matrices.
+
+    Given some seconds, the dual ascent joins in where it applies.
+    """
+    spend = seconds > 0.0 and len(A) <= LARGEST_ASCENT
+    return _best(_Data.of(A, B, C), "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
 
 
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:

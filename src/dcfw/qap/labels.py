@@ -76,6 +76,37 @@ def positions(
     return found.astype(np.int64)
 
 
+def assignment(
+    given: Any, sizes: tuple[int, int], names: tuple[list[Any] | None, list[Any] | None], argument: str
+) -> Any:
+    """Return a permutation given by name, or without the rows of the padding, as one of max(sizes) numbers.
+
+    ``{what: where}``, a Series of places by name, or as many places as A has rows; padded rows take the
+    places that are left, in their order.  Anything else is returned as it is.
+    """
+    if not (isinstance(given, Mapping) or hasattr(given, "items")):
+        short = hasattr(given, "__len__") and np.ndim(given) == 1 and len(given) == sizes[0]
+        if not short or (sizes[0] >= sizes[1] and names[1] is None):
+            return given
+        given = dict(enumerate(given))
+    n = max(sizes)
+    pairs = positions(dict(given.items()), n, names, argument)
+    p = np.full(n, -1, dtype=np.int64)
+    p[pairs[:, 0]] = pairs[:, 1]
+    for column, side in enumerate("AB"):
+        twice = np.flatnonzero(np.bincount(pairs[:, column], minlength=n) > 1)
+        if len(twice):
+            known = names[column]
+            name = known[twice[0]] if known is not None and twice[0] < len(known) else int(twice[0])
+            raise ValueError(f"{argument} has the row {name!r} of {side} twice")
+    missing = np.flatnonzero(p[: sizes[0]] < 0)
+    if len(missing) > max(sizes[0] - sizes[1], 0):
+        name = int(missing[0]) if names[0] is None else names[0][missing[0]]
+        raise ValueError(f"{argument} says nothing about the row {name!r} of A")
+    p[p < 0] = np.setdiff1d(np.arange(n), p[p >= 0])
+    return p
+
+
 def _located(pair: Any, names: tuple[list[Any] | None, list[Any] | None], argument: str) -> Any:
     """Return a pair with positions in place of names; what is no pair is left for the caller to refuse."""
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:

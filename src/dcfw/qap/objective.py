@@ -34,11 +34,12 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
 
     Parameters
     ----------
-    A, B : array or SciPy sparse array of shape (n, n)
-        The two matrices.
-    permutation : array of shape (n,)
-        p, counted from 0.
-    C : array of shape (n, n), optional
+    A, B : square matrices
+        Arrays, SciPy sparse arrays or DataFrames; the smaller one is padded with zeros.
+    permutation : array of integers, dict or Series
+        p, counted from 0; or the place of each row of A, ``{what: where}``, by name where A and B are
+        DataFrames.
+    C : matrix, optional
         The linear term.
 
     Returns
@@ -53,8 +54,18 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
     100000000000000000000
     >>> evaluate([[0.0, 0.5], [0, 0]], [[0, 3], [0, 0]], [0, 1], C=[[1, 0], [0, 1]])
     3.5
+    >>> evaluate([[0, 2], [0, 0]], [[0, 1, 5], [1, 0, 3], [5, 3, 0]], {0: 2, 1: 0})
+    10
     """
-    A, B, C = matrices(A, B, C)
+    if isinstance(permutation, np.ndarray) and type(A) is type(B) is np.ndarray and A.shape == B.shape:
+        A, B, C = matrices(A, B, C)
+    else:
+        from dcfw.qap.labels import assignment
+        from dcfw.qap.problem import pose
+
+        problem = pose(A, B, C, None, False)
+        A, B, C = problem.whole
+        permutation = assignment(permutation, problem.sizes, problem.labels, "permutation")
     return value(A, B, as_permutation(permutation, A.shape[0]), C)
 
 

@@ -90,9 +90,9 @@ class Problem:
         p = np.asarray(place[permutation[self.rows]])
         if (p < 0).any():
             raise ValueError("init must have the pairs of partial_match")
-        broken = () if self.forbidden is None else np.flatnonzero(self.forbidden[np.arange(self.n), p])
-        if len(broken):
-            pair = [int(self.rows[broken[0]]), int(self.columns[p[broken[0]]])]
+        if self.forbidden is not None and (broken := self.forbidden[np.arange(self.n), p]).any():
+            i = int(broken.argmax())
+            pair = [int(self.rows[i]), int(self.columns[p[i]])]
             raise ValueError(f"init has the forbidden pair {pair}: change init, or leave it out")
         return p
 

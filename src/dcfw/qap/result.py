@@ -31,8 +31,9 @@ class QAPResult(Result):
     ``relaxation``.  They say nothing about how far ``fun`` is from the optimum: ``bound`` does.
 
     ``permutation``            the answer; ``fun`` is its value
-    ``bound``                  a value that no permutation can beat, where it was computed: the better of the
-    two quick bounds, below what :func:`dcfw.qap.bound` finds in more time
+    ``bound``                  a value that no permutation can beat, where it was computed: by a search with
+    a time limit and n <= 32 from a dual ascent in a tenth of its time, else the better of two quick bounds;
+    :func:`dcfw.qap.bound` finds stronger ones in more time
     ``gap_to_bound``           ``|fun - bound| / max(|bound|, 1)``
     ``n_starts``               how many relaxations, paths and searches were started
     ``trace, trace_unit``      the incumbents: (time, value, search), in seconds, or in steps where
@@ -117,7 +118,7 @@ class QAPResult(Result):
         lines = []
         if self.bound is not None:
             gap = f"gap {100.0 * (self.gap_to_bound or 0.0):.3g} %"
-            quick = "; quick, qap.bound has stronger ones" if self.gap_to_bound else ""
+            quick = "; qap.bound finds stronger ones" if self.gap_to_bound else ""
             lines.append(f"   bound: {self.bound!r}  ({gap}{quick})")
         if len(self.trace):
             last = self.trace[-1]

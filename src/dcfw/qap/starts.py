@@ -30,6 +30,8 @@ QUICK_RTOL, QUICK_LMO = 1e-2, 20
 otherwise."""
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}
 """The share of the time that it may take: quick, or as the user asks."""
+SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0
+"""The share of the time, and the most in seconds, that a search spends on its bound."""
 BOUNDED = 233
 """Searches and paths of problems up to this size come with a bound, which takes O(n^3) operations."""
 SUCCESSES = (Status.CONVERGED, Status.OPTIMAL, Status.TARGET, Status.FINISHED)
@@ -138,26 +140,29 @@ def restarted(task: Task, call: Call) -> QAPResult:
     assert best.result is not None
     result = conclude(task, call, best.result, best.values)
     result.n_starts = len(best.values)
-    low = cheap_bound(task) if task.method == "graduated" else None
-    if low is not None:
-        enter_bound(result, task.problem.value(low))
+    if task.n <= 1:
+        enter_bound(result, result.fun, task)  # there is no other permutation
+    elif task.method == "graduated" and (low := cheap_bound(task)) is not None:
+        enter_bound(result, task.problem.value(low), task)
     if best.ended is not None:
         mark_ended(result, best.ended)
     return result
 
 
-def cheap_bound(task: Task) -> float | None:
+def cheap_bound(task: Task, seconds: float = 0.0) -> float | None:
     """Return a quick bound of the reduced problem, None where it is too large or too small for one."""
     if not 1 < task.n <= BOUNDED:
         return None
     try:
-        return quick_bound(dense(task.A), dense(task.B), task.C)
+        return quick_bound(dense(task.A), dense(task.B), task.C, seconds)
     except ValueError:  # products that overflow
         return None
 
 
-def enter_bound(result: QAPResult, bound: float) -> None:
+def enter_bound(result: QAPResult, bound: float, task: Task) -> None:
     """Put a bound, in the user's units, and the distance to it into a result."""
+    if task.problem.sign * (bound - result.fun) > 0:  # the sum of the given pairs was rounded otherwise
+        bound = result.fun
     result.bound = bound
     result.gap_to_bound = abs(float(result.fun - bound)) / max(abs(float(bound)), 1.0)
 
@@ -297,7 +302,7 @@ class _Session:
         result.n_starts = found.starts + 1
         book_calls(result, self.path_lmo)
         if self.bound is not None:
-            enter_bound(result, problem.value(self.bound))
+            enter_bound(result, problem.value(self.bound), self.task)
         result.method, result.split = "auto", "none"
         result.status, result.success = status, status in SUCCESSES
         result.message = status.sentence
@@ -341,7 +346,9 @@ def _search(session: _Session) -> None:
     own = task.permutation is not None and np.array_equal(first.permutation, task.permutation)
     name = "init" if own else first.method
     session.incumbent.offer(ready.problem.value(first.permutation), first.permutation, name)
-    session.bound = cheap_bound(task)
+    # By steps the same call has the same answer on every machine: no time may decide.
+    seconds = 0.0 if session.budget.counts else SHARE_OF_BOUND * session.budget.limit
+    session.bound = cheap_bound(task, min(seconds, MOST_FOR_BOUND))
     goals = [session.bound] if session.bound is not None else []
     if call.target is not None:
         goals.append(task.problem.reduced_value(call.target))

@@ -18,6 +18,7 @@ from dcfw._minimize import parts_of
 from dcfw.functions.base import Function
 from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
+from dcfw.qap.labels import assignment as assignment_by_name
 from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, value
 from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
@@ -194,6 +195,7 @@ class Task:
             return
         problem = self.problem
         full = (self.n + len(problem.pairs),) * 2
+        self.init = assignment_by_name(self.init, problem.sizes, problem.labels, "init")
         if _dimensions(self.init) == 1:
             whole = as_permutation(self.init, full[0], "init")
             self.permutation = problem.reduce(whole)
