@@ -1,4 +1,4 @@
-"""``python -m bench NAME|all [--full] [--json] [--rival FILE]``: ours, peer, ratio.
+"""``python -m bench NAME|all [--full] [--json] [--rival FILE] [--output FILE]``: ours, peer, ratio.
 
 Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
 the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
@@ -64,13 +64,14 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("bench", choices=[*BENCHES, *OWN_OPTIONS, "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
     parser.add_argument("--rival", type=Path, help="a C++ file of rival algorithms, for qap")
+    parser.add_argument("--output", type=Path, help="a file of finished problems to go on from, for gw")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")
     for name in BENCHES if options.bench == "all" else [options.bench]:
-        rival = {"rival": options.rival} if name == "qap" else {}
-        for row in _load(MODULES.get(name, name)).run(options.full, **rival):
+        own = {"qap": {"rival": options.rival}, "gw": {"output": options.output}}.get(name, {})
+        for row in _load(MODULES.get(name, name)).run(options.full, **own):
             label, ours, peer, *unit = row
             ratio = peer / ours if ours else float("inf")
             if options.json:

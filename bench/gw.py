@@ -9,7 +9,9 @@ want); and seconds for all problems, measured by turns.  Both run with their def
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -19,6 +21,7 @@ import ot
 from dcfw import gromov
 
 Row = tuple[str, float, float, str]
+COUNT = 30
 
 
 def problem(n: int, seed: int, uniform: bool) -> tuple[np.ndarray, ...]:
@@ -42,36 +45,48 @@ def problem(n: int, seed: int, uniform: bool) -> tuple[np.ndarray, ...]:
     return C1 / C1.max(), C2 / C2.max(), p, q, M / M.max()
 
 
-def run(full: bool = False) -> Iterator[Row]:
-    """Yield (name, ours, peer, unit)."""
-    count = 30
+def run(full: bool = False, output: Path | None = None) -> Iterator[Row]:
+    """Yield (name, ours, peer, unit); problems that ``output`` has from earlier are not solved again."""
     for n, uniform in (
         (100, True),
         (100, False),
         *(((300, True), (300, False), (1000, True)) if full else ()),
     ):
-        yield from rows(n, uniform, False, count if n < 1000 else 6)
+        yield from rows(n, uniform, False, output)
     for uniform in (True, False):
-        yield from rows(100, uniform, True, count)
+        yield from rows(100, uniform, True, output)
 
 
-def rows(n: int, uniform: bool, fused: bool, count: int) -> Iterator[Row]:
+def rows(n: int, uniform: bool, fused: bool, output: Path | None) -> Iterator[Row]:
     """Yield losses, shares and times of generated problems."""
-    losses, taken = np.zeros((2, count)), np.zeros(2)
+    known = output.read_text().splitlines() if output and output.exists() else []
+    done = {tuple(row["problem"]): row for row in map(json.loads, known)}
+    losses, taken = np.zeros((2, COUNT)), np.zeros((2, COUNT))
     gromov.gromov_wasserstein(*problem(20, 0, uniform)[:4])
-    for seed in range(count):
-        data = problem(n, seed, uniform)
-        for k, solver in enumerate((ours, pot)):
-            begun = process_time()
-            losses[k, seed] = solver(data, fused)
-            taken[k] += process_time() - begun
-    kind = "fused GW" if fused else "GW"
-    name = f"{kind}, n={n}, {'uniform' if uniform else 'other'} weights"
+    for seed in range(COUNT):
+        name = (n, uniform, fused, seed)
+        if name not in done:
+            done[name] = {"problem": name, **solved(problem(n, seed, uniform), fused)}
+            if output:
+                with output.open("a") as file:
+                    file.write(json.dumps(done[name]) + "\n")
+        losses[:, seed], taken[:, seed] = done[name]["losses"], done[name]["seconds"]
+    label = f"{'fused GW' if fused else 'GW'}, n={n}, {'uniform' if uniform else 'other'} weights"
     slack = 1e-6 * np.abs(losses[1])
-    yield f"{name}, mean loss of {count}", *losses.mean(axis=1).tolist(), "loss"
-    yield f"{name}, not above", float((losses[0] <= losses[1] + slack).mean()), 0.8, "share"
-    yield f"{name}, below", float((losses[0] < losses[1] - slack).mean()), 0.5, "share"
-    yield f"{name}, time", *taken.tolist(), "s"
+    yield f"{label}, mean loss of {COUNT}", *losses.mean(axis=1).tolist(), "loss"
+    yield f"{label}, not above", float((losses[0] <= losses[1] + slack).mean()), 0.8, "share"
+    yield f"{label}, below", float((losses[0] < losses[1] - slack).mean()), 0.5, "share"
+    yield f"{label}, time", *taken.sum(axis=1).tolist(), "s"
+
+
+def solved(data: tuple[np.ndarray, ...], fused: bool) -> dict[str, list[float]]:
+    """Return the losses and seconds of ours and of POT."""
+    losses, seconds = [], []
+    for solver in (ours, pot):
+        begun = process_time()
+        losses.append(solver(data, fused))
+        seconds.append(process_time() - begun)
+    return {"losses": losses, "seconds": seconds}
 
 
 def ours(data: tuple[np.ndarray, ...], fused: bool) -> float:

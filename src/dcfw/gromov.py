@@ -16,8 +16,8 @@ Frank-Wolfe step each; Frank-Wolfe on E itself ends the descent.
 
 With equal weights a step is an assignment, and a network simplex otherwise, some seven times slower at
 n = 100.  So with other weights theta falls on the problem with equal ones, whose plan says which points
-belong together; a few steps from the best vertex in that direction, and from the product of the weights,
-decide from where to descend.
+belong together: a descent begins at the best vertex in its direction.  From the product of the weights ten
+steps are tried, and the descent goes on where they led lower.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from dcfw.solvers.interrupts import guarded
 
 LARGEST = 1e60
 """Distances and weights beyond it would overflow where they are squared and multiplied."""
+
+TRIAL = 10
+"""The steps from the product of the weights after which a descent there goes on or is given up."""
 
 __all__ = ["GromovLoss", "gromov_wasserstein"]
 
@@ -135,8 +138,8 @@ def gromov_wasserstein(
     C1, C2, p, q, M, alpha
         As for :class:`GromovLoss`.
     stages : int, optional
-        The number of values of theta; 0 begins at the product of the weights.  By default the better of 0
-        and 20 for uniform weights of one length, and a choice by a few steps of each for others (see above).
+        The number of values of theta; 0 begins at the product of the weights.  By default the better of two
+        descents, from there and after theta has fallen, where that promises something (see above).
     tol : float, default 1e-7
         The Frank-Wolfe gap at which to stop, relative to the loss of the product of the weights.
     **options
@@ -158,30 +161,34 @@ def gromov_wasserstein(
     tol = _validate.scalar(tol, "tol", low=0.0)
     scale = max(abs(loss.value(domain.start())), np.finfo(np.float64).tiny)
     settings = {"method": "fw", "inner": "fw", "tol": tol * scale, **options}
-    found = [minimize(loss, domain, start, **settings) for start in _starts(loss, domain, stages)]
+    start, *others = _starts(loss, domain, stages)
+    found = [minimize(loss, domain, start, **settings)]
+    for T in others:
+        if domain.solver != "lap":
+            T = _stepped(loss, domain, T, np.zeros(TRIAL))
+            if loss.value(T) >= float(found[0].fun):
+                continue
+        found.append(minimize(loss, domain, T, **settings))
     return min(found, key=lambda res: float(res.fun))
 
 
 def _starts(loss: GromovLoss, domain: TransportPolytope, stages: int | None) -> list[np.ndarray]:
-    """Return the plans from which to descend."""
+    """Return the plans from which to descend, the most promising one first."""
     first = domain.start()
     if stages is not None:
         return [_stepped(loss, domain, first, _falling(_validate.integer(stages, "stages", low=0)))]
     if domain.solver == "lap":
-        return [first, _stepped(loss, domain, first, _falling(20))]
+        return [_stepped(loss, domain, first, _falling(20)), first]
     n, m = domain.shape
-    count = 7 if n < 200 else 10  # of larger problems a smaller share is spent on other things
-    plain = _stepped(loss, domain, first, np.zeros(count))
     if n != m:
-        return [min(plain, _stepped(loss, domain, first, _falling(8)), key=loss.value)]
+        return [_stepped(loss, domain, first, _falling(8)), first]
     equal = np.full(n, float(loss.p.sum()) / n)
     even, simpler = (
         GromovLoss(loss.C1, loss.C2, equal, equal, loss.M, loss.alpha),
         TransportPolytope(equal, equal),
     )
     matched = _stepped(even, simpler, simpler.start(), _falling(20))
-    swept = _stepped(loss, domain, domain.lmo(loss.grad(matched)), np.zeros(count - 4))
-    return [min(plain, swept, key=loss.value)]
+    return [domain.lmo(loss.grad(matched)), first]
 
 
 def _falling(stages: int) -> np.ndarray:
