@@ -101,3 +101,16 @@ def test_ctrl_c_ends_the_demo_and_not_just_one_of_its_solves(tmp_path, monkeypat
     page = tmp_path / "demo.html"
     done = CliRunner().invoke(app, ["demo", "-o", str(page)])
     assert (done.exit_code, len(solved), page.exists()) == (130, 1, False)
+
+
+def test_negated_zeros_are_zeros_in_every_number_type():
+    # -0.0 in the corner turned the Householder vectors of LAPACK, and with them the last bits of ||A||.
+    rng = np.random.default_rng(3)
+    A, B = rng.integers(-9, 20, (2, 7, 7))
+    A[0, 0] = 0
+    whole = qap.solve(A, B, method="cgs", maximize=True, max_lmo=400)
+    real = qap.solve(A.astype(float), B.astype(float), method="cgs", maximize=True, max_lmo=400)
+    by_hand = qap.solve(-1.0 * A, B, method="cgs", max_lmo=400)
+    for res in (real, by_hand):
+        np.testing.assert_array_equal(res.history["gap"], whole.history["gap"])
+        np.testing.assert_array_equal(res.x, whole.x)

@@ -147,9 +147,17 @@ def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: 
         mask = None if mask is None else mask[np.ix_(rows, columns)]
     if len(rows) <= DENSE_UP_TO:
         A, B = dense(A), dense(B)
-    if maximize:
-        A, C = -A, None if C is None else -C
+    A, C = _signed(A, sign), None if C is None else _signed(C, sign)
     return Problem(A, B, C, sign, rows, columns, pairs, offset, whole, sizes, names, mask)
+
+
+def _signed(M: Any, sign: int) -> Any:
+    """Return sign * M without negative zeros, which integers do not have and whose sign LAPACK follows."""
+    M = sign * M
+    if M.dtype.kind == "f":
+        entries = M.data if is_sparse(M) else M
+        entries += 0.0
+    return M
 
 
 def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
