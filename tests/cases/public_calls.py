@@ -382,7 +382,9 @@ CALLS: dict[str, Call] = {
     "dcfw.sets.SchattenBall": Call({**SQUARE, "p": number(2.0)}, oracles(M)),
     "dcfw.sets.Simplex": Call({"n": shape((N,), leave_out=("huge",)), "radius": number(1.0)}, oracles(G)),
     "dcfw.sets.SpectralBall": Call({**SQUARE, "polar": choice("auto")}, oracles(M)),
-    "dcfw.sets.Spectraplex": Call({"n": count(N, leave_out=ENDLESS), "radius": number(1.0)}, oracles(M)),
+    "dcfw.sets.Spectraplex": Call(
+        {"n": count(N, leave_out=ENDLESS), "radius": number(1.0), "at_most": flag(False)}, oracles(M)
+    ),
     "dcfw.sets.TotalVariation1D": Call(
         {"n": count(N, leave_out=ENDLESS), "radius": number(1.0), "mean": number(0.5)}, oracles(G)
     ),

@@ -100,12 +100,16 @@ def schatten(domain: Any, p: float, radius: float) -> Case:
     return Case(domain, model, extreme)
 
 
-def spectraplex(n: int, radius: float = 1.0) -> Case:
-    return Case(
-        sets.Spectraplex(n, radius),
-        lambda cp, x: [x == x.T, 0.5 * (x + x.T) >> 0, cp.trace(x) == radius],
-        lambda s, tol: one_spike(singular(s), radius, tol) and near(s, s.T, tol),
-    )
+def spectraplex(n: int, radius: float = 1.0, at_most: bool = False) -> Case:
+    def extreme(s: Array, tol: float) -> bool:
+        apex = at_most and near(s, 0.0, tol)
+        return apex or (one_spike(singular(s), radius, tol) and near(s, s.T, tol))
+
+    def model(cp: Any, x: Any) -> list:
+        trace = cp.trace(x) <= radius if at_most else cp.trace(x) == radius
+        return [x == x.T, 0.5 * (x + x.T) >> 0, trace]
+
+    return Case(sets.Spectraplex(n, radius, at_most), model, extreme)
 
 
 def polytope(**kwargs: Any) -> Case:
@@ -249,6 +253,8 @@ CASES: tuple[Case, ...] = (
     schatten(sets.SchattenBall((3, 3), p=math.inf), math.inf, 1.0),
     spectraplex(3),
     spectraplex(18, radius=2.0),
+    spectraplex(3, radius=0.5, at_most=True),
+    spectraplex(1, at_most=True),
     polytope(A_ub=[[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]], b_ub=[2.0, 1.5], bounds=(0.0, 3.0)),
     polytope(A_ub=sp.csr_array(np.vstack([np.eye(3), -np.eye(3)])), b_ub=np.ones(6)),
     polytope(A_eq=[[1.0, 1.0, 1.0, 1.0]], b_eq=[1.0], bounds=(0.0, None)),

@@ -75,3 +75,21 @@ def test_the_example_of_the_readme_has_the_printed_value():
     res = dcfw.minimize(f, domain, np.eye(3)[0], method="fw", inner="fw", step="adaptive", tol=1e-7)
     assert f"{res.fun:.6e}" == "3.333333e-01"
     assert f"{res.fun - res.gap:.6e}" == "3.333333e-01"
+
+
+def test_the_gradient_of_the_block_coordinate_example_is_half_of_that_of_its_objective():
+    # So its printed gaps are half of the true ones, and its line search ends above the minimum, 1e-2.
+    n = 100
+    domain = sets.Product([sets.Box(-1.0, 0.0, shape=n), sets.Simplex(n)])
+    start = np.concatenate([-np.ones(n), np.eye(n)[0]])
+
+    def value(x):
+        return float(((x[:n] - x[n:]) ** 2).sum())
+
+    def half(x):
+        return np.concatenate([x[:n] - x[n:], x[n:] - x[:n]])
+
+    assert not dcfw.check(functions.Smooth(value, half, lipschitz=2.0), domain).ok
+    f = functions.Smooth(value, lambda x: 2.0 * half(x), lipschitz=4.0, convex=True)
+    assert dcfw.check(f, domain).ok
+    assert dcfw.minimize(f, domain, start, method="block", maxiter=2000).fun == pytest.approx(1e-2, rel=1e-6)

@@ -198,7 +198,7 @@ class NuclearBall(SchattenBall, trusted=True):
 class Spectraplex(Set, trusted=True):
     """The spectraplex {X symmetric positive semidefinite, trace X = radius}.
 
-    Its extreme points are ``radius * v v^T`` with unit vectors v.
+    Its extreme points are ``radius * v v^T`` with unit vectors v, and 0 with ``at_most``.
 
     Parameters
     ----------
@@ -206,6 +206,8 @@ class Spectraplex(Set, trusted=True):
         The order of the matrices.
     radius : float, default 1.0
         The trace.
+    at_most : bool, default False
+        Whether smaller traces are allowed (the unit spectrahedron).
 
     Examples
     --------
@@ -217,20 +219,25 @@ class Spectraplex(Set, trusted=True):
 
     faces = True
 
-    def __init__(self, n: int, radius: float = 1.0) -> None:
+    def __init__(self, n: int, radius: float = 1.0, at_most: bool = False) -> None:
         n = _validate.integer(n, "n", low=1)
         self.shape = (n, n)
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.at_most = _validate.flag(at_most, "at_most")
         self.scale = self.radius
-        self.diameter = self.radius * math.sqrt(2.0) if n > 1 else 0.0
+        self.diameter = self.radius * (math.sqrt(2.0) if n > 1 else float(self.at_most))
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
             return SpectraplexOracle(self)(G).dense()
         xp = namespace(G)
-        _, vectors = xp.linalg.eigh(0.5 * (G + G.T))
+        values, vectors = xp.linalg.eigh(0.5 * (G + G.T))
         v = vectors[:, :1]
-        return self.radius * (v @ v.T)
+        return self._trace(float(values[0])) * (v @ v.T)
+
+    def _trace(self, lowest: float) -> float:
+        """Return the trace of the best vertex for a gradient with this lowest eigenvalue."""
+        return 0.0 if self.at_most and lowest >= 0.0 else self.radius
 
     def oracle(self) -> Oracle:
         """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.RankOne`."""
@@ -247,18 +254,20 @@ class Spectraplex(Set, trusted=True):
             return math.inf
         asymmetry = float(np.abs(x - x.T).max())
         lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
-        return excess(max(asymmetry, -lowest, abs(float(np.trace(x)) - self.radius)))
+        over = float(np.trace(x)) - self.radius
+        return excess(max(asymmetry, -lowest, over if self.at_most else abs(over)))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         n = self.shape[0]
-        return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+        mean = 0.0 if self.at_most else float(np.trace(G)) / n
+        return np.asarray(0.5 * (G + G.T) - np.eye(n) * mean)
 
-    def spheres(self) -> Spheres:
-        return one_sphere(self.shape)
+    def spheres(self) -> Spheres | None:
+        return None if self.at_most else one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
         n = self.shape[0]
-        return np.asarray(np.eye(n) * (self.radius / n))
+        return np.asarray(np.eye(n) * (self.radius / (n + self.at_most)))
 
     def project(self, x: Array) -> Array:
         """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
@@ -266,13 +275,16 @@ class Spectraplex(Set, trusted=True):
 
         def rule(values: np.ndarray) -> np.ndarray:
             eigenvalues, Q = np.linalg.eigh(0.5 * (values + values.T))
-            nearest = (Q * project_simplex(eigenvalues, self.radius)) @ Q.T
+            inside = np.maximum(eigenvalues, 0.0)
+            if not self.at_most or float(inside.sum()) > self.radius:
+                inside = project_simplex(eigenvalues, self.radius)
+            nearest = (Q * inside) @ Q.T
             return np.asarray(0.5 * (nearest + nearest.T))
 
         return apply(rule, x, self.shape)
 
     def __repr__(self) -> str:
-        return f"Spectraplex({self.shape[0]}{self._parameters()})"
+        return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
 
 
 class WarmOracle(Oracle):
@@ -342,10 +354,11 @@ class SpectraplexOracle(WarmOracle):
         if not isinstance(G, np.ndarray):
             return Dense(self._vertex(G))
         if len(G) > DENSE:
-            v, _, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
+            v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
             self.error = self.radius * error
         else:
-            v = np.linalg.eigh(0.5 * G + 0.5 * G.T)[1][:, 0].copy()  # halves first: sums may overflow
+            values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
+            v, lowest = vectors[:, 0].copy(), float(values[0])
             self.error = 0.0
         self._guess = v
-        return RankOne(v, v, self.radius)
+        return RankOne(v, v, self.domain._trace(lowest))
