@@ -52,6 +52,16 @@ def test_a_wrong_claim_would_be_noticed():
         assert noticed >= 4, claim
 
 
+def test_every_set_of_the_library_is_among_the_random_problems():
+    # A new set joins with its case in the tables; without one it is missing here.
+    known = fuzz_certificates.KNOWN
+    public = {kind for kind in (getattr(sets, name) for name in sets.__all__) if isinstance(kind, type)}
+    kinds = {kind for kind in public if issubclass(kind, sets.Set)} - {sets.Set}
+    assert kinds - {type(part) for domain in known for part in fuzz_certificates.parts(domain)} == set()
+    places = [fuzz_certificates.Draw(seed).place for seed in range(6000)]
+    assert {place % len(known) for place in places if place is not None} == set(range(len(known)))
+
+
 # -- what has been found ----------------------------------------------------------------------------------
 
 
@@ -71,6 +81,19 @@ def test_an_active_set_is_returned_only_with_the_point_that_it_makes_up():
     loop._set_out(SimpleNamespace(x0=None), functions.LogSumExp(), np.array([tiny, 0.0]), None)
     assert loop.active_set(np.array([tiny, 0.0])) is not None
     assert loop.active_set(np.array([0.5 * tiny, 0.0])) is None
+
+
+@pytest.mark.parametrize("seed", [11, 19, 24, 39])
+def test_a_split_that_is_shifted_in_huge_units_raises_no_false_alarm_at_the_origin(seed):
+    # The final check took the rounding of the split's constant, 1e38 beside terms of 1e57, for a wrong value.
+    rng = np.random.default_rng(seed)
+    H, b = rng.integers(-2, 3, (3, 3)), rng.integers(-2, 3, 3)
+    domain = sets.ConvexHull(1e89 * np.array([[-2.0, 1.0, 2.0], [0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]))
+    split = splits.spectral(functions.Quadratic(1e-124 * (H + H.T), 1e-35 * b), domain)
+    assert split.f.c != 0.0
+    res = minimize(split, domain, np.zeros(3), method="dcfw", maxiter=0, tol=1e53)
+    assert res.status is Status.CONVERGED
+    assert res.fun == 0.0
 
 
 @pytest.mark.parametrize("p", [1.5, 3.0, 8.0])

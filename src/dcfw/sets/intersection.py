@@ -12,8 +12,9 @@ and a lower bound,
 
 So every answer is a point of the intersection, up to rounding, and what the bound leaves open is the oracle's
 ``error``, which certificates include: a run is not CONVERGED at a point outside, nor before the bound allows
-it.  Polytopes are solved to rounding; round sets, which need many columns, to a thousandth of the Frank-Wolfe
-gap of the moment, or as far as ``ROUNDS`` programmes lead.  A point of all sets is found first, by Wolfe's
+it.  Polytopes are solved to the tolerance of the programmes (1e-10 of the sizes of G and the sets); round
+sets, which need many columns, to a thousandth of the Frank-Wolfe gap of the moment, or as far as ``ROUNDS``
+programmes lead.  A point of all sets is found first, by Wolfe's
 method for the distance between them.
 """
 
