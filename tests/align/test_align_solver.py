@@ -328,3 +328,13 @@ def test_the_default_weight_follows_the_scale_of_the_data(scale):
     np.testing.assert_allclose(scaled.rotation, plain.rotation, atol=1e-6)
     assert np.abs(scaled.rotation - Q).max() < 1e-2
     assert scaled.fun == pytest.approx(scale**2 * plain.fun, rel=1e-6)
+
+
+def test_named_words_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
+    rng = np.random.default_rng(0)
+    E1 = pandas.DataFrame(rng.standard_normal((3, 8)), columns=list("abcdefgh"))
+    with pytest.raises(ValueError, match=r"columns of E1 and Y .* Y = Y\[E1.columns\]"):
+        align(E1, E1[E1.columns[::-1]])
+    assert align(E1, E1).success
+    assert align(E1, E1.rename(columns=str.upper)).success  # words of another language, paired by position

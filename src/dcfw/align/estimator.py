@@ -19,6 +19,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.align import retrieval
+from dcfw.align.observations import refuse_other_order
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -127,7 +128,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         for name in ("centre", "unit_rows"):
             _validate.flag(getattr(self, name), name)
         factor = _validate.scalar(self.target_scale, "target_scale", low=0.0, open_low=True)
-        _same_rows(X, y)
+        refuse_other_order(X, y, "index", "the rows of X and y", "y = y.loc[X.index]")
         source = self._source(X, reset=True)
         target = self._target(y, source)
         if np.isnan(target).all():
@@ -259,10 +260,3 @@ def _unit_rows_of_known(target: Array) -> Array:
     mean_square = np.nansum(target**2, axis=1) / np.maximum(known.sum(axis=1), 1)
     norms = np.sqrt(target.shape[1] * mean_square)[:, None].astype(target.dtype)
     return target / np.where(norms > 0.0, norms, 1.0)
-
-
-def _same_rows(X: Any, y: Any) -> None:
-    """Refuse two DataFrames that have the same names of rows in different orders: pairs are by position."""
-    names = [list(M.index) for M in (X, y) if hasattr(M, "index") and hasattr(M, "columns")]
-    if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
-        raise ValueError("the rows of X and y have the same names in different orders: y = y.loc[X.index]")

@@ -34,6 +34,13 @@ class Block(NamedTuple):
     observed: Array
 
 
+def refuse_other_order(first: Any, second: Any, axis: str, what: str, remedy: str) -> None:
+    """Refuse two DataFrames that have the same names in different orders: words are paired by position."""
+    names = [list(getattr(M, axis)) for M in (first, second) if hasattr(M, "index") and hasattr(M, "columns")]
+    if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
+        raise ValueError(f"{what} have the same names in different orders: {remedy}")
+
+
 class Observations:
     """Checked shapes of the data (:func:`dcfw.align.align` describes the arguments), and the data by blocks.
 
@@ -43,6 +50,7 @@ class Observations:
     """
 
     def __init__(self, E1: Any, Y: Any, mask: Any = None, dtype: Any = None) -> None:
+        refuse_other_order(E1, Y, "columns", "the columns of E1 and Y", "Y = Y[E1.columns]")
         self.E1 = _matrix(E1, "E1")
         self.sparse = hasattr(Y, "tocsc") and hasattr(Y, "nnz")
         if self.sparse:
