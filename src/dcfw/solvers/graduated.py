@@ -53,10 +53,6 @@ CHANGE = 5.0
 SLOWEST = 8.0
 """Steps of theta are not shorter than the longest one over this."""
 
-COARSER = 8.0
-"""The longest step of theta in a restart, in units of that of the first path: of quick restarts so many more
-fit into the same time that the best of them is better."""
-
 VERTICES = 3
 """The number of random vertices that a perturbation moves towards."""
 
@@ -76,8 +72,7 @@ class Graduated:
         constant on random vertices, else ``"spheres"``; a function: one that is constant on the vertices,
         with phi + r convex and phi - r concave.
     stages : int
-        The resolution: theta falls by at most 2/stages, in restarts by at most eight times that, and by less
-        where x changes quickly.
+        The resolution: theta falls by at most 2/stages, and by less where x changes quickly.
     steps : int
         Frank-Wolfe steps per stage, at most.
     perturbation : float
@@ -241,7 +236,6 @@ class Follower:
 
     def enter(self, place: Place) -> Place:
         """Begin a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
-        self.longest *= COARSER
         share = float(self.rng.uniform())
         return self._lower(self._perturbed(place, self.phi_1, share), max(share, self.longest))
 
