@@ -5,7 +5,7 @@ Frank-Wolfe with exact line search, and DC-FW variant 1 (``f = 1/4 ||A'X + XB||^
 ``g = 1/4 ||A'X - XB||^2``) with its adaptive tolerance.  Only consecutive matrices are close, so a
 sequence is a stretch of consecutive ones, from the beginning or from the middle of a run.  Each solver
 goes through a sequence from a fresh state; passes alternate between the solvers and the fastest pass of
-each counts.
+each counts.  Small random matrices, which are not close to each other, show the cost of a call.
 
     python -m bench lap [--full]
     python bench/lap.py [--full]     the same as a table
@@ -149,6 +149,13 @@ def run(full: bool = False) -> Iterator[Row]:
         yield name, *_fastest(partial(Assignment, n), lambda: linear_sum_assignment, costs)
 
 
+def unrelated() -> Iterator[Row]:
+    """Yield the same for small matrices of normal numbers that have nothing to do with each other."""
+    for n in range(2, 17):
+        costs = list(np.random.default_rng(n).standard_normal((300, n, n)))
+        yield f"unrelated, n = {n}", *_fastest(partial(Assignment, n), lambda: linear_sum_assignment, costs)
+
+
 def _fastest(ours: Callable[[], Solve], theirs: Callable[[], Solve], costs: list[np.ndarray]) -> list[float]:
     """Return the seconds a solve of the fastest passes of two solvers, each pass from a fresh state."""
     best = [np.inf, np.inf]
@@ -167,6 +174,8 @@ def main(full: bool) -> None:
         ratios.append(scipy / ours)
         print(f"{name:24s} {1e6 * ours:10.2f} {1e6 * scipy:10.2f} {ratios[-1]:7.2f}")
     print(f"geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, least {min(ratios):.2f}")
+    for name, ours, scipy in unrelated():
+        print(f"{name:24s} {1e6 * ours:10.2f} {1e6 * scipy:10.2f} {scipy / ours:7.2f}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@
 - ``tabu``: one step of robust tabu search on sko100a against a C++ program, where its source is given: it is
   built with ``g++ -O3`` and run as ``PROGRAM rots91 FILE SEED SECONDS`` (:mod:`bench.field` runs it too).
 
-Times are CPU times over the number of iterations, everything included; passes alternate between the two and
-the fastest of each counts.  The geometric mean of a kind is followed by its least ratio.
+Times are CPU times over the number of iterations, everything included; turns alternate between the two and
+the fastest call of each counts.  A turn of short calls is three of them: the first finds the caches full of
+what others have left there, which on a busy machine doubles the time of a call of 0.4 ms.  The geometric mean
+of a kind is followed by its least ratio.
 
     python -m bench qap [--full] [--rival PATH/qap_metaheuristics.cpp]
 """
@@ -49,6 +51,8 @@ INSTANCES = {
 LARGE = {"tho150": (60, 100), "tai256c": (20, 30)}
 """Measured with --full as well."""
 PASSES, SECONDS = 5, 1.0
+SHORT, IN_A_ROW = 0.01, 3
+"""Calls shorter than this (seconds) are made so many times in a turn."""
 TABU = "sko100a"
 TIED = {"tai256c"}
 """Where assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the two sides
@@ -66,9 +70,13 @@ def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
     started = process_time()
     while passes < PASSES or process_time() - started < SECONDS:
         for k, run in enumerate(runs):
-            begun = process_time()
-            answers[k] = run()
-            best[k] = min(best[k], process_time() - begun)
+            for _ in range(IN_A_ROW):
+                begun = process_time()
+                answers[k] = run()
+                seconds = process_time() - begun
+                best[k] = min(best[k], seconds)
+                if seconds > SHORT:
+                    break
         passes += 1
     return zip(best, answers, strict=True)
 
@@ -183,4 +191,6 @@ def run(full: bool = False, rival: Path | None = None) -> Iterator[Row]:
         yield f"{kind_name}, geometric mean of {len(logs)}", float(ours), float(theirs), row[3]
         least = min(float(np.exp(b - a)) for a, b in logs)
         yield f"{kind_name}, least ratio", 1.0, least, "times"
+    least = min(theirs / ours for _, ours, theirs in lap.unrelated())
+    yield "LAP, least ratio on unrelated matrices, n = 2 to 16", 1.0, least, "times"
     yield tabu_row(rival)

@@ -1,7 +1,7 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
 :func:`solver` returns an object with ``assign(cost)``, which returns the columns of the least assignment in a
-new array, or a code where there is none, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
+new array, or None where there is none, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
 ``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
 """
 
@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 
 from dcfw import kernels
-
-NOT_A_COST, TOO_LARGE, INFEASIBLE, WRONG_ARRAY = range(1, 5)
-"""Why ``assign`` has no answer; it takes C-contiguous n x n arrays of float64 and no others."""
 
 LARGEST = 2.0**1000
 """Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
@@ -44,25 +41,26 @@ class SciPyLap:
         self._cost: np.ndarray | None = None
         self._kept = np.zeros(self.n)  # prices without costs: those of a state
 
-    def assign(self, cost: np.ndarray) -> np.ndarray | int:
-        """Return the columns of the least assignment, or the reason why there is none."""
+    def assign(self, cost: np.ndarray) -> np.ndarray | None:
+        """Return the columns of the least assignment, or None where there is none or the costs are not a
+        C-contiguous n x n array of float64."""
         from scipy.optimize import linear_sum_assignment
 
         if type(cost) is not np.ndarray or cost.dtype != np.float64 or cost.shape != (self.n, self.n):
-            return WRONG_ARRAY
+            return None
         if not cost.flags.c_contiguous:
-            return WRONG_ARRAY
+            return None
         self.reset()
         finite = np.abs(cost[np.isfinite(cost)])
         if np.isnan(cost).any() or np.isneginf(cost).any():
-            return NOT_A_COST
+            return None
         if finite.size and finite.max() > LARGEST:
-            return TOO_LARGE
+            return None
         try:
             self.columns = np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
         except ValueError:
             self.blocked = blocked(cost)
-            return INFEASIBLE
+            return None
         self.counters[0] = 1
         self._cost = cost.copy()
         return self.columns.copy()

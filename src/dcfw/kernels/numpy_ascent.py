@@ -77,7 +77,7 @@ def _reduce(lap: Any, costs: np.ndarray) -> tuple[float, float] | None:
 
     The least cost is below 0 by rounding alone; the caller subtracts it, and the sum allows for that.
     """
-    if isinstance(lap.assign(costs), int):
+    if lap.assign(costs) is None:
         return None
     u, v = np.array(lap.u), np.array(lap.v)
     costs -= u[:, None] + v

@@ -59,7 +59,7 @@ class GraduatedPath:
     def _vertex(self, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         self.count += 1
         p = self.lap.assign(np.ascontiguousarray(cost))
-        if isinstance(p, int):
+        if p is None:
             return None
         S = np.zeros((self.n, self.n))
         S[np.arange(self.n), p] = 1.0

@@ -55,7 +55,7 @@ def convex_bound(
     for _ in range(max_steps):
         G = 2.0 * (W @ (weights * Z) @ U.T) + D
         columns = lap.assign(np.ascontiguousarray(G))
-        if isinstance(columns, int):
+        if columns is None:
             break
         value = float(np.sum(weights * Z * Z) + np.sum(D * X))
         gap = float(np.sum(G * X)) - float(G[np.arange(n), columns].sum())

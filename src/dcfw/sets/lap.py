@@ -20,11 +20,10 @@ from __future__ import annotations
 from typing import NoReturn
 
 import numpy as np
-from numpy import ndarray
 
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
-from dcfw.kernels.lap import NOT_A_COST, TOO_LARGE, WRONG_ARRAY, solver
+from dcfw.kernels.lap import LARGEST, solver
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -80,7 +79,6 @@ class Assignment:
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
         self._lap = solver(self.n)
-        self._assign = self._lap.assign
 
     @property
     def u(self) -> np.ndarray:
@@ -128,21 +126,22 @@ class Assignment:
             If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53 (which
             float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden pair.
         """
-        found = self._assign(C)  # which looks at what it is given faster than Python could
-        if type(found) is ndarray:
-            return found
-        if found == WRONG_ARRAY:
+        found = self._lap.assign(C)  # which looks at what it is given faster than Python could
+        if found is None:
             C = as_costs(C, self.n)
-            found = self._assign(C)
-        return found if isinstance(found, ndarray) else self._fail(C, found)
+            found = self._lap.assign(C)
+            if found is None:
+                self._fail(C)
+        return found  # type: ignore[no-any-return]
 
-    def _fail(self, C: np.ndarray, status: int) -> NoReturn:
-        if status == NOT_A_COST:
-            first = tuple(int(k) for k in np.argwhere(np.isnan(C) | np.isneginf(C))[0])
+    def _fail(self, C: np.ndarray) -> NoReturn:
+        wrong = np.argwhere(np.isnan(C) | np.isneginf(C))
+        if len(wrong):
+            first = tuple(int(k) for k in wrong[0])
             raise ValueError(
                 f"C has the entry {C[first]} at {first}; costs must be finite, or +Inf for forbidden pairs"
             )
-        if status == TOO_LARGE:
+        if np.abs(C[np.isfinite(C)]).max(initial=0.0) > LARGEST:
             raise ValueError("C has finite entries beyond 2^1000 in magnitude, too near overflow; scale it")
         rows, columns = map(sorted, self._lap.blocked)
         raise ValueError(

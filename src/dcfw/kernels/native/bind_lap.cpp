@@ -18,7 +18,6 @@ namespace dcfw {
 
 namespace {
 
-constexpr int wrong_array = 4;  // beside the statuses of Lap
 constexpr int briefly = 32;     // problems up to this size are solved before another thread would have got the lock
 constexpr std::int64_t largest_counter = std::int64_t(1) << 53;
 
@@ -52,12 +51,12 @@ class View {
 
 PyObject *numpy_array, *numpy_empty, *numpy_int64;  // live as long as the module
 
-// The columns of the least assignment in a new array, or the reason why there are none.
+// The columns of the least assignment in a new array; None where there is none or the costs are no such array.
 nb::object assign(PythonLap& self, nb::handle cost) {
     const int n = self.it.size();
-    if (cost.type().ptr() != numpy_array) return nb::int_(wrong_array);  // a subclass may mean something else
+    if (cost.type().ptr() != numpy_array) return nb::none();  // a subclass may mean something else
     const View from(cost, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
-    if (!from.is_square(n)) return nb::int_(wrong_array);
+    if (!from.is_square(n)) return nb::none();
     const nb::int_ size(n);
     PyObject* arguments[] = {size.ptr(), numpy_int64};
     nb::object columns = nb::steal(PyObject_Vectorcall(numpy_empty, arguments, 2, nullptr));
@@ -72,7 +71,7 @@ nb::object assign(PythonLap& self, nb::handle cost) {
         status = self.it.solve(from.numbers<double>());
         if (status == Lap::optimal) std::copy_n(self.it.state.columns.begin(), n, to.numbers<std::int64_t>());
     }
-    return status == Lap::optimal ? columns : nb::int_(int(status));
+    return status == Lap::optimal ? columns : nb::none();
 }
 
 std::vector<std::int64_t> counters(const LapState& s) {
@@ -107,7 +106,7 @@ void bind_lap(nb::module_& m) {
     numpy_int64 = numpy.attr("dtype")("int64").release().ptr();
     nb::class_<PythonLap>(m, "Lap", "Solver of n x n assignment problems that keeps its prices.")
         .def(nb::init<int>(), nb::arg("n"))
-        .def("assign", &assign, "Return the columns of the least assignment, or the reason why there is none.")
+        .def("assign", &assign, "Return the columns of the least assignment, or None.")
         .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Forget the past.")
         .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
                      nb::rv_policy::move)

@@ -10,12 +10,28 @@ namespace dcfw {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The least of value(0), ..., value(width - 1), or +Inf.  A NaN is skipped.
+// The least of value(0), ..., value(width - 1), or +Inf.  A NaN is skipped.  Where the compiler does not know the
+// width, eight minima are kept side by side: one alone would wait for itself in every step.
 template <class Value>
 [[gnu::always_inline]] inline double least(int width, Value value) {
+    constexpr int lanes = 8;
     double low = infinity;
+    const int whole = __builtin_constant_p(width) ? 0 : width / lanes * lanes;
+    if (whole > 0) {
+        double lows[lanes];
+        for (int k = 0; k < lanes; ++k) lows[k] = infinity;
+        for (int j = 0; j < whole; j += lanes)
+#pragma omp simd
+            for (int k = 0; k < lanes; ++k) {
+                const double x = value(j + k);
+                lows[k] = x < lows[k] ? x : lows[k];
+            }
+        for (int half = lanes / 2; half > 0; half /= 2)
+            for (int k = 0; k < half; ++k) lows[k] = lows[k + half] < lows[k] ? lows[k + half] : lows[k];
+        low = lows[0];
+    }
 #pragma omp simd reduction(min : low)
-    for (int j = 0; j < width; ++j) {
+    for (int j = whole; j < width; ++j) {
         const double x = value(j);
         low = x < low ? x : low;
     }
