@@ -1,24 +1,19 @@
 """``qap.solve(restarts="auto")`` against plain C++ programs of what the QAP literature uses, at equal
 processor time.
 
-    python -m bench field --rival PATH/qap_metaheuristics.cpp [--seconds 1] [--seeds 1] [--full] [--output
-    results/field]
+    python -m bench field --rival PATH/qap_metaheuristics.cpp [--seconds 0.8] [--seeds 1] [--full]
+                          [--output results/field]
 
 The program is built with ``g++ -O3`` and run as ``PROGRAM ALGORITHM FILE SEED SECONDS`` for robust tabu
-search
-(``rots06``), breakout local search (``bls``) and annealing (``sa``, which has to know its time).  All four
-take turns on
-each instance, each measured by its own processor time, so that neighbours on the machine do not matter.
+search (``rots06``), breakout local search (``bls``) and annealing (``sa``, which has to know its time).  All
+four take turns on each instance, each measured by its own processor time, so that neighbours on the machine
+matter little.
 
 Tuned on: every second QAPLIB instance by name (bur26a, bur26c, ...) and generated ones with seeds from 1001
-on.
-Reported on: the other instances of QAPLIB and generated ones with seeds from 7 on; ``--full`` adds the
-tuning half, and
-the table says which half a line belongs to.  Instances asymmetric in both matrices are left out: the rivals
-cannot
-take them.  Errors are in per cent of the best known value; of a generated instance, of the best value any
-of the
-four found.
+on.  Reported on: the other instances of QAPLIB and generated ones with seeds from 7 on; ``--full`` adds the
+tuning half, and the table says which half a line belongs to.  Instances asymmetric in both matrices are left
+out: the rivals cannot take them.  Errors are in per cent of the best known value; of a generated instance, of
+the best value any of the four found.
 """
 
 from __future__ import annotations
@@ -242,7 +237,7 @@ def main(arguments: list[str]) -> None:
     """Read the command line, build the rival, measure and report."""
     parser = argparse.ArgumentParser(prog="python -m bench field", description=__doc__.splitlines()[0])
     parser.add_argument("--rival", type=Path, required=True, help="the C++ file of the rival algorithms")
-    parser.add_argument("--seconds", type=float, default=1.0, help="processor time of each run")
+    parser.add_argument("--seconds", type=float, default=0.8, help="processor time of each run")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--full", action="store_true", help="all instances of QAPLIB that the rivals take")

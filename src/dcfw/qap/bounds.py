@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.convex_bound import convex_bound
+from dcfw.qap.convex_bound import basis, convex_bound
 from dcfw.qap.dual_ascent import LARGEST as LARGEST_ASCENT
 from dcfw.qap.dual_ascent import dual_ascent
 from dcfw.qap.objective import dense, largest
@@ -212,23 +212,12 @@ def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
     """Return the projection bound of Hadley, Rendl and Wolkowicz."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
-    a, b = (np.sort(np.linalg.eigvalsh(M)) for M in (_projected(A), _projected(B)))
+    V = basis(n)
+    a, b = (np.linalg.eigvalsh(V.T @ M @ V) for M in (A, B))  # in ascending order
     D = (2.0 / n) * np.outer(A.sum(axis=1), B.sum(axis=1)) + C
     size = float(np.linalg.norm(A) * np.linalg.norm(B))
     slack = 16.0 * n * n * EPS * (size + float(np.abs(D).max())) + 16.0 * n * n * SMALLEST
     return _assigned(D, slack) + float(a @ b[::-1]) - float(A.sum() * B.sum()) / n**2
-
-
-def _projected(M: np.ndarray) -> np.ndarray:
-    """Return V^T M V, V the last n - 1 columns of the reflection that takes (1, ..., 1) to the first axis."""
-    n = len(M)
-    w = np.ones(n)
-    w[0] += math.sqrt(n)
-    w /= np.linalg.norm(w)
-    M = M - 2.0 * np.outer(w, w @ M)
-    M = M - 2.0 * np.outer(M @ w, w)
-    P = M[1:, 1:]
-    return np.asarray(0.5 * (P + P.T))
 
 
 def _assigned(L: np.ndarray, slack: float) -> float:

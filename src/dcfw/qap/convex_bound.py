@@ -39,7 +39,7 @@ def convex_bound(
     """Return the bound for dense float64 matrices, one of A and B symmetric."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
-    V = _basis(n)
+    V = basis(n)
     sigma, W = np.linalg.eigh(V.T @ A @ V)
     lam, U = np.linalg.eigh(V.T @ B @ V)
     s, t = _dual(sigma, lam)
@@ -85,7 +85,7 @@ def _dual(sigma: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return s - max(float((s[:, None] + t - cost).max()), 0.0), t
 
 
-def _basis(n: int) -> np.ndarray:
+def basis(n: int) -> np.ndarray:
     """Return an orthonormal basis of the vectors that add up to 0, as columns."""
     w = np.ones(n)
     w[0] += math.sqrt(n)
