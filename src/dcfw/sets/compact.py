@@ -32,7 +32,10 @@ class CompactSet(Set, trusted=True):
 
 @stateless
 class CompactOracle(Oracle):
-    """The set's own atoms for NumPy gradients, dense ones for other backends."""
+    """The set's own atoms for NumPy gradients, dense ones for other backends.
+
+    An oracle that keeps something between calls defines ``_atom(G)`` and its state anew.
+    """
 
     domain: CompactSet
 
@@ -43,5 +46,8 @@ class CompactOracle(Oracle):
         if not isinstance(G, np.ndarray):
             return Dense(self.domain._vertex(G))
         if G.dtype == np.float64:
-            return self.domain._atom(G)
-        return recast(self.domain._atom(G.astype(np.float64)), G)
+            return self._atom(G)
+        return recast(self._atom(G.astype(np.float64)), G)
+
+    def _atom(self, G: np.ndarray) -> Atom:
+        return self.domain._atom(G)

@@ -23,9 +23,9 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
-from dcfw.sets.atoms import Atom, Dense, Entries, recast
-from dcfw.sets.base import Oracle, excess, first_hit, sums_hit
-from dcfw.sets.birkhoff import Birkhoff, assignment
+from dcfw.sets.atoms import Atom, Entries
+from dcfw.sets.base import excess, first_hit, sums_hit
+from dcfw.sets.birkhoff import Birkhoff
 from dcfw.sets.capped import longest
 from dcfw.sets.compact import CompactOracle, CompactSet
 from dcfw.sets.kept_basis import KeptBasis
@@ -74,14 +74,12 @@ class TransportPolytope(CompactSet, trusted=True):
         value = self.a[0]
         return len(self.a) == len(self.b) and bool((self.a == value).all() and (self.b == value).all())
 
-    def _atom(self, G: np.ndarray) -> Entries:
-        if self.solver == "lap":
-            columns = assignment(G)
-            flat = np.arange(len(columns)) * len(columns) + columns
-            return Entries(flat, np.full(len(columns), self.a[0]), self.shape)
-        return _entries(optimal_plan(self.a, self.b, G, self.solver))
+    def _atom(self, G: np.ndarray) -> Atom:
+        if self.solver == "highs":
+            return _entries(optimal_plan(self.a, self.b, G))
+        return self.oracle()._atom(G)
 
-    def oracle(self) -> Oracle:
+    def oracle(self) -> CompactOracle:
         """Return an oracle whose atoms are sparse plans; it keeps prices, or a basis (HiGHS)."""
         if self.solver == "lap":
             return UniformOracle(self)
@@ -197,21 +195,18 @@ class PartialTransport(CompactSet, trusted=True):
         return f", mass={self.mass:g}"
 
 
-class UniformOracle(Oracle):
+class UniformOracle(CompactOracle):
     """The Birkhoff polytope's own oracle, its permutations weighted."""
 
     domain: TransportPolytope
 
     def __init__(self, domain: TransportPolytope) -> None:
-        self.domain = domain
+        super().__init__(domain)
         self._assign = Birkhoff(len(domain.a)).oracle()
 
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self.domain._vertex(G))
-        permutation = self._assign(G)
-        indices, _ = permutation.support()  # type: ignore[attr-defined]
-        return recast(Entries(indices, np.full(len(indices), self.domain.a[0]), self.domain.shape), G)
+    def _atom(self, G: np.ndarray) -> Atom:
+        indices, _ = self._assign(G).support()  # type: ignore[attr-defined]
+        return Entries(indices, np.full(len(indices), self.domain.a[0]), self.domain.shape)
 
     def get_state(self) -> Any:
         return self._assign.get_state()
@@ -220,21 +215,18 @@ class UniformOracle(Oracle):
         self._assign.set_state(state)
 
 
-class PricedOracle(Oracle):
+class PricedOracle(CompactOracle):
     """POT's network simplex on costs less the last answer's potentials: fewer pivots, the same plan."""
 
     domain: TransportPolytope
 
     def __init__(self, domain: TransportPolytope) -> None:
-        self.domain = domain
+        super().__init__(domain)
         self._potentials: np.ndarray | None = None
 
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self.domain._vertex(G))
-        domain, costs = self.domain, G.astype(np.float64)
-        plan, self._potentials = priced_plan(domain.a, domain.b, costs, self._potentials)
-        return recast(_entries(plan), G)
+    def _atom(self, G: np.ndarray) -> Atom:
+        plan, self._potentials = priced_plan(self.domain.a, self.domain.b, G, self._potentials)
+        return _entries(plan)
 
     def get_state(self) -> Any:
         return self._potentials
@@ -245,7 +237,7 @@ class PricedOracle(Oracle):
         self._potentials = state
 
 
-class KeptOracle(Oracle):
+class KeptOracle(CompactOracle):
     """HiGHS, each time from the last plan's basis (needs highspy)."""
 
     domain: TransportPolytope
@@ -253,20 +245,18 @@ class KeptOracle(Oracle):
     def __init__(self, domain: TransportPolytope) -> None:
         from scipy.sparse import csr_array
 
-        self.domain = domain
+        super().__init__(domain)
         sums, size = _sums(*domain.shape), math.prod(domain.shape)
         sides = np.concatenate([domain.a, domain.b]) / float(domain.a.sum())
         none = csr_array((0, size)), np.zeros(0)
         self._programme = KeptBasis(*none, sums, sides, np.zeros(size), np.full(size, math.inf))
 
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self.domain._vertex(G))
-        answer = self._programme.solve(_without_means(G.astype(np.float64)).reshape(-1))
+    def _atom(self, G: np.ndarray) -> Atom:
+        answer = self._programme.solve(_without_means(G).reshape(-1))
         if answer is None:
-            return recast(self.domain._atom(G.astype(np.float64)), G)
+            return self.domain._atom(G)
         plan = np.maximum(answer[0], 0.0).reshape(self.domain.shape) * float(self.domain.a.sum())
-        return recast(_entries(plan), G)
+        return _entries(plan)
 
     def get_state(self) -> Any:
         return self._programme.get_state()
@@ -275,10 +265,8 @@ class KeptOracle(Oracle):
         self._programme.set_state(state)
 
 
-def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray, solver: str) -> np.ndarray:
-    """Return an optimal transport plan that is a vertex, by "pot" or "highs"."""
-    if solver == "pot":
-        return priced_plan(a, b, costs, None)[0]
+def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """Return an optimal transport plan that is a vertex, by HiGHS."""
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
     block, plan = np.ix_(rows, columns), np.zeros((len(a), len(b)))
     plan[block] = _highs(a[rows], b[columns], _without_means(costs)[block])
