@@ -112,6 +112,27 @@ def test_a_skipped_step_projects_nothing_and_every_counts_steps():
     assert float(p.detach().abs().max()) <= 0.2 + 1e-6
 
 
+def test_a_run_that_is_resumed_between_two_projections_goes_on_bit_for_bit():
+    whole = adam("linf", every=3)
+    gradients = [torch.randn(SHAPE) for _ in range(8)]
+    for t, gradient in enumerate(gradients):
+        if t == 4:
+            saved = copy.deepcopy([whole[0].detach(), whole[1].state_dict(), whole[2].state_dict()])
+        whole[0].grad = gradient.clone()
+        whole[1].step()
+    p, optimizer, wrapped = adam("linf", every=3)
+    with torch.no_grad():
+        p.copy_(saved[0])
+    optimizer.load_state_dict(saved[1])
+    wrapped.load_state_dict(saved[2])
+    for gradient in gradients[4:]:
+        p.grad = gradient.clone()
+        optimizer.step()
+    assert torch.equal(p, whole[0])
+    with pytest.raises(ValueError, match="must be one of what constrain"):
+        wrapped.load_state_dict(optimizer.state_dict())
+
+
 def test_a_model_is_grouped_by_role_and_frozen_weights_stay():
     model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 3))
     with torch.no_grad():

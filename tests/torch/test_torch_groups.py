@@ -203,6 +203,26 @@ def test_overrides_by_pattern_win_and_a_pattern_without_a_match_is_named():
         param_groups(GPT(), roles={"heads": {}})
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"overrides": {"wte.weight": {"raduis": 1.0}}},
+        {"roles": {"hidden": {"raduis": 1.0}}},
+        {"raduis": 1.0},
+    ],
+)
+def test_a_misspelt_option_is_named_with_the_one_that_was_meant(given):
+    with pytest.raises(ValueError, match=r"each option.*got 'raduis'; did you mean 'radius'\?"):
+        param_groups(GPT(), **given)
+
+
+def test_a_radius_of_an_override_has_the_factor_of_its_role_unless_it_is_absolute():
+    for mode, bound in (({}, 5.0 * 0.5), ({"radius_mode": "absolute"}, 5.0)):
+        layers = torch.nn.Sequential(torch.nn.Linear(64, 16, bias=False), torch.nn.Linear(16, 4))
+        groups = param_groups(layers, overrides={"0.weight": {"radius": 5.0, **mode}})
+        assert region_of(groups[0], (16, 64)).bound == bound
+
+
 def test_one_set_for_all_weights_leaves_vectors_free():
     groups = param_groups(GPT(), constraint="linf", radius=0.5)
     assert {(g["constraint"], g["role"] == "vector") for g in groups} == {("linf", False), (None, True)}

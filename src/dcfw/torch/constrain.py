@@ -15,7 +15,7 @@ METHODS = ("project", "cap", "normalize")
 
 
 class Constraint(ConstrainedOptimizer):
-    """The return value of :func:`constrain`: the groups and a hook on the optimizer, without state."""
+    """The return value of :func:`constrain`: the groups, a hook on the optimizer, the count of its steps."""
 
     def __init__(self, optimizer: Any, groups: Any, every: int, method: str) -> None:
         ignored = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
@@ -43,6 +43,16 @@ class Constraint(ConstrainedOptimizer):
             return self._each(self._problems(group, params), _normalized)
         super()._project(group, params, "cap" if group["method"] == "cap" else how)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many steps have been counted; the groups come from the program."""
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the count of a ``state_dict()``: the next projection comes when it would have."""
+        if not isinstance(state_dict, dict) or "steps" not in state_dict:
+            raise ValueError("state_dict must be one of what constrain() returns, with 'steps'")
+        self.steps = _validate.integer(state_dict["steps"], "steps", low=0)
+
     def remove(self) -> None:
         """Take the hook off the optimizer."""
         self._handle.remove()
@@ -67,6 +77,7 @@ def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "projec
         A model, grouped by :func:`~dcfw.torch.param_groups`, or groups with ``params``, ``constraint``,
         ``radius`` and further options of sets, perhaps a ``method`` of their own.
     every : int, default 1
+        With more than 1, save ``state_dict()`` of the returned object, too: it has the count of the steps.
     method : {"project", "cap", "normalize"}
         The projection (for ``"spectral"`` by eigenvectors); singular values capped by matrix products alone,
         within 1 % of the projection and inside the ball, which GPUs like; or the weight scaled so that its

@@ -10,13 +10,14 @@ divided by d_in.  A ``vector`` (biases, gains of normalisation layers) is never 
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import math
 from typing import Any
 
 import torch
 
 from dcfw import _validate
-from dcfw.torch.base import CONSTRAINTS, region_of
+from dcfw.torch.base import CONSTRAINTS, GROUP_DEFAULTS, region_of
 
 ROLES: dict[str, dict[str, Any]] = {
     "hidden": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
@@ -27,6 +28,11 @@ ROLES: dict[str, dict[str, Any]] = {
     "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "vector": {"constraint": None},
 }
+OPTIONS = (
+    *GROUP_DEFAULTS, "constraint", "role", "lr", "momentum", "nesterov", "weight_decay", "rescale",
+    "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
+)  # fmt: skip
+"""What a group may say: anything else is taken as a misspelt one of these."""
 HEADS = ("head", "heads", "lm_head", "output", "out", "fc", "classifier", "logits", "generator", "score")
 PACKED = ("qkv", "wqkv", "c_attn", "in_proj", "to_qkv", "query_key_value", "attn_qkv")
 GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
@@ -74,9 +80,11 @@ def param_groups(
         Options by role in place of those of ``ROLES``: ``{"hidden": {"radius": 5.0}}``.
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
-        ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.
+        ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.  A radius is multiplied by
+        the factor of the role's ``radius_mode`` (in ``ROLES``, see :class:`~dcfw.torch.DCFW`); beside it
+        ``"radius_mode": "absolute"`` takes the number as it is.
     **options
-        Anything else the optimizer takes, for all groups (``gather=True`` for FSDP2).
+        Any other option of the optimizers here, for all groups (``gather=True`` for FSDP2).
 
     Examples
     --------
@@ -96,17 +104,16 @@ def param_groups(
         _validate.choice(constraint, "constraint", (*CONSTRAINTS, "roles"))
     if not isinstance(radius, tuple | list):  # the bounds of a box
         _validate.scalar(radius, "radius", low=0.0, open_low=True)
-    for name, given in (("roles", roles), ("overrides", overrides)):
-        nested = isinstance(given, dict) and all(isinstance(v, dict) for v in given.values())
-        if given is not None and not nested:
-            raise TypeError(f"{name} must be a dictionary of dictionaries, got {type(given).__name__}")
-    for role in roles or {}:
+    roles, overrides = _nested(roles, "roles"), _nested(overrides, "overrides")
+    for role in roles:
         _validate.choice(role, "each role", tuple(ROLES))
+    for option in itertools.chain(options, *roles.values(), *overrides.values()):
+        _validate.choice(option, "each option", OPTIONS)
     found: dict[Any, dict[str, Any]] = {}
     matched: set[str] = set()
     for name, p, role, stack in named_roles(model):
         extra: dict[str, Any] = {}
-        for pattern, more in (overrides or {}).items():
+        for pattern, more in overrides.items():
             if fnmatch.fnmatchcase(name, pattern):
                 matched.add(pattern)
                 extra |= more
@@ -116,15 +123,22 @@ def param_groups(
             chosen = {"constraint": constraint, "radius": radius}
         if stack > 1 and chosen["constraint"] in ("spectral", "nuclear"):
             chosen["stack"] = stack
-        chosen = {**options, **chosen, **(roles or {}).get(role, {}), **extra}
+        chosen = {**options, **chosen, **roles.get(role, {}), **extra}
         key = (role, *((option, repr(value)) for option, value in sorted(chosen.items())))
         group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
         group["params"].append(p)
         group["param_names"].append(name)
-    unused = sorted(set(overrides or {}) - matched)
+    unused = sorted(set(overrides) - matched)
     if unused:
         raise ValueError(f"no parameter has a name that matches {unused[0]!r}")
     return Groups(found.values())
+
+
+def _nested(given: Any, name: str) -> dict[str, dict[str, Any]]:
+    given = {} if given is None else given
+    if not isinstance(given, dict) or not all(isinstance(value, dict) for value in given.values()):
+        raise TypeError(f"{name} must be a dictionary of dictionaries, got {type(given).__name__}")
+    return given
 
 
 def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dcfw import _validate
-from dcfw.torch.regions import Interval, Region, Tensor, asking_is_free
+from dcfw.torch.regions import Region, Tensor
 
 
 class Step(NamedTuple):
@@ -74,11 +74,7 @@ def sliding_step(
     """
     if not torch.compiler.is_compiling():
         lr, steps, tol = _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
-    X, R, held = x.clone(), g * lr, None
-    # Masks are slow on a CPU, where on the other hand it can be asked whether any residual is zero.
-    if isinstance(region, Interval) and not (asking_is_free(x) and bool(torch.count_nonzero(R) == R.numel())):
-        held = R == 0.0
-        X.masked_fill_(held, region.middle)  # there, with a residual of zero, X_i = S_i
+    X, R = x.clone(), g * lr
     gained = count = torch.zeros((x.shape[0], 1), dtype=x.dtype, device=x.device)
     first, bound = torch.full_like(count, float("nan")), torch.full_like(count, float("inf"))
     for k in range(steps):
@@ -96,10 +92,7 @@ def sliding_step(
         bound = torch.minimum(bound, gained + slope)
         gained = gained + eta * (slope - 0.5 * eta * curvature)
         count = count + on
-    X = region.settle(X)
-    if held is not None:
-        X = torch.where(held, x, X)
-    return Step(X, count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
+    return Step(region.settle(X), count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
 
 
 def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> tuple[Any, int, float]:

@@ -102,13 +102,12 @@ class DCFW(ConstrainedOptimizer):
         gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 (NaN without a closed form).  Needs
         ``track_gap=True``.
         """
-        tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
-        found = [self.state[p]["gaps"].cpu() for p in tracked if "gaps" in self.state.get(p, {})]
-        if not found:
+        if not self._gaps:
             raise RuntimeError(
                 "nothing has been recorded: construct DCFW with track_gap=True and take a step with gradients"
             )
-        sums = dict(zip(GAPS, torch.stack([row.double() for row in found]).sum(dim=0).tolist(), strict=True))
+        found = torch.stack([row.double().cpu() for row in self._gaps.values()])
+        sums = dict(zip(GAPS, found.sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
         return sums
 
@@ -134,12 +133,6 @@ class DCFW(ConstrainedOptimizer):
 
     # -- a step --------------------------------------------------------------------------------------------
 
-    def _begin(self, group: dict[str, Any]) -> None:
-        if group["track_gap"]:  # what an earlier step has recorded is not of this one
-            for p in group["params"]:
-                if p in self.state:
-                    self.state[p].pop("gaps", None)
-
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = self._directions(group, params)
         if group["solver"] == "fw" or not self._has_closed_form(group):
@@ -155,10 +148,8 @@ class DCFW(ConstrainedOptimizer):
             torch._foreach_sub_(weights, torch._foreach_mul(slopes, lr))
         elif weights[0].is_cpu and group["constraint"] in ELEMENTWISE:
             for p, weight, slope in zip(params, weights, slopes, strict=True):
-                interval: Any = self._region(group, p.shape)
                 weight.add_(slope, alpha=-lr)
-                if interval is not UNBOUNDED:
-                    weight.clamp_(interval.lower, interval.upper)  # while the tensor is still in the cache
+                self._project(group, [p])  # while the tensor is still in the cache
             return
         else:
             torch._foreach_add_(weights, slopes, alpha=-lr)
@@ -181,12 +172,9 @@ class DCFW(ConstrainedOptimizer):
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> Tensor:
         x, g = self._enter(problem), problem.tensors[1]
-        shared = group["scope"] != "row" and not problem.gathered
-        total = shards.total_over(problem.parameter) if shared else None
-        options = {"steps": group["inner_steps"], "tol": group["inner_tol"]}
-        found = sliding_step(
-            x, g, group["lr"], problem.region, **options, total=total, sync=asking_is_free(x)
-        )
+        options = {"steps": group["inner_steps"], "tol": group["inner_tol"], "sync": asking_is_free(x)}
+        total = problem.total(group["scope"])
+        found = sliding_step(x, g, group["lr"], problem.region, total=total, **options)
         if group["track_gap"]:
             pgm = torch.full_like(found.fw_gap[0], math.nan)
             if self._has_closed_form(group):
@@ -202,11 +190,11 @@ class DCFW(ConstrainedOptimizer):
         unbounded = problem.region == UNBOUNDED
         fw = torch.full_like(x[0, 0], math.inf) if unbounded else (g * problem.region.away(g, x)).sum()
         sums = torch.stack((fw, (g * D).sum(), (D * D).sum()))
-        total = shards.total_over(problem.parameter)
+        total = problem.total()
         fw, linear, square = (sums if total is None else total(sums)).unbind()
         pgm = 0.5 * square / group["lr"]
         return torch.stack((fw, linear - pgm, linear - pgm, pgm))
 
     def _record(self, problem: Problem, gaps: Tensor, inner_steps: Tensor) -> None:
         blocks = torch.full_like(inner_steps, problem.tensors[0].shape[0])
-        self.state[problem.parameter]["gaps"] = torch.cat((gaps, inner_steps, blocks))
+        self._gaps[problem.parameter] = torch.cat((gaps, inner_steps, blocks))

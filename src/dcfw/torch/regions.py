@@ -2,9 +2,6 @@
 
 The sets are those of :mod:`dcfw.sets` for many blocks at once (the rows of a two-dimensional tensor), by
 tensor operations alone (``int`` and ``float`` would wait for an accelerator).
-
-``away(R, X)`` returns X - S for a vertex S that minimises <R, S>; where R_i is zero S_i is the midpoint of an
-interval, and putting X_i there, too, holds the coordinate.
 """
 
 from __future__ import annotations
@@ -73,6 +70,12 @@ class Interval(Region):
 
     def vertex(self, R: Tensor) -> Tensor:
         return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(self.middle)
+
+    def away(self, R: Tensor, X: Tensor) -> Tensor:
+        """Return X - S; any S_i does where R_i is zero, and X_i is taken, which holds the entry."""
+        sign = R.sign()
+        half = X.new_full((), 0.5 * (self.upper - self.lower))
+        return torch.addcmul(half, X - self.middle if self.middle else X, sign).mul_(sign)
 
     def size(self, X: Tensor) -> Tensor:
         return X.abs().max()

@@ -16,7 +16,7 @@ from dcfw import _validate
 from dcfw.torch import groups, shards
 from dcfw.torch.base import ConstrainedOptimizer, Problem
 from dcfw.torch.matrices import Spectral, polar_inside
-from dcfw.torch.regions import Interval, Tensor
+from dcfw.torch.regions import Tensor
 
 SMALL = 2**17
 """On a CPU, matrices with fewer entries than this are multiplied in batches."""
@@ -141,15 +141,13 @@ class SFW(ConstrainedOptimizer):
         x, m, region = problem.tensors[0], problem.tensors[1], problem.region
         if not group["unconstrained"]:
             x = self._enter(problem)
-        S = region.vertex(m) if vertices is None else next(vertices).reshape(m.shape)
+        S = None if vertices is None else next(vertices).reshape(m.shape)
         lr = group["lr"]
         if group["weight_decay"]:
             x = x * (1.0 - lr * group["weight_decay"])
         if group["unconstrained"]:
-            return x + S * lr
-        E = x - S
-        if isinstance(region, Interval):
-            E = E.masked_fill_(m == 0.0, 0.0)  # any S_i does where the gradient is zero: take X_i
+            return x + (region.vertex(m) if S is None else S) * lr
+        E = region.away(m, x) if S is None else x - S
         return region.settle(x - E * self._size(group, problem, E))
 
     def _size(self, group: dict[str, Any], problem: Problem, E: Tensor) -> Any:
@@ -157,8 +155,7 @@ class SFW(ConstrainedOptimizer):
         lr, m = group["lr"], problem.tensors[1]
         if group["rescale"] == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
-            shared = group["scope"] != "row" and not problem.gathered
-            total = shards.total_over(problem.parameter) if shared else None
+            total = problem.total(group["scope"])
             slope, length = (squares if total is None else total(squares)).sqrt().unbind()
             return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
         return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
