@@ -5,12 +5,13 @@ same, against AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, so that
 Spectral rows: the exact projection of the perceptron's matrices (with singular values to clip in every step)
 against Muon, and an oracle step of a 768 x 3072 matrix against five plain Newton-Schulz steps of its gradient
 in single precision. The three bare passes of an exact l_inf step (a sum that finds NaN, the move, the clip)
-have a row of their own, without our loop around them. ``constrain`` rows: AdamW with its weights projected
-after each step against AdamW alone.  One thread, processor time. The two take turns in one process, so that
-whatever disturbs the machine disturbs both, and the best turn of each counts. A turn is one step, which finds
-its tensors displaced from the caches by the other's (three times as many), or, where the row says so, 20 of
-them, which find what the method itself has left there: a step in training is between the two.  The limits are
-the ones that we set ourselves; rows without one are for information.
+have a row of their own, without our loop around them, and so has ``torch.optim.SGD``, which neither looks for
+NaN nor clips.  ``constrain`` rows: AdamW with its weights projected after each step against AdamW alone.  One
+thread, processor time. The two take turns in one process, so that whatever disturbs the machine disturbs
+both, and the best turn of each counts. A turn is one step, which finds its tensors displaced from the caches
+by the other's (three times as many), or, where the row says so, 20 of them, which find what the method itself
+has left there: a step in training is between the two.  The limits are the ones that we set ourselves; rows
+without one are for information.
 
 **Memory.**  AdamW makes temporary tensors.  By default the C library (glibc) may give their memory back to
 the system after each step, and ask for it again in the next one, which doubles AdamW's time (5.3 instead of
@@ -78,6 +79,9 @@ def adamw_rows(rounds: int) -> Iterator[Row]:
     bare, peer = _parameters(), torch.optim.AdamW(_parameters())
     best = _interleaved({"ours": lambda: three_passes(bare), "AdamW": peer.step}, rounds)
     yield _row("the three passes of an exact linf step alone", best["ours"], best["AdamW"], "AdamW")
+    sgd = torch.optim.SGD(_parameters(), 0.1)
+    best = _interleaved({"ours": sgd.step, "AdamW": peer.step}, rounds)
+    yield _row("SGD without check and set", best["ours"], best["AdamW"], "AdamW")
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

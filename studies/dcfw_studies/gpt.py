@@ -295,6 +295,10 @@ def optimizers(method: str, model: nn.Module, lr: float, variant: str = "") -> l
 
     groups = dt.param_groups(model)
     options = dict(VARIANTS[method][variant]) if variant else {}
+    factor = options.pop("radius", 1.0)
+    for group in groups:
+        if group["constraint"]:
+            group["radius"] *= factor.get(group["role"], 1.0) if isinstance(factor, dict) else factor
     if method == "scion20":
         norms: dict[str, Any] = {
             "hidden": lambda stack: lambda G: spectral(G, stack),
@@ -302,22 +306,17 @@ def optimizers(method: str, model: nn.Module, lr: float, variant: str = "") -> l
             "embedding": lambda stack: torch.sign,
             "vector": lambda stack: lambda G: G / (G.square().mean().sqrt() + 1e-8),
         }
-        larger = options.pop("radius", 1.0)
         made = [
             {
                 "params": group["params"],
                 "lmo": norms[group["role"]](group.get("stack", 1)),
-                "scale": larger * group["radius"] if group["constraint"] else 1.0,
+                "scale": group["radius"] if group["constraint"] else 1.0,
                 "shrinks": group["role"] != "vector",
             }
             for group in groups
         ]
         return [Scion20(made, lr, **options)]
     if method == "scion":
-        factor = options.pop("radius", 1.0)
-        for group in groups:
-            if group["constraint"]:
-                group["radius"] *= factor.get(group["role"], 1.0) if isinstance(factor, dict) else factor
         return [dt.Scion(groups, lr, **options)]
     if method == "muon":
         hidden = [p for group in groups if group["role"] == "hidden" for p in group["params"]]

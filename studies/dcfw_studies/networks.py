@@ -42,12 +42,22 @@ CNN_IMAGES = 50_000
 
 
 def row(dataset: str, method: str, seed: int, part: str, **settings: Any) -> dict[str, Any]:
-    """Train one network once, and return its curves and what they end with."""
-    if part == "gpt":
-        from dcfw_studies import gpt
+    """Train one network once, on one thread, and return its curves and what they end with.
 
-        return gpt.row(method, seed, **settings)
-    return image_row(dataset, method, seed, **settings)
+    With two threads even SGD takes another path from the first epoch on.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        if part == "gpt":
+            from dcfw_studies import gpt
+
+            return gpt.row(method, seed, **settings)
+        return image_row(dataset, method, seed, **settings)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def image_row(

@@ -130,3 +130,16 @@ def test_the_committed_rows_support_the_choices_and_the_guide_quotes_them():
     assert tried == {"scion20": 10, "scion": 20, "muon": 20, "adamw": 4}
     for line in gpt_report.missing(rows):
         assert line in (RESULTS / "gpt.md").read_text()
+
+
+def test_a_row_does_not_depend_on_the_number_of_threads_around_it():
+    settings = {"part": "digits", "model": "cnn", "epochs": 1, "c": None}
+    before, curves = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            curves.append(networks.row("digits", "sgd", 0, **settings)["curves"]["train_loss"])
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert curves[0] == curves[1]
