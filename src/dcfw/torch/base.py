@@ -85,7 +85,6 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
         self._left: dict[Tensor, tuple[Any, ...]] = {}
-        self._gaps: dict[Tensor, Tensor] = {}  # of the last step, where they are tracked
         defaults["constraint"] = self._register(defaults["constraint"])
         if isinstance(params, torch.nn.Module):
             raise TypeError("params must be parameters, not a module: give module.parameters()")
@@ -122,8 +121,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         ]
         with torch.no_grad():
             _check_gradients([p for params in moving for p in params], type(self).__name__)
-            self._gaps = {}
             for group, params in zip(self.param_groups, moving, strict=True):
+                self._begin(group)
                 if params:
                     self._move(group, params)
         return loss
@@ -148,6 +147,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         else:
             torch._foreach_clamp_min_(weights, [interval.lower for interval in sets])
             torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
+
+    def _begin(self, group: dict[str, Any]) -> None:
+        """Prepare a group for a step, before any of its parameters is looked at."""
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError
@@ -241,7 +243,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         super().__setstate__(saved)
-        self._left, self._gaps = {}, {}  # what is loaded, weights included, is believed
+        self._left = {}  # what is loaded, weights included, is believed
 
     # -- the parts of a step --------------------------------------------------------------------------------
 

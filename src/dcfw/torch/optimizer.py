@@ -102,12 +102,13 @@ class DCFW(ConstrainedOptimizer):
         gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 (NaN without a closed form).  Needs
         ``track_gap=True``.
         """
-        if not self._gaps:
+        tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
+        found = [self.state[p]["gaps"].cpu() for p in tracked if "gaps" in self.state.get(p, {})]
+        if not found:
             raise RuntimeError(
                 "nothing has been recorded: construct DCFW with track_gap=True and take a step with gradients"
             )
-        found = torch.stack([row.double().cpu() for row in self._gaps.values()])
-        sums = dict(zip(GAPS, found.sum(dim=0).tolist(), strict=True))
+        sums = dict(zip(GAPS, torch.stack([row.double() for row in found]).sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
         return sums
 
@@ -132,6 +133,12 @@ class DCFW(ConstrainedOptimizer):
         return domain is None or hasattr(domain, "project")
 
     # -- a step --------------------------------------------------------------------------------------------
+
+    def _begin(self, group: dict[str, Any]) -> None:
+        if group["track_gap"]:  # what an earlier step has recorded is not of this one
+            for p in group["params"]:
+                if p in self.state:
+                    self.state[p].pop("gaps", None)
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = self._directions(group, params)
@@ -197,4 +204,4 @@ class DCFW(ConstrainedOptimizer):
 
     def _record(self, problem: Problem, gaps: Tensor, inner_steps: Tensor) -> None:
         blocks = torch.full_like(inner_steps, problem.tensors[0].shape[0])
-        self._gaps[problem.parameter] = torch.cat((gaps, inner_steps, blocks))
+        self.state[problem.parameter]["gaps"] = torch.cat((gaps, inner_steps, blocks))

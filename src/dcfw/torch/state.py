@@ -17,6 +17,7 @@ from dcfw import _validate
 SCHEDULED = ("lr", "momentum", "weight_decay")
 SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
 PLAIN = (bool, int, float, str, type(None))
+GAPS = 6  # the length of what ``track_gap=True`` records
 
 
 def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, dict[str, Any]]]:
@@ -97,20 +98,27 @@ def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
             found[name] = _validate.flag(value, here)
         elif name == "momentum_buffer":
             found[name] = _buffer(value, p, here)
-        elif name != "gaps":  # which earlier versions saved
+        elif name == "gaps":
+            found[name] = _shaped(value, (GAPS,), here).to(device=p.device, copy=True)
+        else:
             raise ValueError(f"the {where} has an entry {str(name)[:40]!r}, which no dcfw optimizer has")
     return found
 
 
-def _buffer(value: Any, p: Any, where: str) -> Any:
+def _shaped(value: Any, shape: tuple[int, ...], where: str) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.layout != torch.strided:
         raise ValueError(f"{where} must be a dense tensor of floating-point numbers")
-    if value.shape != p.shape:
-        raise ValueError(f"{where} must have shape {tuple(p.shape)}, got {tuple(value.shape)[:8]}")
+    if tuple(value.shape) != shape:
+        raise ValueError(f"{where} must have shape {shape}, got {tuple(value.shape)[:8]}")
+    return value.detach()
+
+
+def _buffer(value: Any, p: Any, where: str) -> Any:
+    value = _shaped(value, tuple(p.shape), where)
     if hasattr(p, "to_local") != hasattr(value, "to_local"):
         raise ValueError(f"{where} must be distributed if and only if its parameter is")
     buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
-    buffer.copy_(value.detach())
+    buffer.copy_(value)
     seen = buffer.to_local() if hasattr(buffer, "to_local") else buffer
     if not seen.is_meta and not bool(seen.isfinite().all()):
         raise ValueError(f"{where} must be finite")
