@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+import dcfw
 from dcfw import functions, sets
+from dcfw.functions import quadratic as quadratics
 from dcfw.sets.atoms import Dense, OneHot
 from dcfw.sets.stacks import DenseStack, stack_for
+from dcfw.solvers import active_set
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.weights import pairwise_steps
 from set_cases import every_set
@@ -48,7 +51,7 @@ class Steps(RuleBasedStateMachine):
         self.active = ActiveSet(self.x, cap=cap)
         self.f, self.H = quadratic(self.domain, self.rng)
         if images:
-            self.active.attach(self.f, self.f.grad_at)
+            self.active.attach(self.f, lambda atom, scores: self.f.grad_at(atom))
 
     @rule()
     def meet_a_vertex(self):
@@ -111,7 +114,7 @@ class Steps(RuleBasedStateMachine):
     def have_another_function(self):
         if self.active.f is not None:
             self.f, self.H = quadratic(self.domain, self.rng)
-            self.active.attach(self.f, self.f.grad_at)
+            self.active.attach(self.f, lambda atom, scores: self.f.grad_at(atom))
 
     @rule()
     def go_on_with_a_copy(self):
@@ -119,7 +122,7 @@ class Steps(RuleBasedStateMachine):
         self.active = self.active.copy()
         assert (self.active.weights > 0.0).all()
         if attached:
-            self.active.attach(self.f, self.f.grad_at)
+            self.active.attach(self.f, lambda atom, scores: self.f.grad_at(atom))
 
     @invariant()
     def weights_are_on_the_simplex(self):
@@ -317,9 +320,85 @@ def test_a_multiple_of_the_square_is_added_without_asking_for_gradients_again():
     active = ActiveSet(np.zeros(6), cap=8)
     for _ in range(3):
         active.add(domain.oracle()(rng.standard_normal(6)))
-    active.attach(f, lambda atom: f.grad(atom.dense()))
+    active.attach(f, lambda atom, scores: f.grad(atom.dense()))
     both = f + more
     active.add_square(both, 0.5)
-    active.attach(both, lambda atom: pytest.fail("asked for a gradient that follows from what is known"))
+    active.attach(both, lambda *_: pytest.fail("asked for a gradient that follows from what is known"))
     for place, atom in enumerate(active.atoms):
         np.testing.assert_allclose(active.image(place), both.grad(atom.dense()))
+
+
+LONG = [sets.Simplex(40, radius=3.0), sets.L1Ball(40, radius=3.0), sets.KSparse(40, k=4)]
+
+
+@pytest.mark.parametrize("domain", [*LONG, sets.LInfBall(40, radius=0.2)], ids=repr)
+@pytest.mark.parametrize("inner", ["blended", "away", "pairwise"])
+def test_scores_in_place_of_gradients_give_the_same_solution(domain, inner, monkeypatch):
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((15, 40)), rng.standard_normal(15)
+    plain = dcfw.minimize(functions.LeastSquares(A, b), domain, inner=inner, rtol=1e-8)
+    monkeypatch.setattr(quadratics, "LONG", 0)
+    short = dcfw.minimize(functions.LeastSquares(A, b), domain, inner=inner, rtol=1e-8)
+    assert short.success
+    assert short.fun == pytest.approx(plain.fun, rel=1e-7)
+    assert abs(short.n_grad_f - plain.n_grad_f) <= 0.2 * plain.n_grad_f + 5
+
+
+@pytest.mark.parametrize("domain", LONG, ids=repr)
+def test_images_that_are_scores_stand_for_the_gradients_at_the_atoms(domain, monkeypatch):
+    monkeypatch.setattr(quadratics, "LONG", 0)
+    rng = np.random.default_rng(1)
+    f = functions.LeastSquares(rng.standard_normal((15, 40)), rng.standard_normal(15))
+    active, asked = ActiveSet(domain.start(), cap=8), []
+
+    def image(atom, scores):
+        asked.append(scores)
+        return f.scores_at(atom) if scores else f.grad_at(atom)
+
+    active.attach(f, image)
+    for _ in range(12):  # some are merged on the way
+        S = domain.oracle()(rng.standard_normal(40))
+        if active.find(S) is None:
+            active.enter([S], image)
+            active.move((-1.0, 1.0, 0.0), len(active) - 1, 0, 0.3)
+    assert all(asked)
+    assert len(active) <= 8
+    H = f.A.T @ f.A
+    for place, atom in enumerate(active.atoms):
+        np.testing.assert_allclose(active.image(place), f.grad(atom.dense()), atol=1e-9)
+        products = [other.dense() @ H @ atom.dense() for other in active.atoms]
+        np.testing.assert_allclose(active.M[place, : len(active)], products, atol=1e-9)
+    np.testing.assert_allclose(
+        active.combine_images(f.grad(domain.start()), active.weights - np.eye(len(active))[0]),
+        f.grad(active.point()) - f.grad(active.atoms[0].dense()) + f.grad(domain.start()),
+        atol=1e-9,
+    )
+
+
+def test_a_run_with_scores_is_resumed_bit_for_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(quadratics, "LONG", 0)
+    rng = np.random.default_rng(2)
+    A, b = rng.standard_normal((15, 40)), rng.standard_normal(15)
+    phi, domain = functions.LeastSquares(A, b) - 0.1 * functions.L2Norm(), sets.KSparse(40, k=4)
+    whole = dcfw.minimize(phi, domain, method="dcfw")
+    part = dcfw.minimize(phi, domain, method="dcfw", checkpoint=tmp_path / "run.npz", maxiter=2)
+    assert part.nit == 2 < whole.nit
+    resumed = dcfw.minimize(phi, domain, method="dcfw", checkpoint=tmp_path / "run.npz")
+    assert np.array_equal(resumed.x, whole.x)
+    assert resumed.n_lmo == whole.n_lmo
+
+
+def test_sparse_atoms_and_scores_need_no_smaller_active_set(monkeypatch):
+    monkeypatch.setattr(quadratics, "LONG", 0)
+    monkeypatch.setattr(active_set, "MEMORY", 0)
+    rng = np.random.default_rng(3)
+    f = functions.LeastSquares(rng.standard_normal((15, 40)), rng.standard_normal(15))
+    for domain, cap in ((LONG[1], active_set.CAP), (sets.LInfBall(40), 32)):
+        res = dcfw.minimize(f, domain, inner="blended")
+        assert res.active_set.cap == cap
+
+
+def test_a_sparse_vertex_keeps_no_long_array_alive():
+    for domain in (sets.KSparse(1000, k=3), sets.Hypersimplex(1000, k=3)):
+        atom = domain.oracle()(np.random.default_rng(0).standard_normal(1000))
+        assert all(array.base is None for array in atom.support())

@@ -248,8 +248,8 @@ def _products(schema: Schema, value: dict[str, Any], count: int) -> None:
         if value["M"].shape != (count, count) or len(images) != count:
             raise _Wrong("has products or images that do not fit its atoms")
     for image in images:
-        schema.point(image)
-        if tuple(image.shape) != tuple(value["zero"].shape):
+        schema.array(image, schema.size)
+        if image.shape != images[0].shape or not (image.ndim == 1 or image.shape == value["zero"].shape):
             raise _Wrong(f"has an image of shape {tuple(image.shape)}")
 
 

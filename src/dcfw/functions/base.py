@@ -136,6 +136,19 @@ class Function:
         """Return the gradient at a vertex, from its compact form where that is cheaper."""
         return self.grad(atom.dense())
 
+    def has_scores(self) -> bool:
+        """Return whether the Hessian is A'A with an A of so few rows that A a is kept of vertices a.
+
+        Then ``scores_at(atom)`` returns A a, and ``from_scores(r)`` returns A'r as a vector.
+        """
+        return False
+
+    def scores_at(self, atom: Atom) -> np.ndarray:
+        raise NotImplementedError
+
+    def from_scores(self, r: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
     def prefetch(self, atoms: list[Any]) -> bool:
         """Prepare ``grad_at`` for several vertices; return whether each then costs less than a gradient."""
         return False

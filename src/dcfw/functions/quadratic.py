@@ -33,6 +33,9 @@ DENSE_OPERATOR = 100
 CACHE_BYTES = 256 * 2**20
 """The memory for gradient images of visited vertices in :class:`LeastSquares`."""
 
+LONG = 2**15
+"""Above this size, gradients at vertices are not kept where A x is much shorter than x."""
+
 
 class Quadratic(Function, trusted=True):
     """The quadratic 1/2 x'Ax + b'x + c.
@@ -253,6 +256,18 @@ class LeastSquares(Function, trusted=True):
                 column = self._backward(self.A[:, atom.index])
             self._store(atom.index, column)
         return reshaped(atom.value * column + self._slope0, atom.shape)
+
+    def has_scores(self) -> bool:
+        return self.n > LONG and 2 * self.m <= self.n and is_numpy(self.b)
+
+    def scores_at(self, atom: Atom) -> np.ndarray:
+        indices, values = atom.support() if isinstance(atom, Entries | OneHot) else (None, None)
+        if indices is None or self._operator or _coarser(self.A, values):
+            return np.asarray(self._forward(atom.dense()))
+        return np.asarray(self.A[:, indices] @ values)
+
+    def from_scores(self, r: np.ndarray) -> np.ndarray:
+        return np.asarray(self._backward(r))
 
     def prefetch(self, atoms: list[Any]) -> bool:
         """Compute columns of A'A together, which takes one pass over A in place of one for each."""

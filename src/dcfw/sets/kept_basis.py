@@ -25,15 +25,18 @@ BASIC, UPPER = 1, 2  # HighsBasisStatus
 
 
 class KeptBasis:
-    """min <c, z> over {ub z <= b_ub, eq z = b_eq, lower <= z <= upper} for one c after another."""
+    """min <c, z> over {rows z <= b_ub, then = b_eq, lower <= z <= upper} for one c after another.
+
+    ``rows`` is a dense or a sparse matrix.
+    """
 
     def __init__(
-        self, ub: Any, b_ub: np.ndarray, eq: Any, b_eq: np.ndarray, lower: np.ndarray, upper: np.ndarray
+        self, rows: Any, b_ub: np.ndarray, b_eq: np.ndarray, lower: np.ndarray, upper: np.ndarray
     ) -> None:
         import highspy
         from scipy import sparse
 
-        A = sparse.vstack([ub, eq]).tocsr()
+        A = sparse.csr_matrix(rows)
         model = highspy.HighsLp()
         model.num_row_, model.num_col_ = A.shape
         model.col_cost_ = np.zeros(A.shape[1])
@@ -42,7 +45,7 @@ class KeptBasis:
         model.row_upper_ = np.concatenate([b_ub, b_eq])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = A.indptr, A.indices, A.data
-        self._model, self._A = model, A.tocsc()
+        self._model, self._A = model, rows
         self._split = len(b_ub)
         self.basis: Any = None
         self.pivots = 0
@@ -66,27 +69,31 @@ class KeptBasis:
             return None
         self.basis = highs.getBasis()
         solution = highs.getSolution()
-        duals = np.asarray(solution.row_dual, dtype=np.float64)
-        z = self._vertex(np.array(solution.col_value, dtype=np.float64))
-        return z, duals[: self._split], duals[self._split :]
+        z, y = (np.array(part, dtype=np.float64) for part in (solution.col_value, solution.row_dual))
+        z, y = self._polished(cost, z, y)
+        return z, y[: self._split], y[self._split :]
 
-    def _vertex(self, z: np.ndarray) -> np.ndarray:
-        """Return z recomputed from the basis: HiGHS leaves errors of up to 1e-8, and perturbs bounds."""
-        from scipy.sparse.linalg import splu
+    def _polished(self, cost: np.ndarray, z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both solutions recomputed from the basis.
 
+        HiGHS leaves errors of up to 1e-8, perturbs bounds, and stops at reduced costs of 1e-10.
+        """
         columns, rows = self._status()
         basic, active = columns == BASIC, rows != BASIC
         model, count = self._model, int(basic.sum())
         if count != int(active.sum()):
-            return z
+            return z, y
         sides = np.where(columns == UPPER, model.col_upper_, model.col_lower_)
         z = np.where(basic | ~np.isfinite(sides), z, sides)
         if count:
             bounds = np.where(rows == UPPER, model.row_upper_, model.row_lower_)[active]
             A = self._A[active]
-            with suppress(RuntimeError):  # singular
-                z[basic] = splu(A[:, basic].tocsc()).solve(bounds - A[:, ~basic] @ z[~basic])
-        return z
+            with suppress(RuntimeError, np.linalg.LinAlgError):  # singular
+                sides = bounds - A[:, ~basic] @ z[~basic]
+                z[basic], y_active = _solved(A[:, basic], sides, cost[basic])
+                y = np.zeros(len(y))
+                y[active] = y_active
+        return z, y
 
     def _status(self) -> tuple[np.ndarray, np.ndarray]:
         parts = (self.basis.col_status, self.basis.row_status)
@@ -105,3 +112,13 @@ class KeptBasis:
             columns, rows = ([highspy.HighsBasisStatus(int(k)) for k in part] for part in state)
             self.basis.col_status, self.basis.row_status = columns, rows
             self.basis.valid, self.basis.alien = True, False
+
+
+def _solved(A: Any, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the solutions of A z = b and A'y = c for a dense or a sparse matrix."""
+    if isinstance(A, np.ndarray):
+        return np.linalg.solve(A, b), np.linalg.solve(A.T, c)
+    from scipy.sparse.linalg import splu
+
+    factors = splu(A.tocsc())
+    return factors.solve(b), factors.solve(c, trans="T")

@@ -180,30 +180,56 @@ def sparse_singular_pair(
     what the last steps have gained: it bounds what is missing if no larger singular value has been missed
     altogether, which the start, mixed with a generic vector, makes unlikely but does not exclude.
     """
-    n = G.shape[1]
+    transposed = G.T
+    v, sigma, error = _climb(lambda v: transposed @ (G @ v), G.shape[1], guess, wanted, rough, root=True)
+    w = G @ v
+    size = float(np.linalg.norm(w))
+    return w / size if size else w, v, error + max(sigma - size, 0.0)
+
+
+def sparse_lowest_vector(
+    G: Any, guess: np.ndarray | None, wanted: float, rough: float
+) -> tuple[np.ndarray, float]:
+    """Return a unit vector v with nearly the lowest <v, G v>, and what the lowest is below it.
+
+    The rest is as in :func:`sparse_singular_pair`; G is square, and its symmetric part counts.
+    """
+    transposed = G.T
+    times = lambda v: -0.5 * (G @ v + transposed @ v)  # noqa: E731
+    v, top, error = _climb(times, G.shape[0], guess, wanted, rough, root=False)
+    return v, error + max(top + float(v @ (G @ v)), 0.0)
+
+
+def _climb(
+    times: Any, n: int, guess: np.ndarray | None, wanted: float, rough: float, *, root: bool
+) -> tuple[np.ndarray, float, float]:
+    """Return nearly the leading eigenvector of a symmetric matrix, its value and the error of that.
+
+    With ``root`` the matrix is positive semidefinite, and value and error are those of the value's root.
+    """
     v = _start(n, guess)
     basis = min(n, BASIS)
     V = np.empty((basis + 1, n))
-    before = 0.0
+    before = 0.0 if root else -math.inf
     for _ in range(8):  # restarts
         T = np.zeros((basis, basis))
         V[0] = v
         for k in range(basis):
-            w = G.T @ (G @ V[k])
+            w = times(V[k])
             T[k, k] = float(w @ V[k])
             beta = _orthogonalise(w, V[: k + 1])
             full = k + 1 == basis or beta == 0.0
             if full or k % CHECK == CHECK - 1:
                 values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
-                sigma = math.sqrt(max(float(values[k]), 0.0))
-                residual = beta * abs(float(vectors[k, k]))
-                error = math.sqrt(sigma**2 + residual) - sigma
-                if (
-                    beta > 0.0
-                ):  # the residual says that some singular value is near, not that it is the largest
-                    error += max(sigma - before, 0.0)
-                before = sigma
-                done = error <= max(min(wanted, rough * sigma), 4.0 * n * EPS * sigma)
+                value, size = float(values[k]), float(np.abs(values).max())
+                error = beta * abs(float(vectors[k, k]))
+                if root:
+                    value = size = math.sqrt(max(value, 0.0))
+                    error = math.sqrt(value**2 + error) - value
+                if beta > 0.0:  # the residual says that some eigenvalue is near, not that it is the largest
+                    error += max(value - before, 0.0)
+                before = value
+                done = error <= max(min(wanted, rough * size), 4.0 * n * EPS * size)
                 if full or done:
                     break
             V[k + 1] = w / beta
@@ -212,9 +238,7 @@ def sparse_singular_pair(
         v /= np.linalg.norm(v)
         if done or beta == 0.0:
             break
-    w = G @ v
-    size = float(np.linalg.norm(w))
-    return w / size if size else w, v, error + max(sigma - size, 0.0)
+    return v, value, error
 
 
 def _lowest(

@@ -27,6 +27,8 @@ _EPS = float(np.finfo(np.float64).eps)
 FEASIBLE = 1e-9
 """The relative violation of a constraint that an answer may have."""
 REFINEMENTS = 6
+SMALL = 2500
+"""Up to this many entries, matrices are dense."""
 FEW = 64
 """Up to this many variables without implied bounds are bounded by two linear programmes each."""
 
@@ -87,6 +89,8 @@ class LinearProgramme:
         self._low, self._high = self.low / self.size, self.high / self.size
         self._ub, self._b_ub, self.ub_size = _scaled(self.A_ub, self.b_ub, self.size)
         self._eq, self._b_eq, self.eq_size = _scaled(self.A_eq, self.b_eq, self.size)
+        self._rows, self._sides = _both(self._ub, self._eq), np.concatenate([self._b_ub, self._b_eq])
+        self._sizes = abs(self._rows)
 
     def _bound(self) -> None:
         """Bound the variables that have no implied bounds: by linear programmes, or by an ellipsoid."""
@@ -140,7 +144,7 @@ class LinearProgramme:
         """Return the programme with a basis that is kept from call to call; None without highspy."""
         if importlib.util.find_spec("highspy") is None:
             return None
-        return KeptBasis(self._ub, self._b_ub, self._eq, self._b_eq, self._lower, self._upper)
+        return KeptBasis(self._rows, self._b_ub, self._b_eq, self._lower, self._upper)
 
     def minimise(self, c: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
         """Return a vertex that minimises <c, x>, found from the basis ``kept``; c must not be zero."""
@@ -235,26 +239,24 @@ class LinearProgramme:
 
     def _error(self, cost: np.ndarray, answer: _Answer) -> float:
         """Return how far <cost, z> is above the bound that the dual solution proves, 0 up to rounding."""
-        y_ub, y_eq = np.minimum(answer.y_ub, 0.0), answer.y_eq
-        reduced = cost - self._ub.T @ y_ub - self._eq.T @ y_eq
+        y = np.concatenate([np.minimum(answer.y_ub, 0.0), answer.y_eq])
+        reduced = cost - self._rows.T @ y
         terms = [
             cost * answer.z,
-            -self._b_ub * y_ub,
-            -self._b_eq * y_eq,
+            -self._sides * y,
             -np.minimum(reduced * self._low, reduced * self._high),
         ]
         size = sum(float(np.abs(part).sum()) for part in terms)
         excess = math.fsum(float(part.sum()) for part in terms)
         # Each reduced cost is a sum as well; its rounding errors are multiplied by the size of its variable.
-        size += float((abs(self._ub).T @ np.abs(y_ub) + abs(self._eq).T @ np.abs(y_eq)).sum())
+        size += float((self._sizes.T @ np.abs(y)).sum())
         return excess if excess > 64.0 * _EPS * size else 0.0
 
     def _violation(self, z: np.ndarray) -> float:
-        worst = [0.0, float((self._lower - z).max()), float((z - self._upper).max())]
-        if len(self._b_ub):
-            worst.append(float((self._ub @ z - self._b_ub).max()))
-        if len(self._b_eq):
-            worst.append(float(np.abs(self._eq @ z - self._b_eq).max()))
+        beyond = self._rows @ z - self._sides
+        beyond[len(self._b_ub) :] = np.abs(beyond[len(self._b_ub) :])
+        parts = (self._lower - z, z - self._upper, beyond)
+        worst = [float(part.max(initial=0.0)) for part in parts]
         return math.inf if math.isnan(sum(worst)) else max(worst)
 
     def _in_users_units(self, z: np.ndarray) -> np.ndarray:
@@ -291,6 +293,14 @@ def _linprog(
         method=method,
         options={**_TOLERANCES, "presolve": presolve},
     )
+
+
+def _both(A_ub: Any, A_eq: Any) -> Any:
+    """Return both matrices as one, dense if they are small: SciPy's sparse products take long to begin."""
+    from scipy import sparse
+
+    both = sparse.vstack([A_ub, A_eq], format="csr")
+    return both.toarray() if math.prod(both.shape) <= SMALL else both
 
 
 def _scaled(A: Any, b: np.ndarray, size: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -307,7 +307,7 @@ class KSparse(Set, trusted=True):
         flat = G.reshape(-1)
         rest = flat.size - self.k
         top = np.argpartition(np.abs(flat), rest)[rest:] if rest else np.arange(self.k)
-        top.sort()
+        top = np.sort(top)  # a copy: a view would keep the whole partition alive for as long as the atom
         return Entries(top, np.where(flat[top] > 0, -self.radius, self.radius).astype(G.dtype), self.shape)
 
     def oracle(self) -> Oracle:

@@ -243,13 +243,10 @@ class KeptOracle(CompactOracle):
     domain: TransportPolytope
 
     def __init__(self, domain: TransportPolytope) -> None:
-        from scipy.sparse import csr_array
-
         super().__init__(domain)
         sums, size = _sums(*domain.shape), math.prod(domain.shape)
         sides = np.concatenate([domain.a, domain.b]) / float(domain.a.sum())
-        none = csr_array((0, size)), np.zeros(0)
-        self._programme = KeptBasis(*none, sums, sides, np.zeros(size), np.full(size, math.inf))
+        self._programme = KeptBasis(sums, np.zeros(0), sides, np.zeros(size), np.full(size, math.inf))
 
     def _atom(self, G: np.ndarray) -> Atom:
         answer = self._programme.solve(_without_means(G).reshape(-1))

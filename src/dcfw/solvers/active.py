@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -246,9 +247,9 @@ class ActiveLoop:
         if self.active is None or not known:
             self.active = ActiveSet(x, self.cap)
             if f.affine_grad:
-                self.active.attach(f, lambda _: grad)
+                self.active.attach(f, lambda atom, scores: f.scores_at(atom) if scores else grad)
         elif f.affine_grad:
-            self.active.attach(f, lambda atom: run.grad_f_at(f, atom))
+            self.active.attach(f, partial(run.grad_f_at, f))
         return self.active
 
     def _promise(self, scores: np.ndarray, here: float, worst: int, best: int) -> float:
@@ -267,11 +268,9 @@ class ActiveLoop:
 
     @staticmethod
     def _enter(run: Run, f: Function, active: ActiveSet, atoms: list[Atom]) -> None:
-        if active.f is None:
-            active.add_all(atoms)
-            return
-        active.add_all(atoms, [run.grad_f_at(f, S) for S in atoms])
-        if not np.isfinite(active.M[len(active) - len(atoms) : len(active), : len(active)]).all():
+        active.enter(atoms, partial(run.grad_f_at, f))
+        m = len(active)
+        if active.f is not None and not np.isfinite(active.M[m - len(atoms) : m, :m]).all():
             run.bad_gradient()
 
     def _optimise_weights(

@@ -11,7 +11,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, copy_of, eps_of, like, norm, to_numpy
 from dcfw.functions.base import Function
-from dcfw.sets.atoms import Atom, Dense, Entries, recast
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, recast
 from dcfw.sets.given import as_set
 from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 
@@ -32,7 +32,8 @@ class ActiveSet:
     default ``cap`` is 1000, or what 256 MiB hold as dense arrays, but at least 32.
 
     For a quadratic f the set has an image grad f(a_j) of each atom and the matrix M_ij = <H a_i, a_j>, H the
-    Hessian, up to one constant. Because H is symmetric, a new atom's row needs its own image only.
+    Hessian, up to one constant. Because H is symmetric, a new atom's row needs its own image only. Where H is
+    A'A with an A of few rows, the image is A a_j, and sparse atoms then need no smaller ``cap``.
 
     >>> import numpy as np
     >>> from dcfw.sets.atoms import OneHot
@@ -44,9 +45,7 @@ class ActiveSet:
     """
 
     def __init__(self, x: Array, cap: int | None = None) -> None:
-        if cap is None:
-            cap = min(CAP, max(MEMORY // (8 * math.prod(x.shape)), 32))
-        self.cap = _validate.integer(cap, "cap", low=4)
+        self.cap = _validate.integer(_usual_cap(x) if cap is None else cap, "cap", low=4)
         self.atoms: list[Atom] = []
         self.f: Function | None = None
         """The function whose gradients the images are, None if there are none."""
@@ -58,6 +57,8 @@ class ActiveSet:
         self._stacks: dict[Hashable, tuple[Stack, Rows]] = {}
         self._images = DenseStack()
         self._twists = np.zeros(0)
+        self._short = False  # whether images are scores; then the gradient at zero is kept beside them
+        self._slope: Array | None = None
         self._room = min(32, self.cap)
         self._extend([Dense(copy_of(x))])  # x may be the caller's, and written to
         self._places[self.atoms[0].key] = 0
@@ -75,8 +76,9 @@ class ActiveSet:
     def noise(self) -> float:
         """A bound for the rounding error of a curvature."""
         for place in range(self._heard, len(self._images.arrays)):
-            image, dense = self.image(place), self.atoms[place].dense()
-            self._noise = max(self._noise, 64.0 * eps_of(image) * norm(image) * norm(dense))
+            image = self._images.arrays[place]
+            other = image if self._short else self.atoms[place].dense()
+            self._noise = max(self._noise, 64.0 * eps_of(image) * norm(image) * norm(other))
         self._heard = len(self._images.arrays)
         return self._noise
 
@@ -106,6 +108,12 @@ class ActiveSet:
         self.add_all([atom], None if image is None else [image])
         return len(self) - 1
 
+    def enter(self, atoms: list[Atom], image: Callable[[Atom, bool], Array]) -> None:
+        """Add vertices as :meth:`add_all` does, with images by ``image(atom, whether as scores)``."""
+        if self._short and isinstance(atoms[0], OneHot | Entries) and self.cap == _usual_cap(self._zero):
+            self.cap = CAP  # neither atoms nor images are long
+        self.add_all(atoms, None if self.f is None else [image(atom, self._short) for atom in atoms])
+
     def add_all(self, atoms: list[Atom], images: list[Array] | None = None) -> None:
         """Add at most ``spare`` different vertices that are not there yet, with weight zero."""
         if len(self) + len(atoms) > self._room:
@@ -115,16 +123,26 @@ class ActiveSet:
         if images is not None:
             self._append_images(images)
 
-    def attach(self, f: Function, gradient: Callable[[Atom], Array]) -> None:
-        """Compute the images of f by ``gradient(atom)``, unless they are known."""
+    def attach(self, f: Function, image: Callable[[Atom, bool], Array]) -> None:
+        """Compute the images of f by ``image(atom, whether as scores)``, unless they are known."""
         if f is not self.f:
-            self.f, self._images = f, DenseStack()
+            self.f, self._images, self._slope = f, DenseStack(), None
+            self._short = isinstance(self._zero, np.ndarray) and f.has_scores()
             self.noise = 0.0
-            self._append_images([gradient(atom) for atom in self.atoms])
+            self._append_images([image(atom, self._short) for atom in self.atoms])
 
     def image(self, place: int) -> Array:
         """Return the gradient at an atom."""
-        return self._images.arrays[place]
+        if not self._short:
+            return self._images.arrays[place]
+        assert self.f is not None
+        if self._slope is None:
+            self._slope = self.f.grad(self._zero)
+        return self._slope + self._pulled(self._images.arrays[place])
+
+    def _pulled(self, scores: np.ndarray) -> np.ndarray:
+        assert self.f is not None
+        return self.f.from_scores(scores).reshape(self._zero.shape)
 
     def scores(self, G: Array) -> np.ndarray:
         """Return <G, a_j> for all atoms."""
@@ -141,6 +159,8 @@ class ActiveSet:
 
     def combine_images(self, grad: Array, c: np.ndarray) -> Array:
         """Return grad + sum_j c_j image_j."""
+        if self._short:
+            return grad + self._pulled(self._images.add(0.0 * self._images.arrays[0], c))
         return self._images.add(grad, c)
 
     def point(self) -> Array:
@@ -204,6 +224,8 @@ class ActiveSet:
     def add_square(self, f: Function, L: float) -> None:
         """Turn the images into those of f, their function plus L/2 ||x||^2."""
         m = len(self)
+        if self._short:
+            self._images.arrays, self._short = [self.image(place) for place in range(m)], False
         for place, atom in enumerate(self.atoms if self.f is not None else []):
             dense = atom.dense()
             self._images.arrays[place] = self._images.arrays[place] + L * dense
@@ -238,6 +260,7 @@ class ActiveSet:
         active._places = {a.key: j for j, a in enumerate(active.atoms) if findable[j]}
         active._room, active.f = state["room"], state["f"]
         active._images.arrays += state["images"]
+        active._short = any(image.shape != state["zero"].shape for image in state["images"])
         active.noise = state["noise"]
         if state["M"] is not None:
             active.M, active._twists = state["M"], state["twists"]
@@ -274,6 +297,16 @@ class ActiveSet:
             grown[:first, :first] = self.M[:first, :first]
             self.M = grown
             self._twists = np.append(self._twists, np.zeros(size - len(self._twists)))
+        rows = self._rows(images, first, last)
+        self.M[first:last, :first] = rows[:, :first]
+        self.M[:first, first:last] = rows[:, :first].T
+        among = np.tril(rows[:, first:])
+        self.M[first:last, first:last] = among + np.tril(among, -1).T
+
+    def _rows(self, images: list[Array], first: int, last: int) -> np.ndarray:
+        """Return the rows of M for new images, those of the atoms from ``first`` to ``last``."""
+        if self._short:
+            return np.stack(images) @ np.stack(self._images.arrays).T
         rows = np.empty((len(images), len(self)))
         for stack, places in self._stacks.values():
             rows[:, places.array[:, 0]] = stack.inner_all(images)
@@ -282,11 +315,7 @@ class ActiveSet:
         # Up to a constant that term is what two atoms' products with the other's image differ by.
         origin = self._twists[0] if first else 0.0
         self._twists[first:last] = origin + self.scores(self.image(0))[first:last] - rows[:, 0]
-        rows -= self._twists[:last]
-        self.M[first:last, :first] = rows[:, :first]
-        self.M[:first, first:last] = rows[:, :first].T
-        among = np.tril(rows[:, first:])
-        self.M[first:last, first:last] = among + np.tril(among, -1).T
+        return rows - self._twists[:last]
 
     def _make_room(self, count: int = 1) -> None:
         used = np.flatnonzero(self.weights)
@@ -323,12 +352,18 @@ class ActiveSet:
         merge = getattr(self.atoms[light[-1]], "merged", None)
         compact = merge([self.atoms[j] for j in light], shares[light]) if merge is not None else None
         mean: Atom = Dense(self.combine(self._zero, shares)) if compact is None else compact
-        image = None if self.f is None else self.combine_images(self._zero, shares)
+        zero = 0.0 * self._images.arrays[0] if self._short else self._zero
+        image = None if self.f is None else self._images.add(zero, shares)
         self._keep(heavy)
         self._extend([mean])
         self.weights[-1] = total
         if image is not None:
             self._append_images([image])
+
+
+def _usual_cap(x: Array) -> int:
+    """Return how many dense atoms are kept."""
+    return min(CAP, max(MEMORY // (8 * math.prod(x.shape)), 32))
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:

@@ -119,8 +119,11 @@ class Oracles:
         self._check_clock()
         return grad
 
-    def grad_f_at(self, f: Function, S: Atom) -> Array:
+    def grad_f_at(self, f: Function, S: Atom, scores: bool = False) -> Array:
+        """Return the gradient at a vertex, or the scores from which it follows."""
         self.ledger.count_gradient()
+        if scores:
+            return f.scores_at(S)
         return self._array(f.grad_at(S), self.shape, self._gradient)
 
     def linearise(self, g: Function, x: Array) -> Linearisation:
