@@ -7,6 +7,8 @@
 (c) A synthetic with the shape of MovieLens-1M (6040 x 3706, a million ratings from 1 to 5, popular films
     rated more often; a third of both sides without ``--full``): RMSE on a tenth held out, and seconds,
     against soft-impute (20 lines below).  Both choose among four sizes of their parameter on another tenth.
+(d) A penalty on singular values (MCP) against the nuclear-norm ball at the same data: 400 x 300, rank 5, 15 %
+    observed with noise; RMSE on a tenth held out, mean of three seeds, and seconds.  Both choose among four.
 
 Times are processor time.
 
@@ -202,8 +204,45 @@ def rating_rows(full: bool) -> Iterator[Row]:
     yield f"{label}: time", seconds, peer, "s"
 
 
+# -- (d) a penalty on singular values ------------------------------------------------------------------
+
+
+def penalty_rows(shape: tuple[int, int] = (400, 300), seeds: range = range(3)) -> Iterator[Row]:
+    errors, taken = np.zeros((2, len(seeds))), [0.0, 0.0]
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        rows, cols, y, total = observations(rng, shape, 0.15, noise=1.0)
+        part = rng.integers(0, 10, len(y))
+        train, valid, test = part > 1, part == 1, part == 0
+        loss = functions.Observed(rows[train], cols[train], y[train], shape)
+        level = loss.largest()
+        problems = (
+            [
+                (loss + functions.MCP(share * level, 3.0, spectral=True), 4.0 * total)
+                for share in (0.1, 0.15, 0.2, 0.3)
+            ],
+            [(loss, share * total) for share in (0.5, 0.7, 0.9, 1.1)],
+        )
+        for k, candidates in enumerate(problems):
+            begun, found = process_time(), []
+            for phi, radius in candidates:
+                result = dcfw.minimize(phi, sets.NuclearBall(shape, radius=radius), rtol=1e-2, max_lmo=400)
+                off = [
+                    float(np.sqrt(np.mean((result.predict(rows[w], cols[w]) - y[w]) ** 2)))
+                    for w in (valid, test)
+                ]
+                found.append((off[0], off[1]))
+            errors[k, seed] = min(found)[1]
+            taken[k] += process_time() - begun
+    label = f"{shape[0]} x {shape[1]}, MCP on singular values against the ball"
+    ours, peer = errors.mean(axis=1).tolist()
+    yield f"{label}: RMSE, held out", ours, peer, "(noise 1)"
+    yield f"{label}: time", taken[0], taken[1], "s"
+
+
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     yield from thirty_rows()
+    yield from penalty_rows()
     yield from memory_rows(full)
     yield from rating_rows(full)

@@ -150,13 +150,13 @@ def minimize(
     solver = method_named(method)
     phi = from_callable(objective, jac, x0)
     given = as_set(domain)
-    way = penalised.prepare(phi, given)
+    options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}
+    completion = factored.prepare(phi, given, options)
+    way = penalised.prepare(phi, given) if completion is None else completion
     phi, domain, x0 = way.phi, way.domain, way.start(x0, given)
-    completes = factored.applies(phi, domain)
-    if completes:
-        options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}
-        phi, domain = factored.sampled(phi, domain, options)
-        inner = "away" if inner == "auto" else inner  # python -m bench completion
+    if completion is not None:
+        inner = completion.inner if inner == "auto" else inner
+        solver = solver if completion.part is None else factored.FactoredDCFW(completion.part)
     limits = {
         "maxiter": _validate.integer(maxiter, "maxiter", low=0),
         "max_inner": _validate.integer(max_inner, "max_inner", low=1),
@@ -201,7 +201,7 @@ def minimize(
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint, solver, restarts),
         seed=rng,
     ).best_of(restarts)
-    return factored.factored(result, domain) if completes else way.result(result)
+    return way.result(result)
 
 
 def _in_blocks(solver: Method, phi: Function, domain: Set) -> bool:

@@ -7,7 +7,8 @@ import pytest
 
 import dcfw
 from dcfw import functions, sets
-from dcfw.sets.lanczos import sparse_singular_pair
+from dcfw.functions.penalties import as_composite
+from dcfw.sets.lanczos import sparse_lowest_vector, sparse_singular_pair
 from dcfw.sets.sampled import SampledBall
 from dcfw.solvers.active import ActiveLoop
 
@@ -63,6 +64,153 @@ def test_the_error_of_the_sparse_oracle_bounds_what_it_misses():
             assert error <= 1.1 * rough * largest
 
 
+@pytest.mark.parametrize("careful", [False, True])
+def test_the_error_of_the_lowest_vector_bounds_what_it_misses(careful):
+    from scipy.sparse import random_array
+
+    for seed in range(8):
+        G = random_array((40, 40), density=0.1, rng=np.random.default_rng(seed)).toarray() - 0.1 * seed
+        lowest = np.linalg.eigvalsh(0.5 * (G + G.T))[0]
+        for rough in (1e-1, 1e-3, 1e-8):
+            v, error = sparse_lowest_vector(G, None, np.inf, rough, careful)
+            found = float(v @ (G @ v))
+            assert found >= lowest - 1e-10 >= found - error - 2e-10
+
+
+def test_careful_lanczos_escapes_a_guess_that_is_a_lower_singular_vector():
+    values = np.concatenate([[1.0, 0.999, 0.998], np.linspace(0.9, 0.1, 97)])
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((100, 100)))[0]
+    G = (Q * values) @ Q.T
+    u, v, error = sparse_singular_pair(G, Q[:, 1], 1e-5, 1e-3, careful=True)
+    assert float(u @ (G @ v)) + error >= 1.0
+
+
+PENALTIES = [
+    functions.MCP(3.0, 2.0, spectral=True),
+    functions.SCAD(3.0, 3.7, spectral=True),
+    functions.CappedL1(3.0, 5.0, spectral=True),
+    functions.L1MinusL2(3.0, spectral=True),
+    0.5 * functions.MCP(3.0, 2.0, spectral=True),
+    functions.NuclearNorm(3.0),
+]
+
+
+def penalised(seed=0):
+    X, rows, cols = data(seed=seed)
+    noise = 0.3 * np.random.default_rng(seed).standard_normal(len(rows))
+    return functions.Observed(rows, cols, X[rows, cols] + noise, X.shape), X
+
+
+def dense_gap(loss, penalty, res, radius):
+    """Return the Frank-Wolfe gap at the result over the epigraph, from dense matrices."""
+    X = res.x.toarray()
+    composite = as_composite(loss + penalty)
+    G = loss.grad(X) - composite.g.grad(X)
+    lam, top = composite.norm.scale, np.linalg.svd(G, compute_uv=False)[0]
+    return float(np.vdot(G, X)) + lam * res.factors[1].sum() + radius * max(top - lam, 0.0)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("limit", [None, 7, 30])
+def test_penalties_on_singular_values_keep_the_factors(penalty, limit):
+    loss, X = penalised()
+    ball = sets.NuclearBall(X.shape, radius=100.0)
+    res = dcfw.minimize(loss + penalty, ball, rtol=1e-3, max_lmo=limit)
+    assert res.success == (limit is None)
+    dense = (loss + penalty).value(res.x.toarray())
+    assert res.fun == pytest.approx(dense, rel=1e-9)
+    assert res.gap >= (1.0 - 1e-9) * dense_gap(loss, penalty, res, 100.0)
+    assert res.dc_gap[0] <= res.dc_gap[1]
+    if limit is None:
+        assert np.sqrt(np.mean((res.x.toarray() - X) ** 2)) < 0.5
+        assert res.gap <= res.threshold
+
+
+def test_a_penalty_is_solved_at_least_as_well_as_with_dense_matrices():
+    loss, X = penalised(1)
+    smooth = functions.Smooth(loss.value, loss.grad, convex=True, lipschitz=1.0)
+    ball = sets.NuclearBall(X.shape, radius=100.0)
+    for penalty in PENALTIES[:2]:
+        ours = dcfw.minimize(loss + penalty, ball, rtol=1e-4)
+        dense = dcfw.minimize(smooth + penalty, ball, rtol=1e-4, max_lmo=1000)
+        assert ours.fun <= dense.fun + 1e-3 * abs(dense.fun)
+
+
+def test_a_penalised_matrix_is_better_than_a_shrunk_one():
+    loss, X = penalised(2)
+    ball = sets.NuclearBall(X.shape, radius=100.0)
+    errors = []
+    for penalty in (functions.MCP(3.0, 2.0, spectral=True), functions.NuclearNorm(3.0)):
+        res = dcfw.minimize(loss + penalty, ball, rtol=1e-3)
+        errors.append(np.linalg.norm(res.x.toarray() - X))
+    assert errors[0] < 0.7 * errors[1]
+
+
+def symmetric_data(n=20, seed=0):
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((n, 2))
+    Z = B @ B.T * (10.0 / np.sum(B * B))
+    rows, cols = np.nonzero(rng.random((n, n)) < 0.4)
+    values = Z[rows, cols] + 0.01 * rng.standard_normal(len(rows))
+    return functions.Observed(rows, cols, values, (n, n)), Z
+
+
+def test_a_spectraplex_has_factors_too():
+    loss, Z = symmetric_data()
+    domain = sets.Spectraplex(20, radius=10.0)
+    res = dcfw.minimize(loss, domain, rtol=1e-4)
+    places = np.zeros((len(loss.places), 400))
+    places[np.arange(len(loss.places)), loss.places.rows * 20 + loss.places.cols] = 1.0
+    dense = dcfw.minimize(functions.LeastSquares(places, loss.entries.y), domain, rtol=1e-4)
+    assert res.success
+    assert res.fun - res.gap <= dense.fun
+    assert dense.fun - dense.gap <= res.fun
+    found = res.x.toarray()
+    assert domain.contains(found)
+    assert np.abs(found - Z).max() < 0.1
+
+
+@pytest.mark.parametrize("start", ["own", "given"])
+def test_a_concave_term_over_a_spectraplex(start):
+    loss, _ = symmetric_data(seed=1)
+    domain, phi = sets.Spectraplex(20, radius=10.0), loss - 0.05 * functions.SquaredNorm()
+    x0 = None if start == "own" else dcfw.minimize(loss, domain, rtol=1e-3).x
+    res = dcfw.minimize(phi, domain, x0, rtol=1e-3)
+    found = res.x.toarray()
+    assert res.success
+    assert res.fun == pytest.approx(phi.value(found), rel=1e-9)
+    G = loss.grad(found) - 0.05 * found
+    true = float(np.vdot(G, found)) - 10.0 * np.linalg.eigvalsh(0.5 * (G + G.T))[0]
+    assert true <= res.gap * (1.0 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("penalty", [None, functions.MCP(3.0, 2.0, spectral=True)])
+def test_a_run_starts_from_an_earlier_matrix(penalty):
+    loss, X = penalised()
+    phi = loss if penalty is None else loss + penalty
+    ball = sets.NuclearBall(X.shape, radius=60.0)
+    first = dcfw.minimize(phi, ball, rtol=1e-2)
+    for x0 in (first.x, first.x.toarray(), first.active_set):
+        res = dcfw.minimize(phi, ball, x0, maxiter=0)
+        assert res.fun == pytest.approx(first.fun, rel=1e-9)
+        assert np.allclose(res.x.toarray(), first.x.toarray(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x0", "domain", "match"),
+    [
+        (np.zeros(4), sets.NuclearBall((30, 20)), "x0 must be a matrix of shape"),
+        (np.ones((30, 20)), sets.NuclearBall((30, 20)), "its nuclear norm is"),
+        (np.eye(20), sets.Spectraplex(20, radius=10.0), "its nuclear norm is"),
+        (np.diag([-1.0] * 10 + [0.0] * 10), sets.Spectraplex(20, radius=10.0), "positive semidefinite"),
+    ],
+)
+def test_starts_that_are_no_matrix_of_the_set_are_named(x0, domain, match):
+    loss = penalised()[0] if domain.shape == (30, 20) else symmetric_data()[0]
+    with pytest.raises(ValueError, match=match):
+        dcfw.minimize(loss, domain, x0)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
@@ -85,6 +233,12 @@ def test_options_that_lose_the_factors_are_refused(option):
     loss = functions.Observed([0], [0], [1.0], (3, 2))
     with pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
         dcfw.minimize(loss, sets.NuclearBall((3, 2)), **option)
+
+
+def test_steps_of_a_boosted_run_would_lose_the_singular_pairs():
+    loss = functions.Observed([0], [0], [1.0], (3, 2)) + functions.MCP(0.1, spectral=True)
+    with pytest.raises(ValueError, match="method must be 'auto' or 'dcfw'"):
+        dcfw.minimize(loss, sets.NuclearBall((3, 2)), method="boosted")
 
 
 def test_the_estimator_is_one_of_scikit_learn():

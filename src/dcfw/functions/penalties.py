@@ -105,7 +105,8 @@ class Composite(DC, trusted=True):
             return NotImplemented
         scale = _validate.scalar(scale, "scale of a penalty", low=0.0)
         norm = type(self.norm)(scale * self.norm.scale)
-        return Composite(scale * self.smooth, norm, scale * self.g, self.conditional)
+        smooth = self.smooth if isinstance(self.smooth, Zero) else scale * self.smooth
+        return Composite(smooth, norm, scale * self.g, self.conditional)
 
     __rmul__ = __mul__
 

@@ -74,6 +74,8 @@ class Oracle:
     error: float = 0.0
     gap: float = math.inf
     """The Frank-Wolfe gap that the last answer gave, which the accuracy of the next one may follow."""
+    claim: float = math.inf
+    """The gap that a first answer is to confirm, for oracles whose accuracy follows the gap."""
     recalls: bool = False
     """Whether the next answer is one that was given, and counted, before."""
 

@@ -171,24 +171,26 @@ class _Gram:
 
 
 def sparse_singular_pair(
-    G: Any, guess: np.ndarray | None, wanted: float, rough: float
+    G: Any, guess: np.ndarray | None, wanted: float, rough: float, careful: bool = True
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return unit vectors u, v with nearly the largest <u, G v>, and what the largest is above it.
 
     G is anything with products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most
     ``max(wanted, rounding)``, and at most ``rough`` times the value.  The error is that of the residual and
     what the last steps have gained: it bounds what is missing if no larger singular value has been missed
-    altogether, which the start, mixed with a generic vector, makes unlikely but does not exclude.
+    altogether, which generic vectors in the start (two if ``careful``) make unlikely but do not exclude.
     """
     transposed = G.T
-    v, sigma, error = _climb(lambda v: transposed @ (G @ v), G.shape[1], guess, wanted, rough, root=True)
+    v, sigma, error = _climb(
+        lambda v: transposed @ (G @ v), G.shape[1], guess, wanted, rough, careful, root=True
+    )
     w = G @ v
     size = float(np.linalg.norm(w))
     return w / size if size else w, v, error + max(sigma - size, 0.0)
 
 
 def sparse_lowest_vector(
-    G: Any, guess: np.ndarray | None, wanted: float, rough: float
+    G: Any, guess: np.ndarray | None, wanted: float, rough: float, careful: bool = True
 ) -> tuple[np.ndarray, float]:
     """Return a unit vector v with nearly the lowest <v, G v>, and what the lowest is below it.
 
@@ -196,49 +198,69 @@ def sparse_lowest_vector(
     """
     transposed = G.T
     times = lambda v: -0.5 * (G @ v + transposed @ v)  # noqa: E731
-    v, top, error = _climb(times, G.shape[0], guess, wanted, rough, root=False)
+    v, top, error = _climb(times, G.shape[0], guess, wanted, rough, careful, root=False)
     return v, error + max(top + float(v @ (G @ v)), 0.0)
 
 
 def _climb(
-    times: Any, n: int, guess: np.ndarray | None, wanted: float, rough: float, *, root: bool
+    times: Any, n: int, guess: np.ndarray | None, wanted: float, rough: float, careful: bool, *, root: bool
 ) -> tuple[np.ndarray, float, float]:
     """Return nearly the leading eigenvector of a symmetric matrix, its value and the error of that.
 
     With ``root`` the matrix is positive semidefinite, and value and error are those of the value's root.
+    With ``careful`` Lanczos works on two vectors at a time, the guess and a generic one, and takes longer to
+    believe that nothing more is gained: eigenvalues crowd at the largest one near an optimum on a face, and a
+    single vector then often (in one of twenty calls) ends at another one of them.
     """
-    v = _start(n, guess)
-    basis = min(n, BASIS)
-    V = np.empty((basis + 1, n))
+    if n < 8:
+        values, vectors = np.linalg.eigh(times(np.eye(n)))
+        return vectors[:, -1], math.sqrt(max(float(values[-1]), 0.0)) if root else float(values[-1]), 0.0
+    width, look = (2, 2 * CHECK) if careful else (1, CHECK)
+    block = _start(n, guess)[:, None]
+    if careful:
+        block = np.linalg.qr(np.column_stack([block, np.roll(_generic(n), 1 + n // 2)]))[0]
+    basis = min(n, BASIS) & ~1
+    V = np.empty((basis + width, n))
     before = 0.0 if root else -math.inf
     for _ in range(8):  # restarts
         T = np.zeros((basis, basis))
-        V[0] = v
-        for k in range(basis):
-            w = times(V[k])
-            T[k, k] = float(w @ V[k])
-            beta = _orthogonalise(w, V[: k + 1])
-            full = k + 1 == basis or beta == 0.0
-            if full or k % CHECK == CHECK - 1:
-                values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
-                value, size = float(values[k]), float(np.abs(values).max())
-                error = beta * abs(float(vectors[k, k]))
+        V[:width] = block.T
+        for k in range(width, basis + 1, width):
+            W = times(V[k - width : k].T) if careful else times(V[k - 1])[:, None]
+            T[:k, k - width : k] = V[:k] @ W
+            T[k - width : k, :k] = T[:k, k - width : k].T
+            for _ in range(2):
+                W -= V[:k].T @ (V[:k] @ W)
+            Q, R = _orthonormal(W)
+            closed = float(np.abs(R).max()) <= 8.0 * EPS * float(np.abs(T[:k, k - width : k]).max())
+            if k == basis or closed or k % look == 0:
+                values, vectors = np.linalg.eigh(T[:k, :k])
+                value, size = float(values[-1]), float(np.abs(values).max())
+                error = 0.0 if closed else float(np.linalg.norm(R @ vectors[-width:, -1]))
                 if root:
                     value = size = math.sqrt(max(value, 0.0))
                     error = math.sqrt(value**2 + error) - value
-                if beta > 0.0:  # the residual says that some eigenvalue is near, not that it is the largest
+                if not closed:  # the residual says that some eigenvalue is near, not that it is the largest
                     error += max(value - before, 0.0)
                 before = value
-                done = error <= max(min(wanted, rough * size), 4.0 * n * EPS * size)
-                if full or done:
+                done = closed or error <= max(min(wanted, rough * size), 4.0 * n * EPS * size)
+                if k == basis or done:
                     break
-            V[k + 1] = w / beta
-            T[k, k + 1] = T[k + 1, k] = beta
-        v = vectors[:, k] @ V[: k + 1]
-        v /= np.linalg.norm(v)
-        if done or beta == 0.0:
+            if careful:  # a column of W that is all rounding leaves one of Q that is not orthogonal to V
+                Q = _orthonormal(Q - V[:k].T @ (V[:k] @ Q))[0]
+            V[k : k + width] = Q.T
+        block = _orthonormal(V[:k].T @ vectors[:, : -width - 1 : -1])[0]
+        if done:
             break
-    return v, value, error
+    return block[:, 0], value, error
+
+
+def _orthonormal(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix Q with orthonormal columns and R with W = Q R."""
+    if W.shape[1] > 1:
+        return np.linalg.qr(W)
+    size = float(np.linalg.norm(W))
+    return W / (size or 1.0), np.array([[size]])
 
 
 def _lowest(

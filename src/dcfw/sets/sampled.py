@@ -1,10 +1,15 @@
-"""Some entries of the matrices of a nuclear-norm ball: completion without a dense matrix.
+"""Some entries of the matrices of a nuclear-norm ball or a spectraplex: completion without a dense matrix.
 
 A function of the observed entries z_k = X[rows[k], cols[k]] alone is a function of the vector z, and the z of
 the matrices with ||X||_* <= r are a convex set themselves.  Its oracle is that of the ball for a sparse
 matrix: the leading singular pair (u, v) of the matrix with G at the observed places, found by Lanczos
 from products with it.  A vertex is kept as its factors, so a point with an active set of k atoms is a matrix
-of rank k that is nowhere formed; :meth:`SampledBall.factors` returns it.
+of rank k that is nowhere formed; :meth:`SampledBall.factors` returns it.  A spectraplex has eigenvectors
+v v' in place of u v'.  (The vertices of a spectral-norm ball have full rank: factors would save nothing.)
+
+Functions of singular values need more than z: :class:`Readings` adds two numbers to the vector, the product
+with a matrix of low rank (a subgradient of such a function) and the height of an epigraph.  Both are linear
+in the matrix (and its height), and the oracle's matrix becomes sparse plus low rank.
 
 The oracle stops when its error is a small part of the last Frank-Wolfe gap.  Its bound, which the gap
 includes, comes from the residual of the pair and the gain of the last steps: it holds if Lanczos, which
@@ -24,8 +29,8 @@ import numpy as np
 from dcfw._arrays import Array, norm2
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set
-from dcfw.sets.lanczos import sparse_singular_pair
-from dcfw.sets.spectral import SchattenBall
+from dcfw.sets.lanczos import sparse_lowest_vector, sparse_singular_pair
+from dcfw.sets.spectral import SchattenBall, Spectraplex
 
 KEPT = 2**17
 """Up to this many observed entries, those of an atom are kept beside its factors."""
@@ -35,6 +40,9 @@ SHARE = 0.1
 
 ROUGH = 3e-3
 """Its relative error in the first call."""
+
+NEAR = 0.02
+"""From this part of the first gap on Lanczos takes more care to miss nothing, and where a gap is checked."""
 
 
 class Places:
@@ -53,30 +61,70 @@ class Places:
 
         return csr_array((z, self.cols, self.starts), shape=self.shape)
 
-    def of(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    def of(self, U: np.ndarray, V: np.ndarray, height: float = 0.0) -> np.ndarray:
         """Return the entries of U V^T at the observed places."""
-        z = U[self.rows, 0] * V[self.cols, 0] if U.shape[1] else np.zeros(len(self))
+        z = U[self.rows, 0] * V[self.cols, 0] if U.shape[1] else np.zeros(len(self.rows))
         for k in range(1, U.shape[1]):
             z += U[self.rows, k] * V[self.cols, k]
         return z
+
+    def inner(self, G: np.ndarray, U: np.ndarray, V: np.ndarray, height: float) -> float:
+        """Return the product of G with the vector of U V^T."""
+        return float(np.vdot(U, self.matrix(G) @ V))
+
+
+class Readings(Places):
+    """The observed entries, then the product with ``tilt`` (P, Q), which stands for P Q^T, then a height."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__(places.rows, places.cols, places.shape)
+        self.tilt = tuple(np.zeros((side, 1)) for side in places.shape)
+
+    def __len__(self) -> int:
+        return len(self.rows) + 2
+
+    def matrix(self, z: np.ndarray) -> Any:
+        P, Q = self.tilt
+        return SparsePlusLowRank(super().matrix(z[:-2]), z[-2] * P, Q)
+
+    def of(self, U: np.ndarray, V: np.ndarray, height: float = 0.0) -> np.ndarray:
+        P, Q = self.tilt
+        return np.concatenate([super().of(U, V), [np.vdot(P.T @ U, Q.T @ V), height]])
+
+    def inner(self, G: np.ndarray, U: np.ndarray, V: np.ndarray, height: float) -> float:
+        return super().inner(G, U, V, height) + float(G[-1]) * height
+
+
+class SparsePlusLowRank:
+    """The matrix S + P Q^T with a sparse S, known by its products."""
+
+    def __init__(self, S: Any, P: np.ndarray, Q: np.ndarray) -> None:
+        self.S, self.P, self.Q, self.shape = S, P, Q, S.shape
+
+    def __matmul__(self, v: np.ndarray) -> np.ndarray:
+        return np.asarray(self.S @ v + self.P @ (self.Q.T @ v))
+
+    @property
+    def T(self) -> SparsePlusLowRank:
+        return SparsePlusLowRank(self.S.T, self.Q, self.P)
 
 
 class Factored:
     """The observed entries of U V^T, kept as the factors; the entries are computed when asked for."""
 
-    __slots__ = ("U", "V", "_entries", "places")
+    __slots__ = ("U", "V", "_entries", "height", "places")
 
-    def __init__(self, U: np.ndarray, V: np.ndarray, places: Places) -> None:
-        self.U, self.V, self.places = U, V, places
-        self._entries = places.of(U, V) if len(places) <= KEPT else None
+    def __init__(self, U: np.ndarray, V: np.ndarray, places: Places, height: float = 0.0) -> None:
+        self.U, self.V, self.places, self.height = U, V, places, height
+        self._entries = places.of(U, V, height) if len(places) <= KEPT else None
 
     def dense(self) -> Array:
-        return self.places.of(self.U, self.V) if self._entries is None else self._entries
+        return self.places.of(self.U, self.V, self.height) if self._entries is None else self._entries
 
     def inner(self, G: Array) -> float:
         if self._entries is not None:
             return float(self._entries @ G)
-        return float(np.vdot(self.U, self.places.matrix(G) @ self.V))
+        return self.places.inner(G, self.U, self.V, self.height)
 
     def mix(self, x: Array, eta: float) -> Array:
         return (1.0 - eta) * x + eta * self.dense()
@@ -95,10 +143,11 @@ class Factored:
     def merged(atoms: list[Any], shares: np.ndarray) -> Factored | None:
         """Return the mean of atoms as one, None where a factor is unknown."""
         parts = factors_of(atoms, shares)
-        known = next((atom for atom in atoms if isinstance(atom, Factored)), None)
-        return (
-            None if parts is None or known is None else Factored(parts[0] * parts[1], parts[2], known.places)
-        )
+        if parts is None:
+            return None
+        known = [(atom, share) for atom, share in zip(atoms, shares, strict=True) if hasattr(atom, "places")]
+        height = sum(share * atom.height for atom, share in known)
+        return Factored(parts[0] * parts[1], parts[2], known[0][0].places, height)
 
 
 def factors_of(atoms: list[Any], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -119,17 +168,42 @@ def factors_of(atoms: list[Any], weights: np.ndarray) -> tuple[np.ndarray, np.nd
 class SampledBall(Set, trusted=True):
     """The observed entries of the matrices of a nuclear-norm ball, as vectors.
 
-    ``faces`` has inner solvers keep an active set, which makes up the matrix.
+    With :class:`Readings` it is the ball's epigraph {(X, t): ||X||_* <= t <= r} that is read.  ``faces`` has
+    inner solvers keep an active set, which makes up the matrix.
     """
 
     faces = True
     flat = False
 
-    def __init__(self, ball: SchattenBall, places: Places) -> None:
+    def __init__(self, ball: SchattenBall | Spectraplex, places: Places) -> None:
         self.ball, self.places = ball, places
         self.shape = (len(places),)
         self.radius = self.scale = ball.radius
         self.diameter = 2.0 * ball.radius
+        self.apex = isinstance(places, Readings) and not isinstance(ball, Spectraplex)
+
+    def best(self, G: Any, guess: Any, wanted: float, careful: bool) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return factors u, v of the vertex u v^T for a gradient G, and the oracle's error."""
+        u, v, error = sparse_singular_pair(G, guess, wanted / self.radius, ROUGH, careful)
+        return -self.radius * u, v, self.radius * error
+
+    def origin(self) -> Atom:
+        """Return an atom to start from."""
+        return Dense(np.zeros(self.shape))
+
+    def atoms(self, U: np.ndarray, s: np.ndarray, V: np.ndarray) -> tuple[list[Atom], np.ndarray]:
+        """Return atoms and weights that make up U diag(s) V^T, one atom for each singular value."""
+        r, columns = self.radius, range(len(s))
+        found = [Factored(r * U[:, [k]], V[:, [k]], self.places, r) for k in columns]
+        return [*found, self.origin()], np.append(s / r, max(1.0 - float(s.sum()) / r, 0.0))
+
+    def point(self, x: np.ndarray) -> np.ndarray:
+        """Return the observed entries in x."""
+        return x[: len(self.places.rows)]
+
+    def lift(self, z: np.ndarray, t: float) -> np.ndarray:
+        """Return a gradient with respect to the entries, and t for the height, as one for x."""
+        return np.append(z, (0.0, t))
 
     def oracle(self) -> Oracle:
         return SampledOracle(self)
@@ -138,7 +212,7 @@ class SampledBall(Set, trusted=True):
         return SampledOracle(self)(G).dense()
 
     def _centre(self) -> np.ndarray:
-        return np.zeros(self.shape)
+        return np.asarray(self.origin().dense())
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
         """Return whether x may be in the set: no entry of a matrix is larger than its nuclear norm.
@@ -149,7 +223,9 @@ class SampledBall(Set, trusted=True):
         return tuple(x.shape) == self.shape and self.violation(x) <= tol * self.radius
 
     def violation(self, x: Array) -> float:
-        return max(float(np.abs(x).max(initial=0.0)) - self.radius, 0.0)
+        heights = x[len(self.places.rows) + 1 :]
+        largest = max(float(np.abs(self.point(x)).max(initial=0.0)), float(heights.max(initial=0.0)))
+        return max(largest - self.radius, -float(heights.min(initial=0.0)))
 
     def factors(self, active: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return U, s, V of the matrix U diag(s) V^T that an active set makes up."""
@@ -160,25 +236,49 @@ class SampledBall(Set, trusted=True):
         return found
 
 
+class SampledSpectraplex(SampledBall, trusted=True):
+    """The observed entries of positive semidefinite matrices of a given trace; the height is that trace."""
+
+    def best(self, G: Any, guess: Any, wanted: float, careful: bool) -> tuple[np.ndarray, np.ndarray, float]:
+        v, error = sparse_lowest_vector(G, guess, wanted / self.radius, ROUGH, careful)
+        return self.radius * v, v, self.radius * error
+
+    def origin(self) -> Atom:
+        v = np.full((self.ball.shape[0], 1), self.ball.shape[0] ** -0.5)
+        return Factored(self.radius * v, v, self.places, self.radius)
+
+    def atoms(self, U: np.ndarray, s: np.ndarray, V: np.ndarray) -> tuple[list[Atom], np.ndarray]:
+        found, weights = super().atoms(U, s, V)
+        return found[:-1], weights[:-1]
+
+
 class SampledOracle(Oracle):
-    """The leading singular pair of the sparse gradient, to a small part of the last Frank-Wolfe gap."""
+    """The leading pair of the sparse gradient, to a small part of the last Frank-Wolfe gap."""
+
+    domain: SampledBall
 
     def __init__(self, domain: SampledBall) -> None:
         super().__init__(domain)
-        self.radius, self.places = domain.radius, domain.places
         self._guess: np.ndarray | None = None
+        self._first: float | None = None
 
     def get_state(self) -> Any:
-        return self._guess, self.gap
+        return self._guess, self.gap, self._first
 
     def set_state(self, state: Any) -> None:
-        self._guess, self.gap = state
+        self._guess, self.gap, self._first = state
 
     def __call__(self, G: Array) -> Atom:
         if not G.any():
             self.error = 0.0
-            return Dense(np.zeros(G.shape))
-        wanted = SHARE * self.gap / self.radius if math.isfinite(self.gap) else math.inf
-        u, v, error = sparse_singular_pair(self.places.matrix(G), self._guess, wanted, ROUGH)
-        self._guess, self.error = v, self.radius * error
-        return Factored(-self.radius * u[:, None], v[:, None], self.places)
+            return self.domain.origin()
+        domain = self.domain
+        gap = self.gap if self._guess is not None else self.claim
+        if self._first is None and self._guess is not None:
+            self._first = gap
+        careful = gap <= NEAR * (math.inf if self._first is None else self._first) and gap < math.inf
+        wanted = SHARE * gap
+        u, v, self.error = domain.best(domain.places.matrix(G), self._guess, wanted, careful)
+        self._guess = v
+        found = Factored(u[:, None], v[:, None], domain.places, domain.radius)
+        return domain.origin() if domain.apex and found.inner(G) > 0.0 else found

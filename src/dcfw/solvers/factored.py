@@ -2,23 +2,43 @@
 
 ``minimize(functions.Observed(...), sets.NuclearBall(...))`` is solved as a problem for the vector of the
 observed entries (:mod:`dcfw.sets.sampled`); the active set that makes up the solution makes up the matrix.
+
+Penalties on singular values (``Observed(...) + MCP(0.1, spectral=True)``) are a nuclear norm, the height of
+an epigraph, minus a convex function g of the singular values.  In an outer step of DC-FW g is replaced by
+its linearisation at X = U diag(s) V^T, whose slope U C V^T has the rank of X: one more coordinate of the
+vector.  Between outer steps the active set is replaced by the singular pairs of X (:class:`FactoredDCFW`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw.functions.base import Function
+from dcfw.functions.base import Function, Linearisation
+from dcfw.functions.dc import DC
+from dcfw.functions.lifting import Height, Lifted
+from dcfw.functions.norms import L2Norm, NuclearNorm
 from dcfw.functions.observed import Observed
+from dcfw.functions.penalties import Composite, Concave, as_composite
+from dcfw.functions.quadratic import SquaredNorm
+from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.result import Result
 from dcfw.sets.base import Set
-from dcfw.sets.sampled import SampledBall
-from dcfw.sets.spectral import NuclearBall
+from dcfw.sets.sampled import Readings, SampledBall, SampledSpectraplex
+from dcfw.sets.spectral import NuclearBall, Spectraplex
 from dcfw.solvers.active import RULES
+from dcfw.solvers.active_set import ActiveSet
+from dcfw.solvers.dcfw import DCFW, Iterate
+from dcfw.solvers.loop import State
+from dcfw.solvers.problem import Problem
+from dcfw.solvers.run import Run
 
 MISSED = "Lanczos missed no singular value of a gradient that is larger than the one found"
+Factors = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""U, s, V of a matrix U diag(s) V^T."""
 
 
 class LowRankMatrix:
@@ -64,30 +84,183 @@ class FactoredResult(Result):
         return [f"    rank: {len(self.factors[1])}"]
 
 
-def applies(phi: Function, domain: Set) -> bool:
-    """Return whether the objective is a loss on entries over a nuclear-norm ball."""
-    return isinstance(phi, Observed) and isinstance(domain, NuclearBall)
+class SpectralPart(Function, trusted=True):
+    """A convex function g of the singular values, as its linearisation at the matrix where a run stands."""
+
+    convex = True
+
+    def __init__(self, g: Function, domain: SampledBall) -> None:
+        self.g, self.domain = g, domain
+        self.differentiable = g.differentiable
+        self.stand(domain.factors(None))
+
+    def stand(self, factors: Factors) -> ActiveSet:
+        """Linearise g at the matrix with these factors; return its singular pairs as an active set."""
+        self.factors = factors
+        U, s, V = factors if len(factors[1]) else [np.zeros((len(part) or 1, 1)) for part in factors]
+        # g is the same function of the singular values of the small matrix diag(s), and its slope there too.
+        small = np.diag(s.reshape(-1))
+        answer = self.g.linearise(small)
+        self.domain.places.tilt = U @ answer.slope, V  # type: ignore[attr-defined]
+        self._constant = answer.value - float(np.vdot(answer.slope, small))
+        self._unique = answer.unique
+        return ActiveSet.of(*self.domain.atoms(*factors), np.zeros(self.domain.shape))
+
+    def value(self, x: np.ndarray) -> float:
+        return self._constant + float(x[-2])
+
+    def grad(self, x: np.ndarray) -> np.ndarray:
+        slope = np.zeros(len(x))
+        slope[-2] = 1.0
+        return slope
+
+    def linearise(self, x: np.ndarray) -> Linearisation:
+        return Linearisation(self.value(x), self.grad(x), self._unique)
+
+    def __repr__(self) -> str:
+        return repr(self.g)
 
 
-def sampled(phi: Any, domain: Any, options: dict[str, Any]) -> tuple[Function, SampledBall]:
-    """Return the problem for the vector of the observed entries; refuse options that lose the factors."""
-    if phi.shape != domain.shape:
-        raise ValueError(f"objective is a loss on matrices of shape {phi.shape}, domain has {domain.shape}")
-    for name, allowed in (
-        ("method", ("auto", "dcfw", "boosted")),
-        ("inner", ("auto", *RULES)),
-        ("restarts", (1,)),
-        ("checkpoint", (None,)),
-    ):
-        if options[name] not in allowed:
-            values = " or ".join(map(repr, allowed))
-            raise ValueError(f"{name} must be {values} for functions.Observed over a nuclear-norm ball")
-    return phi.entries, SampledBall(domain, phi.places)
+@dataclass(frozen=True)
+class FactoredDCFW(DCFW):
+    """DC-FW that stands, after each outer step, on the singular pairs of the matrix reached."""
+
+    part: SpectralPart
+
+    def solve(self, problem: Problem, run: Run) -> None:
+        run.ledger.latest = True  # the linearisation is that of the last point
+        try:
+            super().solve(problem, run)
+        finally:
+            if run.current is not None:  # the run ends within an inner loop
+                x = self._turned(problem)
+                run.ledger.accept(x, problem.phi.value(x), math.nan)
+                run.current = None
+
+    def move(self, problem: Problem, run: Run, x_t: Iterate, X_t: State) -> Iterate:
+        x = self._turned(problem)
+        return Iterate(x, run.grad_f(problem.f, x), None, run.linearise(problem.g, x))
+
+    def _turned(self, problem: Problem) -> np.ndarray:
+        loop: Any = problem.inner
+        active = self.part.stand(self.part.domain.factors(loop.active))
+        x: np.ndarray = active.point()
+        loop.hold(active, x)
+        return x
 
 
-def factored(result: Result, domain: SampledBall) -> FactoredResult:
-    """Return a result for the matrix."""
-    factors = domain.factors(result.active_set)
-    fields = {**result, "x": LowRankMatrix(*factors)}
-    fields["conditional"] = fields["conditional"] or MISSED
-    return FactoredResult(**fields, factors=factors)
+class Completion(NamedTuple):
+    """The problem for the vector of the observed entries, and the way there and back."""
+
+    phi: Function
+    domain: SampledBall
+    part: SpectralPart | None = None
+
+    @property
+    def inner(self) -> str:
+        """The inner solver of ``inner="auto"`` (``python -m bench completion`` for the ball)."""
+        return "blended" if isinstance(self.domain, SampledSpectraplex) else "away"
+
+    def start(self, x0: Any, given: Set) -> Any:
+        """Return the start as an active set, whose atoms have factors; None for that of the set."""
+        shape = self.domain.ball.shape
+        if x0 is None and not isinstance(self.domain, SampledSpectraplex):
+            return None
+        if x0 is None:
+            factors = self.domain.factors(
+                ActiveSet.of([self.domain.origin()], np.ones(1), np.zeros(self.domain.shape))
+            )
+        elif isinstance(x0, ActiveSet):
+            if self.part is None:
+                return x0
+            factors = self.domain.factors(x0)
+        elif isinstance(x0, LowRankMatrix):
+            factors = x0.U, x0.s, x0.V
+        elif getattr(x0, "shape", None) == shape:
+            U, s, Vt = np.linalg.svd(np.asarray(x0, dtype=np.float64), full_matrices=False)
+            rank = int(np.sum(s > 1e-14 * s.max(initial=0.0)))
+            factors = U[:, :rank], s[:rank], Vt[:rank].T
+        else:
+            raise ValueError(
+                f"x0 must be a matrix of shape {shape}: an array, or the x or active_set of an earlier result"
+            )
+        self._check(factors)
+        if self.part is not None:
+            return self.part.stand(factors)
+        return ActiveSet.of(*self.domain.atoms(*factors), np.zeros(self.domain.shape))
+
+    def _check(self, factors: Factors) -> None:
+        U, s, V = factors
+        total, r = float(s.sum()), self.domain.radius
+        trace = isinstance(self.domain, SampledSpectraplex)
+        if (len(U), len(V)) != self.domain.ball.shape or total > r * (1.0 + 1e-9):
+            raise ValueError(f"x0 must be in domain, {self.domain.ball!r}: its nuclear norm is {total:.6g}")
+        if trace and (abs(total - r) > 1e-9 * r or float(np.abs(U - V).max()) > 1e-6):
+            raise ValueError(
+                f"x0 must be in domain, {self.domain.ball!r}: positive semidefinite, of that trace"
+            )
+
+    def told(self, callback: Any) -> Any:
+        """Return the callback for the run, which is shown the observed entries."""
+        if callback is None or self.part is None:
+            return callback
+
+        def call(intermediate_result: Result) -> Any:
+            intermediate_result.x = self.domain.point(intermediate_result.x)
+            return callback(intermediate_result)
+
+        return call
+
+    def result(self, result: Result) -> FactoredResult:
+        """Return the result for the matrix."""
+        factors = self.domain.factors(result.active_set) if self.part is None else self.part.factors
+        fields = {**result, "x": LowRankMatrix(*factors)}
+        fields["conditional"] = fields["conditional"] or MISSED
+        return FactoredResult(**fields, factors=factors)
+
+
+def prepare(phi: Function, domain: Any, options: dict[str, Any]) -> Completion | None:
+    """Return the way to a problem with factors, None where it is not one; refuse options that lose them."""
+    parts = _parts(phi) if isinstance(domain, NuclearBall | Spectraplex) else None
+    if parts is None:
+        return None
+    loss, scale, g, conditional = parts
+    if loss.shape != domain.shape:
+        raise ValueError(f"objective is a loss on matrices of shape {loss.shape}, domain has {domain.shape}")
+    methods = ("auto", "dcfw", "boosted") if g is None else ("auto", "dcfw")
+    allowed = {"method": methods, "inner": ("auto", *RULES), "restarts": (1,), "checkpoint": (None,)}
+    for name, choice in allowed.items():
+        if options[name] not in choice:
+            values = " or ".join(map(repr, choice))
+            raise ValueError(f"{name} must be {values} for functions.Observed over {type(domain).__name__}")
+    kind = SampledSpectraplex if isinstance(domain, Spectraplex) else SampledBall
+    if g is None:
+        return Completion(loss.entries, kind(domain, loss.places))
+    sampled = kind(domain, Readings(loss.places))
+    part = SpectralPart(g, sampled)
+    f = Lifted(loss.entries, sampled) + Height(scale)  # type: ignore[arg-type]
+    return Completion(DC(f, part, conditional=conditional), sampled, part)
+
+
+def _parts(phi: Function) -> tuple[Observed, float, Function | None, str] | None:
+    """Return loss, scale of the nuclear norm, g (None for no such terms) and what they are conditional on."""
+    if isinstance(phi, Observed):
+        return phi, 0.0, None, ""
+    whole = as_composite(phi)
+    if isinstance(whole, Composite) and isinstance(whole.norm, NuclearNorm):
+        loss, scale = whole.smooth, whole.norm.scale
+    elif isinstance(whole, DC) and whole.whole is None:
+        loss, scale = whole.f, 0.0
+    else:
+        return None
+    known = isinstance(loss, Observed) and _of_singular_values(whole.g)
+    return (loss, scale, whole.g, whole.conditional) if known else None  # type: ignore[return-value]
+
+
+def _of_singular_values(g: Function) -> bool:
+    """Return whether g depends on the singular values of a matrix alone."""
+    if isinstance(g, Scaled):
+        return _of_singular_values(g.function)
+    if isinstance(g, Sum):
+        return all(map(_of_singular_values, g.terms))
+    return isinstance(g, Zero | L2Norm | SquaredNorm) or (isinstance(g, Concave) and g.penalty.spectral)

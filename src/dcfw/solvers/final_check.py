@@ -98,6 +98,7 @@ def _measure(result: Result, problem: Problem, left: float, allowed: float) -> N
     result.n_check += 1
     try:
         oracle = problem.domain.oracle()
+        oracle.claim = math.inf if unknown else result.gap
         gap = gap_at(problem.phi, oracle, result.x)
     except Exception as error:
         if result.success:
