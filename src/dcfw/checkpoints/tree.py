@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Linearisation": (Linearisation, Linearisation._fields),
     "SquaredNorm": (SquaredNorm, ("scale",)),
     **{
-        kind.__name__: (kind, tuple(kind.__slots__))
+        kind.__name__: (kind, tuple(name for name in kind.__slots__ if name[0] != "_"))
         for kind in (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
     },
 }

@@ -48,10 +48,11 @@ class Atom(Protocol):
 class Dense:
     """A vertex kept as the array it is, of any backend."""
 
-    __slots__ = ("array",)
+    __slots__ = ("_key", "array")
 
     def __init__(self, array: Array) -> None:
         self.array = array
+        self._key: bytes | None = None
 
     def dense(self) -> Array:
         return self.array
@@ -70,9 +71,12 @@ class Dense:
 
     @property
     def key(self) -> Hashable:
-        # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
-        entries = (to_numpy(self.array) + 0.0).tobytes()
-        return entries if len(entries) <= SHORT else hashlib.blake2b(entries, digest_size=32).digest()
+        if self._key is None:  # arrays of other libraries have to be transferred for it
+            # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
+            entries = (to_numpy(self.array) + 0.0).tobytes()
+            short = len(entries) <= SHORT
+            self._key = entries if short else hashlib.blake2b(entries, digest_size=32).digest()
+        return self._key
 
 
 class OneHot:

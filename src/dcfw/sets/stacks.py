@@ -9,7 +9,8 @@ stack               atoms                                               <G, a_j>
 ``EntryStack``      ``OneHot``, ``Entries``, ``Permutation``            a gather
 ``SignStack``       ``Signs``                                           a product
 ``RankOneStack``    ``RankOne``                                         a product
-``DenseStack``      everything else, arrays of any backend              one by one
+``DenseStack``      everything else, NumPy                              one by one
+``DenseStack``      arrays of other backends, stacked on their device   a product
 ==================  ==================================================  =================
 
 >>> import numpy as np
@@ -30,7 +31,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dcfw._arrays import Array, inner
+from dcfw._arrays import Array, inner, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
 from dcfw.sets.sampled import KEPT, Factored
 
@@ -197,25 +198,45 @@ class RankOneStack(Stack):
 
 
 class DenseStack(Stack):
-    """Arrays of any backend, as a list."""
+    """Arrays of any backend, as a list.
+
+    Those of other libraries than NumPy are also stacked on their device: all products are one transfer.
+    """
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
+        self._stacked: Array | None = None
 
     def extend(self, atoms: Any) -> None:
         self.arrays += [atom.dense() for atom in atoms]
 
     def keep(self, rows: np.ndarray) -> None:
-        self.arrays = [self.arrays[row] for row in rows]
+        self.replace([self.arrays[row] for row in rows])
+
+    def replace(self, arrays: list[Array]) -> None:
+        """Hold these arrays in place of all others."""
+        self.arrays, self._stacked = arrays, None
 
     def inner(self, G: Array) -> np.ndarray:
+        if not isinstance(G, np.ndarray):
+            xp = namespace(G)
+            return to_numpy(self._rows(xp) @ xp.reshape(G, (-1,))).astype(np.float64)
         return np.array([inner(G, array) for array in self.arrays])
+
+    def _rows(self, xp: Any) -> Array:
+        """Return all arrays as rows of one on their device."""
+        known = 0 if self._stacked is None else self._stacked.shape[0]
+        if known < len(self.arrays):
+            more = xp.stack([xp.reshape(array, (-1,)) for array in self.arrays[known:]])
+            self._stacked = more if self._stacked is None else xp.concat([self._stacked, more])
+        return self._stacked
 
     def add(self, x: Array, c: np.ndarray) -> Array:
         if not isinstance(x, np.ndarray):
-            for amount, array in zip(c.tolist(), self.arrays, strict=True):
-                x = x + amount * array if amount else x
-            return x
+            if not c.any():
+                return x
+            xp = namespace(x)
+            return x + xp.reshape(like(c, x) @ self._rows(xp), x.shape)
         y = x.copy()
         for amount, array in zip(c.tolist(), self.arrays, strict=True):
             if amount:

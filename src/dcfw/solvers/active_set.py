@@ -224,11 +224,12 @@ class ActiveSet:
     def add_square(self, f: Function, L: float) -> None:
         """Turn the images into those of f, their function plus L/2 ||x||^2."""
         m = len(self)
-        if self._short:
-            self._images.arrays, self._short = [self.image(place) for place in range(m)], False
+        if self.f is not None:
+            moved = [self.image(place) + L * atom.dense() for place, atom in enumerate(self.atoms)]
+            self._images.replace(moved)
+            self._short = False
         for place, atom in enumerate(self.atoms if self.f is not None else []):
             dense = atom.dense()
-            self._images.arrays[place] = self._images.arrays[place] + L * dense
             self.M[place, :m] += L * self.scores(dense)
             self.noise = max(self.noise, 64.0 * eps_of(dense) * norm(self.image(place)) * norm(dense))
         self.f = f if self.f is not None else None
@@ -306,7 +307,7 @@ class ActiveSet:
     def _rows(self, images: list[Array], first: int, last: int) -> np.ndarray:
         """Return the rows of M for new images, those of the atoms from ``first`` to ``last``."""
         if self._short:
-            return np.stack(images) @ np.stack(self._images.arrays).T
+            return np.asarray(np.stack(images) @ np.stack(self._images.arrays).T)
         rows = np.empty((len(images), len(self)))
         for stack, places in self._stacks.values():
             rows[:, places.array[:, 0]] = stack.inner_all(images)
@@ -363,7 +364,7 @@ class ActiveSet:
 
 def _usual_cap(x: Array) -> int:
     """Return how many dense atoms are kept."""
-    return min(CAP, max(MEMORY // (8 * math.prod(x.shape)), 32))
+    return min(CAP, max(MEMORY // (8 * int(math.prod(x.shape))), 32))
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
