@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array
 
 import dcfw
 from dcfw import functions, sets, splits
@@ -283,6 +284,8 @@ PLACES = [
     sets.Box(0.0, 2.0, 3),
     sets.Box([-2.0, 0.5, -1.0], [2.0, 2.0, 0.0]),
     sets.Polytope(A_ub=np.ones((1, 3)), b_ub=[2.0], bounds=(0.0, 1.5)),
+    sets.Polytope(A_ub=np.vstack([np.eye(3), -np.eye(3), np.ones((1, 3))]), b_ub=[2, 2, 1, 1, 0.5, 2, 1]),
+    sets.Polytope(A_eq=csr_array(np.array([[1.0, -1.0, 1.0]])), b_eq=[0.5], bounds=(-1.0, 2.0)),
     sets.L1Ball(3, radius=2.5),
     sets.L2Ball(3, radius=2.0),
     sets.LInfBall(3, radius=2.0),

@@ -63,9 +63,9 @@ class Observed(Function, trusted=True):
     """A loss on the observed entries of a matrix X: the sum over k of loss(X[rows[k], cols[k]], values[k]).
 
     Over a :class:`~dcfw.sets.NuclearBall` or :class:`~dcfw.sets.Spectraplex`, ``minimize`` keeps X as factors
-    and the gradient as a sparse matrix, also with a penalty on singular values (``+ MCP(lam, spectral=True)``):
-    neither is ever dense, and the result has ``factors`` and ``predict``.  Over other sets it is a function
-    of dense matrices like any other.
+    and the gradient as a sparse matrix: neither is ever dense, and the result has ``factors`` and
+    ``predict``.  This includes penalties on singular values (``+ MCP(lam, spectral=True)``).  Over other sets
+    it is a function of dense matrices like any other.
 
     Parameters
     ----------

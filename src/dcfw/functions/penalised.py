@@ -4,8 +4,8 @@ Frank-Wolfe needs a smooth f, and a norm is not smooth.  It becomes linear
 
 * where it stands, on a set of nonnegative vectors: there ||x||_1 is the sum of x;
 * in one more variable on a ball of the same norm (:mod:`dcfw.functions.lifting`);
-* in the parts of x = u - v with u, v >= 0 on a box or an l2 ball, where ||x||_1 <= sum(u + v), with equality
-  at solutions.
+* in the parts of x = u - v with u, v >= 0 on a box, a polytope or an l2 ball, where ||x||_1 <= sum(u + v),
+  with equality at solutions.
 
 :func:`prepare` chooses, and a :class:`Way` leads points there and back.
 """
@@ -27,8 +27,9 @@ from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
-from dcfw.sets.base import Set, excess
+from dcfw.sets.base import Oracle, Set, excess
 from dcfw.sets.norms import Box, L1Ball, L2Ball, LInfBall
+from dcfw.sets.polytope import Polytope
 from dcfw.sets.spectral import SchattenBall
 
 
@@ -59,7 +60,8 @@ class Total(Function, trusted=True):
 
 
 class Halves(Set, trusted=True):
-    """Vectors (u, v) >= 0 with x = u - v in a box or an l2 ball; ``point`` and ``lift`` as an epigraph's."""
+    """Vectors (u, v) >= 0 with x = u - v in a box, a polytope or an l2 ball; ``point``, ``lift`` as an
+    epigraph's."""
 
     def __init__(self, base: Any) -> None:
         self.base = base
@@ -68,14 +70,22 @@ class Halves(Set, trusted=True):
         self.scale = base.scale
         self.round = isinstance(base, L2Ball)
         if self.round:
-            self.radius, self.diameter = base.radius, math.sqrt(2.0) * base.radius
+            self.radius = base.radius
         else:
-            box = base if isinstance(base, Box) else Box(-base.radius, base.radius, base.shape)
-            ends = box.lower.reshape(-1), box.upper.reshape(-1)
-            low = np.concatenate([np.maximum(ends[0], 0.0), np.maximum(-ends[1], 0.0)])
-            high = np.concatenate([np.maximum(ends[1], 0.0), np.maximum(-ends[0], 0.0)])
-            self.box = Box(low, high)
-            self.polytope, self.diameter = True, self.box.diameter
+            box = base if isinstance(base, Box | Polytope) else Box(-base.radius, base.radius, base.shape)
+            ends = box._implied_bounds() if isinstance(box, Polytope) else (box.lower, box.upper)
+            low, high = (end.reshape(-1) for end in ends)
+            lower = np.concatenate([np.maximum(low, 0.0), np.maximum(-high, 0.0)])
+            upper = np.concatenate([np.maximum(high, 0.0), np.maximum(-low, 0.0)])
+            self.box = _halved(box, lower, upper) if isinstance(box, Polytope) else Box(lower, upper)
+            self.polytope = True
+
+    def oracle(self) -> Oracle:
+        return super().oracle() if self.round else self.box.oracle()
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        return math.sqrt(2.0) * self.radius if self.round else self.box.diameter
 
     def point(self, z: Array) -> Array:
         """Return x = u - v."""
@@ -103,6 +113,22 @@ class Halves(Set, trusted=True):
 
     def _centre(self) -> np.ndarray:
         return np.asarray(self.lift(np.asarray(to_numpy(self.base.start()), dtype=np.float64)))
+
+
+def _halved(base: Polytope, lower: np.ndarray, upper: np.ndarray) -> Polytope:
+    """Return the polytope of the (u, v) between bounds with u - v in the given one."""
+
+    def twice(A: Any) -> Any:
+        if hasattr(A, "tocsr"):
+            from scipy import sparse
+
+            return sparse.hstack([A, -A], format="csr")
+        return None if A is None else np.hstack([A, -A])
+
+    sides = (None if A is None else b for A, b in ((base.A_ub, base.b_ub), (base.A_eq, base.b_eq)))
+    return Polytope(
+        twice(base.A_ub), next(sides), twice(base.A_eq), next(sides), np.column_stack([lower, upper])
+    )
 
 
 class HalvedFunction(Lifted, trusted=True):
@@ -178,7 +204,7 @@ def prepare(phi: Function, domain: Set) -> Way:
     if isinstance(domain, ball) and getattr(domain, "p", None) == 1.0:
         lifted, epigraph = lift(phi, domain)
         return Way(lifted, epigraph, phi, epigraph.lift, epigraph.point)
-    if isinstance(norm, L1Norm) and isinstance(domain, Box | LInfBall | L2Ball):
+    if isinstance(norm, L1Norm) and isinstance(domain, Box | LInfBall | L2Ball | Polytope):
         halves = Halves(domain)
         f = Total(norm.scale)
         if not isinstance(composite.smooth, Zero):
@@ -188,6 +214,6 @@ def prepare(phi: Function, domain: Set) -> Way:
     raise ValueError(
         f"objective has the norm {norm!r} in its convex part, which must be smooth for Frank-Wolfe, and no "
         f"way to make it linear over {_validate.shown(domain)} is known: take a ball of the norm, a set of "
-        "nonnegative vectors, a box or an l2 ball (for the l1 norm), or state the problem with one more "
+        "nonnegative vectors, a box, a polytope or an l2 ball (for the l1 norm), or state it with one more "
         "variable yourself"
     )

@@ -141,6 +141,10 @@ class Polytope(Set, trusted=True):
                 f"could not minimise a linear function over {self!r}: {error}; rescale the problem"
             ) from None
 
+    def _implied_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return finite lower and upper bounds of the variables, which follow from the constraints."""
+        return self._programme.low, self._programme.high
+
     def violation(self, x: Array) -> float:
         """Return the largest violation of a constraint, its row scaled to norm 1."""
         x = self._values(x)
