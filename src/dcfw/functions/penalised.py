@@ -81,7 +81,7 @@ class Halves(Set, trusted=True):
             self.polytope = True
 
     def oracle(self) -> Oracle:
-        return super().oracle() if self.round else self.box.oracle()
+        return self.box.oracle() if isinstance(self.base, Polytope) else super().oracle()
 
     @property
     def diameter(self) -> float:  # type: ignore[override]
