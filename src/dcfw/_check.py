@@ -19,6 +19,7 @@ from dcfw.functions.sums import Zero
 from dcfw.sets.atoms import Dense
 from dcfw.sets.base import Oracle, Set
 from dcfw.sets.given import as_set
+from dcfw.solvers.factored import applies
 
 
 class Report:
@@ -110,7 +111,8 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         report.capabilities.append(_abilities(name, function, FUNCTION_ABILITIES))
         _check_function(report, name, function, convex, points)
     try:
-        prepare(phi, as_set(domain))
+        if not applies(phi, as_set(domain)):
+            prepare(phi, as_set(domain))
     except ValueError as refused:
         report.note(False, "", str(refused))
     if isinstance(phi, DC) and phi.whole is not None and report.ok:

@@ -175,6 +175,7 @@ def test_a_concave_term_over_a_spectraplex(start):
     loss, _ = symmetric_data(seed=1)
     domain, phi = sets.Spectraplex(20, radius=10.0), loss - 0.05 * functions.SquaredNorm()
     x0 = None if start == "own" else dcfw.minimize(loss, domain, rtol=1e-3).x
+    assert dcfw.check(loss + functions.MCP(0.1, spectral=True), domain).ok
     res = dcfw.minimize(phi, domain, x0, rtol=1e-3)
     found = res.x.toarray()
     assert res.success

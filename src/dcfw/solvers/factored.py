@@ -219,10 +219,15 @@ class Completion(NamedTuple):
         return FactoredResult(**fields, factors=factors)
 
 
+def applies(phi: Function, domain: Any) -> bool:
+    """Return whether iterates are factored: a loss on entries, with or without terms in singular values."""
+    return isinstance(domain, NuclearBall | Spectraplex) and _parts(phi) is not None
+
+
 def prepare(phi: Function, domain: Any, options: dict[str, Any]) -> Completion | None:
     """Return the way to a problem with factors, None where it is not one; refuse options that lose them."""
-    parts = _parts(phi) if isinstance(domain, NuclearBall | Spectraplex) else None
-    if parts is None:
+    parts = _parts(phi)
+    if parts is None or not applies(phi, domain):
         return None
     loss, scale, g, conditional = parts
     if loss.shape != domain.shape:
