@@ -185,11 +185,14 @@ def _batch(flips: float, count: int) -> Key:
         found = [faq(A[k], B[k]) for k in few]
         times[1] += (process_time() - begun) * len(part) / len(few)
         theirs += [lost(A[k], B[k], p) for k, p in zip(few, found, strict=True)]
-    mean = float(np.concatenate(ours).mean())
+    few = np.arange(0, count, count // 100)
+    longer = qap.match_many(np.stack([A, B], axis=1), swaps=4, rng=0).disagreement
     return {
         "cpu": times[0] / count,
         "faq": times[1] / count,
-        "lost": mean,
+        "lost": float(np.concatenate(ours).mean()),
+        "lost_of_four_swaps": float(longer.mean()),
+        "lost_of_match": float(np.mean([qap.match(A[k], B[k], rng=0).disagreement for k in few])),
         "faq_lost": float(np.mean(theirs)),
     }
 

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcfw import qap
+from dcfw.qap.matching.candidates import by_candidates
+from dcfw.qap.matching.paths import Pair
 
 
 def relabelled(G, seed):
@@ -406,7 +408,48 @@ def test_the_picture_shows_both_graphs_and_counts_lost_edges():
         "first graph: 0 edges without a counterpart",
         "second graph: 2 edges without a counterpart",
     ]
+    one, two = nx.path_graph(4), nx.cycle_graph(4)
+    ways = nx.DiGraph([(0, 1), (1, 2), (3, 2)])
+    layered = qap.match([two, ways], [one, ways], seeds={k: k for k in range(4)})
+    titles = [ax.get_title() for ax in layered.plot()]
+    assert [title.split(": ")[1][0] for title in titles] == ["1", "0"]  # of both layers
     matplotlib.pyplot.close("all")
+
+
+def test_each_node_has_the_share_of_its_edges_that_is_kept():
+    G1, G2 = nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]), nx.path_graph(4)
+    G1.add_node("e")
+    partner = {"a": 0, "b": 1, "c": 2, "d": 3}
+    result = qap.match(G1, G2, seeds=partner)
+    shares = result.kept
+    assert np.isnan(shares.pop("e"))
+    assert shares == {"a": 0.5, "b": 1.0, "c": 2 / 3, "d": 1.0}
+    arrays = qap.match(nx.to_numpy_array(G1), nx.to_numpy_array(G2), seeds=[(k, k) for k in range(4)])
+    np.testing.assert_array_equal(arrays.kept, [0.5, 1.0, 2 / 3, 1.0, np.nan])
+    text = str(result)
+    assert "4 of 5 have a partner among 4; 0 keep less than half" in text
+    assert " mapping: 'a': 0, 'b': 1, 'c': 2, 'd': 3, 'e': None" in text
+    ways = nx.DiGraph([(0, 1), (1, 2), (2, 0)])
+    turned = qap.match(ways, ways.reverse(), seeds={k: k for k in range(3)})
+    assert turned.kept == {0: 0.0, 1: 0.0, 2: 0.0}
+    assert "3 keep less than half" in str(turned)
+    layers = qap.match([ways, ways], [ways, ways.reverse()], seeds={k: k for k in range(3)})
+    assert layers.kept == {0: 0.5, 1: 0.5, 2: 0.5}
+    assert qap.solve(np.eye(3), np.eye(3)).kept is None
+
+
+def test_verbose_shows_the_paths_and_changes_no_matching(capsys):
+    A = nx.to_numpy_array(nx.watts_strogatz_graph(30, 4, 0.2, seed=1), dtype=int)
+    plain = qap.match(A, A[::-1, ::-1], restarts=3, rng=0)
+    assert capsys.readouterr().err == ""
+    shown = qap.match(A, A[::-1, ::-1], restarts=3, rng=0, verbose=1)
+    np.testing.assert_array_equal(plain.permutation, shown.permutation)
+    assert plain.method == shown.method == "path"
+    assert "qap.match" in capsys.readouterr().err
+    searched = qap.match(A, A[::-1, ::-1], restarts="auto", max_steps=100, rng=0, verbose=1)
+    assert searched.disagreement == 0
+    by_dcfw = qap.match(A, A[::-1, ::-1], method="dcfw", rng=0, verbose=1)
+    assert by_dcfw.fun == qap.match(A, A[::-1, ::-1], method="dcfw", rng=0).fun
 
 
 def test_self_loops_that_change_the_best_matching_are_refused_unless_something_is_said_about_them():
@@ -535,3 +578,23 @@ def test_candidates_find_the_planted_matching_from_a_few_seeds(monkeypatch):
     assert np.mean(result.mapping == p) > 0.95
     with pytest.raises(ValueError, match="need seeds or a sparse similarity"):
         qap.match(sp.csr_array(A), sp.csr_array(B))
+
+
+@given(st.integers(0, 10**6))
+def test_candidates_never_use_a_forbidden_pair_and_say_when_there_is_no_other_way(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 9))
+    A = sp.csr_array(np.triu(rng.random((n, n)) < 0.3, 1).astype(float))
+    A = A + A.T  # few edges: most nodes are matched by their degrees alone
+    mask = rng.random((n, n)) < rng.choice([0.2, 0.6, 0.8])
+    mask[0, 0] = False  # the seed
+    pair = Pair([A], [A], None, np.array([[0, 0]]), np.argwhere(mask))
+    permitted = sp.csr_array(~mask[1:, 1:])
+    if (sp.csgraph.maximum_bipartite_matching(permitted) < 0).any():
+        with pytest.raises(ValueError, match="forbidden leaves no matching"):
+            by_candidates(pair)
+    else:
+        p = by_candidates(pair).p
+        assert sorted(p) == list(range(n))
+        assert p[0] == 0
+        assert not mask[np.arange(n), p].any()

@@ -60,6 +60,7 @@ def match(
     rng: Any = None,
     callback: Callable[..., Any] | None = None,
     clock: Callable[[], float] | None = None,
+    verbose: int = 0,
 ) -> QAPResult:
     """Match the nodes of two graphs so that their edges agree as well as possible.
 
@@ -116,7 +117,7 @@ def match(
         :mod:`dcfw.qap.portfolio`.
     polish : {"auto", None, "2opt", "tabu"}
         What improves the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
-    time_limit, max_steps, target, n_jobs, rng, clock
+    time_limit, max_steps, target, n_jobs, rng, clock, verbose
         As in :func:`dcfw.qap.solve`.
 
     Returns
@@ -129,7 +130,9 @@ def match(
         - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges, each counted once: without
           weights, the number of edges that are kept;
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
-          edges of either graph that have no counterpart.
+          edges of either graph that have no counterpart;
+        - ``kept``: the share of each node's edges that is kept, as a dict or an array: partners that keep
+          few are not to be trusted.
 
         Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
         (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
@@ -167,6 +170,7 @@ def match(
         hard,
         never,
     )
+    watches = getattr(callback, "only_watches", False)  # verbose= changes no answer
     # The options of solve alone; what is at its default is left out.
     relaxed: dict[str, Any] = {
         name: given
@@ -176,7 +180,7 @@ def match(
             ("rtol", rtol, 1e-3),
             ("maxiter", maxiter, None),
             ("max_lmo", max_lmo, None),
-            ("callback", callback, None),
+            ("callback", None if watches else callback, None),
         )
         if given is not default and given != default
     }
@@ -190,6 +194,7 @@ def match(
         "n_jobs": n_jobs,
         "rng": rng,
         "clock": clock,
+        "callback": callback,
     }
     if method != "auto" or relaxed:
         name = "dcfw" if method == "auto" else method
@@ -236,6 +241,7 @@ def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, A
         _validate.generator(budget["rng"]),
         clock,
         started if given is None else clock(),
+        budget["callback"],
     )
     if plan.n_jobs == 0:
         raise ValueError("n_jobs must not be 0; -1 means all processors")
@@ -267,7 +273,7 @@ def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
         _agreement(A, B, result.permutation, not (one.is_directed(k) or two.is_directed(k)))
         for k, (A, B) in enumerate(zip(one.layers, two.layers, strict=True))
     ]
-    result.graphs = tuple((graph.layers[0], graph.nodes) for graph in graphs)
+    result.graphs = tuple((graph.layers, graph.nodes) for graph in graphs)
     result.agreement, result.disagreement = sum(k for k, _ in kept), sum(lost for _, lost in kept)
     return result
 

@@ -43,7 +43,8 @@ class QAPResult(Result):
     ``perturbed``              whether the start had to be perturbed, because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
-    ``graphs``                 of :func:`dcfw.qap.match`: the two adjacency matrices and their nodes' labels
+    ``kept``                   of :func:`dcfw.qap.match`: the share of each node's edges that is kept
+    ``graphs``                 of :func:`dcfw.qap.match`: for each graph its layers and its nodes' labels
     ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: the permutation, under SciPy's name
 
     Examples
@@ -106,13 +107,53 @@ class QAPResult(Result):
         if self.graphs is not None and (y, x) == ("fun", "time"):
             from dcfw.qap.matching.picture import draw
 
-            (A, names), (B, others) = self.graphs
-            return draw(A, B, self.permutation, ax, (names, others))
+            (one, names), (two, others) = self.graphs
+            return draw(one, two, self.permutation, ax, (names, others))
         if len(self.trace) == 0 or (y, x) != ("fun", "time"):
             return super().plot(ax, y=y, x=x, **style)
         from dcfw import plots
 
         return plots.incumbents(self, ax, **style)
+
+    @property
+    def kept(self) -> Any:
+        """The share of each node's edges that have a counterpart, after :func:`dcfw.qap.match`.
+
+        A dict or an array as ``mapping``; NaN for a node without edges.  Partners that keep few of their
+        edges are not to be trusted.
+        """
+        if self.graphs is None:
+            return None
+        from dcfw.qap.matching.picture import aligned, counterparts
+
+        (one, names), (two, _) = self.graphs
+        n = len(self.permutation)
+        ends, kept = np.zeros(n), np.zeros(n)
+        for i, j, there, _ in counterparts(*aligned(one, two, self.permutation)):
+            for node in (i, j):
+                ends += np.bincount(node, minlength=n)
+                kept += np.bincount(node[there], minlength=n)
+        with np.errstate(invalid="ignore"):
+            shares = (kept / ends)[: one[0].shape[0]]
+        return dict(zip(self.mapping, shares.tolist(), strict=True)) if names is not None else shares
+
+    def __str__(self) -> str:
+        if self.mapping is None:
+            return super().__str__()
+        (one, _), (two, _) = ((layers[0].shape[0], names) for layers, names in self.graphs)
+        matched = int(np.sum(self.permutation[:one] < two))
+        shares = self.kept.values() if isinstance(self.kept, dict) else self.kept
+        few = sum(share < 0.5 for share in shares)
+        lines = [
+            f" message: {self.message}",
+            f" success: {self.success} ({self.status.name})",
+            f"   nodes: {matched} of {one} have a partner among {two}; {few} keep less than half their edges",
+            f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}",
+            f"  method: {self.method}",
+            f"   calls: n_starts: {self.n_starts}  n_lmo: {self.n_lmo}  time: {self.time:.3g} s",
+            *self._details(),
+        ]
+        return "\n".join(lines)
 
     def _details(self) -> list[str]:
         lines = []
@@ -124,8 +165,9 @@ class QAPResult(Result):
             last = self.trace[-1]
             moment = f"{last.time:.3g} {self.trace_unit}"
             lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {moment}")
-        if self.disagreement is not None:
-            lines.append(f"   edges: agreement: {self.agreement:.6g}  disagreement: {self.disagreement:.6g}")
-        if self.permutation is not None:
+        if isinstance(self.mapping, dict):
+            pairs = [f"{node!r}: {partner!r}" for node, partner in self.mapping.items()]
+            lines.append(f" mapping: {', '.join(pairs[:6])}{', ...' * (len(pairs) > 6)}")
+        elif self.permutation is not None:
             lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
         return lines

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "clones.hpp"
+#include "lanes.hpp"
 #include "lap.hpp"
 #include "tabu_search.hpp"
 
@@ -14,37 +16,61 @@ namespace dcfw {
 namespace many_graphs {
 
 double largest(const double* M, std::size_t size) {
-    double found = 0.0;
-    for (std::size_t k = 0; k < size; ++k) found = std::max(found, std::abs(M[k]));
-    return found;
+    double found[4] = {};  // four at once: a maximum waits for the one before it
+    for (std::size_t k = 0; k < size; ++k) found[k % 4] = std::max(found[k % 4], std::abs(M[k]));
+    return std::max(std::max(found[0], found[1]), std::max(found[2], found[3]));
 }
 
-// The nodes from low to high sums of their rows and columns, to which the neighbours' sums are added.
-std::vector<int> ranking(const double* M, double unit, int n) {
-    std::vector<double> sums(n), standing(n);
-    const double scale = unit > 1e-290 ? 1.0 / unit : 0.0;
+// to += factor * row, for rows of `width` numbers.
+[[gnu::always_inline]] inline void add(float* to, float factor, const float* row, int width) {
+    using swaps::fill, swaps::load, swaps::store;
+    for (int k = 0; k < width; k += swaps::Vector<float>::lanes) store(to + k, load(to + k) + fill(factor) * load(row + k));
+}
+
+// Five numbers of each node, a row of `width` for each kind: of M scaled, made symmetric and centred (which changes no
+// matching), the weights of walks of one, two and three steps, of triangles, and the neighbours' squared first numbers.
+constexpr int FEATURES = 5;
+
+DCFW_CLONES void features(const double* M, double scale, int n, int width, float* S, float* out) {
+    std::fill(S, S + std::size_t(n + 1) * width, 0.0f);
+    std::fill(out, out + FEATURES * width, 0.0f);
+    float *one = out, *two = out + width, *three = two + width, *triangles = three + width, *squares = triangles + width;
+    float* product = S + std::size_t(n) * width;
+    double total = 0.0;
     for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) {
-            const double x = M[std::size_t(n) * i + j] * scale;
-            sums[i] += x;
-            sums[j] += x;
+        for (int j = 0; j < i; ++j) {
+            const double x = 0.5 * (scale * M[std::size_t(n) * i + j] + scale * M[std::size_t(n) * j + i]);
+            S[std::size_t(width) * i + j] = S[std::size_t(width) * j + i] = float(x);
+            total += x;
         }
-    double total = 0.0, squares = 0.0;
-    for (double x : sums) {
-        total += x;
-        squares += x * x;
+    const float mean = float(2.0 * total / (double(n) * std::max(n - 1, 1)));
+    for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < n; ++j) S[std::size_t(width) * i + j] -= mean;
+        S[std::size_t(width) * i + i] = float(scale * M[std::size_t(n + 1) * i]);
     }
-    const double mean = std::copysign(std::sqrt(squares / n), total);
-    for (int i = 0; i < n && squares > 0.0; ++i) {
-        double around = 0.0;
-        for (int j = 0; j < n; ++j) around += M[std::size_t(n) * i + j] * sums[j];
-        standing[i] = sums[i] + around * scale / mean;
+    // Rows are added instead of multiplied: no sum depends on how many of its terms are taken at once.
+    for (int k = 0; k < n; ++k) add(one, 1.0f, S + std::size_t(width) * k, width);
+    for (int k = 0; k < n; ++k) {
+        add(two, one[k], S + std::size_t(width) * k, width);
+        add(squares, one[k] * one[k], S + std::size_t(width) * k, width);
     }
-    std::vector<int> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(),
-              [&](int i, int j) { return standing[i] != standing[j] ? standing[i] < standing[j] : i < j; });
-    return order;
+    for (int k = 0; k < n; ++k) {
+        const float* row = S + std::size_t(width) * k;
+        add(three, two[k], row, width);
+        std::fill(product, product + width, 0.0f);
+        for (int l = 0; l < n; ++l) add(product, row[l], S + std::size_t(width) * l, width);
+        for (int i = 0; i < n; ++i) triangles[i] += product[i] * row[i];
+    }
+    for (float* row = out; row < out + FEATURES * width; row += width) {
+        double sum = 0.0, size = 0.0;
+        for (int i = 0; i < n; ++i) sum += row[i];
+        for (int i = 0; i < n; ++i) {
+            row[i] -= float(sum / n);
+            size += double(row[i]) * row[i];
+        }
+        const float unit = size > 1e-12 ? float(1.0 / std::sqrt(size)) : 0.0f;
+        for (int i = 0; i < n; ++i) row[i] *= unit;
+    }
 }
 
 // The assignment that the gradient at the barycentre asks for, with its linear term.
@@ -65,12 +91,21 @@ std::vector<int> assigned(const double* A, const double* B, const double* C, int
     return p;
 }
 
-// Where a search begins: without C the nodes in the order of their standing, high ones to low ones.
+// Where a search begins: without C the assignment of nodes whose features in -A and in B are alike.
 std::vector<int> start(const double* A, const double* B, const double* C, double a, double b, int n) {
     if (C) return assigned(A, B, C, n);
-    const std::vector<int> x = ranking(A, a, n), y = ranking(B, b, n);
+    const int width = (n + 7) / 8 * 8;
+    std::vector<float> room(std::size_t(n + 1) * width), x(FEATURES * width), y(FEATURES * width);
+    features(A, a > 1e-290 ? -1.0 / a : 0.0, n, width, room.data(), x.data());
+    features(B, b > 1e-290 ? 1.0 / b : 0.0, n, width, room.data(), y.data());
+    std::vector<double> cost(std::size_t(n) * n);
+    for (int i = 0; i < n; ++i) {  // the squared distances of features less what is the same for all assignments
+        std::fill(room.begin(), room.begin() + width, 0.0f);
+        for (int f = 0; f < FEATURES; ++f) add(room.data(), -x[f * width + i], &y[f * width], width);
+        std::copy(room.begin(), room.begin() + n, cost.begin() + std::size_t(n) * i);
+    }
     std::vector<int> p(n);
-    for (int k = 0; k < n; ++k) p[x[k]] = y[n - 1 - k];
+    if (Lap(n).solve(cost.data(), p.data()) != Lap::optimal) std::iota(p.begin(), p.end(), 0);
     return p;
 }
 

@@ -1,4 +1,4 @@
-// Many small matchings in one call: nodes in the order of their degrees, then a short tabu search.
+// Many small matchings in one call: nodes with like neighbourhoods are paired, then a short tabu search.
 #pragma once
 
 #include <cstdint>

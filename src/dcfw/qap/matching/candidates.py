@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from dcfw import kernels
-from dcfw.qap.matching.paths import End, Pair, floats, packed_csr
+from dcfw.qap.matching.paths import NO_MATCHING, End, Pair, floats, packed_csr
 
 KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
 SETTLED = 0.002
@@ -82,7 +82,7 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
         cut = deadline is not None and time.perf_counter() >= deadline
         if np.mean(p != last) <= SETTLED / 10:
             break
-    return End(_completed(p, sizes), 0, rounds, rounds, cut)
+    return End(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
 
 
 def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:
@@ -136,4 +136,34 @@ def _completed(p: np.ndarray, sizes: list[np.ndarray]) -> np.ndarray:
     p[rows[np.argsort(-sizes[0][rows], kind="stable")]] = columns[
         np.argsort(-sizes[1][columns], kind="stable")
     ]
+    return p
+
+
+def _permitted(p: np.ndarray, loose: np.ndarray, pair: Pair) -> np.ndarray:
+    """Return the matching without forbidden pairs: each gives way along a path of exchanges that ends at its
+    column, through nodes that nothing spoke for (``loose``) where there are any."""
+    never: dict[int, list[int]] = {}
+    for i, j in pair.forbidden.tolist():
+        never.setdefault(i, []).append(j)
+    for first in (i for i, columns in never.items() if p[i] in columns):
+        owner, end = np.argsort(p), p[first]
+        unseen = np.ones(len(p), dtype=bool)
+        unseen[pair.fixed[:, 1]] = False
+        came_from: dict[int, int] = {}
+        queue = [first]
+        for row in queue:
+            reached = unseen.copy()
+            reached[never.get(row, [])] = False
+            found = [end] if reached[end] else np.flatnonzero(reached)
+            came_from.update(dict.fromkeys(map(int, found), row))
+            if reached[end]:
+                break
+            unseen &= ~reached
+            queue += sorted(owner[found].tolist(), key=lambda other: not loose[other])
+        else:
+            raise ValueError(NO_MATCHING)
+        column = int(end)
+        while column >= 0:
+            row = came_from[column]
+            column, p[row] = (-1 if row == first else int(p[row])), column
     return p

@@ -38,6 +38,7 @@ PATIENT = Effort(1000, 100, 10, 0.005)
 """About five times the work of the thorough path: nearly symmetric graphs need an accurate convex end."""
 SMALL = 400
 """Up to this many free nodes the thorough path takes a fraction of a second."""
+NO_MATCHING = "forbidden leaves no matching: some nodes have too few partners that are allowed"
 SPREAD = 0.1
 """The share of a random permutation in the start of a further path."""
 
@@ -120,9 +121,7 @@ class Paths:
             thetas, chosen.first, chosen.steps, chosen.tolerance, 0.0 if rng is None else SPREAD, start, left
         )
         if len(p) == 0:
-            raise ValueError(
-                "forbidden leaves no matching: some nodes have too few partners that are allowed"
-            )
+            raise ValueError(NO_MATCHING)
         whole = np.empty(self.n, dtype=np.int64)
         whole[self.rows[: self.m]] = self.columns[p]
         whole[self.rows[self.m :]] = self.columns[self.m :]

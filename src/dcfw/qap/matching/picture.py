@@ -3,20 +3,37 @@ red."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dcfw.qap.problem import padded
 
 
-def draw(A: Any, B: Any, p: np.ndarray, axes: Any = None, names: tuple[Any, Any] = (None, None)) -> Any:
+def aligned(one: list[Any], two: list[Any], p: np.ndarray) -> tuple[list[Any], list[Any]]:
+    """Return the layers of two graphs padded, the second one's in the order of the first one's nodes."""
+    A, B = ([csr_array(padded(M, len(p))) for M in layers] for layers in (one, two))
+    return A, [csr_array(M[p][:, p]) for M in B]
+
+
+def counterparts(A: list[Any], B: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bool]]:
+    """Yield for each layer the ends of A's edges, whether B has them, and whether each is there twice."""
+    for M, N in zip(A, B, strict=True):
+        i, j = M.nonzero()
+        yield i, j, np.asarray(N[i, j]).ravel() != 0, (M != M.T).nnz == 0
+
+
+def draw(
+    one: list[Any], two: list[Any], p: np.ndarray, axes: Any = None, names: tuple[Any, Any] = (None, None)
+) -> Any:
     """Draw a matching and return the two axes.
 
     Parameters
     ----------
-    A, B : square matrices
-        The adjacency matrices.
+    one, two : lists of square matrices
+        The adjacency matrices, one per type of edge.
     p : array
         The partner of each node of the first graph; the smaller graph is padded.
     axes : pair of matplotlib axes, optional
@@ -26,36 +43,30 @@ def draw(A: Any, B: Any, p: np.ndarray, axes: Any = None, names: tuple[Any, Any]
     """
     from matplotlib import pyplot
     from matplotlib.collections import LineCollection
-    from scipy.sparse import csr_array
 
     n = len(p)
-    sizes = A.shape[0], B.shape[0]
-    A, B = (csr_array(padded(M, n)) for M in (A, B))
-    B = csr_array(B[p][:, p])  # in the first graph's order
+    A, B = aligned(one, two, p)
     if axes is None:
         axes = pyplot.subplots(1, 2, figsize=(10, 5))[1]
-    there = np.arange(n) < sizes[0], p < sizes[1]
-    spots = _layout(abs(A) + abs(A.T) + abs(B) + abs(B.T))
+    there = np.arange(n) < one[0].shape[0], p < two[0].shape[0]
+    spots = _layout(sum((abs(M) + abs(M.T) for M in A + B), csr_array((n, n))))
     colours = pyplot.get_cmap("hsv")(np.argsort(np.argsort(spots[:, 0])) / n)
-    for ax, M, other, seen, order, title in zip(
-        axes, (A, B), (B, A), there, (np.arange(n), p), ("first graph", "second graph"), strict=True
+    for ax, layers, other, seen, order, title, labels in zip(
+        axes, (A, B), (B, A), there, (np.arange(n), p), ("first graph", "second graph"), names, strict=True
     ):
-        i, j = M.nonzero()
-        same = np.asarray(other[i, j]).ravel() != 0
-        for kept, colour, width in ((True, "0.75", 0.6), (False, "tab:red", 1.0)):
-            lines = spots[np.stack([i, j], axis=1)[same == kept]]
-            ax.add_collection(LineCollection(lines, colors=colour, linewidths=width, zorder=1))
+        lost = 0
+        for i, j, same, twice in counterparts(layers, other):
+            for kept, colour, width in ((True, "0.75", 0.6), (False, "tab:red", 1.0)):
+                lines = spots[np.stack([i, j], axis=1)[same == kept]]
+                ax.add_collection(LineCollection(lines, colors=colour, linewidths=width, zorder=1))
+            lost += int((~same).sum()) // (2 if twice else 1)
         ax.scatter(*spots[seen].T, c=colours[seen], s=max(8.0, 60.0 - n / 5.0), zorder=2, edgecolors="white")
-        labels = names[0 if title.startswith("first") else 1]
         if labels is not None and n <= 40:
             for k in np.flatnonzero(seen):
                 ax.annotate(
                     str(labels[order[k]]), spots[k], fontsize=7, xytext=(3, 3), textcoords="offset points"
                 )
-        missing = int((~same).sum())
-        ax.set_title(
-            f"{title}: {missing // 2 if (M != M.T).nnz == 0 else missing} edges without a counterpart"
-        )
+        ax.set_title(f"{title}: {lost} edges without a counterpart")
         ax.set_axis_off()
         for limits, ends in ((ax.set_xlim, spots[:, 0]), (ax.set_ylim, spots[:, 1])):
             margin = 0.05 * float(np.ptp(ends)) or 1.0

@@ -14,7 +14,7 @@ from dcfw.qap.matching.cores import with_core
 from dcfw.qap.matching.paths import PATIENT, SMALL, Effort, End, Pair, Paths, floats, typical
 from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
-from dcfw.qap.result import QAPResult
+from dcfw.qap.result import Incumbent, QAPResult
 from dcfw.result import History, Status
 from dcfw.solvers import interrupts
 
@@ -49,6 +49,8 @@ class Plan:
     clock: Callable[[], float]
     begun: float
     """The time at which the call began."""
+    watch: Callable[..., Any] | None = None
+    """Is told of the best matching after each path."""
 
     @property
     def deadline(self) -> float | None:
@@ -68,6 +70,7 @@ class Found:
     """The best matching of several paths."""
 
     pair: Pair
+    watch: Callable[..., Any] | None = None
     p: np.ndarray | None = None
     fun: Any = None
     values: list[Any] = field(default_factory=list)
@@ -92,6 +95,24 @@ class Found:
         self.cut |= end.cut
         if self.fun is None or fun > self.fun:
             self.p, self.fun, self.end = p, fun, end
+        if self.watch is not None:
+            count = len(self.values)
+            self.watch(
+                QAPResult(
+                    x=None,
+                    permutation=self.p,
+                    fun=self.fun,
+                    success=False,
+                    status=Status.RUNNING,
+                    message=Status.RUNNING.sentence,
+                    gap=math.nan,
+                    dc_gap=(0.0, math.inf),
+                    history=History(),
+                    time=math.nan,
+                    n_starts=count,
+                    trace=[Incumbent(count, float(self.fun), "path")],
+                )
+            )
 
 
 def total(pair: Pair, p: np.ndarray) -> Any:
@@ -107,7 +128,7 @@ def total(pair: Pair, p: np.ndarray) -> Any:
 
 def by_paths(pair: Pair, plan: Plan) -> Found:
     """Return the best of the paths that a plan asks for."""
-    found = Found(pair)
+    found = Found(pair, plan.watch)
     if len(pair.fixed) == pair.n:
         p = np.empty(pair.n, dtype=np.int64)
         p[pair.fixed[:, 0]] = pair.fixed[:, 1]
