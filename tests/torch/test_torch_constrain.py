@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="dcfw.torch needs PyTorch")
 
-from dcfw.torch import constrain, matrices  # noqa: E402
+from dcfw import sets  # noqa: E402
+from dcfw.torch import constrain, matrices, norms, param_groups  # noqa: E402
 from torch_cores import core as core_of  # noqa: E402
 
 SHAPE = (8, 5)
@@ -143,6 +144,65 @@ def test_a_model_is_grouped_by_role_and_frozen_weights_stay():
     assert float(torch.linalg.matrix_norm(model[0].weight.detach(), 2)) <= 3.0 * (1 + 1e-5)
     assert bool((model[0].bias == 100.0).all())
     assert bool((model[1].weight == 1000.0).all())
+
+
+def test_what_is_constrained_is_shown_as_a_table_and_in_a_report():
+    model = torch.nn.Linear(6, 5)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    wrapped = constrain(optimizer, param_groups(model, constraint="spectral", radius=0.5))
+    assert str(wrapped) == str(param_groups(model, constraint="spectral", radius=0.5))
+    assert norms(model, wrapped).rows[0].radius == 0.5
+    wrapped.remove()
+    own = constrain(optimizer, [{"params": [model.weight], "constraint": sets.L1Ball((5, 6))}])
+    assert str(own).splitlines()[-1].split() == ["params[0]", "5x6", "L1Ball"]
+
+
+def test_weights_are_constrained_once_until_the_constraint_is_removed():
+    p, optimizer, wrapped = adam("linf")
+    group = {"params": [p], "constraint": "linf", "radius": 0.1}
+    with pytest.raises(ValueError, match=r"constrained already: call remove\(\)"):
+        constrain(optimizer, [group])
+    wrapped.remove()
+    constrain(optimizer, [group])
+    step(p, optimizer)
+    assert float(p.detach().abs().max()) <= 0.1 + 1e-6
+    both = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    sgd = torch.optim.SGD(both, 0.1)
+    for q in both:  # other weights of the same optimizer may have another method or period
+        constrain(sgd, [{"params": [q], "constraint": "linf"}])
+
+
+@pytest.mark.parametrize("constraint", ["linf", "spectral"])
+def test_a_gradient_with_nan_is_refused_before_the_optimizer_moves_anything(constraint):
+    model = torch.nn.Linear(5, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.1)
+    wrapped = constrain(optimizer, param_groups(model, constraint=constraint))
+    before = copy.deepcopy(model.state_dict())
+    model(torch.full((2, 5), float("nan"))).sum().backward()
+    with pytest.raises(ValueError, match=r"gradient of weight of shape \(4, 5\) has NaN or Inf"):
+        optimizer.step()
+    assert not optimizer.state
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+    def closure():  # makes gradients of its own, after the hook
+        optimizer.zero_grad()
+        model(torch.ones(2, 5)).sum().backward()
+
+    optimizer.step(closure)
+    assert bool(model.weight.isfinite().all())
+    wrapped.remove()
+    model.weight.grad.fill_(float("nan"))
+    optimizer.step()
+
+
+def test_a_scaler_skips_inside_a_fused_step_and_is_not_refused():
+    p = torch.nn.Parameter(torch.zeros(3))
+    optimizer = torch.optim.AdamW([p], 0.1, fused=True)
+    constrain(optimizer, [{"params": [p], "constraint": "linf"}])
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale((p * torch.tensor([1.0, float("inf"), 1.0])).sum()).backward()
+    scaler.step(optimizer)
+    assert torch.equal(p.detach(), torch.zeros(3))
 
 
 def test_what_cannot_be_constrained_is_refused():

@@ -228,6 +228,49 @@ def test_one_set_for_all_weights_leaves_vectors_free():
     assert {(g["constraint"], g["role"] == "vector") for g in groups} == {("linf", False), (None, True)}
 
 
+def test_a_weight_is_left_out_as_none_or_as_the_table_says_it():
+    for free in (None, "free"):
+        groups = param_groups(GPT(), overrides={"blocks.0.fc.weight": {"constraint": free}})
+        assert ["blocks.0.fc.weight", "32x8", "hidden", "free"] in [
+            row.split() for row in str(groups).splitlines()
+        ]
+    with pytest.raises(ValueError, match="did you mean 'spectral'"):
+        param_groups(GPT(), overrides={"blocks.0.fc.weight": {"constraint": "spectrl"}})
+
+
+def test_a_radius_without_a_constraint_is_refused_with_what_to_write():
+    with pytest.raises(ValueError, match=r"constraint='spectral', radius=2\.0.*roles=.*Scion\(model, radius"):
+        param_groups(GPT(), radius=2.0)
+
+
+def test_a_pattern_for_the_second_name_of_a_tied_weight_is_told_the_first():
+    with pytest.raises(ValueError, match=r"lm_head\.weight is tied to wte\.weight"):
+        param_groups(GPT(tied=True), overrides={"lm_head.*": {"radius": 1.0}})
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_compiled_models_have_the_roles_and_names_of_their_own_models():
+    plain = GPT()
+    expected = str(param_groups(plain))
+    assert str(param_groups(torch.compile(plain))) == expected
+    plain.lm_head, plain.blocks[0] = torch.compile(plain.lm_head), torch.compile(plain.blocks[0])
+    assert str(param_groups(plain)) == expected
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    assert str(param_groups(torch.compile(layers))) == str(param_groups(layers))
+
+
+def test_a_report_says_whose_radii_it_shows_and_what_the_norm_of_a_kernel_is():
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten())
+    assert [note.split(":")[0] for note in norms(model).notes] == ["radii", "convolutions"]
+    optimizer = Scion(model, radius=0.5)
+    report = norms(model, optimizer)
+    assert str(report) == str(norms(model, optimizer.param_groups))
+    assert report.rows[0].radius == pytest.approx(1.5 * (3 / 18) ** 0.5)
+    assert str(report).splitlines()[-1].startswith("convolutions")
+    with pytest.raises(TypeError, match=r"constrain\(\.\.\.\) returned"):
+        norms(model, torch.optim.SGD(model.parameters(), 0.1))
+
+
 def test_a_report_has_the_norms_of_every_weight():
     model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4))
     groups = param_groups(model, constraint="spectral", radius=2.0)

@@ -250,7 +250,7 @@ def test_a_gradient_with_nan_or_inf_is_refused_before_anything_moves(name, const
     optimizer = METHODS[name]([good, p], constraint=constraint, momentum=0.9)
     good.grad, p.grad = torch.ones(3, 4), torch.ones(3, 4)
     p.grad[1, 2] = bad
-    with pytest.raises(ValueError, match=r"gradient of a parameter of shape \(3, 4\) has NaN or Inf"):
+    with pytest.raises(ValueError, match=r"gradient of params\[1\] of shape \(3, 4\) has NaN or Inf"):
         optimizer.step()
     assert not optimizer.state
     assert torch.equal(good.detach(), torch.full((3, 4), 0.01))

@@ -56,6 +56,12 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
 
 
+def named(group: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    """Return the parameters of a group with their names, where it has them."""
+    names = group.get("param_names") or [f"params[{i}]" for i in range(len(group["params"]))]
+    return zip(names, group["params"], strict=True)
+
+
 class Problem(NamedTuple):
     """The blocks of a parameter, each with the same set, as (blocks, n) tensors."""
 
@@ -105,7 +111,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a ``state_dict()`` after checks (:mod:`dcfw.torch.state`); options stay as they are here."""
+        """Load a ``state_dict()``, checked (:mod:`dcfw.torch.state`): buffers, lr, momentum, weight_decay."""
         groups, checked = state.check(self, state_dict)
         super().load_state_dict({**state_dict, "param_groups": groups, "state": {}})
         self.state.update(checked)
@@ -120,7 +126,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             [p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups
         ]
         with torch.no_grad():
-            _check_gradients([p for params in moving for p in params], type(self).__name__)
+            check_gradients([p for params in moving for p in params], self.param_groups, type(self).__name__)
             for group, params in zip(self.param_groups, moving, strict=True):
                 self._begin(group)
                 if params:
@@ -195,8 +201,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         _validate.choice(group["scope"], "scope", SCOPES)
         _validate.choice(group["radius_mode"], "radius_mode", RADIUS_MODES)
         self._check_constraint(group)
-        names = group.get("param_names") or [f"params[{i}]" for i in range(len(group["params"]))]
-        for name, p in zip(names, group["params"], strict=True):
+        for name, p in named(group):
             if p.dtype not in DTYPES:
                 accepted = ", ".join(str(dtype) for dtype in DTYPES)
                 raise TypeError(f"{name} has dtype {p.dtype}; {type(self).__name__} works with {accepted}")
@@ -315,12 +320,12 @@ def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
     return p._version, region, local.data_ptr(), total if total == total else None
 
 
-def _check_gradients(params: list[Tensor], who: str) -> None:
+def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str) -> None:
     """Raise an error for a gradient that is sparse, or has NaN or Inf where that can be read."""
     for p in params:
         if p.grad.layout is not torch.strided:
             raise TypeError(
-                f"{who} needs dense gradients, got a sparse one of shape {tuple(p.shape)}; make the "
+                f"{who} needs dense gradients, got a sparse one of {_described(p, groups)}; make the "
                 "embedding with sparse=False"
             )
     if not params or torch.compiler.is_compiling() or params[0].is_meta:
@@ -334,9 +339,14 @@ def _check_gradients(params: list[Tensor], who: str) -> None:
     for p, value in zip(params, sums, strict=True):
         if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
             raise ValueError(
-                f"the gradient of a parameter of shape {tuple(p.shape)} has NaN or Inf entries; no weight "
-                "was moved; look at the loss, lower lr, or clip the gradients"
+                f"the gradient of {_described(p, groups)} has NaN or Inf entries; no weight was moved; look "
+                "at the loss, lower lr, or clip the gradients"
             )
+
+
+def _described(p: Tensor, groups: list[dict[str, Any]]) -> str:
+    name = next(name for group in groups for name, q in named(group) if q is p)
+    return f"{name} of shape {tuple(p.shape)}"
 
 
 def _wide(tensor: Tensor) -> Tensor:

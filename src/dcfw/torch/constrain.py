@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch.base import ConstrainedOptimizer
-from dcfw.torch.groups import param_groups
+from dcfw.torch.base import ConstrainedOptimizer, check_gradients
+from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.regions import Tensor
 
 METHODS = ("project", "cap", "normalize")
@@ -20,17 +20,32 @@ class Constraint(ConstrainedOptimizer):
     def __init__(self, optimizer: Any, groups: Any, every: int, method: str) -> None:
         ignored = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
         super().__init__(groups, {"constraint": None, "method": method, **ignored})
-        known = {p for group in optimizer.param_groups for p in group["params"]}
-        if not all(p in known for group in self.param_groups for p in group["params"]):
+        mine = set(_parameters(self))
+        if not mine <= set(_parameters(optimizer)):
             raise ValueError("groups must hold parameters of the optimizer only")
+        owners = (getattr(hook, "__self__", None) for hook in optimizer._optimizer_step_post_hooks.values())
+        if any(isinstance(owner, Constraint) and mine & set(_parameters(owner)) for owner in owners):
+            raise ValueError(
+                "these weights are constrained already: call remove() of what constrain returned, or "
+                "project_() of it to take the weights into their sets now"
+            )
         self.every, self.steps = every, 0
-        self._handle = optimizer.register_step_post_hook(self._after)
+        before, after = optimizer.register_step_pre_hook, optimizer.register_step_post_hook
+        self._handles = [before(self._before), after(self._after)]
 
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
         method = _validate.choice(group["method"], "method", METHODS)
         if method == "normalize" and group["constraint"] in ("box", "simplex"):
             raise ValueError(f"constraint={group['constraint']!r} has no norm to normalise")
+
+    def _before(self, optimizer: Any, args: Any, options: dict[str, Any]) -> None:
+        """Refuse NaN and Inf, unless a closure or a scaler that skips the step inside it comes first."""
+        if any(args[1:]) or options.get("closure") or getattr(optimizer, "found_inf", None) is not None:
+            return
+        given = (p for p in _parameters(optimizer) if p.grad is not None and p.numel())
+        dense = [p for p in given if p.grad.layout is torch.strided]
+        check_gradients(dense, [*self.param_groups, *optimizer.param_groups], type(optimizer).__name__)
 
     def _after(self, *_: Any) -> None:
         self.steps += 1
@@ -54,8 +69,16 @@ class Constraint(ConstrainedOptimizer):
         self.steps = _validate.integer(state_dict["steps"], "steps", low=0)
 
     def remove(self) -> None:
-        """Take the hook off the optimizer."""
-        self._handle.remove()
+        """Take the hooks off the optimizer; the weights stay as they are."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __str__(self) -> str:
+        return str(Groups({**g, "constraint": self._domain(g) or g["constraint"]} for g in self.param_groups))
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _normalized(problem: Any) -> Tensor:
@@ -67,8 +90,10 @@ def _normalized(problem: Any) -> Tensor:
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
     """Keep the weights of any PyTorch optimizer in norm balls: a hook after each ``every``-th step.
 
-    ``project_()`` of the returned object does it at once.  The optimizer, its ``state_dict``, schedulers,
-    ``GradScaler`` (a skipped step calls no hook) and accumulation are untouched.
+    ``project_()`` of the returned object does it at once (before you evaluate or save, if ``every`` is above
+    1), ``remove()`` ends it, ``print`` shows its groups, ``norms(model, constraint)`` the norms.  State,
+    schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation are those of the optimizer.
+    NaN or Inf in a gradient raises an error before the step, unless that has a closure.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch.base import CONSTRAINTS, GROUP_DEFAULTS, region_of
+from dcfw.torch.base import CONSTRAINTS, GROUP_DEFAULTS, named, region_of
 
 ROLES: dict[str, dict[str, Any]] = {
     "hidden": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
@@ -42,27 +42,27 @@ class Groups(list[dict[str, Any]]):
     """A list of parameter groups for any optimizer here, printed as a table of what got which set."""
 
     def __str__(self) -> str:
-        rows = [("weight", "shape", "role", "set", "radius", "matrices")]
+        rows: list[tuple[str, ...]] = [("weight", "shape", "role", "set", "radius", "matrices")]
         for group in self:
-            for name, p in zip(group["param_names"], group["params"], strict=True):
+            for name, p in named(group):
                 bound, stack = region_of(group, tuple(p.shape)).bound, group.get("stack", 1)
                 kind = group["constraint"] or "free"
                 kind = kind if isinstance(kind, str) else type(kind).__name__
                 shape = "x".join(map(str, p.shape)) or "scalar"
                 limit = f"{bound:.3g}" if math.isfinite(bound) else ""
-                rows.append((name, shape, group["role"], kind, limit, str(stack) if stack > 1 else ""))
+                role = group.get("role", "")
+                rows.append((name, shape, role, kind, limit, str(stack) if stack > 1 else ""))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
-        return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+        rows.insert(1, tuple("-" * w for w in widths))
+        padded = ([cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows)
+        return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def param_groups(
     model: Any,
     *,
     constraint: Any = "roles",
-    radius: Any = 1.0,
+    radius: Any = None,
     roles: dict[str, dict[str, Any]] | None = None,
     overrides: dict[str, dict[str, Any]] | None = None,
     **options: Any,
@@ -75,14 +75,15 @@ def param_groups(
     ----------
     model : torch.nn.Module
     constraint, radius
-        One set for all weights of two dimensions or more, in place of those by role; vectors stay free.
+        One set (of radius 1 by default) for all weights of two dimensions or more, in place of those by role;
+        vectors stay free.
     roles : dict, optional
         Options by role in place of those of ``ROLES``: ``{"hidden": {"radius": 5.0}}``.
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
         ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.  A radius is multiplied by
-        the factor of the role's ``radius_mode`` (in ``ROLES``, see :class:`~dcfw.torch.DCFW`); beside it
-        ``"radius_mode": "absolute"`` takes the number as it is.
+        the factor of the role's ``radius_mode``, unless ``{"radius": 5.0, "radius_mode": "absolute"}``;
+        ``{"constraint": None}`` (or ``"free"``) leaves a weight out.
     **options
         Any other option of the optimizers here, for all groups (``gather=True`` for FSDP2).
 
@@ -100,8 +101,14 @@ def param_groups(
     """
     if isinstance(model, type) or not callable(getattr(model, "named_modules", None)):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if not (constraint is None or callable(getattr(constraint, "lmo", None))):
-        _validate.choice(constraint, "constraint", (*CONSTRAINTS, "roles"))
+    model = getattr(model, "_orig_mod", model)  # torch.compile puts this before all names
+    constraint = _set(constraint, "roles")
+    if radius is not None and constraint == "roles":
+        raise ValueError(
+            "radius needs a constraint, as in param_groups(model, constraint='spectral', radius=2.0); for a "
+            "role write roles={'hidden': {'radius': 5.0}}, for all of them Scion(model, radius=2.0)"
+        )
+    radius = 1.0 if radius is None else radius
     if not isinstance(radius, tuple | list):  # the bounds of a box
         _validate.scalar(radius, "radius", low=0.0, open_low=True)
     roles, overrides = _nested(roles, "roles"), _nested(overrides, "overrides")
@@ -124,13 +131,14 @@ def param_groups(
         if stack > 1 and chosen["constraint"] in ("spectral", "nuclear"):
             chosen["stack"] = stack
         chosen = {**options, **chosen, **roles.get(role, {}), **extra}
+        chosen["constraint"] = _set(chosen["constraint"])
         key = (role, *((option, repr(value)) for option, value in sorted(chosen.items())))
         group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
         group["params"].append(p)
         group["param_names"].append(name)
     unused = sorted(set(overrides) - matched)
     if unused:
-        raise ValueError(f"no parameter has a name that matches {unused[0]!r}")
+        raise ValueError(f"no parameter has a name that matches {unused[0]!r}{_tied(model, unused[0])}")
     return Groups(found.values())
 
 
@@ -141,12 +149,31 @@ def _nested(given: Any, name: str) -> dict[str, dict[str, Any]]:
     return given
 
 
+def _set(constraint: Any, *more: str) -> Any:
+    """Return a constraint, checked; ``"free"``, as tables call it, is None."""
+    if constraint is None or callable(getattr(constraint, "lmo", None)):
+        return constraint
+    name = _validate.choice(constraint, "constraint", (*CONSTRAINTS, "free", *more))
+    return None if name == "free" else name
+
+
+def _tied(model: Any, pattern: str) -> str:
+    """Return what to say of a pattern that matches a second name of a parameter only."""
+    first: dict[Any, str] = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        if first.setdefault(p, name) != name and fnmatch.fnmatchcase(name, pattern):
+            return f": {name} is tied to {first[p]}, which is the name to give"
+    return ""
+
+
 def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
     """Return (name, parameter, role, number of stacked matrices) of each parameter, tied ones once."""
     seen: dict[Any, tuple[str, Any, str, int]] = {}
     last = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)][-1:]
     for path, module in model.named_modules():
-        is_head = _is_head(path, path in last and isinstance(model, torch.nn.Sequential))
+        is_last = path in last and isinstance(model, torch.nn.Sequential)
+        path = path.replace("._orig_mod", "")
+        is_head = _is_head(path, is_last)
         for own, p in module.named_parameters(recurse=False):
             name = f"{path}.{own}" if path else own
             role, stack = _role(module, path, own, p, is_head)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,7 @@ from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.matrices import leading_pair, matrix_shape
 from dcfw.torch.regions import Interval
 
-EXACT = (
-    512  # up to this side operator norms are exact; of larger matrices an estimate, too low by a few per cent
-)
+EXACT = 512  # up to this side operator norms are exact; of larger matrices too low by a few per cent
 AT_BOUND = 0.999  # a norm or an entry is at its bound from this fraction of the radius on
 
 
@@ -42,6 +39,7 @@ class Norms:
     """A norm report; ``print`` shows it as a table."""
 
     rows: list[Row]
+    notes: tuple[str, ...] = ()
 
     @property
     def log_product(self) -> float:
@@ -54,7 +52,8 @@ class Norms:
         for r in self.rows:
             numbers = f"{r.operator:9.3g} {r.linf:9.3g} {r.l1:9.3g} {r.radius:9.3g} {r.at_bound:8.1%}"
             lines.append(f"{r.name[-32:]:32} {r.constraint:8} {numbers}")
-        return "\n".join([*lines, f"log of the product of operator norms: {self.log_product:.3g}"])
+        product = f"log of the product of operator norms: {self.log_product:.3g}"
+        return "\n".join([*lines, product, *self.notes])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw each weight's norm as a share of its radius, and return the axes (needs matplotlib)."""
@@ -70,11 +69,13 @@ class Norms:
         return ax
 
 
-def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
+def norms(model: Any, groups: Any = None) -> Norms:
     """Return the norms of all weights of a model, beside the radii of their sets.
 
-    ``groups`` are those of an optimizer (``optimizer.param_groups``), by default those of
-    :func:`~dcfw.torch.param_groups`.
+    ``groups`` is an optimizer of ours, what ``constrain`` returned, or groups; by default the radii are those
+    of :func:`~dcfw.torch.param_groups`, whatever the model is trained with.  The operator norm of a kernel is
+    that of the matrix (out x in kh kw), which its set bounds: the convolution itself, with stride 1, may
+    stretch an image by up to sqrt(kh kw) times as much.
 
     Examples
     --------
@@ -88,13 +89,23 @@ def norms(model: Any, groups: Iterable[dict[str, Any]] | None = None) -> Norms:
     """
     if isinstance(model, type) or not callable(getattr(model, "named_parameters", None)):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    groups = getattr(groups, "param_groups", groups)
     found = param_groups(model) if groups is None else Groups(_validate.listed(groups, "groups"))
     if not all(isinstance(group, dict) and {"params", "constraint"} <= group.keys() for group in found):
-        raise TypeError("groups must be dictionaries with 'params' and 'constraint'")
+        raise TypeError(
+            "groups must be an optimizer of dcfw.torch, what constrain(...) returned, or dictionaries with "
+            "'params' and 'constraint'"
+        )
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
         named = model.named_parameters()
-        return Norms([_row(name, p, given.get(p, {"constraint": None})) for name, p in named])
+        rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in named]
+    notes = (
+        ["radii: defaults by role; norms(model, optimizer) shows an optimizer's"] if groups is None else []
+    )
+    if any(isinstance(module, torch.nn.modules.conv._ConvNd) for module in model.modules()):
+        notes.append("convolutions: norms of the matrix out x rest, not of the operator on images")
+    return Norms(rows, tuple(notes))
 
 
 def _row(name: str, p: Any, group: dict[str, Any]) -> Row:

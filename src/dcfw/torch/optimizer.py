@@ -57,8 +57,9 @@ class DCFW(ConstrainedOptimizer):
     together with a state of the optimizer are taken as inside.  Where an object has no ``project``,
     Frank-Wolfe steps find a point near weights outside (by its ``contains(x)``, or as far as the steps tell).
 
-    Coordinates whose gradient is zero are not touched on sets that treat entries one by one.  Groups may also
-    have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather`` (:mod:`dcfw.torch.shards`).
+    Parameters without a gradient stay where they are, and so do coordinates whose gradient is zero on sets
+    that treat entries one by one.  Groups may also have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather``
+    (:mod:`dcfw.torch.shards`).
 
     Examples
     --------
