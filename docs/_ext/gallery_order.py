@@ -6,7 +6,7 @@ FAMILIES = {
     "smooth, two splits": ["two_splits"],
     "quadratics": ["maximum_clique", "max_cut", "graph_colouring"],
     "assignment": ["graph_matching", "two_networks", "concave_transport"],
-    "transport and traffic": ["traffic"],
+    "transport and traffic": ["traffic", "gromov"],
     "alignment and completion": ["embedding_alignment", "matrix_completion"],
     "sparse penalties": ["sparse_recovery", "scad_regression"],
     "robust losses": ["trimmed_regression", "ramp_svm"],
