@@ -73,7 +73,7 @@ def draw_field(ax: Any) -> None:
     ax.set(xscale="log", yscale="log", xlabel="seconds", ylabel="mean error above the best known, %")
     ax.set_xticks(list(rows), [f"{s}" for s in rows])
     ax.set_yticks([0.1, 0.2, 0.5, 1.0, 2.0], ["0.1", "0.2", "0.5", "1", "2"])
-    ax.set_ylim(0.09, 2.0)
+    ax.set_ylim(0.07, 2.0)
     ax.minorticks_off()
     ax.set_title(f"Quadratic assignment, {len(common)} instances", fontsize=9.5)
     ax.grid(True, color="#DDDDDD")

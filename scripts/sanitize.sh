@@ -19,5 +19,7 @@ cp "$folder"/build/_kernels*.so "$folder/src/dcfw/"
 export LD_PRELOAD="$(${CXX:-c++} -print-file-name=libasan.so) $(${CXX:-c++} -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
 export PYTHONPATH="$folder/src"
-"$python" -c "from dcfw import _kernels; print('under test:', _kernels.__file__)"
+# An editable install in the environment looks for dcfw before the path does, and would bring its own extension.
+echo 'import sys; sys.meta_path[:] = [f for f in sys.meta_path if "ScikitBuild" not in type(f).__name__]' > "$folder/src/sitecustomize.py"
+"$python" -c "from dcfw import _kernels; print('under test:', _kernels.__file__); assert _kernels.__file__.startswith('$folder')"
 "$python" -m pytest -q -x -p no:cacheprovider tests/kernels tests/sets/test_lap.py tests/solvers/test_weights.py "$@"
