@@ -42,7 +42,7 @@ class Status(enum.IntEnum):
     NO_PROGRESS = 5, "No further progress is possible."
     INTERRUPTED = 6, "The run was interrupted from the keyboard."
     BAD_ORACLE = 7, "An oracle returned something unusable."
-    NOT_CONVEX = 8, "f turned out not to be convex, so DC-FW and its certificates do not apply."
+    NOT_CONVEX = 8, "f or g turned out not to be convex, so DC-FW and its certificates do not apply."
     LINE_SEARCH = 9, "The line search found no acceptable step."
     OPTIMAL = 10, "The value meets the bound: it is optimal."
     TARGET = 11, "The target value was reached."

@@ -452,3 +452,26 @@ def test_ctrl_c_does_not_bring_a_void_certificate_back(monkeypatch):
     res = minimize(f - functions.SquaredNorm(0.1), sets.LInfBall(2), np.array([0.2, 0.1]))
     assert res.status is Status.INTERRUPTED
     assert res.dc_gap == (0.0, math.inf)
+
+
+@pytest.mark.parametrize("differentiable", [True, False])
+def test_a_g_that_is_not_convex_is_noticed_when_the_run_meets_it(differentiable):
+    B = np.diag([1.0, 4.0, 9.0])
+    concave = functions.Convex(lambda x: -0.5 * x @ B @ x, lambda x: -B @ x, differentiable)
+    res = minimize(functions.SquaredNorm(1.0) - concave, sets.Simplex(3))
+    assert res.status is Status.NOT_CONVEX
+    assert "tangent of g" in res.message
+    assert res.dc_gap == (0.0, math.inf)
+
+
+def test_a_certificate_rests_on_the_users_word_where_nothing_else_says_that_the_parts_are_convex():
+    f = functions.Smooth(lambda x: x @ x, lambda x: 2.0 * x, lipschitz=2.0, convex=True)
+    g = functions.Convex(lambda x: abs(x).max(), lambda x: np.sign(x) * (abs(x) == abs(x).max()))
+    known = functions.SquaredNorm(2.0)
+    for objective, said in (
+        (f - g, "f and g are convex, as stated"),
+        (known - g, "g is convex, as stated"),
+        (f + known - 0.5 * known, "f is convex, as stated"),
+        (known - functions.SquaredNorm(1.0), ""),
+    ):
+        assert minimize(objective, sets.Simplex(3), maxiter=3).conditional == said

@@ -116,6 +116,11 @@ class Function:
         owners = (_protocol.owner(type(self), name) for name in ("lipschitz", "weak_convexity"))
         return not all(map(_protocol.trusted, owners))
 
+    @property
+    def by_word(self) -> bool:
+        """Whether nothing but the user's word says that the function is convex."""
+        return self.stated or not _protocol.trusted(_protocol.owner(type(self), "grad"))
+
     def value(self, x: Array) -> float:
         raise NotImplementedError
 

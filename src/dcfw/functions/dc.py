@@ -155,10 +155,15 @@ def unproven(dc: DC) -> str:
     """
     if dc.whole is not None:
         return ""
-    parts = {"f": dc.f, "g": dc.g}
-    names = [name for name, part in parts.items() if part.convex is None and not part.affine_grad]
+    curved = {name: part for name, part in (("f", dc.f), ("g", dc.g)) if not part.affine_grad}
+    silent = [name for name, part in curved.items() if part.convex is None]
+    stated = [name for name, part in curved.items() if part.convex and part.by_word]
+    return joined(_are_convex(silent, "which was not stated"), _are_convex(stated, "as stated"))
+
+
+def _are_convex(names: list[str], how: str) -> str:
     verb = "are" if len(names) == 2 else "is"
-    return f"{' and '.join(names)} {verb} convex, which was not stated" if names else ""
+    return f"{' and '.join(names)} {verb} convex, {how}" if names else ""
 
 
 def joined(*parts: DC | str) -> str:

@@ -78,6 +78,10 @@ class Convex(Function, trusted=True):
         self._subgrad = _callable(subgrad, "subgrad")
         self.differentiable = _validate.flag(differentiable, "differentiable")
 
+    @property
+    def by_word(self) -> bool:
+        return True
+
     def value(self, x: Array) -> float:
         return _number(self._value(copy_of(x)))
 

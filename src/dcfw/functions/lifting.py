@@ -47,6 +47,10 @@ class Lifted(Function, trusted=True):
         return self.function.stated
 
     @property
+    def by_word(self) -> bool:
+        return self.function.by_word
+
+    @property
     def size(self) -> int:
         return self.domain.shape[0]
 

@@ -74,6 +74,10 @@ class Sum(Function, trusted=True):
         return total_of(t.weak_convexity for t in self.terms)
 
     @property
+    def by_word(self) -> bool:
+        return any(term.by_word for term in self.terms)
+
+    @property
     def stated(self) -> bool:
         return any(t.stated for t in self.terms)
 
@@ -145,6 +149,10 @@ class Scaled(Function, trusted=True):
     def lipschitz(self) -> float | None:
         base = self.function.lipschitz
         return None if base is None else abs(self.scale) * base
+
+    @property
+    def by_word(self) -> bool:
+        return self.function.by_word
 
     @property
     def weak_convexity(self) -> float | None:

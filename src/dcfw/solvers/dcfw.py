@@ -9,12 +9,14 @@ whose body (lines 5, 6 and 10: the vertex S, the direction D, the step eta) is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dcfw._arrays import Array
+from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw.functions.base import Linearisation
-from dcfw.solvers.loop import State
+from dcfw.functions.dc import DC
+from dcfw.solvers.loop import State, not_convex
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
@@ -45,7 +47,8 @@ class DCFW:
             X_t = minimise_surrogate(problem, run, x_t)
             run.certify(*certificate(X_t, x_t.u))
             run.end_outer_step()
-            x_t = self.move(problem, run, x_t, X_t)
+            x_t, before = self.move(problem, run, x_t, X_t), x_t
+            check_convexity(problem, run, before, x_t)
 
     def move(self, problem: Problem, run: Run, x_t: Iterate, X_t: State) -> Iterate:
         """Return x_{t+1}: the inner loop's last point, with the only subgradient of g in this outer step."""
@@ -69,6 +72,21 @@ def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = F
         if rule.enough(X_tk.gap, run.eps, X_tk.decrease):  # the gap is at most eps/2
             break
     return X_tk
+
+
+def check_convexity(problem: Problem, run: Run, x: Iterate, y: Iterate) -> None:
+    """End the run if g is seen not to be convex: its tangent at x lies above it at y.
+
+    The parts of splits are not looked at here, nor quadratics: they were when they were made.
+    """
+    g = problem.g
+    if g.affine_grad or not isinstance(problem.phi, DC):
+        return
+    slope = x.u.slope
+    below = x.u.value + inner(slope, y.x - x.x) - y.u.value
+    size = abs(x.u.value) + abs(y.u.value) + norm(slope) * (norm(x.x) + norm(y.x))
+    if below > 1024.0 * math.sqrt(math.prod(slope.shape)) * eps_of(slope) * size:
+        not_convex(run, f"a tangent of g was {below:.3g} above it", part="g")
 
 
 def certificate(X: State, u: Linearisation) -> tuple[float, float]:

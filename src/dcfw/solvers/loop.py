@@ -244,10 +244,10 @@ def rounding_of_hessian(f: Function, *points: Array) -> float:
     return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * (size * size)  # ** overflows
 
 
-def not_convex(run: Run, what: str, lacking: float = 0.0) -> NoReturn:
+def not_convex(run: Run, what: str, lacking: float = 0.0, part: str = "f") -> NoReturn:
     raise Stop(
         Status.NOT_CONVEX,
-        f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check f with dcfw.check, or use "
+        f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check {part} with dcfw.check, or use "
         "splits.proximal with a larger L.",
         lacking,
     )
