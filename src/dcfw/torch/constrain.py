@@ -25,10 +25,7 @@ class Constraint(ConstrainedOptimizer):
             raise ValueError("groups must hold parameters of the optimizer only")
         owners = (getattr(hook, "__self__", None) for hook in optimizer._optimizer_step_post_hooks.values())
         if any(isinstance(owner, Constraint) and mine & set(_parameters(owner)) for owner in owners):
-            raise ValueError(
-                "these weights are constrained already: call remove() of what constrain returned, or "
-                "project_() of it to take the weights into their sets now"
-            )
+            raise ValueError("weights are constrained already: call remove() of what constrain returned")
         self.every, self.steps = every, 0
         before, after = optimizer.register_step_pre_hook, optimizer.register_step_post_hook
         self._handles = [before(self._before), after(self._after)]
