@@ -12,7 +12,8 @@ it does.
 - maximum cliques by restarts (Motzkin and Straus) against restarts of spectral projected gradient: the
   largest clique found in the same time (more is better);
 - a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP;
-- a quadratic of five variables on the simplex against SLSQP: the whole call, the least of twenty.
+- a quadratic of five variables on the simplex, and on a polytope, where vertices are linear programmes,
+  against SLSQP: the whole call, the least of twenty.
 
     python -m bench peers [--full]
 
@@ -260,31 +261,37 @@ def slsqp_on_a_ball(phi: Any, radius: float, x0: np.ndarray) -> Trace:
     return [*trace, (process_time() - begun, float(found.fun))]
 
 
-def tiny_row() -> Row:
+def tiny_rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     A, b, x0 = defaults.symmetric(rng, 5), rng.standard_normal(5), np.full(5, 0.2)
     value, grad = lambda x: float(0.5 * x @ A @ x + b @ x), lambda x: A @ x + b
-    total = {"type": "eq", "fun": lambda x: x.sum() - 1.0, "jac": lambda x: np.ones(5)}
-    calls = (
-        lambda: dcfw.minimize(functions.Smooth(value, grad), sets.Simplex(5), x0),
-        lambda: scipy_minimize(
-            value, x0, jac=grad, bounds=[(0.0, 1.0)] * 5, constraints=total, method="SLSQP"
-        ),
-    )
-    best = [math.inf, math.inf]
-    for _ in range(20):
-        for k, call in enumerate(calls):
-            begun = process_time()
-            call()
-            best[k] = min(best[k], process_time() - begun)
-    return "five variables, simplex: SLSQP", 1e3 * best[0], 1e3 * best[1], "ms"
+    kinds = {"simplex": ("eq", lambda: sets.Simplex(5)), "polytope": ("ineq", _tiny_polytope)}
+    for name, (kind, domain) in kinds.items():
+        total = {"type": kind, "fun": lambda x: 1.0 - x.sum(), "jac": lambda x: -np.ones(5)}
+        calls = (
+            lambda domain=domain: dcfw.minimize(functions.Smooth(value, grad), domain(), x0),
+            lambda total=total: scipy_minimize(
+                value, x0, jac=grad, bounds=[(0.0, 1.0)] * 5, constraints=total, method="SLSQP"
+            ),
+        )
+        best = [math.inf, math.inf]
+        for _ in range(20):
+            for k, call in enumerate(calls):
+                begun = process_time()
+                call()
+                best[k] = min(best[k], process_time() - begun)
+        yield f"five variables, {name}: SLSQP", 1e3 * best[0], 1e3 * best[1], "ms"
+
+
+def _tiny_polytope() -> sets.Set:
+    return sets.Polytope(np.ones((1, 5)), np.ones(1), bounds=(0.0, 1.0))
 
 
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     seeds = range(10 if full else 2)
     ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # what is imported late is imported now
-    yield tiny_row()
+    yield from tiny_rows()
     yield simplex_row(seeds)
     yield ramp_row(range(3 * len(seeds)))
     yield gromov_row(seeds, 60)
