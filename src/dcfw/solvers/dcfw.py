@@ -77,10 +77,11 @@ def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = F
 def check_convexity(problem: Problem, run: Run, x: Iterate, y: Iterate) -> None:
     """End the run if g is seen not to be convex: its tangent at x lies above it at y.
 
-    The parts of splits are not looked at here, nor quadratics: they were when they were made.
+    The parts of splits are not looked at here, nor quadratics: they were when they were made.  Nor is a g
+    that is known to be convex, which may be seen in other coordinates in each outer step.
     """
     g = problem.g
-    if g.affine_grad or not isinstance(problem.phi, DC):
+    if g.affine_grad or not isinstance(problem.phi, DC) or (g.convex and not g.by_word):
         return
     slope = x.u.slope
     below = x.u.value + inner(slope, y.x - x.x) - y.u.value
