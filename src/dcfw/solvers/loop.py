@@ -247,7 +247,7 @@ def rounding_of_hessian(f: Function, *points: Array) -> float:
 def not_convex(run: Run, what: str, lacking: float = 0.0, part: str = "f") -> NoReturn:
     raise Stop(
         Status.NOT_CONVEX,
-        f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check {part} with dcfw.check, or use "
-        "splits.proximal with a larger L.",
+        f"In outer step {run.nit + 1}, after {run.n_inner} steps, {what}; check {part} with dcfw.check, or "
+        "use splits.proximal with a larger L.",
         lacking,
     )
