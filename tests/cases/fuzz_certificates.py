@@ -488,7 +488,8 @@ def draw_options(draw: Draw, domain: Any, objective: Any, name: str) -> dict[str
         options["rng"] = 0
     options["maxiter"] = int(draw.pick([0, 1, 3, 10, 30]))
     options["max_inner"] = int(draw.pick([1, 3, 50, 50]))
-    options["max_lmo"] = int(draw.pick([2, 5, 60, 150]))
+    blocks = len(domain.sets) if method == "block" else 0  # each is asked once before the first step
+    options["max_lmo"] = max(int(draw.pick([2, 5, 60, 150])), blocks)
     options["lazy"] = draw.chance(0.7)
     return options
 
