@@ -147,7 +147,7 @@ def minimize(
     (array([1., 0.]), -1.0, 'CONVERGED')
     """
     started = clock.perf_counter()
-    solver = method_named(method)
+    solver = method_named("dcfw" if method == "auto" and inner == "second-order" else method)
     phi = from_callable(objective, jac, x0)
     given = as_set(domain)
     options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}

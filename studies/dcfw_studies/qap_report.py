@@ -50,7 +50,7 @@ COLUMNS += ("nit", "n_inner", "n_lmo", "gap", "seconds", "protocol", "started", 
 CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
 """Statuses of runs that a cap ended."""
 MEANING = {
-    "published": "what the authors' code does, which gave the published numbers",
+    "published": "what the authors' released code does",
     "text": "what the paper's text says; the published numbers were made by the authors' code instead",
 }
 """Descriptions of the two protocols."""

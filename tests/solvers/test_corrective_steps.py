@@ -143,3 +143,10 @@ def test_the_adaptive_rule_descends_on_a_nonconvex_function():
     res = dcfw.minimize(phi, sets.Box(0.0, 9.0, 2), x0, method="fw", inner="fw", step="adaptive", tol=1e-6)
     assert (np.diff(res.history["fun"]) <= 1e-12).all()
     assert res.success
+
+
+def test_second_order_steps_need_no_method():
+    M = np.random.default_rng(0).standard_normal((30, 5))
+    f, g = functions.LogSumExp(M), functions.SquaredNorm(0.1)
+    by_name = dcfw.minimize(f - g, sets.Simplex(5), method="dcfw", inner="second-order")
+    assert dcfw.minimize(f - g, sets.Simplex(5), inner="second-order").fun == by_name.fun
