@@ -150,3 +150,15 @@ def test_a_layout_with_a_hole_or_a_room_twice_is_refused_by_name(today, message)
     flow, distance = frames(6)
     with pytest.raises(ValueError, match=message):
         qap.evaluate(flow.iloc[:4, :4], distance, today)
+
+
+def test_a_table_of_similarities_is_read_by_the_names_of_the_nodes():
+    networkx = pytest.importorskip("networkx", reason="needs networkx: pip install networkx")
+    one, two = networkx.empty_graph(4), networkx.empty_graph(0)
+    two.add_nodes_from("abcd")
+    table = pandas.DataFrame(10 * np.eye(4), index=range(4), columns=list("dcba"))
+    expected = {0: "d", 1: "c", 2: "b", 3: "a"}
+    assert qap.match(one, two, similarity=table).mapping == expected
+    assert qap.match(one, two, similarity=table.iloc[::-1]).mapping == expected
+    with pytest.raises(ValueError, match="columns of similarity must be the names of the nodes"):
+        qap.match(one, two, similarity=table.rename(columns={"a": "x"}))

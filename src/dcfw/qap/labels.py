@@ -39,6 +39,22 @@ def check_linear(C: Any, names: tuple[list[Any] | None, list[Any] | None]) -> No
             )
 
 
+def in_order(C: Any, names: list[list[Any]], argument: str) -> Any:
+    """Return a DataFrame with its rows and columns in the order of the nodes' names; anything else as it is."""
+    if not _is_frame(C):
+        return C
+    for axis, own in zip(("index", "columns"), names, strict=True):
+        given = list(getattr(C, axis))
+        if given == own or _numbered(given):
+            continue
+        if len(given) != len(own) or set(given) != set(own):
+            raise ValueError(
+                f"the {axis} of {argument} must be the names of the nodes, or plain numbers for their order"
+            )
+        C = C.reindex(**{axis: own})
+    return C
+
+
 def check_order(rows: list[Any], columns: list[Any], name: str) -> None:
     """Refuse a table whose columns do not have the names of its rows in the same order."""
     if rows == columns:

@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
-from dcfw.qap.labels import labels
+from dcfw.qap.labels import in_order, labels
 from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square
 
 DENSE_NODES = 300
@@ -262,6 +262,7 @@ def rewards(
         if callable(given) and not isinstance(given, type):
             one, two = (g.names() for g in graphs)
             given = [[given(u, v) for v in two] for u in one]
+        given = in_order(given, [g.names() for g in graphs], name)
         if is_sparse(given):
             part = given.tocsr()
             _validate.array(part.data, name, floating=False)
