@@ -40,7 +40,7 @@ def check_linear(C: Any, names: tuple[list[Any] | None, list[Any] | None]) -> No
 
 
 def in_order(C: Any, names: list[list[Any]], argument: str) -> Any:
-    """Return a DataFrame with its rows and columns in the order of the nodes' names; anything else as it is."""
+    """Return a DataFrame in the order of the nodes' names, and anything else as it is."""
     if not _is_frame(C):
         return C
     for axis, own in zip(("index", "columns"), names, strict=True):

@@ -262,7 +262,7 @@ def rewards(
         if callable(given) and not isinstance(given, type):
             one, two = (g.names() for g in graphs)
             given = [[given(u, v) for v in two] for u in one]
-        given = in_order(given, [g.names() for g in graphs], name)
+        given = in_order(given, [list(g.names()) for g in graphs], name)
         if is_sparse(given):
             part = given.tocsr()
             _validate.array(part.data, name, floating=False)
