@@ -313,6 +313,9 @@ def draw(rows: Rows) -> bytes:
         ylabel="loss above the best of the width",
         title="Do learning rates transfer?",
     )
+    ticks = [0.25, 0.5, 1.0, 2.0, 4.0]
+    right.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    right.set_xticks([], minor=True)
     right.legend()
     right.set_visible(any(by_rate(rows, method, width) for method in TRANSFER_RATES for width in WIDTHS))
     picture = io.BytesIO()
