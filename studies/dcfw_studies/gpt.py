@@ -162,7 +162,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 CHOSEN: dict[str, tuple[float, str]] = {
     "scion20": (0.01, "momentum 0.7, hidden radii x 2"),
     "scion": (0.01, "momentum 0.7, hidden radii x 2, others / 2"),
-    "muon": (0.04, "momentum 0.8, AdamW's lr 0.02"),
+    "muon": (0.04, "momentum 0.8, decay 0.05, AdamW's lr 0.01"),
     "adamw": (0.002, "betas 0.8, 0.9"),
     "adamw+": (0.008, ""),
     "scion+": (0.01, ""),
