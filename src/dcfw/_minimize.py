@@ -147,7 +147,8 @@ def minimize(
     (array([1., 0.]), -1.0, 'CONVERGED')
     """
     started = clock.perf_counter()
-    solver = method_named("dcfw" if method == "auto" and inner == "second-order" else method)
+    second_order = isinstance(method, str) and isinstance(inner, str) and inner == "second-order"
+    solver = method_named("dcfw" if second_order and method == "auto" else method)
     phi = from_callable(objective, jac, x0)
     given = as_set(domain)
     options = {"method": method, "inner": inner, "restarts": restarts, "checkpoint": checkpoint}

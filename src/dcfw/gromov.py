@@ -29,7 +29,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.functions.base import Function
-from dcfw.result import Result
+from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.atoms import Entries
 from dcfw.sets.transport import TransportPolytope
 from dcfw.solvers.interrupts import guarded
@@ -169,10 +169,16 @@ def gromov_wasserstein(
         if far and intermediate_result.nit >= TRIAL:
             raise StopIteration
 
+    watched = "callback" in settings
     if domain.solver != "lap":
         settings.setdefault("callback", give_up)
-    found += [minimize(loss, domain, other, **settings) for other in others]
-    return min(found, key=lambda res: float(res.fun))
+    for other in others:
+        if found[0].status not in ENDING:
+            found.append(minimize(loss, domain, other, **settings))
+    best, last = min(found, key=lambda res: float(res.fun)), found[-1].status
+    if last is Status.INTERRUPTED or (last is Status.CALLBACK and watched):
+        mark_ended(best, last)
+    return best
 
 
 def _starts(loss: GromovLoss, domain: TransportPolytope, stages: int | None) -> list[np.ndarray]:

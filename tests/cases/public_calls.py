@@ -567,6 +567,7 @@ CALLS: dict[str, Call] = {
             "polish": choice("auto", allow=("None",)),
             "time_limit": number(5.0),
             "n_jobs": count(1, leave_out=ENDLESS),
+            "verbose": count(0),
             "rng": seed(0),
         },
         lambda result: (result.fun, sorted(map(int, result.mapping))),
@@ -645,8 +646,6 @@ CALLS: dict[str, Call] = {
             "maxiter": count(10),
             "max_lmo": count(100),
             "time_limit": number(5.0),
-            "max_steps": count(100),
-            "target": number(1.0),
             "n_jobs": count(1, leave_out=(*ENDLESS, "negative", "zero")),
             "rng": seed(0),
             "callback": callback(lambda intermediate_result: None),
@@ -654,6 +653,7 @@ CALLS: dict[str, Call] = {
             "verbose": count(0),
         },
         lambda result: result.fun,
+        omitted=dict.fromkeys(("max_steps", "target"), "for restarts='auto': tests/qap/test_qap_search.py"),
     ),
     "dcfw.qap.two_opt": Call(
         {

@@ -288,7 +288,7 @@ def test_the_constants_of_a_large_quadratic_are_upper_bounds_and_near(diagonal):
 def test_without_an_answer_of_arpacks_the_constants_are_still_upper_bounds(monkeypatch):
     from dcfw.functions import spectrum
 
-    monkeypatch.setattr(spectrum, "_largest", lambda product, start: None)
+    monkeypatch.setattr(spectrum, "_largest", lambda *arguments: None)
     f = functions.Quadratic(sp.diags_array(np.linspace(-3.0, 5.0, 1500)))
     assert 5.0 <= f.lipschitz <= 10.0
     assert 3.0 <= f.weak_convexity <= 8.0

@@ -340,3 +340,14 @@ def test_the_trace_of_a_search_begins_with_the_users_permutation_and_says_its_un
     timed = qap.solve(problem.A, problem.B, restarts="auto", time_limit=0.05, rng=1)
     assert timed.trace_unit == "seconds"
     assert timed.trace[0].search != "init"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("max_steps", bad) for bad in (0, -1, 1.5, "many", np.ones(2))]
+    + [("target", bad) for bad in (math.nan, "low", np.ones(2), 1j)],
+)
+def test_bad_options_of_a_search_are_refused_by_name(option, value):
+    problem = qap.generators.nugent((2, 3), rng=0)
+    with pytest.raises((ValueError, TypeError), match=option):
+        qap.solve(problem.A, problem.B, restarts="auto", **{"time_limit": 0.1, option: value})

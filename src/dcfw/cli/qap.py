@@ -119,7 +119,8 @@ def qap(
       dcfw qap --list
       dcfw qap grid30
       dcfw qap --flow flow.csv --distance distance.csv --output assignment.csv
-      dcfw qap --flow f.csv --distance d.csv --fix desk=A1 --forbid door=B4 --today assignment.csv
+      dcfw qap --flow f.csv --distance d.csv --fix desk=A1 --forbid door=B4
+      dcfw qap --flow f.csv --distance d.csv --today assignment.csv
       dcfw qap my/problem.dat --restarts 20 --polish tabu
       dcfw qap tai50a --restarts auto --time-limit 60 --json
       dcfw qap sko100a --method fw --restarts 1 --polish none

@@ -135,7 +135,8 @@ def match(
           few are not to be trusted.
 
         Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
-        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
+        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``; beyond 6,000 where
+        a hundredth of the nodes are seeds and the mean degree is at most 50.
 
     Examples
     --------

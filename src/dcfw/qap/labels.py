@@ -101,8 +101,7 @@ def assignment(
     places that are left, in their order.  Anything else is returned as it is.
     """
     if not (isinstance(given, Mapping) or hasattr(given, "items")):
-        short = hasattr(given, "__len__") and np.ndim(given) == 1 and len(given) == sizes[0]
-        if not short or (sizes[0] >= sizes[1] and names[1] is None):
+        if not _is_list(given, sizes[0]) or (sizes[0] >= sizes[1] and names[1] is None):
             return given
         given = dict(enumerate(given))
     n = max(sizes)
@@ -140,6 +139,14 @@ def _located(pair: Any, names: tuple[list[Any] | None, list[Any] | None], argume
 
 def _is_frame(M: Any) -> bool:
     return hasattr(M, "index") and hasattr(M, "columns") and not callable(M.index)
+
+
+def _is_list(given: Any, length: int) -> bool:
+    """Return whether something is a list of this length, and not a matrix or rows of different lengths."""
+    try:
+        return hasattr(given, "__len__") and len(given) == length and np.ndim(given) == 1
+    except (TypeError, ValueError):
+        return False
 
 
 def _numbered(names: list[Any]) -> bool:

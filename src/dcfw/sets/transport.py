@@ -77,7 +77,8 @@ class TransportPolytope(CompactSet, trusted=True):
     def _atom(self, G: np.ndarray) -> Atom:
         if self.solver == "highs":
             return _entries(optimal_plan(self.a, self.b, G))
-        return self.oracle()._atom(G)
+        oracle = UniformOracle if self.solver == "lap" else PricedOracle
+        return oracle(self)._atom(G)
 
     def oracle(self) -> CompactOracle:
         """Return an oracle whose atoms are sparse plans; it keeps prices, or a basis (HiGHS)."""
