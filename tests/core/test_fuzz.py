@@ -236,6 +236,12 @@ def test_rounding_is_allowed_for_and_not_blamed(seed):
     assert not fuzz_certificates.check_seed(seed)[1].wrong
 
 
+@pytest.mark.parametrize("seed", [40001115, 40008527])
+def test_a_step_of_all_weights_stays_in_the_set_where_the_scores_nearly_agree(seed):
+    # What rounding left of the differences of scores was taken for a change of weights, whose sum was not zero.
+    assert not fuzz_certificates.check_seed(seed)[1].wrong
+
+
 def test_rounding_near_the_apex_of_a_tiny_epigraph_is_not_blamed_on_the_oracle():
     # Beside x and s, which are both nearly 0, the rounding of larger points looked like a slope uphill.
     assert not fuzz_certificates.check_seed(400871)[1].wrong

@@ -384,6 +384,9 @@ class ActiveLoop:
         if active.f is not None or not 0.0 < length < math.inf:
             return False
         change = -length * slope  # a weight is gone at its end
+        change[best] -= (
+            change.sum()
+        )  # scores that nearly agree leave rounding, which would lead out of the set
         far = Dense(active.combine(X.x, change))
         try:
             eta = smooth_step(run, f, X, far, -float(change @ scores), X.linear, step, convex, merit)
