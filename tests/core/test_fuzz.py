@@ -238,7 +238,7 @@ def test_rounding_is_allowed_for_and_not_blamed(seed):
 
 @pytest.mark.parametrize("seed", [40001115, 40008527])
 def test_a_step_of_all_weights_stays_in_the_set_where_the_scores_nearly_agree(seed):
-    # What rounding left of the differences of scores was taken for a change of weights, whose sum was not zero.
+    # What rounding left of the differences of scores was taken for changes of weights, whose sum was not 0.
     assert not fuzz_certificates.check_seed(seed)[1].wrong
 
 
