@@ -20,7 +20,7 @@ from dcfw import _validate
 from dcfw.qap.matching import search
 from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
-from dcfw.qap.objective import evaluate, is_sparse
+from dcfw.qap.objective import dense, evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
 from dcfw.qap.solver import BALANCED, METHODS, POLISHES, _restarts, solve
@@ -226,7 +226,8 @@ def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
         options.setdefault("split", BALANCED)  # "auto" has a balanced start of its own
     given = {"partial_match": pair.fixed, "forbidden": pair.forbidden}
     options |= {name: pairs for name, pairs in given.items() if len(pairs)}
-    return solve(pair.A[0], pair.B[0], search.linear(pair.C), maximize=True, **options)
+    C = None if pair.C is None else dense(pair.C)
+    return solve(pair.A[0], pair.B[0], C, maximize=True, **options)
 
 
 def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:

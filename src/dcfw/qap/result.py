@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw.result import Result
+from dcfw.result import History, Result, Status
 
 
 class Incumbent(NamedTuple):
@@ -171,3 +172,17 @@ class QAPResult(Result):
         elif self.permutation is not None:
             lines.append("permutation: " + np.array2string(self.permutation, threshold=200, prefix=" " * 13))
         return lines
+
+
+def path_result(status: Status, cut: bool, **fields: Any) -> QAPResult:
+    """Return the result of a graduated path; ``cut`` says that it did not come to its end."""
+    repeats = "The path ended at a permutation that repeats."
+    common = {
+        "success": status in (Status.CONVERGED, Status.FINISHED),
+        "message": repeats if status is Status.CONVERGED else status.sentence,
+        "gap": math.nan if cut else 0.0,
+        "dc_gap": (0.0, math.inf),
+        "history": History(),
+        "conditional": "gap and dc_gap are those of phi - r, the concave end of the path",
+    }
+    return QAPResult(status=status, **(common | fields))

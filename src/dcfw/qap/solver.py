@@ -21,7 +21,7 @@ from dcfw.qap.problem import pose
 from dcfw.qap.quadratics import SPLITS
 from dcfw.qap.result import QAPResult
 from dcfw.qap.starts import Call, restarted, searched
-from dcfw.qap.task import OWN, SPLIT_METHODS, Task
+from dcfw.qap.task import SPLIT_METHODS, Task
 from dcfw.solvers.interrupts import guarded
 
 METHODS = ("dcfw", "boosted", "fw", "cgs", "graduated")
@@ -193,7 +193,6 @@ def solve(
         rtol=_validate.scalar(rtol, "rtol", low=0.0, high=1.0),
         maxiter=None if maxiter is None else _validate.integer(maxiter, "maxiter", low=0),
         max_lmo=None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
-        protocol=OWN,
         callback=callback,
         flexible=automatic,
         path_first=path,

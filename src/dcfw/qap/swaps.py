@@ -109,6 +109,32 @@ def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple
     return search.p, int(search.looked)
 
 
+def polished(
+    A: Array,
+    B: Array,
+    p: Array,
+    C: Array | None,
+    tabu: Callable[[], np.random.Generator] | None,
+    deadline: float | None,
+    fixed: int = 0,
+) -> np.ndarray:
+    """Return p after swaps until none helps, and a short tabu search if its generator is given."""
+    p, _, _ = two_opt(A, B, p, C, fixed=fixed, time_limit=seconds_to(deadline))
+    if tabu is not None:
+        from dcfw.qap.tabu import robust_tabu
+
+        steps = 50 * len(p)
+        p, _, _ = robust_tabu(
+            A, B, p, C, iterations=steps, rng=tabu(), fixed=fixed, time_limit=seconds_to(deadline)
+        )
+    return p
+
+
+def seconds_to(deadline: float | None) -> float | None:
+    """Return the seconds to a moment on the clock of ``time.perf_counter``."""
+    return None if deadline is None else max(deadline - time.perf_counter(), 0.0)
+
+
 def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
     """Call ``run(count)`` in portions of about ``PAUSE`` seconds until it makes fewer steps than asked for.
 

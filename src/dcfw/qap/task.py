@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,50 +15,31 @@ from dcfw import _validate, kernels, steps
 from dcfw._arrays import to_numpy
 from dcfw._minimize import parts_of
 from dcfw.functions.base import Function
-from dcfw.qap.graduated import FIRST_NOISE, NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
+from dcfw.qap.graduated import FIRST_NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
+from dcfw.qap.graduated import NOISE as PATH_NOISE
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
 from dcfw.qap.labels import assignment as assignment_by_name
 from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, value
 from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
-from dcfw.qap.result import QAPResult
+from dcfw.qap.result import QAPResult, path_result
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment, sum_error
 from dcfw.solvers import interrupts
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import method_named
-from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.task import Task as Minimisation
 from dcfw.tolerances import Adaptive
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """The protocol of the published experiments, in the paper's words or in its authors' code."""
-
-    normalise: bool
-    noise: float
-    update: str
-    half_constant: bool
-    small: float = 0.0
-
-    def deviation(self, n: int) -> float:
-        """Return how far the entries of random starts are from 1/n."""
-        return max(self.noise, self.small / n**3)
-
 
 SPLIT_METHODS = ("dcfw", "boosted")
 Source = Callable[[], np.random.Generator]
 """Returns the generator of a start, the same each time: to make one takes longer than some steps."""
 
-# Without a protocol: scale-free like the authors' code, with constants that make the parts convex, and with
-# starts far enough apart to be worth a restart (ten of them on 14 instances ended at a mean error of 3.5 %,
-# against 4.3 % with the authors' noise and 4.8 % with ten times this one).  In small matrices 0.01 is next to
-# nothing beside entries of 1/n, and all starts would end alike: up to n = 17 it is 50/n^3.  Of 60 random
-# problems each with n = 3, ..., 7, twenty starts with swaps missed the optimum of 1, 0, 0, 2, 4, against 5,
-# 9, 15, 13, 27 with 0.01, and 0, 0, 0, 2, 3 for swaps from twenty random permutations.
-OWN = Protocol(normalise=True, noise=0.01, update="published", half_constant=False, small=50.0)
+NOISE, NOISE_OF_SMALL = 0.01, 50.0
+"""Entries of random starts deviate from 1/n by this much, or by the second number over n^3 if that is more.
 
+Such starts are far enough apart to be worth a restart, also for small n, where 0.01 is next to nothing beside
+1/n and all starts would end alike."""
 
 _UNUSED = np.random.default_rng(0)
 """The generator of relaxations, whose methods draw nothing: to seed a new one takes a while."""
@@ -95,34 +75,28 @@ class Deadline:
         return time.perf_counter() + left
 
 
+@dataclass(eq=False)
 class Task:
     """The (reduced) minimisation problem and how to run it from one start."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        method: str,
-        split: str,
-        inner: str,
-        init: Any,
-        polish: str | None,
-        rtol: float,
-        maxiter: int | None,
-        max_lmo: int | None,
-        protocol: Protocol,
-        callback: Callable[..., Any] | None,
-        flexible: bool = False,
-        path_first: bool = False,
-    ) -> None:
-        self.problem, self.flexible, self.path_first = problem, flexible, path_first
+    problem: Problem
+    method: str
+    split: str
+    inner: str
+    init: Any
+    polish: str | None
+    rtol: float
+    maxiter: int | None
+    max_lmo: int | None
+    callback: Callable[..., Any] | None
+    flexible: bool
+    path_first: bool
+
+    def __post_init__(self) -> None:
+        problem = self.problem
         self.A, self.B, self.C, self.n = problem.A, problem.B, problem.C, problem.n
-        self.inner = inner
-        self.method, self.split, self.init, self.polish = method, split, init, polish
-        self.rtol, self.maxiter, self.max_lmo = rtol, maxiter, max_lmo
-        self.protocol, self.callback = protocol, callback
         self._model: tuple[Function, float, Any, float] | None = None
-        self._paths: dict[str, Any] = {}
+        self._paths: dict[str, GraduatedPath] = {}
         self.permutation: np.ndarray | None = None  # the user's own start, if it is one
         self._check_init()
 
@@ -169,25 +143,14 @@ class Task:
         if (a == 0.0 and abs(A).max() == 0.0) or (b == 0.0 and abs(B).max() == 0.0):
             # C is all there is, and would be lost beside squares of the other matrix in f and in g.
             A, B, a, b = 0.0 * A, 0.0 * B, 0.0, 0.0
-        elif self.protocol.normalise and a > 0.0 and b > 0.0:
+        elif a > 0.0 and b > 0.0:
             A, B, scale, a, b = A / a, B / b, a * b, 1.0, 1.0
         C = None if self.C is None else np.asarray(self.C, dtype=np.float64) / scale
         least = max(1e-13 * a * b, _rounding(A, B, C))
-        constant = spectral_norm(A) * spectral_norm(B) if self._needs_constant() else 0.0
-        if not self.protocol.half_constant:
-            constant *= 2.0
         if self.method in SPLIT_METHODS:
-            L = constant if constant > 0.0 else None
-            return decompose(A, B, C, self.split, L), scale, self.method, least
-        phi = relaxed(A, B, C)
-        if self.method == "cgs":
-            return phi, scale, CGS(L=constant), least
-        return phi, scale, "fw", least
-
-    def _needs_constant(self) -> bool:
-        return self.method == "cgs" or (
-            self.method in SPLIT_METHODS and self.split in ("sliding", "proximal")
-        )
+            return decompose(A, B, C, self.split), scale, self.method, least
+        method = CGS(L=2.0 * spectral_norm(A) * spectral_norm(B)) if self.method == "cgs" else "fw"
+        return relaxed(A, B, C), scale, method, least
 
     def _check_init(self) -> None:
         if isinstance(self.init, str):
@@ -199,8 +162,7 @@ class Task:
         if _dimensions(self.init) == 1:
             whole = as_permutation(self.init, full[0], "init")
             self.permutation = problem.reduce(whole)
-            self.init = np.zeros((self.n, self.n))
-            self.init[np.arange(self.n), self.permutation] = 1.0
+            self.init = np.eye(self.n)[self.permutation]
             return
         X = to_numpy(_validate.array(self.init, "init", ndim=2))
         if tuple(X.shape) == full != (self.n, self.n):
@@ -238,7 +200,8 @@ class Task:
         if deadline is not None:  # a good start is not worth more than half of the time left
             now = time.perf_counter()
             deadline = now + 0.5 * (deadline - now)
-        return Birkhoff(self.n).random(rng(), scale=self.protocol.deviation(self.n), deadline=deadline)
+        scale = max(NOISE, NOISE_OF_SMALL / self.n**3)
+        return Birkhoff(self.n).random(rng(), scale=scale, deadline=deadline)
 
     def run(self, index: int, rng: Source, deadline: float | None) -> QAPResult:
         """Return the result of one start: relax, round, polish.
@@ -299,7 +262,7 @@ class Task:
         """Return the graduated path with one r, prepared once."""
         if split not in self._paths:
             self._paths[split] = prepare(dense(self.A), dense(self.B), self.C, split)
-        return cast(GraduatedPath, self._paths[split])
+        return self._paths[split]
 
     def graduate(self, index: int, rng: Source) -> QAPResult:
         """Return the end of a graduated path, the better one of two for ``split="auto"``."""
@@ -307,10 +270,10 @@ class Task:
         if index == 0 and isinstance(self.init, np.ndarray):
             X0 = self.init
         else:
-            first = index == 0 and isinstance(self.init, str) and self.init == "barycenter"
+            first = index == 0 and self.init == "barycenter"
             # The first path is the same in every call, as is the barycentre it stands for.
             source = np.random.default_rng(0) if first else rng()
-            X0 = perturbed_centre(self.n, FIRST_NOISE if first else NOISE, source)
+            X0 = perturbed_centre(self.n, FIRST_NOISE if first else PATH_NOISE, source)
         splits = (self.split,) if self.split in PATH_SPLITS and not self.path_first else PATH_SPLITS
         stages = STAGES if self.maxiter is None else self.maxiter
         ends = [self.path(split).follow(X0, stages, max_lmo=self.max_lmo) for split in splits]
@@ -319,30 +282,21 @@ class Task:
                 "an assignment problem of the path has no finite costs; rescale A, B and C"
             )
         values = [value(self.A, self.B, end.p, self.C) for end in ends]
-        best = ends[int(np.argmin(values))]
-        X = np.zeros((self.n, self.n))
-        X[np.arange(self.n), best.p] = 1.0
-        n_lmo = sum(end.n_lmo for end in ends)
+        chosen = int(np.argmin(values))
         used_up = self.max_lmo is not None and any(end.n_lmo >= self.max_lmo for end in ends)
-        status = Status.MAX_LMO if used_up else Status.CONVERGED
-        return QAPResult(
-            x=X,
-            permutation=best.p,
+        return path_result(
+            Status.MAX_LMO if used_up else Status.CONVERGED,
+            cut=used_up,
+            x=np.eye(self.n)[ends[chosen].p],
+            permutation=ends[chosen].p,
             fun=min(values),
             relaxed_fun=float(self.problem.value(min(values))),
-            success=not used_up,
-            status=status,
-            message=status.sentence if used_up else "The path ended at a permutation that repeats.",
-            gap=math.nan if used_up else 0.0,
-            dc_gap=(0.0, math.inf),
             time=time.perf_counter() - started,
-            history=History(),
             method="graduated",
-            split=splits[int(np.argmin(values))],
-            conditional="gap and dc_gap are those of phi - r, the concave end of the path",
-            nit=best.stages,
+            split=splits[chosen],
+            nit=ends[chosen].stages,
             n_inner=sum(end.n_inner for end in ends),
-            n_lmo=n_lmo,
+            n_lmo=sum(end.n_lmo for end in ends),
         )
 
     def rounded(self, result: QAPResult, vertex: np.ndarray | None, deadline: float | None) -> np.ndarray:
@@ -442,10 +396,7 @@ class Task:
                 from dcfw.qap.blended import BlendedLoop
                 from dcfw.qap.compiled import Loop
 
-                loop = BlendedLoop if self.inner == "blended" else Loop
-                inner = loop(self.n, trust=self.protocol.half_constant and self._needs_constant())
-        elif self.method in SPLIT_METHODS and self.protocol.half_constant:
-            inner = partial(frank_wolfe, convex=False)  # trusted, as in the compiled loop
+                inner = (BlendedLoop if self.inner == "blended" else Loop)(self.n)
         elif dense and self.method in SPLIT_METHODS:
             inner = self.inner
         maxiter = self.maxiter
@@ -459,7 +410,7 @@ class Task:
             domain=domain,
             solver=solver,
             rule=steps.Exact(),
-            tolerance=Adaptive(0.8, self.protocol.update),
+            tolerance=Adaptive(0.8, "published"),
             inner=inner,
             lazy=True,
             x0=X0,
@@ -503,18 +454,9 @@ class Task:
             error.intermediate_result = result  # type: ignore[attr-defined]
 
     def improve(self, p: np.ndarray, rng: Source, deadline: float | None) -> np.ndarray:
-        from dcfw.qap.swaps import two_opt
+        from dcfw.qap.swaps import polished
 
-        left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
-        p, _, _ = two_opt(self.A, self.B, p, self.C, time_limit=left)
-        if self.polish == "tabu":
-            from dcfw.qap.tabu import robust_tabu
-
-            left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
-            p, _, _ = robust_tabu(
-                self.A, self.B, p, self.C, iterations=50 * self.n, rng=rng(), time_limit=left
-            )
-        return p
+        return polished(self.A, self.B, p, self.C, rng if self.polish == "tabu" else None, deadline)
 
 
 class _Polytope(Birkhoff, trusted=True):

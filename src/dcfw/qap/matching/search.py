@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dcfw.qap.matching.cores import with_core
 from dcfw.qap.matching.paths import PATIENT, SMALL, Effort, End, Pair, Paths, floats, typical
 from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
-from dcfw.qap.result import Incumbent, QAPResult
-from dcfw.result import History, Status
+from dcfw.qap.result import Incumbent, QAPResult, path_result
+from dcfw.result import Status
 from dcfw.solvers import interrupts
 
 POLISHED = 500
@@ -73,48 +74,37 @@ class Found:
 
     pair: Pair
     watch: Callable[..., Any] | None = None
-    p: np.ndarray | None = None
+    p: np.ndarray = field(init=False)
     fun: Any = None
+    end: End = field(init=False)
     values: list[Any] = field(default_factory=list)
-    end: End | None = None
-    counts: list[tuple[int, int]] = field(default_factory=list)
-    """Oracle calls and inner steps of each path."""
+    n_lmo: int = 0
+    n_inner: int = 0
     cut: bool = False
     status: Status = Status.CONVERGED
-
-    @property
-    def n_lmo(self) -> int:
-        return sum(calls for calls, _ in self.counts)
-
-    @property
-    def n_inner(self) -> int:
-        return sum(steps for _, steps in self.counts)
 
     def take(self, end: End, p: np.ndarray) -> None:
         fun = total(self.pair, p)
         self.values.append(fun)
-        self.counts.append((end.n_lmo, end.n_inner))
+        self.n_lmo += end.n_lmo
+        self.n_inner += end.n_inner
         self.cut |= end.cut
         if self.fun is None or fun > self.fun:
             self.p, self.fun, self.end = p, fun, end
         if self.watch is not None:
             count = len(self.values)
-            self.watch(
-                QAPResult(
-                    x=None,
-                    permutation=self.p,
-                    fun=self.fun,
-                    success=False,
-                    status=Status.RUNNING,
-                    message=Status.RUNNING.sentence,
-                    gap=math.nan,
-                    dc_gap=(0.0, math.inf),
-                    history=History(),
-                    time=math.nan,
-                    n_starts=count,
-                    trace=[Incumbent(count, float(self.fun), "path")],
-                )
+            seen = path_result(
+                Status.RUNNING,
+                cut=True,
+                x=None,
+                permutation=self.p,
+                fun=self.fun,
+                conditional="",
+                time=math.nan,
+                n_starts=count,
+                trace=[Incumbent(count, float(self.fun), "path")],
             )
+            self.watch(seen)
 
 
 def total(pair: Pair, p: np.ndarray) -> Any:
@@ -151,25 +141,21 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
         return found
     paths = Paths(pair)
     try:
+        _first(paths, plan, found)
         if plan.restarts == "auto":
             _fill(paths, plan, found)
         elif plan.n_jobs != 1 and int(plan.restarts) > 1:
             _side_by_side(paths, plan, int(plan.restarts), found)
         else:
-            for k in range(int(plan.restarts)):
-                if k and plan.spent() >= 1.0:
+            for k in range(1, int(plan.restarts)):
+                if plan.spent() >= 1.0:
                     found.cut = True
                     break
-                if k and interrupts.pending():
+                if interrupts.pending():
                     break
-                if k == 0:
-                    _first(paths, plan, found)
-                elif k % 2:
-                    _again(plan, plan.rng, found)
-                else:
-                    _one(paths, plan, plan.rng, found)
+                found.take(*_further(k, paths, plan, found, plan.rng))
     except KeyboardInterrupt:
-        if found.p is None or interrupts.insistent():
+        if not found.values or interrupts.insistent():
             raise
         found.status = Status.INTERRUPTED
     return found
@@ -178,27 +164,25 @@ def by_paths(pair: Pair, plan: Plan) -> Found:
 def _fill(paths: Paths, plan: Plan, found: Found) -> None:
     """Fill the paths' part of the time; a budget of steps, which are the search's, has one path.
 
-    Three kinds of runs take turns: a path from the best matching's core, a path from a random point, and
-    short runs of Frank-Wolfe from random points.  Real graphs that are not copies of each other have many
-    matchings of nearly the best value, and Frank-Wolfe meets good ones in a tenth of a path's time.  A kind
-    that has just found something better continues.
+    Real graphs that are not copies of each other have many matchings of nearly the best value, and
+    Frank-Wolfe meets good ones in a tenth of a path's time.  A kind of run that has just found something
+    better continues.
     """
     pair = found.pair
     plain = searchable(pair) and pair.C is None
     kind = missed = 0
-    _first(paths, plan, found)
     while plan.time_limit is not None:
         enough = SHARE_OF_PATHS if searchable(pair) and missed >= len(KINDS) else 1.0
         if plan.spent() >= enough or interrupts.pending():
             return
         before = found.fun
         if KINDS[kind] == "core":
-            _again(plan, plan.rng, found)
+            found.take(*_mended(pair, found.p, plan, plan.rng))
         elif KINDS[kind] == "random" or not plain:
-            _one(paths, plan, plan.rng, found)
+            found.take(*_follow(pair, paths, plan, plan.rng))
         else:
             p = _frank_wolfe(pair, plan.rng)
-            found.take(End(p, 0, 0, 0, False), _polished(pair, p, plan, plan.deadline))
+            found.take(End(p, 0, 0, 0, False), _polished(pair, p, plan))
         missed = 0 if found.fun > before else missed + 1
         kind = kind if missed == 0 else (kind + 1) % len(KINDS)
 
@@ -214,10 +198,9 @@ def _frank_wolfe(pair: Pair, rng: np.random.Generator) -> np.ndarray:
 
 def _first(paths: Paths, plan: Plan, found: Found) -> None:
     """Follow the path from the barycentre; if it looks like a patchwork, a patient one and two from cores."""
-    begun = plan.clock()
-    _one(paths, plan, None, found)
-    now, pair = plan.clock(), found.pair
-    assert found.p is not None
+    begun, pair = plan.clock(), found.pair
+    found.take(*_follow(pair, paths, plan))
+    now = plan.clock()
     left = math.inf if plan.time_limit is None else plan.begun + plan.time_limit - now
     if paths.m > SMALL or left < PATIENCE * (now - begun) or interrupts.pending():
         return
@@ -226,46 +209,49 @@ def _first(paths: Paths, plan: Plan, found: Found) -> None:
     unit = typical(A) * typical(B)
     kept = sum(value(M, N, found.p) for M, N in zip(A, B, strict=True))
     if most <= SPARSE * pair.n and kept < PATCHED * most * unit:
-        _one(paths, plan, None, found, PATIENT)
+        found.take(*_follow(pair, paths, plan, effort=PATIENT))
         for _ in range(2):
-            _again(plan, plan.rng, found)
+            found.take(*_mended(pair, found.p, plan, plan.rng))
 
 
-def _one(
-    paths: Paths, plan: Plan, rng: np.random.Generator | None, found: Found, effort: Effort | None = None
-) -> None:
+def _follow(
+    pair: Pair,
+    paths: Paths,
+    plan: Plan,
+    rng: np.random.Generator | None = None,
+    effort: Effort | None = None,
+) -> tuple[End, np.ndarray]:
+    """Return the end of a path, and its permutation after swaps."""
     end = paths.follow(rng, effort, plan.deadline)
-    found.take(end, _polished(found.pair, end.p, plan, plan.deadline))
+    return end, _polished(pair, end.p, plan)
 
 
-def _again(plan: Plan, rng: np.random.Generator, found: Found) -> None:
-    """Follow a path with the core of the best matching as seeds."""
-    assert found.p is not None
-    end = Paths(with_core(found.pair, found.p, rng)).follow(deadline=plan.deadline)
-    found.take(end, _polished(found.pair, end.p, plan, plan.deadline))
+def _mended(pair: Pair, p: np.ndarray, plan: Plan, rng: np.random.Generator) -> tuple[End, np.ndarray]:
+    """Return the end of a path with a core of the matching p as seeds."""
+    return _follow(pair, Paths(with_core(pair, p, rng)), plan)
+
+
+def _further(
+    k: int, paths: Paths, plan: Plan, found: Found, rng: np.random.Generator
+) -> tuple[End, np.ndarray]:
+    """Return the end of path k > 0: from a core of the best matching and from a random point by turns."""
+    if k % 2:
+        return _mended(found.pair, found.p, plan, rng)
+    return _follow(found.pair, paths, plan, rng)
 
 
 def _side_by_side(paths: Paths, plan: Plan, count: int, found: Found) -> None:
-    """Follow the first path, and the others in threads: the kernel releases the interpreter lock."""
+    """Follow all but the first path in threads: the kernel releases the interpreter lock."""
     from dcfw.parallel import Parallel, delayed
 
-    _first(paths, plan, found)
-    p, pair = found.p, found.pair
-    assert p is not None
-
-    def work(k: int, rng: np.random.Generator) -> tuple[End, np.ndarray]:
-        if k % 2:
-            end = Paths(with_core(pair, p, rng)).follow(deadline=plan.deadline)
-        else:
-            end = paths.follow(rng, deadline=plan.deadline)
-        return end, _polished(pair, end.p, plan, plan.deadline)
-
-    streams = enumerate(plan.rng.spawn(count - 1), 1)
-    for end, q in Parallel(n_jobs=plan.n_jobs, prefer="threads")(delayed(work)(k, rng) for k, rng in streams):
-        found.take(end, q)
+    jobs = (
+        delayed(_further)(k, paths, plan, found, rng) for k, rng in enumerate(plan.rng.spawn(count - 1), 1)
+    )
+    for end, p in Parallel(n_jobs=plan.n_jobs, prefer="threads")(jobs):
+        found.take(end, p)
 
 
-def _polished(pair: Pair, p: np.ndarray, plan: Plan, deadline: float | None) -> np.ndarray:
+def _polished(pair: Pair, p: np.ndarray, plan: Plan) -> np.ndarray:
     """Return the permutation improved by swaps that leave the fixed pairs alone."""
     polish = plan.polish
     plain = len(pair.A) == 1 and len(pair.forbidden) == 0
@@ -274,57 +260,40 @@ def _polished(pair: Pair, p: np.ndarray, plan: Plan, deadline: float | None) -> 
         return p
     if not plain:
         raise ValueError("polish knows one layer and no forbidden pairs: leave polish out")
-    from dcfw.qap.swaps import two_opt
-    from dcfw.qap.tabu import robust_tabu
+    from dcfw.qap.swaps import polished
 
     n = pair.n
     order = np.concatenate([pair.fixed[:, 0], free])  # the swaps' fixed rows come first
     A, B = padded(pair.A[0], n)[order][:, order], padded(pair.B[0], n)
     C = None if pair.C is None else -dense(padded(pair.C, n))[order]
-    left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
-    fixed = len(pair.fixed)
-    q = two_opt(-A, B, p[order], C, fixed=fixed, time_limit=left)[0]
-    if polish == "tabu":
-        left = None if deadline is None else max(deadline - time.perf_counter(), 0.0)
-        q = robust_tabu(
-            -A, B, q, C, iterations=50 * n, rng=plan.rng, fixed=fixed, time_limit=left
-        )[0]  # fmt: skip
     better = np.empty(n, dtype=np.int64)
-    better[order] = q
+    tabu = (lambda: plan.rng) if polish == "tabu" else None
+    better[order] = polished(-A, B, p[order], C, tabu, plan.deadline, fixed=len(pair.fixed))
     return better
 
 
 def concluded(found: Found, plan: Plan) -> QAPResult:
     """Return the result of a call that followed paths."""
-    assert found.p is not None
-    assert found.end is not None
     n = found.pair.n
     status = found.status
     if status is Status.CONVERGED and found.cut:
         status = Status.TIME_LIMIT
     if status is Status.CONVERGED and plan.restarts == "auto":
         status = Status.FINISHED
-    success = status in (Status.CONVERGED, Status.FINISHED)
-    X = permutation_matrix(found.p, n)
+    X = csr_array((np.ones(n), (np.arange(n), found.p)), shape=(n, n))
+    X = X.toarray() if n <= DENSE_ANSWER else X
     taken = time.perf_counter() - plan.started
-    return QAPResult(
+    return path_result(
+        status,
+        cut=found.cut,
         x=X,
         relaxed=X,
         permutation=found.p,
         fun=found.fun,
         relaxed_fun=float(found.fun),
         restart_values=found.values,
-        success=success,
-        status=status,
-        message="The path ended at a permutation that repeats."
-        if status is Status.CONVERGED
-        else status.sentence,
-        gap=math.nan if found.cut else 0.0,
-        dc_gap=(0.0, math.inf),
-        history=History(),
         method="path",
         split="paper",
-        conditional="gap and dc_gap are those of phi - r, the concave end of the path",
         nit=found.end.stages,
         n_inner=found.n_inner,
         n_lmo=found.n_lmo,
@@ -335,21 +304,8 @@ def concluded(found: Found, plan: Plan) -> QAPResult:
     )
 
 
-def permutation_matrix(p: np.ndarray, n: int) -> Any:
-    """Return the matrix with ones at (i, p(i)), sparse where a dense one would be large."""
-    from scipy.sparse import csr_array
-
-    X = csr_array((np.ones(n), (np.arange(n), p)), shape=(n, n))
-    return X.toarray() if n <= DENSE_ANSWER else X
-
-
 def searchable(pair: Pair) -> bool:
     """Return whether the search by swaps can take over: one layer, nothing forbidden, not too large."""
     return (
         len(pair.A) == 1 and len(pair.forbidden) == 0 and pair.n <= SEARCHED and len(pair.fixed) < pair.n - 1
     )
-
-
-def linear(C: Any) -> Any:
-    """Return the rewards as ``qap.solve`` takes them."""
-    return None if C is None else dense(C) if is_sparse(C) else C
