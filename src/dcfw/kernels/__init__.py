@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 from types import ModuleType
+from typing import Any
 
 REMEDY = "install a C++ compiler and then `pip install --force-reinstall --no-binary dcfw dcfw`"
 
@@ -28,3 +29,8 @@ def _load() -> ModuleType | None:
 
 
 native: ModuleType | None = _load()
+
+
+def implementation(fallback: str) -> Any:
+    """Return the extension, or the module of this package that has its classes in NumPy."""
+    return importlib.import_module(f"dcfw.kernels.{fallback}") if native is None else native

@@ -67,11 +67,7 @@ class Layout:
 
     def _make(self, name: str, p: np.ndarray, *options: Any) -> Any:
         p = np.ascontiguousarray(p, dtype=np.int64)
-        if kernels.native is None:
-            from dcfw.kernels import numpy_swaps
-
-            return getattr(numpy_swaps, name)(self.problem, p, *options)
-        return getattr(kernels.native, f"{name}_{self.kind}")(self.problem, p, *options)
+        return _class(name, self.kind)(self.problem, p, *options)
 
 
 def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
@@ -98,12 +94,13 @@ def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
         tolerance = 32 * len(A) * eps * float(np.abs(A).max()) * float(np.abs(B).max()) + 8 * eps * linear
     name = np.dtype(kind).name
     arguments = (np.ascontiguousarray(A), np.ascontiguousarray(B), C, kind(tolerance).item())
-    if kernels.native is None:
-        from dcfw.kernels.numpy_swaps import AssignmentProblem
+    return Layout(_class("AssignmentProblem", name)(*arguments), name, scale, len(A), exact)
 
-        return Layout(AssignmentProblem(*arguments), name, scale, len(A), exact)
-    return Layout(
-        getattr(kernels.native, f"AssignmentProblem_{name}")(*arguments), name, scale, len(A), exact
+
+def _class(name: str, kind: str) -> Any:
+    """Return the class for numbers of a kind; those in NumPy take all kinds."""
+    return getattr(
+        kernels.implementation("numpy_swaps"), name if kernels.native is None else f"{name}_{kind}"
     )
 
 

@@ -17,11 +17,7 @@ lightest half is merged into one dense atom (a doubly stochastic matrix), which 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from dcfw import _validate, kernels
 from dcfw._arrays import Array
@@ -53,38 +49,15 @@ class BlendedLoop(Loop):
         self._last: Array | None = None
         self._f: MatrixQuadratic | None = None
 
-    def restart(self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray) -> None:
-        """Make X the only atom with weight; the others stay available, with what they know of the same f."""
-        self.active.solver.restart(self.active.pack(f), X, grad, forget=f is not self._f)
-        self._f = f
-
-    def __call__(
-        self,
-        run: Run,
-        f: Any,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Any = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Any = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
-        if linear is None or not isinstance(f, MatrixQuadratic) or self.trust:
-            # Only convex surrogates are for pairwise steps.
-            yield from super().__call__(
-                run, f, x, grad, step, linear=linear, value=value, convex=convex, merit=merit,
-                max_steps=max_steps,
-            )  # fmt: skip
-            return
-        X = State(run, f, x.copy(), grad.copy(), value)
-        X.linear = linear
+    def _kernel_of(self, x: Array, X: State) -> Kernel:
+        f = X.f
+        assert isinstance(f, MatrixQuadratic)
         if x is not self._last:  # not where the last inner loop ended: the atoms mean another point
-            self.restart(f, x, grad)
+            # x becomes the only atom with weight; the others stay, with what they know of the same f.
+            self.active.solver.restart(self.active.pack(f), x, X.grad, forget=f is not self._f)
+            self._f = f
         self._last = X.x
-        yield from self.steps(self.active, run, X, convex=True, max_steps=max_steps)
+        return self.active
 
     def _book(self, kernel: Kernel, run: Run, X: State, batch: Any) -> None:
         super()._book(kernel, run, X, batch)

@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.convex_bound import basis, convex_bound
+from dcfw.qap.convex_bound import EPS, SMALLEST, basis, convex_bound
 from dcfw.qap.dual_ascent import LARGEST as LARGEST_ASCENT
 from dcfw.qap.dual_ascent import dual_ascent
 from dcfw.qap.objective import dense, largest
@@ -52,10 +52,6 @@ METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
 
 LARGEST = 2.0**900
 """The largest sum of products."""
-
-EPS = float(np.finfo(np.float64).eps)
-SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
-"""The most that a product loses by underflow."""
 
 
 class IntBound(int):

@@ -130,11 +130,18 @@ class Loop:
         merit: Any = None,
         max_steps: float = math.inf,
     ) -> Iterator[State]:
+        surrogate = linear is not None and isinstance(f, MatrixQuadratic) and not self.trust
         if not isinstance(f, MatrixQuadratic):
             f = self._square(f.scale)  # a SquaredNorm, from CGS
         X = State(run, f, x.copy(), grad.copy(), value)
         X.linear = linear
-        yield from self.steps(self.kernel, run, X, convex=convex and not self.trust, max_steps=max_steps)
+        kernel = self._kernel_of(x, X) if surrogate else self.kernel
+        convex = kernel is not self.kernel or (convex and not self.trust)
+        yield from self.steps(kernel, run, X, convex=convex, max_steps=max_steps)
+
+    def _kernel_of(self, x: Array, X: State) -> Kernel:
+        """Return the kernel that minimises a convex surrogate from X, a copy of x."""
+        return self.kernel
 
     def steps(self, kernel: Kernel, run: Run, X: State, *, convex: bool, max_steps: float) -> Iterator[State]:
         """Yield X wherever the run has to look at it, until ``max_steps`` steps are made."""

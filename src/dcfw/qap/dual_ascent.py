@@ -22,10 +22,8 @@ from typing import Any
 import numpy as np
 
 from dcfw import kernels
+from dcfw.qap.convex_bound import EPS, SMALLEST
 
-EPS = float(np.finfo(np.float64).eps)
-SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
-"""Numbers that underflow are rounded by up to this, however small they are."""
 LARGEST = 32
 """The pairs have n^4 costs."""
 ROUNDS = 200
@@ -41,7 +39,8 @@ def dual_ascent(
     n = len(A)
     if n == 1:
         return float(A[0, 0] * B[0, 0] + C[0, 0])
-    ascent = _ascent(*(np.ascontiguousarray(M, dtype=np.float64) for M in (A, B, C)))
+    matrices = (np.ascontiguousarray(M, dtype=np.float64) for M in (A, B, C))
+    ascent = kernels.implementation("numpy_ascent").DualAscent(*matrices)
     begun = time.perf_counter()
     progress = 0.0
     while progress < 1.0 and _safe(ascent, n) < enough:
@@ -56,11 +55,3 @@ def _safe(ascent: Any, n: int) -> float:
     """Return the bound less what rounding may have added."""
     relative = 1e-12 + 16.0 * EPS * ascent.rounds
     return float(ascent.best - relative * n * n * ascent.total - ascent.rounds * n**4 * SMALLEST)
-
-
-def _ascent(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> Any:
-    if kernels.native is None:
-        from dcfw.kernels.numpy_ascent import DualAscent
-
-        return DualAscent(A, B, C)
-    return kernels.native.DualAscent(A, B, C)

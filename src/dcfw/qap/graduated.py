@@ -94,11 +94,8 @@ def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> G
         ends = (max(-0.5 * low, least), min(-high, -least))
     else:
         squares = np.ascontiguousarray(A.T @ A), np.ascontiguousarray(B @ B.T)
-    if kernels.native is None:
-        from dcfw.kernels.numpy_graduated import GraduatedPath as Fallback
-
-        return GraduatedPath(Fallback(A, B, linear, *squares), A, B, linear, ends)
-    return GraduatedPath(kernels.native.GraduatedPath(A, B, linear, *squares), A, B, linear, ends)
+    kernel = kernels.implementation("numpy_graduated").GraduatedPath(A, B, linear, *squares)
+    return GraduatedPath(kernel, A, B, linear, ends)
 
 
 def perturbed_centre(n: int, noise: float, rng: np.random.Generator) -> np.ndarray:

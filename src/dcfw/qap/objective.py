@@ -177,6 +177,12 @@ def dense(M: Array) -> Array:
     return M.toarray() if is_sparse(M) else M
 
 
+def symmetric(M: Array) -> bool:
+    """Return whether ``M`` equals its transpose."""
+    difference = M != M.T
+    return difference.nnz == 0 if is_sparse(M) else not difference.any()
+
+
 def square(M: Array, name: str) -> Array:
     """Return one square matrix, int64 or float64, dense or CSR without duplicate entries."""
     if is_sparse(M):

@@ -130,42 +130,27 @@ class Budget:
             self.steps += steps
 
 
+@dataclass
 class Team:
     """The searches of one worker, and how they share its time."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        budget: Budget,
-        incumbent: Incumbent,
-        rng: np.random.Generator,
-        goal: Any,
-        paths: list[Callable[[np.random.Generator], np.ndarray]],
-        stopped: Callable[[], bool],
-        lap_seconds: float,
-    ) -> None:
-        self.layout, self.budget, self.incumbent, self.rng, self.goal = layout, budget, incumbent, rng, goal
-        self.paths, self.stopped, self.lap_seconds = paths, stopped, lap_seconds
-        self.slice = min(max(budget.limit / 200.0, 2e-3), 5e-2)
-        if budget.counts:
-            self.slice = max(1.0, budget.limit / 200.0)
+    layout: Layout
+    budget: Budget
+    incumbent: Incumbent
+    goal: Any
+    paths: list[Callable[[np.random.Generator], np.ndarray]]
+    stopped: Callable[[], bool]
+    lap_seconds: float
+    rng: np.random.Generator
 
-    # What the searches see.
-
-    def now(self) -> float:
-        return self.budget.now()
-
-    def spend(self, steps: float) -> None:
-        self.budget.spend(steps)
-
-    def offer(self, value: Any, p: np.ndarray, name: str) -> None:
-        self.incumbent.offer(value, p, name)
+    def __post_init__(self) -> None:
+        limit = self.budget.limit
+        self.slice = max(1.0, limit / 200.0) if self.budget.counts else min(max(limit / 200.0, 2e-3), 5e-2)
+        self.now, self.spend, self.offer = self.budget.now, self.budget.spend, self.incumbent.offer
 
     def ended(self) -> bool:
         best = self.incumbent.value
         return self.stopped() or (best is not None and best <= self.goal) or self.now() >= self.budget.limit
-
-    # The search.
 
     def run(self) -> None:
         """Search until the budget is used up or the goal is reached."""
@@ -290,24 +275,9 @@ def expected(made: list[tuple[float, float]], end: float) -> float:
     return now - (before - now) * math.log(end / second) / math.log(second / first)
 
 
-def search(
-    layout: Layout,
-    budget: Budget,
-    incumbent: Incumbent,
-    seeds: np.random.SeedSequence,
-    *,
-    goal: Any,
-    paths: list[Callable[[np.random.Generator], np.ndarray]],
-    stopped: Callable[[], bool],
-    lap_seconds: float,
-    workers: int = 1,
-) -> None:
-    """Search with one team a worker, in threads (the compiled loops release the interpreter lock)."""
-    teams = [
-        Team(layout, budget, incumbent, np.random.default_rng(stream), goal, paths, stopped, lap_seconds)
-        for stream in seeds.spawn(workers)
-    ]
-    if workers == 1:
+def search(teams: list[Team]) -> None:
+    """Let all teams search, in threads if there are several (the compiled loops release the lock)."""
+    if len(teams) == 1:
         teams[0].run()
         return
     failures: list[BaseException] = []

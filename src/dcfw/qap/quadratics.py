@@ -36,7 +36,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, inner
 from dcfw.functions.base import Function, Linearisation
 from dcfw.functions.dc import DC
-from dcfw.qap.objective import is_sparse, matrices
+from dcfw.qap.objective import dense, is_sparse, matrices, symmetric
 from dcfw.sets.atoms import Atom, Permutation
 
 Thin = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -116,8 +116,7 @@ class MatrixQuadratic(Function, trusted=True):
         p = atom.columns
         gradient = np.zeros((self.n, self.n))
         for P, Q in self.pairs:
-            rows = Q[p]
-            gradient += (P @ rows).toarray() if is_sparse(P) and is_sparse(rows) else _plain(P @ rows)
+            gradient += dense(P @ Q[p])
         for U, V, Q in self.thin:
             columns = np.empty_like(V)
             columns[:, p] = V
@@ -229,11 +228,11 @@ def decompose(
     if split in ("sliding", "proximal"):
         return _quadratic_split(phi, A, B, C, split, L)
     if split == "spectral":
-        return _spectral(phi, _dense(A), _dense(B), C)
+        return _spectral(phi, dense(A), dense(B), C)
     constant = 0.0
     if split == "centered":
         n = A.shape[0]
-        A, B = _dense(A), _dense(B)
+        A, B = dense(A), dense(B)
         a, b = float(A.mean()), float(B.mean())
         # J X = X J = J on the polytope, so that a J and b J only add a constant to phi.
         constant = a * float(B.sum()) + b * float(A.sum()) - a * b * n * n
@@ -245,16 +244,16 @@ def decompose(
 
 def _hessian(A: Any, B: Any, scale: float = 1.0) -> list[tuple[Any, Any]]:
     """Return pairs with sum P X Q = scale (A X B^T + A^T X B), one where A or B is symmetric."""
-    if _symmetric(A):
+    if symmetric(A):
         return [(A if scale == 1.0 else scale * A, _half_sum(B) * 2.0)]
-    if _symmetric(B):
+    if symmetric(B):
         return [(scale * (A + A.T), B)]
     return [(scale * A, B.T), (scale * A.T, B)]
 
 
 def _variant1(phi: MatrixQuadratic, A: Any, B: Any, C: np.ndarray | None, constant: float, name: str) -> DC:
     n = A.shape[0]
-    left, right = 0.5 * _dense(A.T @ A), 0.5 * _dense(B @ B.T)
+    left, right = 0.5 * dense(A.T @ A), 0.5 * dense(B @ B.T)
     f = MatrixQuadratic(_hessian(A, B, 0.5), n=n, left=left, right=right, C=C, constant=constant, convex=True)
     g = MatrixQuadratic(_hessian(A, B, -0.5), n=n, left=left, right=right, convex=True)
     return DC(f, g, name=name, whole=phi)
@@ -378,18 +377,5 @@ def frobenius(M: Any) -> float:
     return math.sqrt(entries @ entries)
 
 
-def _symmetric(M: Any) -> bool:
-    difference = M != M.T
-    return difference.nnz == 0 if is_sparse(M) else not difference.any()
-
-
 def _half_sum(M: Any) -> Any:
-    return M if _symmetric(M) else 0.5 * (M + M.T)
-
-
-def _dense(M: Any) -> np.ndarray:
-    return M.toarray() if is_sparse(M) else np.asarray(M)
-
-
-def _plain(product: Any) -> np.ndarray:
-    return product.toarray() if is_sparse(product) else np.asarray(product)
+    return M if symmetric(M) else 0.5 * (M + M.T)

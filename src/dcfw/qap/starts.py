@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -364,23 +365,22 @@ def _search(session: _Session) -> None:
         return follow
 
     assert call.seeds is not None
-    workers = 1
-    if call.n_jobs != 1:
-        import os
-
-        workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
-    try:
-        portfolio.search(
+    workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
+    teams = [
+        portfolio.Team(
             ready,
             session.budget,
             session.incumbent,
-            call.seeds,
             goal=ready.goal(max(goals) if goals else None),
             paths=[path("paper"), path("norm")],
             stopped=session.over,
             lap_seconds=first.time / max(first.n_lmo, 1),
-            workers=workers,
+            rng=np.random.default_rng(stream),
         )
+        for stream in call.seeds.spawn(workers)
+    ]
+    try:
+        portfolio.search(teams)
     except BaseException:
         session.stop = session.stop or Status.INTERRUPTED  # ends the other workers
         raise

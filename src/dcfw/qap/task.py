@@ -19,9 +19,9 @@ from dcfw.qap.graduated import FIRST_NOISE, STAGES, GraduatedPath, perturbed_cen
 from dcfw.qap.graduated import NOISE as PATH_NOISE
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
 from dcfw.qap.labels import assignment as assignment_by_name
-from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, value
+from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, symmetric, value
 from dcfw.qap.problem import Problem
-from dcfw.qap.quadratics import _symmetric, decompose, frobenius, relaxed, spectral_norm
+from dcfw.qap.quadratics import decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult, path_result
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment, sum_error
@@ -133,8 +133,8 @@ class Task:
         np.linalg.eigh(trial)
         one = 4.0**3 * (time.perf_counter() - begun)
         # Those of A and B; where neither is symmetric, those of two complex matrices, each as dear as four.
-        symmetric = _symmetric(self.A) or _symmetric(self.B)
-        return (2.0 if symmetric else 10.0) * one <= seconds
+        factor = 2.0 if symmetric(self.A) or symmetric(self.B) else 10.0
+        return factor * one <= seconds
 
     def _build(self) -> tuple[Function, float, Any, float]:
         A, B = (M.astype(np.float64, copy=False) for M in (self.A, self.B))

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array, diags_array
 
 from dcfw import kernels
 from dcfw.qap.matching.paths import NO_MATCHING, End, Pair, floats, packed_csr
+from dcfw.qap.objective import symmetric
 
 KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
 SETTLED = 0.002
@@ -34,7 +35,7 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
     products = []
     for M, N in zip(A, B, strict=True):
         products.append((M, N.T.tocsr()))
-        if (M != M.T).nnz or (N != N.T).nnz:
+        if not (symmetric(M) and symmetric(N)):
             products.append((M.T.tocsr(), N))
     sizes = [np.maximum(sum(abs(M).sum(axis=1) for M in side), 1e-300) for side in (A, B)]
     scales = [diags_array(1.0 / np.sqrt(size)) for size in sizes]

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from dcfw import _validate
 from dcfw._arrays import to_numpy
 from dcfw.qap.labels import in_order, labels
-from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square
+from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square, symmetric
 
 DENSE_NODES = 300
 """Up to this many nodes the adjacency matrix of a graph object is kept densely."""
@@ -41,7 +41,7 @@ class Graph:
         return int(self.layers[0].shape[0])
 
     def is_directed(self, layer: int) -> bool:
-        return not _symmetric(self.layers[layer]) if self.directed is None else self.directed
+        return not symmetric(self.layers[layer]) if self.directed is None else self.directed
 
     def names(self) -> Sequence[Any]:
         return range(self.size) if self.nodes is None else self.nodes
@@ -171,11 +171,6 @@ def with_loops(graphs: tuple[Graph, Graph], loops: str) -> tuple[Graph, Graph]:
 def _off_diagonal(M: Any) -> Any:
     d = M.diagonal()
     return M - (diags_array(d, format="csr", dtype=d.dtype) if is_sparse(M) else np.diag(d)) if d.any() else M
-
-
-def _symmetric(M: Any) -> bool:
-    difference = M != M.T
-    return difference.nnz == 0 if is_sparse(M) else not difference.any()
 
 
 # -- pairs of nodes ----------------------------------------------------------------------------------------

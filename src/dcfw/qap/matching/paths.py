@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dcfw import kernels
+from dcfw.qap.objective import symmetric
 from dcfw.qap.problem import padded
 
 
@@ -84,7 +85,7 @@ class Paths:
         U, V = csr_array((n, n)), csr_array((n, n))
         products = []
         for M, N in zip(A, B, strict=True):
-            if (M != M.T).nnz == 0 and (N != N.T).nnz == 0:
+            if symmetric(M) and symmetric(N):
                 products.append((-2.0 * M, N))
                 U, V = U + M @ M, V + N @ N
             else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from dcfw.qap.objective import symmetric
 from dcfw.qap.problem import padded
 
 
@@ -22,7 +23,7 @@ def counterparts(A: list[Any], B: list[Any]) -> Iterator[tuple[np.ndarray, np.nd
     """Yield for each layer the ends of A's edges, whether B has them, and whether each is there twice."""
     for M, N in zip(A, B, strict=True):
         i, j = M.nonzero()
-        yield i, j, np.asarray(N[i, j]).ravel() != 0, (M != M.T).nnz == 0
+        yield i, j, np.asarray(N[i, j]).ravel() != 0, symmetric(M)
 
 
 def draw(
