@@ -1,9 +1,8 @@
 """Swap searches for the quadratic assignment problem: the compiled ones, or NumPy's behind the same methods.
 
-:func:`layout` prepares a problem once; its methods make searches, each an object with ``run``, ``best`` and
-``best_p``.  Integer data are searched exactly, in int32 or in float64, where no number can be rounded or
-overflow.  Other data, and larger integers, are searched in float64, and a step counts as an improvement
-only if it exceeds what rounding may have added.
+Integer data are searched exactly, in int32 or in float64, where no number can be rounded or overflow.  Other
+data are searched in float64, and a step counts as an improvement only if it exceeds what rounding may have
+added.
 """
 
 from __future__ import annotations

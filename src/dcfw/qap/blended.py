@@ -1,18 +1,13 @@
 """DC-FW's inner loop on the QAP with an active set: blended pairwise Frank-Wolfe, compiled.
 
-Vanilla Frank-Wolfe zig-zags between the same few permutations and pays one assignment problem for every
-turn.  Here the permutations met so far are kept as *atoms*, with weights that make up X, and with their
-gradients.  Because the gradient is affine, the Gram matrix M_ij = <grad f(a_i), a_j> says everything about
-steps that only move weight from one atom to another: such a step costs O(number of atoms) and neither a
-gradient nor an assignment problem.  So between two calls of the oracle the weights are optimised over the
-known atoms (pairwise steps from the worst atom in use to the best one), until what is left to gain there
-is a fraction of the last FW gap; then the oracle is asked for a new atom.
+The permutations met so far are kept as *atoms*, with weights that make up X and with their gradients.  The
+gradient is affine, so the Gram matrix M_ij = <grad f(a_i), a_j> is enough for steps that move weight from
+the worst atom in use to the best one, without a gradient or an assignment problem.  The oracle is asked for
+a new atom once what is left to gain on the known ones is a fraction of the last FW gap.
 
-The early stop is decided on the FW gap of a vertex computed at the current X, never on an old one, so the
-certificates of DC-FW hold as they do for vanilla steps.  The atoms stay from one outer step to the next.
-
-Memory is bounded: when the store is full, atoms without weight are dropped; if all have weight, the
-lightest half is merged into one dense atom (a doubly stochastic matrix), which leaves X as it is.
+The early stop is decided on the FW gap of a vertex computed at the current X, so certificates hold as they do
+for vanilla steps.  Atoms stay from one outer step to the next.  When the store is full, those without weight
+are dropped; if all have weight, the lightest half is merged into one dense atom, which leaves X as it is.
 """
 
 from __future__ import annotations

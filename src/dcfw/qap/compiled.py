@@ -1,13 +1,11 @@
 """The Frank-Wolfe loop over the Birkhoff polytope, compiled.
 
-On small matrices Python's own overhead would cost as much as the mathematics, so the loop of
-:mod:`dcfw.solvers.loop` exists once more in C++ (``kernels/native/frank_wolfe.hpp``), for
-:class:`~dcfw.qap.quadratics.MatrixQuadratic` functions with exact line search, from the assignment problem
-to the update.  The solvers around it are the same: :class:`Loop` is an inner loop for them, with the same
-states, counts and certificates, and is tested to give the same iterates as the generic one.
+On small matrices Python's overhead costs as much as the mathematics, so :mod:`dcfw.solvers.loop` exists once
+more in C++ (``kernels/native/frank_wolfe.hpp``) for :class:`~dcfw.qap.quadratics.MatrixQuadratic` functions
+with exact line search.  :class:`Loop` is tested to give the same iterates, counts and certificates.
 
-The kernel runs in slices of some milliseconds, so that a time limit, a callback or Ctrl-C is honoured.  It
-returns a batch: what it did, and what the run's counters and history are told here.
+The kernel runs in slices of some milliseconds, so that a time limit, a callback or Ctrl-C is honoured, and
+returns what it did as a batch, which is booked here.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
-"""The convex quadratic programming bound of Anstreicher and Brixius (2001), by Frank-Wolfe with a certified
-gap.
+"""The convex quadratic programming bound of Anstreicher and Brixius, by Frank-Wolfe with a certified gap.
 
 A permutation matrix is J/n + V Y V^T with V an orthonormal basis of the vectors that add up to 0 and Y
-orthogonal. If sigma and lambda are the eigenvalues of V^T A V = W diag(sigma) W^T and V^T B V = U
-diag(lambda) U^T, and s, t solve the dual of their assignment problem (s_i + t_j <= sigma_i lambda_j), then
-for orthogonal Y
+orthogonal.  If V^T A V = A' = W diag(sigma) W^T and V^T B V = B' = U diag(lambda) U^T, and s, t solve the
+dual of their assignment problem (s_i + t_j <= sigma_i lambda_j), then for orthogonal Y
 
     tr(A' Y B' Y^T) = sum s + sum t + q(Y),   q(Y) = tr(A' Y B' Y^T) - tr(S Y Y^T) - tr(T Y^T Y),
 
-with S = W diag(s) W^T, T = U diag(t) U^T, and q is convex.  Its minimum over all doubly stochastic matrices,
-together with the linear term of the projection bound, is a lower bound; Frank-Wolfe gives one at every
-iterate: the value minus the gap.  It is never below the projection bound but for the steps that were not
-made.
+with S = W diag(s) W^T, T = U diag(t) U^T and q convex.  The minimum of q and the projection bound's linear
+term over doubly stochastic matrices is a lower bound, and so is value minus gap at every iterate.
 
 K. M. Anstreicher, N. W. Brixius, "A new bound for the quadratic assignment problem based on convex quadratic
 programming", Mathematical Programming 89 (2001).

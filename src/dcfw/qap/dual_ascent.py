@@ -1,12 +1,10 @@
 """A bound by dual ascent on the first-level reformulation-linearisation of the QAP.
 
-Write the objective as sum_ij L[i, j] x_ij + sum_ijkl Q[i, j, k, l] x_ij x_kl.  Costs of Q[i, j] may move to
-their leader L[i, j] (the entries of a row or column of Q[i, j] are chosen once if x_ij is) and back, and a
-reduction of L moves to the bound; for every permutation the objective stays the same.  Hahn and Grant (1998)
-repeat such moves by assignment problems until none helps, which ends 2 to 5 % below the bound of the linear
-programme.  Here the parts that are moved are random, and after each round a share of the bound, less and
-less, is given back, which ends a few thousandths below it.  The rounds are
-``kernels/native/dual_ascent.cpp``.
+The objective is sum_ij L[i, j] x_ij + sum_ijkl Q[i, j, k, l] x_ij x_kl.  Costs of Q[i, j] may move to their
+leader L[i, j] and back, and a reduction of L moves to the bound; the value of every permutation stays.  Hahn
+and Grant (1998) repeat such moves by assignment problems, which ends 2 to 5 % below the linear programme's
+bound.  Here the parts that move are random and each round gives back a share of the bound, less and less,
+which ends a few thousandths below it.  The rounds are ``kernels/native/dual_ascent.cpp``.
 
 P. Hahn, T. Grant, "Lower bounds for the quadratic assignment problem based upon a dual formulation",
 Operations Research 46 (1998); W. P. Adams, T. A. Johnson, "Improved linear programming-based lower bounds for

@@ -1,10 +1,9 @@
 """FAQ, the Frank-Wolfe method behind SciPy's ``quadratic_assignment``, compiled.
 
-The steps are those of :mod:`dcfw.qap.compiled`'s Frank-Wolfe: a vertex from an assignment problem, the best
-point on the way to it.  What differs is the stop, which is Vogelstein et al.'s (2015): when a step is
-shorter than ``tol`` per square root of n, or after ``maxiter`` steps.  Taking the gradient at the vertex (one
-product of matrices, where SciPy's form of the step needs seven) and starting each assignment problem from
-the last one's prices makes it an order of magnitude faster, with the same iterates.
+The steps are those of :mod:`dcfw.qap.compiled`; the stop is Vogelstein et al.'s (2015): when a step is
+shorter than ``tol`` times the square root of n, or after ``maxiter`` steps.  The gradient is taken at the
+vertex (one product of matrices; SciPy's form of the step needs seven) and assignment problems start from the
+last prices, which makes it an order of magnitude faster than SciPy, with the same iterates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Forbidden pairs: row i of A must not go to row j of B.
 
-A forbidden pair gets a price in the linear term that no permutation can make good: one more than the most by
-which two permutations can differ.  So a permutation without forbidden pairs is better than any other, and
-bounds of the priced problem hold for the permitted permutations.  A search that ends at a forbidden pair all
-the same is led to the nearest permitted permutation (the most rows stay where they are).
+A forbidden pair gets a price in the linear term of one more than the most by which two permutations can
+differ, so bounds of the priced problem hold for the permitted permutations.  A search that ends at a
+forbidden pair all the same is led to the nearest permitted permutation.
 """
 
 from __future__ import annotations

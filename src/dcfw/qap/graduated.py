@@ -1,17 +1,13 @@
 """Graduated DC-FW for the quadratic assignment problem: sweep the decomposition from convex to concave.
 
 If r is convex and constant on permutations, phi and phi + theta r have the same minimisers among
-permutations for every theta. Choose r such that phi + r is convex and phi - r concave, and follow theta
-from 1 (one convex problem, no bad local minima) to -1 (a concave one, whose minimum is at a permutation);
-each stage starts from the point, gradients and assignment prices of the one before. At theta = -1 full
-assignment steps, which never raise phi - r, end at a permutation that repeats.
+permutations for every theta.  With phi + r convex and phi - r concave, follow theta from 1 (no bad local
+minima) to -1 (the minimum is at a permutation); each stage starts from the point, gradients and assignment
+prices of the one before.  At theta = -1 full assignment steps, which never raise phi - r, end at a
+permutation that repeats.
 
-A path that is stationary at a permutation S is at its end, whatever theta is: <grad r(S), V - S> <= r(V)
-- r(S) = 0 for every permutation V, so that the gap of S only falls with theta. The stages that are left
-are skipped.
-
-The convex stage bounds phi on all permutations from below, too, but on 16 instances of QAPLIB, solved to the
-end, far below the quick bounds of :mod:`dcfw.qap.bounds`, which results have instead.
+A path that is stationary at a permutation S is at its end, whatever theta is: <grad r(S), V - S> <= r(V) -
+r(S) = 0 for every permutation V, so that the gap of S only falls with theta.  Later stages are skipped.
 
 Two choices of r, for A and B centred and scaled to unit norm:
 

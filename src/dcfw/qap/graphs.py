@@ -1,11 +1,8 @@
 """Graph matching: which node of one graph is which node of the other?
 
-A matching p should keep as many edges as it can.  For adjacency matrices A and B the squared disagreement
-is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so that the best matching
-*maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated nodes; whoever is
-matched to one of these is left unmatched.
-
-The default method is the graduated path of ``dcfw.qap.matching.paths``, compiled for sparse graphs.
+The squared disagreement is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so the
+best matching *maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated
+nodes; whoever is matched to one of these is left unmatched.
 """
 
 from __future__ import annotations

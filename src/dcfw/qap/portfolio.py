@@ -1,8 +1,8 @@
 """The portfolio of searches behind ``qap.solve(..., restarts="auto", time_limit=T)``.
 
-Three searches are good at different problems: robust tabu search at unstructured ones, breakout local search
-at structured ones with deep basins, annealing at large, smooth and sparse ones.  Which one is best for the
-given problem is decided online:
+Robust tabu search is good at unstructured problems, breakout local search at structured ones with deep
+basins, annealing at large, smooth and sparse ones.  Which one is best for the given problem is decided
+online:
 
 1. Up to two graduated paths (:mod:`dcfw.qap.graduated`), where each takes no more than a twentieth of the
    time, lead tabu and breakout search to a good start.
@@ -14,19 +14,14 @@ given problem is decided online:
    else that one has the rest.
 
 Where the budget is ample for the size of the problem (small n), steps 3 to 5 are left out: tabu and breakout
-search take turns, and start again more often.
-
-Where A or B is a weighted forest (chr* of QAPLIB), a search that places a few items anew by branch and bound
-(``kernels/native/tree_search.hpp``) competes with the two, and has half of the turns.
+search take turns, and start again more often.  Where A or B is a weighted forest (chr* of QAPLIB), a search
+that places a few items anew by branch and bound (``kernels/native/tree_search.hpp``) has half of the turns.
 
 A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
-found so far, which makes a long search a memetic one (Benlic and Hao 2015); from then on the two share the
-time by what they find in it.
+so far (memetic search, Benlic and Hao 2015); from then on the two share the time by what they find in it.
 
 The clock is the wall's unless another is given, or counts steps: then a search with a seed gives the same
-answer on every machine.  With several workers each runs its own searches; they share the incumbent and the
-elite.
-
+answer on every machine.  Several workers run searches of their own and share the incumbent and the elite.
 Measured by ``python -m bench field`` (``results/field``).
 """
 

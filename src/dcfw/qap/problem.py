@@ -1,9 +1,8 @@
 """A quadratic assignment problem as it is solved, and the way back to the user's.
 
-Solvers minimise over the free rows and columns, on square matrices of one size.  The user may maximise, give
-matrices of different sizes, fix pairs, and name rows and columns.  :class:`Problem` owns the map between
-the two: every value, permutation, matrix, result, callback, exception and history passes through it and
-nowhere else.
+Solvers minimise over the free rows and columns, on square matrices of one size.  :class:`Problem` alone maps
+values, permutations, matrices and results to those of a user who may maximise, give matrices of different
+sizes, fix pairs, and name rows and columns.
 """
 
 from __future__ import annotations

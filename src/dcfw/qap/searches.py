@@ -1,13 +1,11 @@
 """The searches that share the time of ``qap.solve(..., restarts="auto")``, behind one small interface.
 
 A search has a ``name``, a ``best`` value with its permutation ``best_p``, and ``work(until, arena)``, which
-continues until the arena's clock shows ``until`` and offers what it finds to the arena.  The loops are
-compiled (``kernels/native``) and called in slices of a few milliseconds.
+continues until the arena's clock shows ``until`` and offers what it finds to the arena.
 
-The temperatures of annealing come from the instance.  A first run cools geometrically from the size of a
-random swap's change to a thousandth of it.  Each run records the mean objective E at each temperature T;
-later ones spend their time in proportion to sqrt(dE / dlog T / T), the thermodynamic length: slowly where the
-objective falls, quickly where nothing happens (Salamon et al. 1988, "Simulated annealing with constant
+The first annealing run cools geometrically from the size of a random swap's change to a thousandth of it and
+records the mean objective E at each temperature T; later ones spend their time in proportion to
+sqrt(dE / dlog T / T), the thermodynamic length (Salamon et al. 1988, "Simulated annealing with constant
 thermodynamic speed").
 """
 

@@ -1,10 +1,4 @@
-"""``dcfw.qap.solve``: relax the permutation to a doubly stochastic matrix, minimise, round, polish.
-
-The relaxed problem min phi(X) = <A X, X B> + <C, X> over the Birkhoff polytope is nonconvex; DC-FW finds a
-stationary point of it and the nearest permutation is its answer.  What a user reads in the result is the
-permutation and its exact value; the relaxed point, the certificate of its stationarity and the oracle
-counts are there too.
-"""
+"""``dcfw.qap.solve``: relax the permutation to a doubly stochastic matrix, minimise, round, polish."""
 
 from __future__ import annotations
 

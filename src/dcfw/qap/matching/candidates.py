@@ -1,11 +1,9 @@
 """Matching by candidates, for graphs whose n^2 pairs do not fit in memory: O(n k) numbers instead.
 
 Each node keeps its k most likely partners with weights that add up to about 1.  A round counts, for every
-pair of nodes, the weight of the pairs among their neighbours (A X B, of which each row's k largest entries
-are kept), divides by the degrees and scales rows and columns.  Seeds are pairs of weight 1 from the start,
-and without seeds (or rewards for pairs) there is nothing to begin with.  When the weights have settled,
-pairs are taken greedily, best first, and rounds with that matching in the place of X correct it until
-nothing changes.
+pair of nodes, the weight of the pairs among their neighbours (the k largest entries of each row of A X B),
+divides by the degrees and scales rows and columns.  Seeds have weight 1 throughout.  When the weights have
+settled, pairs are taken greedily, and rounds with that matching in the place of X correct it.
 
 L. Yartseva, M. Grossglauser, "On the performance of percolation graph matching", COSN 2013; J. Lubars,
 R. Srikant, "Correcting the output of approximate graph matching algorithms", INFOCOM 2018.

@@ -1,9 +1,8 @@
 """Paths that start again from the part of a matching that fits.
 
-Graphs with symmetries (grids, meshes, rings) have several matchings of nearly the same value, and a path
-may end in a patchwork: one region matched by one of them, the next region by another, with lost edges
-along the borders.  A *core* is a ball of nodes around one whose neighbourhood is kept.  It lies within one
-region with some luck; as seeds of another path it makes the other regions follow.
+Graphs with symmetries (grids, rings) have several matchings of nearly the same value, and a path may end in a
+patchwork of them.  A *core* is a ball of nodes around one whose neighbourhood is kept; as seeds of another
+path it makes the other regions follow.
 """
 
 from __future__ import annotations

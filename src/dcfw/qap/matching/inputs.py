@@ -1,10 +1,4 @@
-"""Graphs as they come, turned into layers of adjacency matrices, pairs of indices and rewards.
-
-A graph is a networkx or igraph graph, an adjacency matrix (array, SciPy sparse array, DataFrame, whose names
-are those of the nodes), a sequence of matrices or of networkx graphs (layers: one per type of edge), or a
-DataFrame that lists edges in columns ``source``, ``target`` and, if there are weights, one named by
-``weight``.
-"""
+"""Graphs in any form that ``match`` takes, turned into layers of matrices, pairs of indices and rewards."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 """The graduated path of :mod:`dcfw.qap.graduated` for graphs, with seeds as part of every product.
 
-With X the matching of *all* nodes, seeds fixed, the convex end is 1/2 ||A X - X B||^2 of the whole
-graphs, so that every edge between a seed and a free node is compared.  (Splitting the problem of free nodes
-alone, as ``qap.solve`` does, leaves these edges to a linear term: the convex part then says less than
-without seeds, and correct seeds made matchings worse.)  Directed graphs use the mean of the two forms with
-A, B and their transposes.
+With X the matching of *all* nodes, seeds fixed, the convex end is 1/2 ||A X - X B||^2 of the whole graphs,
+so that edges between seeds and free nodes are compared (``qap.solve`` leaves them to a linear term, with
+which correct seeds made matchings worse).  Directed graphs use the mean of the forms with A, B and their
+transposes.
 
-Graphs are sparse: ``kernels/native/graph_path.hpp`` keeps two m x m gradients in float32 and the costs of the
-assignment problem, 12 m^2 bytes for m free nodes, and multiplies no dense matrices.
+``kernels/native/graph_path.hpp`` keeps two m x m gradients in float32 and the costs of the assignment
+problem, 12 m^2 bytes for m free nodes, and multiplies no dense matrices.
 """
 
 from __future__ import annotations
