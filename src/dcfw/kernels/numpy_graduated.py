@@ -61,8 +61,7 @@ class GraduatedPath:
         p = self.lap.assign(np.ascontiguousarray(cost))
         if p is None:
             return None
-        S = np.zeros((self.n, self.n))
-        S[np.arange(self.n), p] = 1.0
+        S = np.eye(self.n)[p]
         G = self.A @ self.B.T[p] + self.A.T @ self.B[p] + self.C
         AA, BB = self.squares
         return p, S, G, S if AA is None else AA[:, np.argsort(p)] + BB[p]

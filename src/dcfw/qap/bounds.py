@@ -186,10 +186,7 @@ class _Data(NamedTuple):
 
 
 def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seconds: float = 0.0) -> int | float:
-    """Return the better of the two cheapest bounds of a minimisation problem with dense matrices.
-
-    Given some seconds, the dual ascent joins in where it applies.
-    """
+    """Return the best of the two cheapest bounds and, given some seconds, of the dual ascent."""
     spend = seconds > 0.0 and len(A) <= LARGEST_ASCENT
     return _best(_Data.of(A, B, C), "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
 

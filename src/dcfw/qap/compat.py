@@ -29,22 +29,11 @@ from dcfw.sets.birkhoff import Birkhoff
 OWN_METHODS = ("dcfw", "boosted", "fw", "cgs", "graduated", "auto")
 FAQ_OPTIONS = ("P0", "shuffle_input", "maxiter", "tol")
 SOLVE_OPTIONS = (
-    "C",
-    "split",
-    "inner",
-    "init",
-    "restarts",
-    "polish",
-    "rtol",
-    "max_lmo",
-    "time_limit",
-    "max_steps",
-    "target",
-    "n_jobs",
+    *("C", "split", "inner", "init", "restarts", "polish", "rtol"),
+    *("max_lmo", "time_limit", "max_steps", "target", "n_jobs", "callback"),
 )
 SUMS = 1.001e-5
 """The tolerance for the sums of P0, as in SciPy."""
-OWN_OPTIONS = (*FAQ_OPTIONS, *SOLVE_OPTIONS, "callback")
 
 
 def quadratic_assignment(
@@ -109,7 +98,7 @@ def quadratic_assignment(
     maximize = _validate.flag(rest.pop("maximize", False), "maximize")
     seeds = rest.pop("partial_match", None)
     rng = rest.pop("rng", None)
-    known, run = _METHODS.get(name, (OWN_OPTIONS, partial(_own, method=name)))
+    known, run = _METHODS.get(name, ((*FAQ_OPTIONS, *SOLVE_OPTIONS), partial(_own, method=name)))
     unknown = [option for option in rest if option not in known]
     if "C" in unknown:  # an answer that leaves a part of the problem out is none
         raise ValueError(
@@ -306,6 +295,7 @@ def _own(
     C: Any = None,
     **options: Any,
 ) -> OptimizeResult:
+    from dcfw.qap.problem import linear_term
     from dcfw.qap.solver import BALANCED, solve
     from dcfw.qap.task import SPLIT_METHODS
 
@@ -322,7 +312,7 @@ def _own(
     if shuffle_input:
         order[free] = rng.permutation(free)
         B = B[order][:, order]
-        C = None if C is None else _linear(C, n)[:, order]
+        C = None if C is None else linear_term(C, (n, n), floating=False)[:, order]
         _shuffle_options(options, order, free)
     if P0 is not None and len(free) > 0:
         # SciPy is content with sums of 1 to three digits, and means P0 for the shuffled problem.
@@ -335,14 +325,6 @@ def _own(
         result.x = result.relaxed = result.x[:, np.argsort(order)]
     result.col_ind = result.permutation
     return result
-
-
-def _linear(C: Any, n: int) -> np.ndarray:
-    """Return the linear term as an array, after checking its shape."""
-    C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, "C", ndim=2, floating=False))
-    if C.shape != (n, n):
-        raise ValueError(f"C must have shape {(n, n)}, got {C.shape}")
-    return np.asarray(C)
 
 
 def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:

@@ -58,8 +58,7 @@ def convex_bound(
         best = max(best, value - max(gap, 0.0))
         if gap <= ENOUGH * max(abs(value + constant), 1e-300) or time.perf_counter() > deadline:
             break
-        S = np.zeros((n, n))
-        S[np.arange(n), columns] = 1.0
+        S = np.eye(n)[columns]
         step = W.T @ S @ U - Z
         curvature = 2.0 * float(np.sum(weights * step * step))
         eta = min(1.0, gap / curvature) if curvature > 0.0 else 1.0

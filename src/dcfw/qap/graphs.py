@@ -20,7 +20,7 @@ from dcfw.qap.matching.paths import Pair
 from dcfw.qap.objective import dense, evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
-from dcfw.qap.solver import BALANCED, METHODS, POLISHES, _restarts, solve
+from dcfw.qap.solver import BALANCED, METHODS, POLISHES, _restarts, solve, workers
 from dcfw.qap.task import SPLIT_METHODS
 from dcfw.result import Status
 from dcfw.solvers.interrupts import guarded
@@ -236,14 +236,12 @@ def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, A
         _restarts(budget["restarts"], limit, budget["max_steps"]),
         polish,
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
-        1 if budget["n_jobs"] is None else _validate.integer(budget["n_jobs"], "n_jobs", low=-(10**6)),
+        workers(budget["n_jobs"]),
         _validate.generator(budget["rng"]),
         clock,
         started if given is None else clock(),
         budget["callback"],
     )
-    if plan.n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; -1 means all processors")
     found = search.by_paths(pair, plan)
     if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
         return search.concluded(found, plan)

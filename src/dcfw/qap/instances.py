@@ -206,10 +206,7 @@ def number_of(token: bytes) -> int | float | None:
 
 
 def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
-    """Return n after checking that the file holds just what an instance of that size needs.
-
-    Nothing is allocated from the header's n: a wrong one can only fail this count.
-    """
+    """Return n after checking that the file holds just what an instance of that size needs."""
     n = numbers[0]
     if type(n) is not int or n < 1:
         raise ValueError(

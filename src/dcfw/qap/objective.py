@@ -78,8 +78,8 @@ def value(A: Array, B: Array, p: np.ndarray, C: Array | None = None) -> int | fl
         return quadratic if C is None else quadratic + float(np.sum(C[np.arange(n), p], dtype=np.float64))
     if largest(A) * largest(B) * _count(A, B) + (0 if C is None else n * largest(C)) <= INT64_MAX:
         a, b = _pairs(A, B, p)
-        return int(np.dot(a, b)) + (0 if C is None else int(np.sum(C[np.arange(n), p])))
-    a, b = (part.astype(object) for part in _pairs(A, B, p))
+    else:
+        a, b = (part.astype(object) for part in _pairs(A, B, p))
     linear = 0 if C is None else sum(C[np.arange(n), p].tolist())
     return int(np.dot(a, b)) + linear
 
@@ -136,10 +136,7 @@ def nearest(X: np.ndarray) -> np.ndarray:
 
 
 def matrices(A: Array, B: Array, C: Array | None = None) -> tuple[Array, Array, Array | None]:
-    """Return A, B and C checked: square, of one size, int64 when they hold integers, else float64.
-
-    SciPy sparse arrays stay sparse (CSR).
-    """
+    """Return A, B and C checked: square, of one size, int64 or float64, dense or CSR."""
     A, B = square(A, "A"), square(B, "B")
     C = None if C is None else dense(square(C, "C"))
     _same_shape(B, A, "B")

@@ -166,21 +166,24 @@ def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
     n = max(sizes)
     A, B = padded(A, n), padded(B, n)
     if C is not None:
-        C = (
-            dense(C)
-            if is_sparse(C)
-            else to_numpy(_validate.array(C, "C", ndim=2, floating=False, allow_inf=True))
-        )
+        C = linear_term(C, sizes, floating=False, allow_inf=True)
         infinite = np.argwhere(np.isinf(C))
         if len(infinite):
             pair = infinite[0].tolist()
             raise ValueError(
                 f"C is infinite at {pair}: give pairs that are not allowed as forbidden=[{pair}, ...]"
             )
-        if C.shape not in (sizes, (n, n)):
-            raise ValueError(f"C must have shape {sizes}, got {C.shape}")
-        C = square(padded(C, n), "C")
+        C = square(C, "C")
     return A, B, C, sizes
+
+
+def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) -> np.ndarray:
+    """Return a linear term as an array, after checking its shape, padded to one size."""
+    C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, name, ndim=2, **checks))
+    n = max(sizes)
+    if C.shape not in (sizes, (n, n)):
+        raise ValueError(f"{name} must have shape {sizes}, got {C.shape}")
+    return np.asarray(padded(C, n))
 
 
 def padded(M: Any, n: int) -> Any:
@@ -211,10 +214,8 @@ def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
 def _without_pairs(
     A: Any, B: Any, C: Any, pairs: np.ndarray, rows: np.ndarray, columns: np.ndarray
 ) -> tuple[Any, Any, Any, float]:
-    """Return the matrices of the free rows and columns, and the value of the given pairs.
-
-    The given pairs leave a linear term behind, and their own value as a constant.
-    """
+    """Return the matrices of the free rows and columns, with the linear term and the constant that the given
+    pairs leave behind."""
     i, j = pairs.T
     offset = evaluate(A[i][:, i], B[j][:, j], np.arange(len(pairs)), None if C is None else C[np.ix_(i, j)])
     strips = [A[rows][:, i], B[columns][:, j], A[i][:, rows], B[j][:, columns]]

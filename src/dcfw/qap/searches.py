@@ -34,11 +34,8 @@ class Arena(Protocol):
 
 
 class Stepwise:
-    """Robust tabu or breakout search: a trajectory that continues where it was left.
-
-    A search that has not improved for ``patience`` steps offers its best permutation and starts again from
-    what ``restart`` returns.
-    """
+    """A trajectory that continues where it was left; after ``patience`` steps without improvement it offers
+    its best permutation and starts again from what ``restart`` returns."""
 
     def __init__(self, name: str, search: Any, patience: int, restart: Callable[[], np.ndarray]) -> None:
         self.name = name
@@ -163,10 +160,8 @@ def smoothed(values: np.ndarray, width: int = 5) -> np.ndarray:
 
 
 def child(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a permutation that keeps what two have in common and takes each other place from one of them.
-
-    Uniform crossover as in Benlic and Hao's memetic search (2015); items left over are placed at random.
-    """
+    """Return the uniform crossover of two permutations (Benlic and Hao 2015): what they have in common stays,
+    other places are from one of them, items left over are placed at random."""
     n = len(one)
     p = np.where(one == other, one, -1)
     used = np.zeros(n, dtype=bool)

@@ -161,7 +161,7 @@ def solve(
         time_limit=time_limit,
         max_steps=None if max_steps is None else _validate.integer(max_steps, "max_steps", low=1),
         target=None if target is None else _validate.scalar(target, "target", allow_inf=True),
-        n_jobs=1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6)),
+        n_jobs=workers(n_jobs),
         seeds=None if rng is None and restarts != "auto" else _seeds(rng),
         clock=clock,
     )
@@ -209,6 +209,14 @@ def check_method(method: str, split: str, inner: str) -> None:
                 f"{name}={value!r} has no meaning for method {method!r}, only for "
                 f"{' and '.join(SPLIT_METHODS)}: leave {name} out"
             )
+
+
+def workers(n_jobs: Any) -> int:
+    """Return the checked number of workers."""
+    checked = 1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6))
+    if checked == 0:
+        raise ValueError("n_jobs must not be 0; -1 means all processors")
+    return checked
 
 
 def _restarts(restarts: Any, time_limit: float | None, max_steps: Any, target: Any = None) -> int | str:

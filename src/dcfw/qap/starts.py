@@ -6,7 +6,6 @@ Both keep the best permutation only, and turn it into the user's result in one p
 from __future__ import annotations
 
 import copy
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from dcfw.qap.bounds import quick_bound
 from dcfw.qap.graduated import FIRST_NOISE, perturbed_centre
 from dcfw.qap.objective import dense
 from dcfw.qap.result import Incumbent, QAPResult
+from dcfw.qap.swaps import is_over
 from dcfw.qap.task import Deadline, Task
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
@@ -51,10 +51,6 @@ class Call:
     seeds: np.random.SeedSequence | None
     """The source of the seeds of all starts; None for the system's randomness."""
     clock: Any
-
-    def __post_init__(self) -> None:
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs must not be 0; -1 means all processors")
 
     @property
     def deadline(self) -> float | None:
@@ -98,8 +94,7 @@ def conclude(
 ) -> QAPResult:
     """Return the user's result: the whole permutation, exact values in user units, the time of the call.
 
-    ``evaluated`` says that ``result.fun`` is the permutation's value in the reduced problem, free of the
-    rounding that adds up in a search.
+    ``evaluated`` says that ``result.fun`` is free of the rounding that adds up in a search.
     """
     problem, reduced = task.problem, result.fun
     # ``fun`` is already that of the permutation: the relaxation has its own.
@@ -186,7 +181,7 @@ def _streams(call: Call, count: int) -> Iterator[Stream]:
 def _one_by_one(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
     deadline = call.deadline
     for index, stream in enumerate(_streams(call, count)):
-        if index > 0 and deadline is not None and time.perf_counter() >= deadline:
+        if index > 0 and is_over(deadline):
             return
         yield task.run(index, stream, deadline)
 
@@ -205,8 +200,7 @@ def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
     def jobs() -> Iterator[Any]:
         """Yield what is to be done, one by one, until the time is over: to hand it out takes time too."""
         for index, stream in enumerate(_streams(call, count)):
-            late = deadline is not None and time.perf_counter() >= deadline
-            if index > 0 and (late or interrupts.pending()):
+            if index > 0 and (is_over(deadline) or interrupts.pending()):
                 return
             yield delayed(_run_one)(task, index, stream, end, found)
 
@@ -223,7 +217,7 @@ def _run_one(
 ) -> QAPResult | None:
     """Run one start in a worker, unless the time is over."""
     deadline = None if end is None else end.here()
-    if deadline is not None and index > 0 and time.perf_counter() >= deadline:
+    if index > 0 and is_over(deadline):
         return None
     found[index] = result = task.run(index, stream, deadline)
     return result
@@ -253,8 +247,7 @@ class _Session:
     def over(self) -> bool:
         if interrupts.pending():
             self.stop = self.stop or Status.INTERRUPTED
-        late = self.call.max_steps is not None and self.call.deadline is not None
-        return self.stop is not None or (late and time.perf_counter() >= (self.call.deadline or math.inf))
+        return self.stop is not None or (self.call.max_steps is not None and is_over(self.call.deadline))
 
     def _accepted(self, value: Any, p: np.ndarray, name: str, moment: float) -> None:
         callback = self.task.callback

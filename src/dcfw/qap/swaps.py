@@ -98,8 +98,7 @@ def two_opt(
 def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple[np.ndarray, int]:
     """Descend by the first improving swap, searched from the first pair on after each swap, as SciPy does.
 
-    Returns the permutation and the number of pairs looked at (those of an entry with itself too, as SciPy
-    counts them).
+    Returns the permutation and the number of pairs looked at, with those of an entry with itself.
     """
     A, B, _ = matrices(A, B)
     n = A.shape[0]
@@ -127,7 +126,7 @@ def polished(
         p, _, _ = robust_tabu(
             A, B, p, C, iterations=steps, rng=tabu(), fixed=fixed, time_limit=seconds_to(deadline)
         )
-    return p
+    return np.asarray(p)
 
 
 def seconds_to(deadline: float | None) -> float | None:
@@ -135,10 +134,14 @@ def seconds_to(deadline: float | None) -> float | None:
     return None if deadline is None else max(deadline - time.perf_counter(), 0.0)
 
 
-def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
-    """Call ``run(count)`` in portions of about ``PAUSE`` seconds until it makes fewer steps than asked for.
+def is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.perf_counter() >= deadline
 
-    Ends at the deadline.  ``first`` should be a cautious guess.  Returns the sum of the steps.
+
+def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
+    """Call ``run(count)`` in portions of ``PAUSE`` seconds to the deadline or until it makes fewer steps.
+
+    ``first`` should be a cautious guess.  Returns the sum of the steps.
     """
     count, total = max(1, first), 0
     while (start := time.perf_counter()) < deadline:

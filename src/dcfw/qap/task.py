@@ -23,6 +23,7 @@ from dcfw.qap.objective import as_permutation, dense, is_sparse, nearest, symmet
 from dcfw.qap.problem import Problem
 from dcfw.qap.quadratics import decompose, frobenius, relaxed, spectral_norm
 from dcfw.qap.result import QAPResult, path_result
+from dcfw.qap.swaps import is_over, polished
 from dcfw.result import ENDING, History, Result, Status, mark_ended
 from dcfw.sets.birkhoff import Birkhoff, BirkhoffOracle, assignment, sum_error
 from dcfw.solvers import interrupts
@@ -52,11 +53,8 @@ SMALL = 100
 
 @dataclass(frozen=True)
 class Deadline:
-    """A deadline that can be sent to workers.
-
-    Threads and processes of one machine share its monotonic clock, which nobody sets back; with a worker on
-    another machine there is only the time of day in common.
-    """
+    """A deadline that can be sent to workers: on one machine they share the monotonic clock, which nobody
+    sets back, and with another machine only the time of day."""
 
     machine: str
     monotonic: float
@@ -120,11 +118,8 @@ class Task:
         return self._model
 
     def affordable(self, seconds: float) -> bool:
-        """Return whether the decomposition can probably be built within the time given.
-
-        For the spectral split that is a question of the eigenvalues, and is answered by those of a matrix of
-        a quarter of the size.
-        """
+        """Return whether the decomposition can probably be built in time: the spectral one needs eigenvalues,
+        which are timed on a matrix of a quarter of the size."""
         built = self._model is not None or self.method not in SPLIT_METHODS
         if built or self.split != "spectral" or self.n <= SMALL:
             return True
@@ -204,11 +199,8 @@ class Task:
         return Birkhoff(self.n).random(rng(), scale=scale, deadline=deadline)
 
     def run(self, index: int, rng: Source, deadline: float | None) -> QAPResult:
-        """Return the result of one start: relax, round, polish.
-
-        Its ``fun`` and ``permutation`` are those of the reduced minimisation problem; what concerns the
-        relaxation is in the user's units.
-        """
+        """Return the result of one start; ``fun`` and ``permutation`` are those of the reduced problem, what
+        concerns the relaxation is in the user's units."""
         if self.n == 0:
             result = self.settled()
             result.x = result.relaxed = self.problem.complete_matrix(result.x)
@@ -223,8 +215,7 @@ class Task:
             else:
                 result = self.first_vertex(domain, index, rng, deadline)
             p = self.rounded(result, domain.latest, deadline)
-        late = deadline is not None and time.perf_counter() >= deadline
-        if self.polish is not None and not late and not interrupts.pending():
+        if self.polish is not None and not is_over(deadline) and not interrupts.pending():
             try:
                 p = self.improve(p, rng, deadline)
             except KeyboardInterrupt:
@@ -232,8 +223,7 @@ class Task:
                     raise
                 result.status, result.success = Status.INTERRUPTED, False
                 result.message = Status.INTERRUPTED.sentence
-        cut = deadline is not None and time.perf_counter() >= deadline
-        if self.polish is not None and cut and result.status not in ENDING:
+        if self.polish is not None and is_over(deadline) and result.status not in ENDING:
             mark_ended(result, Status.TIME_LIMIT)  # the swaps are unfinished, whatever the relaxation is
         if index == 0 and self.permutation is not None:  # the answer is never worse than the user's start
             p = min(p, self.permutation, key=lambda q: value(self.A, self.B, q, self.C))
@@ -300,13 +290,9 @@ class Task:
         )
 
     def rounded(self, result: QAPResult, vertex: np.ndarray | None, deadline: float | None) -> np.ndarray:
-        """Return the permutation nearest to the relaxed point.
-
-        The start says little: if a limit left no time for a step, the vertex it points to may be better.  In
-        a large problem that is late, rounding would take an assignment problem more: the vertex has to do.
-        """
-        late = deadline is not None and time.perf_counter() >= deadline
-        if late and self.n > QUICK and vertex is not None:
+        """Return the permutation nearest to the relaxed point, or the last vertex where no step was made and
+        it is better, or where a large problem is too late for another assignment problem."""
+        if is_over(deadline) and self.n > QUICK and vertex is not None:
             return vertex
         p = nearest(result.x)
         if result.n_inner or result.status is Status.CONVERGED:
@@ -316,10 +302,8 @@ class Task:
         return min(p, vertex, key=lambda q: value(self.A, self.B, q, self.C))
 
     def has_time_for_steps(self, deadline: float) -> bool:
-        """Return whether the time to the deadline is probably enough for the split and a few steps.
-
-        A product of matrices and an assignment problem of a quarter of the size say how long they take.
-        """
+        """Return whether there is probably time for the split and a few steps, which are timed on a quarter
+        of the size."""
         if self.n <= QUICK or self._model is not None:
             return True
         trial = np.random.default_rng(0).standard_normal((self.n // 4, self.n // 4))
@@ -454,8 +438,6 @@ class Task:
             error.intermediate_result = result  # type: ignore[attr-defined]
 
     def improve(self, p: np.ndarray, rng: Source, deadline: float | None) -> np.ndarray:
-        from dcfw.qap.swaps import polished
-
         return polished(self.A, self.B, p, self.C, rng if self.polish == "tabu" else None, deadline)
 
 
@@ -484,11 +466,8 @@ class _Remembering(BirkhoffOracle):
 
 
 def _rounding(A: Any, B: Any, C: np.ndarray | None) -> float:
-    """Return what rounding may make of an FW gap that is zero.
-
-    The gap is a sum over n rows of entries of the gradient, each a sum of about the size of the products of
-    A's and B's row (or column) sums over n.
-    """
+    """Return what rounding may make of an FW gap that is zero: a sum over n rows of the gradient's entries,
+    each about the product of A's and B's row (or column) sums over n."""
     n = A.shape[0]
     size = 0.0 if C is None else float(np.abs(C).max())
     A, B, ones = abs(A), abs(B), np.ones(n)

@@ -11,7 +11,6 @@ R. Srikant, "Correcting the output of approximate graph matching algorithms", IN
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from scipy.sparse import csr_array, diags_array
 from dcfw import kernels
 from dcfw.qap.matching.paths import NO_MATCHING, End, Pair, floats, packed_csr
 from dcfw.qap.objective import symmetric
+from dcfw.qap.swaps import is_over
 
 KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
 SETTLED = 0.002
@@ -67,7 +67,7 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
         Y = _scaled(voted(X))
         X = csr_array(Y + seeds)
         last, best = best, _best(Y)
-        cut = deadline is not None and time.perf_counter() >= deadline
+        cut = is_over(deadline)
         if cut or np.mean(best != last) <= SETTLED:
             break
     p = _greedy(Y, pair.fixed)
@@ -78,7 +78,7 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
         S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
         last, p = p, _greedy(voted(S), pair.fixed)
         rounds += 1
-        cut = deadline is not None and time.perf_counter() >= deadline
+        cut = is_over(deadline)
         if np.mean(p != last) <= SETTLED / 10:
             break
     return End(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)

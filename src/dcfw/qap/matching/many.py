@@ -18,9 +18,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import _validate, kernels
-from dcfw._arrays import to_numpy
-from dcfw.qap.objective import dense, is_sparse, square
-from dcfw.qap.problem import padded
+from dcfw.qap.objective import dense, square
+from dcfw.qap.problem import linear_term, padded
 
 SWAPS = 0.75
 """Steps of tabu search for each node."""
@@ -108,7 +107,7 @@ def solve_many(
         for k in range(0, len(group), CHUNK):
             where = group[k : k + CHUNK]
             parts = [_stack(stack, where, n) for stack in stacks]
-            terms = None if linear is None else np.stack([_linear(linear[j], j, sizes[j]) for j in where])
+            terms = None if linear is None else _terms(linear, where, sizes)
             places.append(where)
             chunks.append((*parts, terms, seed + k, math.ceil(swaps * n), sign))
     if jobs == 1 or len(chunks) < 2:
@@ -211,14 +210,9 @@ def _sizes(matrices: Any) -> np.ndarray:
     return np.array([len(M) for M in matrices], dtype=np.int64)
 
 
-def _linear(M: Any, k: int, sizes: np.ndarray) -> np.ndarray:
-    C = np.asarray(
-        dense(M) if is_sparse(M) else to_numpy(_validate.array(M, f"C[{k}]", ndim=2)), dtype=np.float64
-    )
-    n = int(sizes.max())
-    if C.shape not in (tuple(sizes.tolist()), (n, n)):
-        raise ValueError(f"C[{k}] must have shape {tuple(sizes.tolist())}, got {C.shape}")
-    return np.asarray(padded(C, n))
+def _terms(linear: list[Any], where: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    terms = [linear_term(linear[k], tuple(sizes[k].tolist()), f"C[{k}]") for k in where]
+    return np.stack(terms, dtype=np.float64)
 
 
 def _stack(matrices: Any, where: np.ndarray, n: int) -> np.ndarray:
