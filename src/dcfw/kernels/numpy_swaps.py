@@ -139,8 +139,9 @@ class _Search(_Swaps):
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int, fixed: int = 0) -> None:
         self.problem, self.random, self.steps = problem, Random(seed), 0
         self.state = _Deltas(problem, p, fixed)
+        self.restart(p)
 
-    def _begin(self, p: np.ndarray) -> None:
+    def restart(self, p: np.ndarray) -> None:
         self.state.set(p)
         self.best, self.best_p, self.last_improved = self.state.value, self.state.p.copy(), self.steps
 
@@ -156,10 +157,9 @@ class TabuSearch(_Search):
     ) -> None:
         super().__init__(problem, p, seed, fixed)
         self.skewed = skewed
-        self.restart(p)
 
     def restart(self, p: np.ndarray) -> None:
-        self._begin(p)
+        super().restart(p)
         n = self.problem.n
         self.left = -np.arange(n * n, dtype=np.int64).reshape(n, n) - 1
         self.now = 1
@@ -205,12 +205,8 @@ class TabuSearch(_Search):
 class BreakoutSearch(_Search):
     """Breakout local search; see ``native/breakout_search.hpp``."""
 
-    def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int) -> None:
-        super().__init__(problem, p, seed)
-        self.restart(p)
-
     def restart(self, p: np.ndarray) -> None:
-        self._begin(p)
+        super().restart(p)
         n = self.problem.n
         self.previous, self.now, self.without = self.best, 0, 0
         self.jumps = float(math.ceil(0.15 * n))
@@ -309,7 +305,7 @@ class Annealing:
         return total / samples if samples else 0.0
 
     def run(self, count: int, hot: float, cold: float, sweeps: int) -> None:
-        n, problem = self.problem.n, self.problem
+        n = self.problem.n
         if n < 2:
             return
         chunks = -(-count // self.CHUNK)
@@ -317,7 +313,7 @@ class Annealing:
         temperature, total, done = hot, 0.0, 0
         while done < chunks and self.idle < sweeps * (n * (n - 1) // 2):
             for _ in range(self.CHUNK):
-                self._trial(n, problem, temperature)
+                self._trial(temperature)
             self.trials += self.CHUNK
             total += self.value
             done += 1
@@ -326,7 +322,8 @@ class Annealing:
             self.mean = total / done
         self._keep()
 
-    def _trial(self, n: int, problem: AssignmentProblem, temperature: float) -> None:
+    def _trial(self, temperature: float) -> None:
+        n, problem = self.problem.n, self.problem
         self.s += 1
         if self.s >= n:
             self.r = self.r + 1 if self.r + 1 < n - 1 else 0

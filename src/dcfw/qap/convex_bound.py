@@ -25,13 +25,11 @@ from dcfw.kernels.lap import solver
 EPS = float(np.finfo(np.float64).eps)
 SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 """Products that underflow are rounded by up to this, however small they are."""
-ENOUGH = 1e-5
-"""A gap of this share of the bound is not worth another step."""
+MAX_STEPS, ENOUGH = 1000, 1e-5
+"""The most steps; a gap of this share of the bound is not worth another one."""
 
 
-def convex_bound(
-    A: np.ndarray, B: np.ndarray, C: np.ndarray, *, max_steps: int = 1000, deadline: float = math.inf
-) -> float:
+def convex_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, deadline: float) -> float:
     """Return the bound for dense float64 matrices, one of A and B symmetric."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
@@ -48,7 +46,7 @@ def convex_bound(
     X = np.full((n, n), 1.0 / n)
     Z = W.T @ X @ U
     best = -math.inf
-    for _ in range(max_steps):
+    for _ in range(MAX_STEPS):
         G = 2.0 * (W @ (weights * Z) @ U.T) + D
         columns = lap.assign(np.ascontiguousarray(G))
         if columns is None:

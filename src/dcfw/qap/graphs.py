@@ -158,16 +158,10 @@ def match(
     graphs = read(G1, "G1", weight, parallel), read(G2, "G2", weight, parallel)
     _check(graphs, _validate.flag(padding, "padding"))
     graphs = with_loops(graphs, _validate.choice(loops, "loops", LOOPS))
-    hard, soft, weights, never = split_seeds(
-        seeds if partial_match is None else partial_match, forbidden, graphs
-    )
-    pair = Pair(
-        graphs[0].layers,
-        graphs[1].layers,
-        rewards(graphs, C, similarity, node_match, soft, weights),
-        hard,
-        never,
-    )
+    known = seeds if partial_match is None else partial_match
+    hard, soft, weights, never = split_seeds(known, forbidden, graphs)
+    earned = rewards(graphs, C, similarity, node_match, soft, weights)
+    pair = Pair(graphs[0].layers, graphs[1].layers, earned, hard, never)
     watches = getattr(callback, "only_watches", False)  # verbose= changes no answer
     # The options of solve alone; what is at its default is left out.
     relaxed: dict[str, Any] = {

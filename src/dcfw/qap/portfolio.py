@@ -106,19 +106,16 @@ def _rounding(value: Any) -> float:
 class Budget:
     """The time of a search: seconds of a clock, or steps (one step is a swap chosen among all n^2 / 2)."""
 
-    def __init__(self, clock: Callable[[], float] | None, seconds: float | None, steps: int | None) -> None:
+    def __init__(self, clock: Callable[[], float], seconds: float | None, steps: int | None) -> None:
         self.steps = 0.0
         self._lock = threading.Lock()
         self.counts = seconds is None
         self.limit = float(steps or 0) if seconds is None else seconds
-        self._clock = clock
-        self._begun = 0.0 if clock is None else clock()
+        self._clock, self._begun = clock, clock()
 
     def now(self) -> float:
         """Return what has been used up."""
-        if self.counts or self._clock is None:
-            return self.steps
-        return self._clock() - self._begun
+        return self.steps if self.counts else self._clock() - self._begun
 
     def spend(self, steps: float) -> None:
         with self._lock:

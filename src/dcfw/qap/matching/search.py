@@ -78,16 +78,19 @@ class Found:
     fun: Any = None
     end: End = field(init=False)
     values: list[Any] = field(default_factory=list)
-    n_lmo: int = 0
-    n_inner: int = 0
+    counts: list[tuple[int, int]] = field(default_factory=list)
+    """Oracle calls and inner steps of each path."""
     cut: bool = False
     status: Status = Status.CONVERGED
+
+    @property
+    def n_lmo(self) -> int:
+        return sum(calls for calls, _ in self.counts)
 
     def take(self, end: End, p: np.ndarray) -> None:
         fun = total(self.pair, p)
         self.values.append(fun)
-        self.n_lmo += end.n_lmo
-        self.n_inner += end.n_inner
+        self.counts.append((end.n_lmo, end.n_inner))
         self.cut |= end.cut
         if self.fun is None or fun > self.fun:
             self.p, self.fun, self.end = p, fun, end
@@ -295,7 +298,7 @@ def concluded(found: Found, plan: Plan) -> QAPResult:
         method="path",
         split="paper",
         nit=found.end.stages,
-        n_inner=found.n_inner,
+        n_inner=sum(steps for _, steps in found.counts),
         n_lmo=found.n_lmo,
         n_starts=len(found.values),
         sizes=(int(found.pair.A[0].shape[0]), int(found.pair.B[0].shape[0])),
