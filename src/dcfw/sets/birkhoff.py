@@ -26,7 +26,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
-from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double
+from dcfw.sets.base import Oracle, Set, apply, excess, in_double, state_in
 from dcfw.sets.lap import Assignment
 from dcfw.sets.spheres import Spheres, one_sphere
 
@@ -95,9 +95,6 @@ class Birkhoff(Set, trusted=True):
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())
 
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return first_hit(x, -d)
-
     def entry_bounds(self) -> tuple[Any, Any]:
         return 0.0, math.inf
 
@@ -157,6 +154,7 @@ class Birkhoff(Set, trusted=True):
         return f"Birkhoff({self.n})"
 
 
+@state_in("_assign")
 class BirkhoffOracle(Oracle):
     """A linear assignment solver that starts each solve from the prices of the last one."""
 
@@ -178,12 +176,6 @@ class BirkhoffOracle(Oracle):
         if isinstance(G, np.ndarray):
             return Permutation(columns, self._rows, G.dtype)
         return Dense(like(Permutation(columns, self._rows).dense(), G))
-
-    def get_state(self) -> Any:
-        return self._assign.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._assign.set_state(state)
 
 
 def assignment(C: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, namespace, norm
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
-from dcfw.sets.base import Oracle, Set, apply, excess, in_double
+from dcfw.sets.base import Oracle, Set, excess, in_double, in_numpy
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
 from dcfw.sets.polar import METHODS, polar
@@ -105,16 +105,13 @@ class SchattenBall(Set, trusted=True):
     def spheres(self) -> Spheres | None:
         return one_sphere(self.shape) if self.p in (1.0, 2.0, math.inf) else None
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the matrix of the ball nearest to ``x``: the singular values projected."""
-
-        def rule(values: np.ndarray) -> np.ndarray:
-            U, sigma, Vt = np.linalg.svd(values, full_matrices=False)
-            if lp_norm(sigma, self.p) <= self.radius:
-                return values
-            return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
-
-        return apply(rule, x, self.shape)
+        U, sigma, Vt = np.linalg.svd(x, full_matrices=False)
+        if lp_norm(sigma, self.p) <= self.radius:
+            return x
+        return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
 
     def _parameters(self) -> str:
         return f", p={self.p:g}" + super()._parameters()
@@ -269,19 +266,16 @@ class Spectraplex(Set, trusted=True):
         n = self.shape[0]
         return np.asarray(np.eye(n) * (self.radius / (n + self.at_most)))
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
         projected onto the simplex)."""
-
-        def rule(values: np.ndarray) -> np.ndarray:
-            eigenvalues, Q = np.linalg.eigh(0.5 * (values + values.T))
-            inside = np.maximum(eigenvalues, 0.0)
-            if not self.at_most or float(inside.sum()) > self.radius:
-                inside = project_simplex(eigenvalues, self.radius)
-            nearest = (Q * inside) @ Q.T
-            return np.asarray(0.5 * (nearest + nearest.T))
-
-        return apply(rule, x, self.shape)
+        eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
+        inside = np.maximum(eigenvalues, 0.0)
+        if not self.at_most or float(inside.sum()) > self.radius:
+            inside = project_simplex(eigenvalues, self.radius)
+        nearest = (Q * inside) @ Q.T
+        return np.asarray(0.5 * (nearest + nearest.T))
 
     def __repr__(self) -> str:
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
