@@ -1,17 +1,13 @@
 """The Birkhoff polytope: doubly stochastic matrices, the convex hull of the permutation matrices.
 
-Its linear oracle is one linear assignment problem, O(n^3) with a small constant and an exact answer.
-Its projection is the textbook case for Frank-Wolfe: there is no closed form.  The projection here
-solves the dual,
+Its linear oracle is one linear assignment problem.  The projection has no closed form; it solves the dual,
 
     X = max(Y + u 1^T + 1 v^T, 0)   with (u, v) minimising   1/2 ||X||^2 - sum u - sum v,
 
-whose gradient is (X 1 - 1, X^T 1 - 1): the errors of the row and column sums.  That function is convex
-and piecewise quadratic, and Newton's method (semismooth: the Hessian is that of the current piece, the
-bipartite graph of X's positive entries) ends in ten to thirty steps of O(n^3).
+whose gradient has the errors of the row and column sums.  It is convex and piecewise quadratic, and Newton's
+method (the Hessian is that of the current piece) ends in ten to thirty steps of O(n^3).
 
-:func:`alternating_projections` answers a different, easier question: some doubly stochastic matrix near
-Y, not the nearest.  It is what the paper's random starts use.
+:func:`alternating_projections` finds some doubly stochastic matrix near Y, not the nearest.
 """
 
 from __future__ import annotations

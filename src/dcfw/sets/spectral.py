@@ -1,12 +1,9 @@
 """Sets of matrices that are defined through singular values or eigenvalues.
 
-The Schatten-p ball is the l_p ball of the singular values.  Everything about it follows from the
-vector ball by one singular value decomposition G = U diag(sigma) V^T: its linear oracle is
-U diag(s) V^T with s the l_p oracle's answer to sigma, its projection projects sigma.  The two ends have
-better oracles: the spectral-norm ball (p = inf) needs only the polar factor U V^T, the nuclear-norm
-ball (p = 1) only the leading singular pair, found by a Lanczos method that is warm-started from one
-Frank-Wolfe step to the next.  The spectraplex stands to the simplex as the Schatten ball to the l_p
-ball, with eigenvalues of symmetric matrices in place of singular values.
+The Schatten-p ball is the l_p ball of the singular values: oracle and projection are those of the vector ball
+after one singular value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the
+nuclear-norm ball (p = 1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the
+simplex of the eigenvalues.
 """
 
 from __future__ import annotations
@@ -282,7 +279,10 @@ class Spectraplex(Set, trusted=True):
 
 
 class WarmOracle(Oracle):
-    """An oracle that starts its search from the vector of the previous answer."""
+    """An oracle that starts its search from the vector of the previous answer.
+
+    ``error`` is radius times what the answer is proven to miss at most (:mod:`dcfw.sets.lanczos`).
+    """
 
     def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
@@ -297,10 +297,7 @@ class WarmOracle(Oracle):
 
 
 class NuclearOracle(WarmOracle):
-    """The leading singular pair by a Lanczos method, started from the previous answer.
-
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
+    """The leading singular pair."""
 
     get_state = WarmOracle.get_state  # the guess is all that calls leave behind
 
@@ -336,10 +333,7 @@ class InexactPolarOracle(Oracle):
 
 
 class SpectraplexOracle(WarmOracle):
-    """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
-
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
+    """The lowest eigenvector of the symmetric part."""
 
     get_state = WarmOracle.get_state  # the guess is all that calls leave behind
 
