@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from dcfw import _html, _protocol, _validate
 from dcfw._arrays import Array, eps_of, is_numpy, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.spheres import Spheres
+
+O = TypeVar("O", bound="Oracle")
 
 
 @runtime_checkable
@@ -102,6 +105,27 @@ class Oracle:
 
     def set_state(self, state: Any) -> None:
         """Go on from a state that :meth:`get_state` returned (of an oracle of the same set)."""
+
+
+@_protocol.stateless
+class AtomOracle(Oracle):
+    """The set's own ``_atom(G)`` for NumPy gradients, dense vertices for other backends."""
+
+    def __call__(self, G: Array) -> Atom:
+        found: Atom = self.domain._atom(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
+        return found
+
+
+def state_in(part: str) -> Callable[[type[O]], type[O]]:
+    """Have the state of an oracle class be that of its attribute ``part``."""
+
+    def declare(kind: type[O]) -> type[O]:
+        verbs: Any = kind
+        verbs.get_state = lambda self: getattr(self, part).get_state()
+        verbs.set_state = lambda self, state: getattr(self, part).set_state(state)
+        return kind
+
+    return declare
 
 
 GUARDED = ("lmo", "_vertex", "contains", "violation", "project", "tangent", "reach", "start", "random")
@@ -235,7 +259,11 @@ class Set:
         return self._reach(x, d)
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        """Answer ``reach`` in NumPy, here by bisection."""
+        """Answer ``reach`` in NumPy, here by the bounds of the entries or by bisection."""
+        bounds = self.entry_bounds()
+        if bounds is not None:
+            low, high = bounds
+            return min(first_hit(high - x, d), first_hit(x - low, -d))
         length = float(np.linalg.norm(d))
         if length == 0.0:
             return math.inf
@@ -335,6 +363,16 @@ def apply(rule: Any, x: Array, shape: tuple[int, ...], name: str = "x") -> Array
     """
     x = _validate.array(x, name, shape=shape)
     return like(rule(np.array(to_numpy(x), dtype=np.float64)), x)
+
+
+def in_numpy(rule: Any) -> Any:
+    """Have ``rule(self, x)``, a method of a set for NumPy in double precision, take any backend's x."""
+
+    @functools.wraps(rule)
+    def call(self: Set, x: Array) -> Array:
+        return apply(functools.partial(rule, self), x, self.shape)
+
+    return call
 
 
 def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None) -> float:

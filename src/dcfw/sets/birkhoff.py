@@ -1,17 +1,13 @@
 """The Birkhoff polytope: doubly stochastic matrices, the convex hull of the permutation matrices.
 
-Its linear oracle is one linear assignment problem, O(n^3) with a small constant and an exact answer.
-Its projection is the textbook case for Frank-Wolfe: there is no closed form.  The projection here
-solves the dual,
+Its linear oracle is one linear assignment problem.  The projection has no closed form; it solves the dual,
 
     X = max(Y + u 1^T + 1 v^T, 0)   with (u, v) minimising   1/2 ||X||^2 - sum u - sum v,
 
-whose gradient is (X 1 - 1, X^T 1 - 1): the errors of the row and column sums.  That function is convex
-and piecewise quadratic, and Newton's method (semismooth: the Hessian is that of the current piece, the
-bipartite graph of X's positive entries) ends in ten to thirty steps of O(n^3).
+whose gradient has the errors of the row and column sums.  It is convex and piecewise quadratic, and Newton's
+method (the Hessian is that of the current piece) ends in ten to thirty steps of O(n^3).
 
-:func:`alternating_projections` answers a different, easier question: some doubly stochastic matrix near
-Y, not the nearest.  It is what the paper's random starts use.
+:func:`alternating_projections` finds some doubly stochastic matrix near Y, not the nearest.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Permutation
-from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double
+from dcfw.sets.base import Oracle, Set, apply, excess, in_double, state_in
 from dcfw.sets.lap import Assignment
 from dcfw.sets.spheres import Spheres, one_sphere
 
@@ -95,9 +91,6 @@ class Birkhoff(Set, trusted=True):
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.asarray(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())
 
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return first_hit(x, -d)
-
     def entry_bounds(self) -> tuple[Any, Any]:
         return 0.0, math.inf
 
@@ -157,6 +150,7 @@ class Birkhoff(Set, trusted=True):
         return f"Birkhoff({self.n})"
 
 
+@state_in("_assign")
 class BirkhoffOracle(Oracle):
     """A linear assignment solver that starts each solve from the prices of the last one."""
 
@@ -178,12 +172,6 @@ class BirkhoffOracle(Oracle):
         if isinstance(G, np.ndarray):
             return Permutation(columns, self._rows, G.dtype)
         return Dense(like(Permutation(columns, self._rows).dense(), G))
-
-    def get_state(self) -> Any:
-        return self._assign.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._assign.set_state(state)
 
 
 def assignment(C: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Entries
-from dcfw.sets.base import apply, excess, first_hit
+from dcfw.sets.base import excess, first_hit, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.simplex import project_capped
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
@@ -123,11 +123,9 @@ class CappedSimplex(CompactSet, trusted=True):
         share = self._total / float(self.upper.sum())
         return np.asarray(self.upper * (min(share, 0.5) if self.at_most else share))
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the set nearest to ``x``, exactly, in O(n log n)."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         inside = np.clip(x, 0.0, self.upper)
         if self.at_most and float(inside.sum()) <= self._total:
             return np.asarray(inside)

@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
-from dcfw.sets.base import Oracle, Set
+from dcfw.sets.base import Oracle, Set, state_in
 from dcfw.sets.membership import separation
 from dcfw.sets.spheres import Spheres
 
@@ -23,6 +23,12 @@ class _Made(Set, trusted=True):
     """A set whose oracle asks that of another one."""
 
     domain: Any
+    factor: float = 1.0
+    """By how much lengths grow, in the oracle's error too."""
+
+    def _image(self, x: Array) -> Array:
+        """Return the point of this set that a point of the other one makes."""
+        raise NotImplementedError
 
     def _outer(self, atom: Atom, G: Array) -> Atom:
         """Return the vertex of this set that a vertex of the other one makes."""
@@ -39,8 +45,56 @@ class _Made(Set, trusted=True):
         """Return an oracle around the other set's own, which keeps its state."""
         return MadeOracle(self)
 
+    def _centre(self) -> np.ndarray:
+        return np.asarray(self._image(self.domain.start()))
 
-class Shift(_Made, trusted=True):
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return the image of a random point of the other set."""
+        return np.asarray(self._image(self.domain.random(rng)))
+
+
+class _Affine(_Made, trusted=True):
+    """The image of another set under a bijection that stretches all lengths by one factor."""
+
+    def _take(self, domain: Any) -> None:
+        """Set what follows from the other set and the factor."""
+        self.domain = _own(domain)
+        self.shape = tuple(domain.shape)
+        self.polytope, self.faces = domain.polytope, domain.faces
+        self.scale = abs(self.factor) * domain.scale
+        self.strong_convexity = domain.strong_convexity / abs(self.factor)
+        if domain.projects:
+            self.project = self._project
+
+    def _preimage(self, x: Array) -> Array:
+        raise NotImplementedError
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """That of the other set, scaled."""
+        return abs(self.factor) * float(self.domain.diameter)
+
+    def violation(self, x: Array) -> float:
+        """Return the violation of the other set, scaled."""
+        return abs(self.factor) * float(self.domain.violation(self._preimage(self._values(x))))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(self.domain.tangent(G))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return float(self.domain.reach(self._preimage(x), d / self.factor))
+
+    def spheres(self) -> Spheres | None:
+        own: Spheres | None = self.domain.spheres()
+        return None if own is None else own._replace(centre=self._image(own.centre))
+
+    def _project(self, x: Array) -> Array:
+        """Return the nearest point."""
+        x = _validate.array(x, "x", shape=self.shape)
+        return self._image(self.domain.project(self._preimage(x)))
+
+
+class Shift(_Affine, trusted=True):
     """The set {x + by : x in domain}.
 
     Parameters
@@ -58,54 +112,23 @@ class Shift(_Made, trusted=True):
     """
 
     def __init__(self, domain: Any, by: Any) -> None:
-        self.domain = _own(domain)
-        self.shape = tuple(domain.shape)
+        self._take(domain)
         self.by = np.asarray(to_numpy(_validate.array(by, "by", shape=self.shape)), dtype=np.float64)
-        self.polytope, self.faces, self.scale = domain.polytope, domain.faces, domain.scale
-        self.strong_convexity = domain.strong_convexity
-        if domain.projects:
-            self.project = self._project
 
-    @property
-    def diameter(self) -> float:  # type: ignore[override]
-        """That of the other set."""
-        return float(self.domain.diameter)
+    def _image(self, x: Array) -> Array:
+        return x + like(self.by, x)
+
+    def _preimage(self, x: Array) -> Array:
+        return x - like(self.by, x)
 
     def _outer(self, atom: Atom, G: Array) -> Atom:
         return Dense(atom.dense() + like(self.by, G))
-
-    def violation(self, x: Array) -> float:
-        """Return the violation of the other set."""
-        return float(self.domain.violation(self._values(x) - self.by))
-
-    def _directions(self, G: np.ndarray) -> np.ndarray:
-        return np.asarray(self.domain.tangent(G))
-
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return float(self.domain.reach(x - self.by, d))
-
-    def spheres(self) -> Spheres | None:
-        own: Spheres | None = self.domain.spheres()
-        return None if own is None else own._replace(centre=own.centre + self.by)
-
-    def _centre(self) -> np.ndarray:
-        return np.asarray(self.domain.start() + self.by)
-
-    def random(self, rng: Any = None) -> np.ndarray:
-        """Return a random point of the other set, shifted."""
-        return np.asarray(self.domain.random(rng) + self.by)
-
-    def _project(self, x: Array) -> Array:
-        """Return the nearest point."""
-        x = _validate.array(x, "x", shape=self.shape)
-        by = like(self.by, x)
-        return self.domain.project(x - by) + by
 
     def __repr__(self) -> str:
         return f"Shift({self.domain!r})"
 
 
-class Scale(_Made, trusted=True):
+class Scale(_Affine, trusted=True):
     """The set {factor x : x in domain}.
 
     Parameters
@@ -123,53 +146,23 @@ class Scale(_Made, trusted=True):
     """
 
     def __init__(self, domain: Any, factor: float) -> None:
-        self.domain = _own(domain)
+        _own(domain)
         self.factor = _validate.scalar(factor, "factor")
         if self.factor == 0.0:
             raise ValueError("factor must not be zero")
-        self.shape = tuple(domain.shape)
-        self.polytope, self.faces = domain.polytope, domain.faces
-        self.scale = abs(self.factor) * domain.scale
-        self.strong_convexity = domain.strong_convexity / abs(self.factor)
-        if domain.projects:
-            self.project = self._project
+        self._take(domain)
 
-    @property
-    def diameter(self) -> float:  # type: ignore[override]
-        """That of the other set, scaled."""
-        return abs(self.factor) * float(self.domain.diameter)
+    def _image(self, x: Array) -> Array:
+        return self.factor * x
+
+    def _preimage(self, x: Array) -> Array:
+        return x / self.factor
 
     def _inner_direction(self, G: Array) -> Array:
         return G if self.factor > 0.0 else -G
 
     def _outer(self, atom: Atom, G: Array) -> Atom:
         return scaled(atom, self.factor)
-
-    def violation(self, x: Array) -> float:
-        """Return the violation of the other set, scaled."""
-        return abs(self.factor) * float(self.domain.violation(self._values(x) / self.factor))
-
-    def _directions(self, G: np.ndarray) -> np.ndarray:
-        return np.asarray(self.domain.tangent(G))
-
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return float(self.domain.reach(x / self.factor, d / self.factor))
-
-    def spheres(self) -> Spheres | None:
-        own: Spheres | None = self.domain.spheres()
-        return None if own is None else own._replace(centre=self.factor * own.centre)
-
-    def _centre(self) -> np.ndarray:
-        return np.asarray(self.factor * self.domain.start())
-
-    def random(self, rng: Any = None) -> np.ndarray:
-        """Return a random point of the other set, scaled."""
-        return np.asarray(self.factor * self.domain.random(rng))
-
-    def _project(self, x: Array) -> Array:
-        """Return the nearest point."""
-        x = _validate.array(x, "x", shape=self.shape)
-        return self.factor * self.domain.project(x / self.factor)
 
     def __repr__(self) -> str:
         return f"Scale({self.domain!r}, factor={self.factor:g})"
@@ -222,6 +215,9 @@ class LinearImage(_Made, trusted=True):
         xp = namespace(G)
         return xp.reshape(like(self.A, G).T @ G, tuple(self.domain.shape))
 
+    def _image(self, x: Array) -> Array:
+        return self.A @ np.asarray(x).reshape(-1)
+
     def _outer(self, atom: Atom, G: Array) -> Atom:
         s = atom.dense()
         return Dense(like(self.A, G) @ namespace(s).reshape(s, (-1,)))
@@ -241,17 +237,11 @@ class LinearImage(_Made, trusted=True):
         U, sigma, _ = np.linalg.svd(self.A, full_matrices=False)
         return np.asarray(U[:, sigma > 1e-13 * max(float(sigma[0]), 1e-300) * max(self.A.shape)])
 
-    def _centre(self) -> np.ndarray:
-        return np.asarray(self.A @ np.asarray(self.domain.start()).reshape(-1))
-
-    def random(self, rng: Any = None) -> np.ndarray:
-        """Return the image of a random point of the other set."""
-        return np.asarray(self.A @ np.asarray(self.domain.random(rng)).reshape(-1))
-
     def __repr__(self) -> str:
         return f"LinearImage({self.A.shape[0]} x {self.A.shape[1]}, {self.domain!r})"
 
 
+@state_in("_other")
 class MadeOracle(Oracle):
     """The other set's oracle, its vertices mapped."""
 
@@ -263,16 +253,9 @@ class MadeOracle(Oracle):
 
     def __call__(self, G: Array) -> Atom:
         atom = self._other(self.domain._inner_direction(G))
-        stretch = abs(self.domain.factor) if isinstance(self.domain, Scale) else 1.0
-        self.error = stretch * self._other.error
+        self.error = abs(self.domain.factor) * self._other.error
         made: Atom = self.domain._outer(atom, G)
         return made
-
-    def get_state(self) -> Any:
-        return self._other.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._other.set_state(state)
 
 
 def scaled(atom: Atom, factor: float) -> Atom:

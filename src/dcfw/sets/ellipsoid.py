@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, norm, to_numpy
 from dcfw.sets.atoms import Dense
-from dcfw.sets.base import apply, excess
+from dcfw.sets.base import excess, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.lp import reach_l2
 
@@ -92,11 +92,9 @@ class Ellipsoid(CompactSet, trusted=True):
     def _centre(self) -> np.ndarray:
         return self.center.copy()
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the ellipsoid nearest to ``x``."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         y = self._in(x - self.center)
         z = y / self._axes
         length = norm(z)

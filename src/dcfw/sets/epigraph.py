@@ -7,13 +7,12 @@ oracle is the ball's, followed by one comparison: (s, r) if <G, s> + g r < 0, el
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from dcfw._arrays import Array, is_numpy, namespace
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot
-from dcfw.sets.base import Oracle, Set, excess
+from dcfw.sets.base import Oracle, Set, excess, state_in
 from dcfw.sets.lp import lp_norm
 from dcfw.sets.norms import LpBall
 from dcfw.sets.spectral import SchattenBall
@@ -95,18 +94,13 @@ class Epigraph(Set, trusted=True):
         return f"Epigraph({self.ball!r})"
 
 
+@state_in("lower")
 class EpigraphOracle(Oracle):
     """The ball's oracle and a comparison; ``error`` is the ball's."""
 
     def __init__(self, domain: Epigraph) -> None:
         self.domain = domain
         self.lower = domain.ball.oracle()
-
-    def get_state(self) -> Any:
-        return self.lower.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self.lower.set_state(state)
 
     def __call__(self, G: Array) -> Atom:
         domain = self.domain

@@ -13,7 +13,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.sets.atoms import Dense
-from dcfw.sets.base import apply, excess
+from dcfw.sets.base import excess, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.simplex import project_capped
 from dcfw.sets.spheres import Spheres, one_sphere
@@ -81,11 +81,9 @@ class Fantope(CompactSet, trusted=True):
     def _centre(self) -> np.ndarray:
         return np.asarray(np.eye(self.shape[0]) * (self.k / self.shape[0]))
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the nearest matrix: the eigenvalues of the symmetric part projected."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         if self.k == self.shape[0]:
             return np.eye(self.k)
         values, Q = np.linalg.eigh(0.5 * (x + x.T))

@@ -20,19 +20,6 @@ from dcfw.sets.spheres import Spheres
 
 FACTS: dict[str, Any] = {"strong_convexity": 0.0, "polytope": False, "faces": False, "scale": 1.0}
 """Attributes that a set may state, with their defaults."""
-VERBS = (
-    "lmo",
-    "contains",
-    "start",
-    "oracle",
-    "violation",
-    "project",
-    "tangent",
-    "reach",
-    "random",
-    "spheres",
-)
-"""Methods that a set may define; the first three are required."""
 REPLACEABLE = ("lmo", "_vertex", "contains")
 """Methods that a user may have replaced on an object of ours."""
 

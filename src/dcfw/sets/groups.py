@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Entries
-from dcfw.sets.base import apply, excess
+from dcfw.sets.base import excess, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_vertex, project_l1
 from dcfw.sets.simplex import project_simplex
@@ -60,7 +60,7 @@ class GroupBall(CompactSet, trusted=True):
         if len(sizes) == 1 and self.p == 2.0:
             self.strong_convexity = 1.0 / self.radius
         if self.p in (1.0, 2.0):
-            self.project = self._project
+            self.project = self._nearest
 
     def _norms(self, x: np.ndarray, p: float) -> np.ndarray:
         """Return the p-norm of each group."""
@@ -86,11 +86,9 @@ class GroupBall(CompactSet, trusted=True):
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
 
-    def _project(self, x: Array) -> Array:
+    @in_numpy
+    def _nearest(self, x: Array) -> Array:
         """Return the nearest point: each group scaled, its norm from a projection onto a simplex."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         if self.p == 1.0:
             return project_l1(x, self.radius)
         norms = self._norms(x, 2.0)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 OPTIONS = {
     "output_flag": False,
     "presolve": "off",
     "solver": "simplex",
     "simplex_strategy": 4,  # primal
     "threads": 1,
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
+    **TOLERANCES,
 }
 BASIC, UPPER = 1, 2  # HighsBasisStatus
 

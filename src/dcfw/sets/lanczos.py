@@ -1,36 +1,23 @@
 """Leading singular pairs and lowest eigenpairs by a Lanczos method, for NumPy matrices, with a proven error.
 
-The oracles of the nuclear-norm ball and the spectraplex need one extreme singular or eigenvector, not
-a whole decomposition.  A Krylov method finds it from a few tens of matrix-vector products: it builds an
-orthonormal basis of span{b, Kb, K^2 b, ...} in which K is a small tridiagonal matrix, and takes the
-extreme pair of that.  Three details make it dependable:
+The Krylov basis is reorthogonalised in full.  The start mixes the caller's guess with a fixed generic vector:
+an exact eigenvector spans an invariant subspace, however far from the lowest its eigenvalue is.  When the
+basis is full, the method starts again from the best vector so far.
 
-* The basis is reorthogonalised in full.  It is small, and ghosts of converged vectors never appear.
-* The start mixes the caller's guess (the vector of the previous solve) with a fixed generic vector.
-  The guess alone could be trapped: an exact eigenvector of K spans an invariant subspace, however
-  far from the lowest its eigenvalue is.
-* When the basis is full, the method starts again from the best vector so far.
+The residual of a pair only says that *some* eigenvalue is near.  The error that is returned is proven, in the
+first of these ways that shows it to be no larger than rounding or the residual:
 
-**What is proven.**  The residual of a pair only says that *some* eigenvalue is near.  Where several crowd at
-the lowest one, as those of a gradient do at an optimum on a face, a warm start can end at the wrong one.  So
-the error that is returned is proven, in the first of these ways that shows it to be no larger than rounding
-or the residual:
-
-1. K maps the basis to itself and one more vector: it is [T, B'; B, C] with T and B known and C the rest.  C
-   is at least -r I, with r its Frobenius norm (or its trace, for C <= 0), which follows from K's and T's.
-   So K's lowest eigenvalue is at least that of a tridiagonal matrix, T with beta and -r added.  This takes
-   no time, and is enough where few eigenvalues are large.
-2. If K - (value - error) I has a Cholesky factorisation it is positive definite, and no eigenvalue lies
-   below value - error.
+1. K is [T, B'; B, C] with T and B known and C the rest.  C is at least -r I, with r its Frobenius norm (or
+   its trace, for C <= 0), which follows from K's and T's.  So K's lowest eigenvalue is at least that of a
+   tridiagonal matrix, T with beta and -r added.
+2. If K - (value - error) I has a Cholesky factorisation, no eigenvalue lies below value - error.
 3. A full decomposition, up to a size at which it is affordable.  Above, the error of 2. grows until the
    factorisation exists.
 
 All three hold up to rounding, a small multiple of n eps ||K||, which is added to the error of 1. and 2.
 
-Singular vectors are eigenvectors of K = -G'G.  Squares cost no digits here: a relative error of eps in the
-largest eigenvalue is one of eps / 2 in the largest singular value.  Everything is computed in double
-precision, and matrices far from size 1 are scaled by a power of two first, so that no square leaves the
-range of the numbers.
+Singular vectors are eigenvectors of K = -G'G: a relative error of eps in the largest eigenvalue is one of
+eps / 2 in the largest singular value.  Matrices far from size 1 are scaled by a power of two first.
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw.sets.implied_bounds import Empty, propagate
-from dcfw.sets.kept_basis import KeptBasis
+from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 
-_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _EPS = float(np.finfo(np.float64).eps)
 FEASIBLE = 1e-9
 """The relative violation of a constraint that an answer may have."""
@@ -291,7 +290,7 @@ def _linprog(
         b_eq=b_eq if len(b_eq) else None,
         bounds=bounds,
         method=method,
-        options={**_TOLERANCES, "presolve": presolve},
+        options={**TOLERANCES, "presolve": presolve},
     )
 
 

@@ -6,16 +6,9 @@ The linear oracle of the l_p ball is the case of equality in Hoelder's inequalit
 
 At the ends it degenerates to something cheaper: one signed coordinate (p = 1) or a sign per entry (p = inf).
 
-The balls with 1 < p <= 2 are strongly convex: between any two of their points there is room for a
-whole Euclidean ball, and Frank-Wolfe is faster there (Garber and Hazan, 2015).  Since 1/2 ||.||_p^2
-is (p-1)-strongly convex with respect to ||.||_p, for x, y in the ball
-
-    ||(1-eta) x + eta y||_p <= r - eta (1-eta) (p-1)/(2 r) ||x - y||_p^2,
-
-and to pass to the Euclidean norm one uses ||x - y||_p >= ||x - y||_2 for the distance but
-||z||_p <= n^(1/p - 1/2) ||z||_2 for the ball around the point; so the constant is
-(p-1) n^(1/2 - 1/p) / r.  The dimension cannot be left out: for p near 1 the boundary is flatter than
-(p-1)/r where many coordinates are small.
+The balls with 1 < p <= 2 are strongly convex with the constant (p-1) n^(1/2 - 1/p) / r (Garber and Hazan,
+2015): 1/2 ||.||_p^2 is (p-1)-strongly convex with respect to ||.||_p, ||z||_p >= ||z||_2 for the distance,
+and ||z||_p <= n^(1/p - 1/2) ||z||_2 for the ball around the point.
 
 The arrays may have any shape; the norms see them as vectors.
 """

@@ -13,9 +13,8 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, norm, to_numpy
-from dcfw._protocol import stateless
-from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Signs
-from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, select
+from dcfw.sets.atoms import Atom, Entries, OneHot, Signs
+from dcfw.sets.base import AtomOracle, Oracle, Set, excess, in_numpy, select
 from dcfw.sets.lp import (
     lp_diameter,
     lp_norm,
@@ -71,8 +70,21 @@ class LpBall(Set, trusted=True):
     def oracle(self) -> Oracle:
         """Return an oracle (that answers with a :class:`~dcfw.sets.atoms.OneHot` for p = 1, and with
         :class:`~dcfw.sets.atoms.Signs` for p = inf)."""
-        kind = {1.0: L1Oracle, math.inf: CubeOracle}.get(self.p, Oracle)
+        kind = {1.0: L1Oracle, math.inf: AtomOracle}.get(self.p, Oracle)
         return kind(self)
+
+    def _atom(self, G: np.ndarray) -> Atom:
+        """Return the vertex in compact form, for p = 1 and p = inf."""
+        if self.p == 1.0:
+            return self._spike(G, int(abs(G).argmax()))
+        signs = (G <= 0.0).view(np.int8)  # 0 or 1, to become -1 or 1
+        signs *= 2
+        signs -= 1
+        return Signs(signs, self.radius, G.dtype)
+
+    def _spike(self, G: np.ndarray, index: int) -> OneHot:
+        """Return the vertex of the l1 ball at ``index`` with the sign opposite to that of G."""
+        return OneHot(index, -self.radius if G.item(index) > 0.0 else self.radius, self.shape, G.dtype)
 
     def violation(self, x: Array) -> float:
         """Return ||x||_p - radius where that is positive."""
@@ -82,8 +94,6 @@ class LpBall(Set, trusted=True):
         return (-self.radius, self.radius) if math.isinf(self.p) else None
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        if self.p == math.inf:
-            return reach_cube(x, d, self.radius)
         if self.p == 1.0:
             return reach_l1(x, d, self.radius)
         return reach_l2(x, d, self.radius) if self.p == 2.0 else super()._reach(x, d)
@@ -96,9 +106,10 @@ class LpBall(Set, trusted=True):
             return coordinate_spheres(np.zeros(self.shape))
         return one_sphere(self.shape) if self.p in (1.0, 2.0) else None
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the ball nearest to ``x`` (for general p by Newton's method, to rounding)."""
-        return apply(lambda values: project_lp(values, self.p, self.radius), x, self.shape)
+        return project_lp(x, self.p, self.radius)
 
     def _parameters(self) -> str:
         return f", p={self.p:g}" + super()._parameters()
@@ -235,9 +246,6 @@ class Box(Set, trusted=True):
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return np.where(self.lower < self.upper, G, 0.0)
 
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return min(first_hit(self.upper - x, d), first_hit(x - self.lower, -d))
-
     def entry_bounds(self) -> tuple[Any, Any]:
         return self.lower, self.upper
 
@@ -252,9 +260,10 @@ class Box(Set, trusted=True):
     def spheres(self) -> Spheres:
         return coordinate_spheres(self._centre())
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return ``x`` with each entry moved to its nearest bound where it is outside."""
-        return apply(lambda values: np.clip(values, self.lower, self.upper), x, self.shape)
+        return np.clip(x, self.lower, self.upper)
 
     def _parameters(self) -> str:
         low, high = self.lower, self.upper
@@ -294,7 +303,7 @@ class KSparse(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
-            return self._largest(G).dense()
+            return self._atom(G).dense()
         xp = namespace(G)
         # The rank of each entry by size: a scatter that needs no in-place write.
         rank = xp.argsort(xp.argsort(xp.reshape(xp.abs(G), (-1,)), descending=True))
@@ -302,8 +311,7 @@ class KSparse(Set, trusted=True):
         signed = select(G > 0, -self.radius, self.radius, G)
         return xp.where(chosen, signed, xp.zeros_like(G))
 
-    def _largest(self, G: np.ndarray) -> Entries:
-        """Return the vertex that is opposite to the k largest entries of G."""
+    def _atom(self, G: np.ndarray) -> Entries:
         flat = G.reshape(-1)
         rest = flat.size - self.k
         top = np.argpartition(np.abs(flat), rest)[rest:] if rest else np.arange(self.k)
@@ -312,7 +320,7 @@ class KSparse(Set, trusted=True):
 
     def oracle(self) -> Oracle:
         """Return an oracle that answers NumPy gradients with :class:`~dcfw.sets.atoms.Entries`."""
-        return KSparseOracle(self)
+        return AtomOracle(self)
 
     def violation(self, x: Array) -> float:
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""
@@ -328,57 +336,17 @@ class KSparse(Set, trusted=True):
     def spheres(self) -> Spheres:
         return one_sphere(self.shape)
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the polytope nearest to ``x``, exactly, in O(n log n)."""
-        return apply(lambda values: project_ksparse(values, self.k, self.radius), x, self.shape)
+        return project_ksparse(x, self.k, self.radius)
 
     def _parameters(self) -> str:
         return f", k={self.k}" + super()._parameters()
 
 
-@stateless
-class L1Oracle(Oracle):
+class L1Oracle(AtomOracle):
     """The entry of largest size, kept as an index and a signed radius."""
 
-    def __init__(self, domain: LpBall) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-        self.shape = domain.shape
-
-    def __call__(self, G: Array) -> Atom:
-        if isinstance(G, np.ndarray):
-            index = int(abs(G).argmax())
-            value = -self.radius if G.item(index) > 0.0 else self.radius
-            return OneHot(index, value, self.shape, G.dtype)
-        return Dense(self._vertex(G))
-
     def runners_up(self, G: Array, count: int) -> list[Atom]:
-        r, flat = self.radius, G.reshape(-1)
-        return [OneHot(j, -r if flat[j] > 0.0 else r, self.shape, G.dtype) for j in least(-abs(G), count)]
-
-
-@stateless
-class CubeOracle(Oracle):
-    """The signs, one byte each."""
-
-    def __init__(self, domain: LpBall) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-
-    def __call__(self, G: Array) -> Atom:
-        if isinstance(G, np.ndarray):
-            signs = (G <= 0.0).view(np.int8)  # 0 or 1, to become -1 or 1
-            signs *= 2
-            signs -= 1
-            return Signs(signs, self.radius, G.dtype)
-        return Dense(self._vertex(G))
-
-
-@stateless
-class KSparseOracle(Oracle):
-    """The k entries of largest size."""
-
-    domain: KSparse
-
-    def __call__(self, G: Array) -> Atom:
-        return self.domain._largest(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
+        return [self.domain._spike(G, j) for j in least(-abs(G), count)]

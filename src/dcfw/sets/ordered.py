@@ -20,7 +20,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Atom, Entries, OneHot, Signs
-from dcfw.sets.base import apply, excess
+from dcfw.sets.base import excess, in_numpy
 from dcfw.sets.compact import CompactSet
 
 FAR = 1e10
@@ -101,11 +101,9 @@ class OrderedWeightedL1(CompactSet, trusted=True):
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the ball nearest to ``x``, to rounding."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         from scipy.optimize import brentq, isotonic_regression
 
         size = np.abs(x).reshape(-1)

@@ -13,7 +13,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, norm, to_numpy
 from dcfw.sets.atoms import Dense
-from dcfw.sets.base import apply, excess
+from dcfw.sets.base import excess, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.spheres import Spheres, one_sphere
 
@@ -65,11 +65,9 @@ class Permutahedron(CompactSet, trusted=True):
     def _centre(self) -> np.ndarray:
         return np.full(self.shape, self._tops[-1] / len(self.w))
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the nearest point: with x in decreasing order, x less the decreasing fit of x - w."""
-        return apply(self._nearest, x, self.shape)
-
-    def _nearest(self, x: np.ndarray) -> np.ndarray:
         from scipy.optimize import isotonic_regression
 
         order = np.argsort(-x, kind="stable")

@@ -20,10 +20,8 @@ from dcfw._arrays import Array, like, norm, to_numpy
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
-from dcfw.sets.kept_basis import KeptBasis
+from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
-
-_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 SMALLEST_ROW = 1e-200
 """Constraints are scaled to rows of norm 1, which must not overflow."""
@@ -294,7 +292,7 @@ class ConvexHull(Set, trusted=True):
             b_eq=[1.0],
             bounds=(0.0, None),
             method="highs",
-            options=_TOLERANCES,
+            options=TOLERANCES,
         )
         if answer.status != 0:
             raise RuntimeError(f"HiGHS could not measure the distance to {self!r}: {answer.message}")

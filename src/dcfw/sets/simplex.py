@@ -13,9 +13,8 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, namespace
-from dcfw._protocol import stateless
-from dcfw.sets.atoms import Atom, Dense, OneHot
-from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, one_hot
+from dcfw.sets.atoms import Atom, OneHot
+from dcfw.sets.base import AtomOracle, Oracle, Set, excess, first_hit, in_numpy, one_hot
 from dcfw.sets.spheres import Spheres, one_sphere
 
 
@@ -49,9 +48,12 @@ class Simplex(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
-            return one_hot(int(G.argmin()), self.radius, G)
+            return self._atom(G).dense()
         xp = namespace(G)
         return one_hot(int(xp.argmin(xp.reshape(G, (-1,)))), self.radius, G)
+
+    def _atom(self, G: np.ndarray) -> OneHot:
+        return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
 
     def oracle(self) -> Oracle:
         """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.OneHot`."""
@@ -80,27 +82,18 @@ class Simplex(Set, trusted=True):
     def spheres(self) -> Spheres:
         return one_sphere(self.shape)
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the simplex nearest to ``x``."""
-        return apply(lambda values: project_simplex(values, self.radius), x, self.shape)
+        return project_simplex(x, self.radius)
 
 
-@stateless
-class SimplexOracle(Oracle):
+class SimplexOracle(AtomOracle):
     """The argmin, kept as an index: nothing of size n is written."""
 
-    def __init__(self, domain: Simplex) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-        self.shape = domain.shape
-
-    def __call__(self, G: Array) -> Atom:
-        if isinstance(G, np.ndarray):
-            return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
-        return Dense(self._vertex(G))
-
     def runners_up(self, G: Array, count: int) -> list[Atom]:
-        return [OneHot(j, self.radius, self.shape, G.dtype) for j in least(G, count)]
+        domain = self.domain
+        return [OneHot(j, domain.radius, domain.shape, G.dtype) for j in least(G, count)]
 
 
 def least(G: Array, count: int) -> list[int]:

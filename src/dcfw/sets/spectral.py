@@ -1,12 +1,9 @@
 """Sets of matrices that are defined through singular values or eigenvalues.
 
-The Schatten-p ball is the l_p ball of the singular values.  Everything about it follows from the
-vector ball by one singular value decomposition G = U diag(sigma) V^T: its linear oracle is
-U diag(s) V^T with s the l_p oracle's answer to sigma, its projection projects sigma.  The two ends have
-better oracles: the spectral-norm ball (p = inf) needs only the polar factor U V^T, the nuclear-norm
-ball (p = 1) only the leading singular pair, found by a Lanczos method that is warm-started from one
-Frank-Wolfe step to the next.  The spectraplex stands to the simplex as the Schatten ball to the l_p
-ball, with eigenvalues of symmetric matrices in place of singular values.
+The Schatten-p ball is the l_p ball of the singular values: oracle and projection are those of the vector ball
+after one singular value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the
+nuclear-norm ball (p = 1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the
+simplex of the eigenvalues.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, namespace, norm
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
-from dcfw.sets.base import Oracle, Set, apply, excess, in_double
+from dcfw.sets.base import Oracle, Set, excess, in_double, in_numpy
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
 from dcfw.sets.polar import METHODS, polar
@@ -105,16 +102,13 @@ class SchattenBall(Set, trusted=True):
     def spheres(self) -> Spheres | None:
         return one_sphere(self.shape) if self.p in (1.0, 2.0, math.inf) else None
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the matrix of the ball nearest to ``x``: the singular values projected."""
-
-        def rule(values: np.ndarray) -> np.ndarray:
-            U, sigma, Vt = np.linalg.svd(values, full_matrices=False)
-            if lp_norm(sigma, self.p) <= self.radius:
-                return values
-            return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
-
-        return apply(rule, x, self.shape)
+        U, sigma, Vt = np.linalg.svd(x, full_matrices=False)
+        if lp_norm(sigma, self.p) <= self.radius:
+            return x
+        return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
 
     def _parameters(self) -> str:
         return f", p={self.p:g}" + super()._parameters()
@@ -269,26 +263,26 @@ class Spectraplex(Set, trusted=True):
         n = self.shape[0]
         return np.asarray(np.eye(n) * (self.radius / (n + self.at_most)))
 
+    @in_numpy
     def project(self, x: Array) -> Array:
         """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
         projected onto the simplex)."""
-
-        def rule(values: np.ndarray) -> np.ndarray:
-            eigenvalues, Q = np.linalg.eigh(0.5 * (values + values.T))
-            inside = np.maximum(eigenvalues, 0.0)
-            if not self.at_most or float(inside.sum()) > self.radius:
-                inside = project_simplex(eigenvalues, self.radius)
-            nearest = (Q * inside) @ Q.T
-            return np.asarray(0.5 * (nearest + nearest.T))
-
-        return apply(rule, x, self.shape)
+        eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
+        inside = np.maximum(eigenvalues, 0.0)
+        if not self.at_most or float(inside.sum()) > self.radius:
+            inside = project_simplex(eigenvalues, self.radius)
+        nearest = (Q * inside) @ Q.T
+        return np.asarray(0.5 * (nearest + nearest.T))
 
     def __repr__(self) -> str:
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
 
 
 class WarmOracle(Oracle):
-    """An oracle that starts its search from the vector of the previous answer."""
+    """An oracle that starts its search from the vector of the previous answer.
+
+    ``error`` is radius times what the answer is proven to miss at most (:mod:`dcfw.sets.lanczos`).
+    """
 
     def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
@@ -303,10 +297,7 @@ class WarmOracle(Oracle):
 
 
 class NuclearOracle(WarmOracle):
-    """The leading singular pair by a Lanczos method, started from the previous answer.
-
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
+    """The leading singular pair."""
 
     get_state = WarmOracle.get_state  # the guess is all that calls leave behind
 
@@ -342,10 +333,7 @@ class InexactPolarOracle(Oracle):
 
 
 class SpectraplexOracle(WarmOracle):
-    """The lowest eigenvector of the symmetric part by Lanczos, started from the previous answer.
-
-    ``error`` is radius times what the pair is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
+    """The lowest eigenvector of the symmetric part."""
 
     get_state = WarmOracle.get_state  # the guess is all that calls leave behind
 

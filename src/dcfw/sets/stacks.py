@@ -27,7 +27,7 @@ array([-1. ,  0. ,  2.5])
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -39,15 +39,22 @@ BLOCK = 2**18
 """The number of signs converted to floating point at a time."""
 
 
-class Stack(Protocol):
+class Stack:
     """The interface of a stack; rows are in the order of ``extend``."""
 
-    def extend(self, atoms: Any) -> None: ...
+    _parts: tuple[Rows, ...] = ()
+
+    def extend(self, atoms: Any) -> None:
+        raise NotImplementedError
+
     def keep(self, rows: np.ndarray) -> None:
         """Forget all rows but these."""
+        for part in self._parts:
+            part.keep(rows)
 
     def inner(self, G: Array) -> np.ndarray:
         """Return <G, a_j> for all rows."""
+        raise NotImplementedError
 
     def inner_all(self, arrays: list[Array]) -> np.ndarray:
         """Return <G_i, a_j> for several G and all rows."""
@@ -55,6 +62,7 @@ class Stack(Protocol):
 
     def add(self, x: Array, c: np.ndarray) -> Array:
         """Return x + sum_j c_j a_j, a new array."""
+        raise NotImplementedError
 
 
 class Rows:
@@ -95,6 +103,7 @@ class EntryStack(Stack):
         self._indices = Rows(len(indices), np.intp)
         # A permutation's values are all one and need not be kept.
         self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)
+        self._parts = tuple(part for part in (self._indices, self._values) if part is not None)
 
     def extend(self, atoms: Any) -> None:
         if all(atom.__class__ is OneHot for atom in atoms) and self._values is not None:
@@ -105,11 +114,6 @@ class EntryStack(Stack):
             self._indices.extend(indices[None])
             if self._values is not None:
                 self._values.extend(values[None])
-
-    def keep(self, rows: np.ndarray) -> None:
-        self._indices.keep(rows)
-        if self._values is not None:
-            self._values.keep(rows)
 
     def inner(self, G: Array) -> np.ndarray:
         found = G.reshape(-1).take(self._indices.array)
@@ -142,16 +146,13 @@ class SignStack(Stack):
     def __init__(self, atom: Signs) -> None:
         self._signs = Rows(atom.signs.size, np.int8)
         self._radii = Rows(1, np.float64)
+        self._parts = self._signs, self._radii
         self._block = max(1, BLOCK // atom.signs.size)
 
     def extend(self, atoms: Any) -> None:
         for atom in atoms:
             self._signs.extend(atom.signs.reshape(1, -1))
         self._radii.extend([(atom.radius,) for atom in atoms])
-
-    def keep(self, rows: np.ndarray) -> None:
-        self._signs.keep(rows)
-        self._radii.keep(rows)
 
     def inner(self, G: Array) -> np.ndarray:
         flat, signs = G.reshape(-1), self._signs.array
@@ -176,16 +177,13 @@ class RankOneStack(Stack):
     def __init__(self, atom: RankOne) -> None:
         self._u, self._v = Rows(len(atom.u), atom.u.dtype), Rows(len(atom.v), atom.v.dtype)
         self._scales = Rows(1, np.float64)
+        self._parts = self._u, self._v, self._scales
 
     def extend(self, atoms: Any) -> None:
         for atom in atoms:
             self._u.extend(atom.u[None])
             self._v.extend(atom.v[None])
         self._scales.extend([(atom.scale,) for atom in atoms])
-
-    def keep(self, rows: np.ndarray) -> None:
-        for part in (self._u, self._v, self._scales):
-            part.keep(rows)
 
     def inner(self, G: Array) -> np.ndarray:
         found = np.einsum("ij,ij->i", self._u.array @ G, self._v.array)

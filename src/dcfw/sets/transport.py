@@ -24,11 +24,11 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Atom, Entries
-from dcfw.sets.base import excess, first_hit, sums_hit
+from dcfw.sets.base import excess, first_hit, state_in, sums_hit
 from dcfw.sets.birkhoff import Birkhoff
 from dcfw.sets.capped import longest
 from dcfw.sets.compact import CompactOracle, CompactSet
-from dcfw.sets.kept_basis import KeptBasis
+from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 
 SOLVERS = ("auto", "lap", "pot", "highs")
 
@@ -82,12 +82,8 @@ class TransportPolytope(CompactSet, trusted=True):
 
     def oracle(self) -> CompactOracle:
         """Return an oracle whose atoms are sparse plans; it keeps prices, or a basis (HiGHS)."""
-        if self.solver == "lap":
-            return UniformOracle(self)
-        if self.solver == "pot":
-            return PricedOracle(self)
-        kept = self.solver == "highs" and importlib.util.find_spec("highspy") is not None
-        return KeptOracle(self) if kept else CompactOracle(self)
+        kept = KeptOracle if importlib.util.find_spec("highspy") is not None else CompactOracle
+        return {"lap": UniformOracle, "pot": PricedOracle, "highs": kept}[self.solver](self)
 
     def violation(self, x: Array) -> float:
         """Return the largest error of a marginal, or the most negative entry's size."""
@@ -102,9 +98,6 @@ class TransportPolytope(CompactSet, trusted=True):
         part = G[block]
         d[block] = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
         return d
-
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return first_hit(x, -d)
 
     def entry_bounds(self) -> tuple[Any, Any]:
         return 0.0, math.inf
@@ -196,6 +189,7 @@ class PartialTransport(CompactSet, trusted=True):
         return f", mass={self.mass:g}"
 
 
+@state_in("_assign")
 class UniformOracle(CompactOracle):
     """The Birkhoff polytope's own oracle, its permutations weighted."""
 
@@ -208,12 +202,6 @@ class UniformOracle(CompactOracle):
     def _atom(self, G: np.ndarray) -> Atom:
         indices, _ = self._assign(G).support()  # type: ignore[attr-defined]
         return Entries(indices, np.full(len(indices), self.domain.a[0]), self.domain.shape)
-
-    def get_state(self) -> Any:
-        return self._assign.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._assign.set_state(state)
 
 
 class PricedOracle(CompactOracle):
@@ -238,6 +226,7 @@ class PricedOracle(CompactOracle):
         self._potentials = state
 
 
+@state_in("_programme")
 class KeptOracle(CompactOracle):
     """HiGHS, each time from the last plan's basis (needs highspy)."""
 
@@ -253,21 +242,21 @@ class KeptOracle(CompactOracle):
         answer = self._programme.solve(_without_means(G).reshape(-1))
         if answer is None:
             return self.domain._atom(G)
-        plan = np.maximum(answer[0], 0.0).reshape(self.domain.shape) * float(self.domain.a.sum())
-        return _entries(plan)
-
-    def get_state(self) -> Any:
-        return self._programme.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self._programme.set_state(state)
+        return _entries(np.maximum(answer[0], 0.0).reshape(self.domain.shape) * float(self.domain.a.sum()))
 
 
 def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
     """Return an optimal transport plan that is a vertex, by HiGHS."""
+    from scipy.optimize import linprog
+
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
     block, plan = np.ix_(rows, columns), np.zeros((len(a), len(b)))
-    plan[block] = _highs(a[rows], b[columns], _without_means(costs)[block])
+    part, total = _without_means(costs)[block], float(a[rows].sum())
+    sides = np.concatenate([a[rows], b[columns]]) / total
+    answer = linprog(part.ravel(), A_eq=_sums(*part.shape), b_eq=sides, method="highs-ds", options=TOLERANCES)
+    if answer.status != 0:
+        raise RuntimeError(f"HiGHS found no optimal plan: {answer.message}")
+    plan[block] = np.maximum(answer.x.reshape(part.shape), 0.0) * total
     return plan
 
 
@@ -336,19 +325,6 @@ def _sums(n: int, m: int) -> Any:
 
     rows, columns = sparse.identity(n), sparse.identity(m)
     return sparse.vstack([sparse.kron(rows, np.ones(m)), sparse.kron(np.ones(n), columns)]).tocsr()
-
-
-def _highs(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    from scipy.optimize import linprog
-
-    n, m = costs.shape
-    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    total = float(a.sum())
-    sides = np.concatenate([a, b]) / total
-    answer = linprog(costs.ravel(), A_eq=_sums(n, m), b_eq=sides, method="highs-ds", options=options)
-    if answer.status != 0:
-        raise RuntimeError(f"HiGHS found no optimal plan: {answer.message}")
-    return np.asarray(np.maximum(answer.x.reshape(n, m), 0.0) * total)
 
 
 def _entries(plan: np.ndarray) -> Entries:
