@@ -71,14 +71,10 @@ class LogSumExp(Function, trusted=True):
         return np.asarray(((A.T * weights) @ A - np.outer(mean, mean)) / self.temperature)
 
     @cached_property
-    def _lipschitz(self) -> float:
+    def lipschitz(self) -> float:
         # The Hessian of log-sum-exp is at most diag(w) <= I in the scores.
         spectral = 1.0 if self.A is None else float(np.linalg.norm(to_numpy(self.A), 2)) ** 2
         return spectral / self.temperature
-
-    @property
-    def lipschitz(self) -> float:
-        return self._lipschitz
 
     def __repr__(self) -> str:
         return "LogSumExp()" if self.A is None else f"LogSumExp(A of shape {tuple(self.A.shape)})"
@@ -140,7 +136,7 @@ class LogisticLoss(Function, trusted=True):
         return np.asarray((A.T * weights) @ A)
 
     @cached_property
-    def _lipschitz(self) -> float:
+    def lipschitz(self) -> float:
         if self._sparse and min(self.A.shape) > 100:
             from scipy.sparse.linalg import svds
 
@@ -150,10 +146,6 @@ class LogisticLoss(Function, trusted=True):
             dense = self.A.toarray() if self._sparse else to_numpy(self.A)
             top = float(np.linalg.norm(dense, 2))
         return top * top / (4.0 * self.m)
-
-    @property
-    def lipschitz(self) -> float:
-        return self._lipschitz
 
     def __repr__(self) -> str:
         return f"LogisticLoss(m={self.m})"

@@ -294,7 +294,7 @@ class LeastSquares(Function, trusted=True):
         return np.asarray(gram.toarray() if self._sparse else to_numpy(gram), dtype=np.float64)
 
     @cached_property
-    def _norm(self) -> float:
+    def lipschitz(self) -> float:
         if min(self.m, self.n) <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
             if self._operator:
                 wide = self.m < self.n
@@ -309,10 +309,6 @@ class LeastSquares(Function, trusted=True):
         start = np.random.default_rng(0).standard_normal(min(self.m, self.n))
         top = float(svds(self.A, k=1, v0=start, tol=1e-8, return_singular_vectors=False)[0])
         return top * top * (1.0 + 1e-7)
-
-    @property
-    def lipschitz(self) -> float:
-        return self._norm
 
     def __repr__(self) -> str:
         return f"LeastSquares(m={self.m}, n={self.n})"

@@ -183,12 +183,8 @@ class Completion(Scored, trusted=True):
         return xp.take(xp.reshape(x, (-1,)), xp.asarray(places, device=x.device), axis=0), adjoint
 
     @cached_property
-    def _lipschitz_mean(self) -> float:
-        return float(np.bincount(self._flat).max()) / self.m
-
-    @property
     def lipschitz(self) -> float:
-        return self._lipschitz_mean
+        return float(np.bincount(self._flat).max()) / self.m
 
     @property
     def lipschitz_max(self) -> float:
