@@ -11,7 +11,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
 from dcfw.functions.base import Function
-from dcfw.functions.quadratic import reshaped
+from dcfw.functions.quadratic import matrix, reshaped
 
 
 class LogSumExp(Function, trusted=True):
@@ -95,15 +95,10 @@ class LogisticLoss(Function, trusted=True):
 
     def __init__(self, A: Any, y: Any) -> None:
         _validate.same_index(A, y, "y")
-        self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
-        if self._sparse:
-            self.A = _validate.sparse(A, "A", double=True)
-        else:
-            self.A = _validate.array(A, "A", ndim=2)
+        self.A, self._sparse, _ = matrix(A, operators=False)
         self.m = int(self.A.shape[0])
         self.y = _validate.companion(y, "y", self.m, self.A)
-        labels = to_numpy(self.y)
-        if not np.isin(labels, (-1.0, 1.0)).all():
+        if not np.isin(to_numpy(self.y), (-1.0, 1.0)).all():
             raise ValueError("y must hold the labels -1 and +1 only")
 
     @property
