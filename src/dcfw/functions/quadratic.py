@@ -69,7 +69,7 @@ class Quadratic(Function, trusted=True):
             A = A if (A.T != A).nnz == 0 else _validate.sparse((A + A.T) * 0.5, "A")
         elif not self._operator:
             A = A if namespace(A).all(A.T == A) else 0.5 * (A + A.T)
-        self.A = np.ascontiguousarray(A) if is_numpy(A) else A
+        self.A: Any = np.ascontiguousarray(A) if is_numpy(A) else A
         self.n = int(A.shape[0])
         self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
