@@ -111,8 +111,8 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
         report.capabilities.append(_abilities(name, function, FUNCTION_ABILITIES))
         _check_function(report, name, function, convex, points)
     try:
-        if not applies(phi, as_set(domain)):
-            prepare(phi, as_set(domain))
+        if not applies(phi, domain):
+            prepare(phi, domain)
     except ValueError as refused:
         report.note(False, "", str(refused))
     if isinstance(phi, DC) and phi.whole is not None and report.ok:
@@ -182,15 +182,15 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
     lmo = Oracle(domain)
     for G in directions:
         s = lmo(G).dense()
+        unusable = ""
         if tuple(getattr(s, "shape", ())) != shape:
-            got = getattr(s, "shape", type(s).__name__)
-            report.note(False, "", f"{name}.lmo returns shape {got}, expected {shape}")
-            return [x0]
-        if is_numpy(s) and s.dtype.kind != "f":
-            report.note(False, "", f"{name}.lmo returns an array of {s.dtype}, not of numbers")
-            return [x0]
-        if not math.isfinite(inner(s, s)):
-            report.note(False, "", f"{name}.lmo returns NaN or Inf")
+            unusable = f"shape {getattr(s, 'shape', type(s).__name__)}, expected {shape}"
+        elif is_numpy(s) and s.dtype.kind != "f":
+            unusable = f"an array of {s.dtype}, not of numbers"
+        elif not math.isfinite(inner(s, s)):
+            unusable = "NaN or Inf"
+        if unusable:
+            report.note(False, "", f"{name}.lmo returns {unusable}")
             return [x0]
         vertices.append(s)
     report.note(
@@ -290,12 +290,7 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
 
 
 def _check_gradient(
-    report: Report,
-    name: str,
-    function: Function,
-    points: list[Array],
-    grads: list[Array],
-    eps: float,
+    report: Report, name: str, function: Function, points: list[Array], grads: list[Array], eps: float
 ) -> None:
     """Compare directional derivatives with central differences along segments between feasible points."""
     step = eps ** (1.0 / 3.0)

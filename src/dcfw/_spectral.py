@@ -1,23 +1,15 @@
 """The spectral split: a quadratic, divided by the sign of its Hessian's eigenvalues.
 
-Every split of a quadratic adds something to its curvature that is taken away again: phi = f - g with
-f'' = phi'' + g''.  What is added makes the surrogate steeper than phi and the outer steps shorter.
-``proximal`` adds rho in every direction, rho the size of the lowest eigenvalue; the least that can be added
-is the negative part of phi'' itself, and that is this split: f has the positive eigenvalues, g the others.
+f has the positive eigenvalues and g the others: of all splits, this one adds the least curvature.
 
-Two observations make it better still, and possible for large problems:
-
-* **Only the set's directions count.**  On a simplex all differences of points sum to zero, so the Hessian H
-  may be replaced by P H P, P the projection onto those directions (:meth:`dcfw.sets.Set.tangent`).  With
-  any point c of the set, ::
+* Only the set's directions count.  With P the projection onto them (:meth:`dcfw.sets.Set.tangent`) and any
+  point c of the set, ::
 
       phi(x) = 1/2 x'(PHP)x + <grad phi(c) - PHP c, x> + constant       for all x in the set.
 
-  Curvature across the set, which often is the largest, disappears from both parts.
-* **A few negative eigenvalues are enough to know.**  For large H, Lanczos finds them with their vectors V;
-  g = 1/2 x'V|Lambda|V'x and f = phi + g keep phi's own structure (sparse, an operator), and f - g = phi
-  however accurate V is.  The accuracy decides whether f is convex: what Lanczos leaves of negative curvature
-  is measured and added to both parts.
+* For large H, Lanczos finds a few negative eigenvalues with their vectors V.  g = 1/2 x'V|Lambda|V'x and
+  f = phi + g keep phi's own structure, and f - g = phi however accurate V is.  The negative curvature that
+  Lanczos leaves is measured and added to both parts.
 """
 
 from __future__ import annotations
@@ -30,7 +22,7 @@ import numpy as np
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
 from dcfw.functions.base import Function
 from dcfw.functions.dc import DC
-from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm
+from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm, reshaped
 from dcfw.functions.spectrum import tridiagonal
 from dcfw.functions.sums import QUICK, Sum, Zero
 from dcfw.sets.atoms import Atom, OneHot
@@ -70,19 +62,19 @@ class LowRank(Function, trusted=True):
         return int(self.V.shape[0])
 
     def value(self, x: Array) -> float:
-        coordinates = self.V.T @ _shaped(x, (-1,))
+        coordinates = self.V.T @ reshaped(x, (-1,))
         return 0.5 * (inner(self.weights * coordinates, coordinates) + self.shift * norm2(x))
 
     def grad(self, x: Array) -> Array:
-        image = self._scaled @ (self.V.T @ _shaped(x, (-1,)))
-        return _shaped(image, x.shape) + self.shift * x
+        image = self._scaled @ (self.V.T @ reshaped(x, (-1,)))
+        return reshaped(image, x.shape) + self.shift * x
 
     def grad_at(self, atom: Atom) -> Array:
         if not isinstance(atom, OneHot):
             return self.grad(atom.dense())
         image = self._scaled @ (atom.value * self.V[atom.index])
         image[atom.index] += self.shift * atom.value
-        return _shaped(image, atom.shape)
+        return reshaped(image, atom.shape)
 
     def value_from_grad(self, x: Array, grad: Array) -> float:
         return 0.5 * inner(grad, x)
@@ -103,11 +95,9 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
 
     ``thorough=False`` raises :class:`TooManyNegative` where only a long dense decomposition would do.
     """
-    template = phi.template()
-    shape = _shape(phi, domain)
-    x = np.zeros(shape) if template is None else like(np.zeros(shape), template)
-    directions = _directions(domain, shape)
-    n = math.prod(shape)
+    x = _origin(phi, domain)
+    directions = _directions(domain, x.shape)
+    n = math.prod(x.shape)
     if n > DENSE_EIGENVALUES:
         found = _negative_pairs(phi, x, directions)
         if found is not None:
@@ -125,13 +115,10 @@ def lowest_curvature(phi: Function, domain: Any) -> float:
     n = phi.size
     if phi.convex or not phi.affine_grad or phi.stated or n is None or n > QUICK or not phi.weak_convexity:
         return 0.0
-    shape, template = _shape(phi, domain), phi.template()
-    H = phi.hessian(np.zeros(shape) if template is None else like(np.zeros(shape), template))
-    directions = _directions(domain, shape)
-    eps = float(np.finfo(np.float64).eps) if template is None else eps_of(template)
-    noise = _noise(n, _size(lambda v: H @ v, n), eps)
-    if directions is not None:
-        H = _project(_project(H, directions).T, directions)
+    x = _origin(phi, domain)
+    H = phi.hessian(x)
+    noise = _noise(n, _size(lambda v: H @ v, n), eps_of(x))
+    H = _along(H, _directions(domain, x.shape))
     low = float(np.linalg.eigvalsh(0.5 * (H + H.T))[0])
     return low if low < -noise else 0.0
 
@@ -157,7 +144,7 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     n = len(H)
     linear, constant = phi.grad(x), phi.value(x)  # at zero
     if directions is not None:
-        H = _project(_project(H, directions).T, directions)
+        H = _along(H, directions)
         c = np.asarray(to_numpy(domain.start()), dtype=np.float64)
         here = like(c, x)
         slope = np.ravel(to_numpy(phi.grad(here))).astype(np.float64)
@@ -214,7 +201,7 @@ def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarra
     slope = phi.grad(x)
 
     def whole(v: np.ndarray) -> np.ndarray:
-        return np.ravel(to_numpy(phi.grad(_shaped(like(v, x), x.shape)) - slope)).astype(np.float64)
+        return np.ravel(to_numpy(phi.grad(reshaped(like(v, x), x.shape)) - slope)).astype(np.float64)
 
     def hessian(v: np.ndarray) -> np.ndarray:
         v = np.ravel(v)
@@ -266,17 +253,15 @@ def _density(hessian: Any, start: np.ndarray, steps: int = 30) -> tuple[np.ndarr
     return ritz, vectors[0] ** 2
 
 
-def _shape(phi: Function, domain: Any) -> tuple[int, ...]:
-    if domain is not None:
-        shape = tuple(domain.shape)
-        if phi.size is not None and phi.size != math.prod(shape):
-            raise ValueError(
-                f"phi is a function of {phi.size} variables, but domain has points of shape {shape}"
-            )
-        return shape
-    if phi.size is None:
+def _origin(phi: Function, domain: Any) -> Array:
+    """Return zero, in the shape of the set's points and the backend of phi's data."""
+    if domain is None and phi.size is None:
         raise ValueError("domain must be given: phi does not know the number of its variables")
-    return (phi.size,)
+    shape = (phi.size,) if domain is None else tuple(domain.shape)
+    if phi.size not in (None, math.prod(shape)):
+        raise ValueError(f"phi is a function of {phi.size} variables, but domain has points of shape {shape}")
+    template = phi.template()
+    return np.zeros(shape) if template is None else like(np.zeros(shape), template)
 
 
 def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
@@ -310,13 +295,17 @@ def lies_flat(domain: Any, other: Any) -> bool:
     return True
 
 
-def _project(M: np.ndarray, directions: Any) -> np.ndarray:
-    return np.stack([directions(row) for row in M])
+def _along(H: np.ndarray, directions: Any) -> np.ndarray:
+    """Return P H P for a symmetric H."""
+    if directions is None:
+        return H
+    once = np.stack([directions(row) for row in H])
+    return np.stack([directions(row) for row in once.T])
 
 
 def _semidefinite(H: np.ndarray) -> bool:
     values = np.linalg.eigvalsh(H)
-    return bool(values[0] >= -4.0 * len(H) * np.finfo(np.float64).eps * np.abs(values).max())
+    return bool(values[0] >= -_noise(len(H), float(np.abs(values).max())))
 
 
 def _part(vectors: np.ndarray, values: np.ndarray, chosen: np.ndarray, x: Array) -> Array:
@@ -327,7 +316,3 @@ def _part(vectors: np.ndarray, values: np.ndarray, chosen: np.ndarray, x: Array)
 def _name(tangent: bool, rank: int | None = None) -> str:
     details = [*(["tangent"] if tangent else []), *([f"rank={rank}"] if rank is not None else [])]
     return f"spectral({', '.join(details)})" if details else "spectral"
-
-
-def _shaped(x: Array, shape: tuple[int, ...]) -> Array:
-    return x if len(x.shape) == len(shape) else namespace(x).reshape(x, tuple(shape))

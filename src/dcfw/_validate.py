@@ -81,6 +81,11 @@ def optional_flag(value: Any, name: str) -> bool | None:
     return None if value is None else flag(value, name)
 
 
+def constant(value: Any, name: str) -> float | None:
+    """Return ``value`` as a float that is not negative, or None if that is what it is."""
+    return None if value is None else scalar(value, name, low=0.0)
+
+
 def function(value: Any, name: str) -> Any:
     """Return ``value`` if it can be called."""
     if not callable(value):

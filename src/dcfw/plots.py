@@ -180,12 +180,11 @@ def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
     for marker, search in zip("os^Dv*", searches, strict=False):
         own = np.array([entry.search == search for entry in trace])
         ax.plot(times[own], values[own], marker, color=line.get_color(), markersize=5, label=search)
-    if result.bound is not None:
+    bound = "" if result.bound is None else f", bound {result.bound:.10g}"
+    if bound:
         ax.axhline(float(result.bound), color=COLOURS[1], linestyle=LINES[1], label=f"bound {result.bound:g}")
         ax.fill_between(ends[0], float(result.bound), ends[1], step="post", color="#808080", alpha=0.12)
-    ax.set_title(
-        f"value {result.fun:.10g}" + ("" if result.bound is None else f", bound {result.bound:.10g}")
-    )
+    ax.set_title(f"value {result.fun:.10g}{bound}")
     ax.set_xlabel(result.trace_unit)
     ax.set_ylabel("value")
     _grid(ax)
@@ -237,12 +236,10 @@ def compare(
     floors = {kind: _floor([r for r in named.values() if _maximised(r) is kind]) for kind in (False, True)}
     ax = _axes(ax)
     legend = _validate.flag(legend, "legend")
-    widest: list[np.ndarray] = []
     for place, (name, result) in enumerate(named.items()):
-        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)], **style}
+        look = _look(place) | style
         plot(result, ax, y=y, x=x, label=name, floor=floors[_maximised(result)], **look)
-        widest.append(result.history[x])
-    _scale_across(ax, x, np.concatenate(widest))
+    _scale_across(ax, x, np.concatenate([result.history[x] for result in named.values()]))
     if legend:
         ax.legend(frameon=False)
     return ax
@@ -288,8 +285,7 @@ def performance_profile(
         raise TypeError(f"styles must be a dictionary by method, got {type(styles).__name__}")
     reach = 2.0
     for place, (method, (tau, rho)) in enumerate(profiles.items()):
-        usual = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)])
-        colour, line = (styles or {}).get(method, usual)
+        colour, line = (styles or {}).get(method, _look(place).values())
         # The last height holds for ever: without that a method that is always best would have no line.
         ends = np.append(tau, 1e9), np.append(rho, rho[-1])
         ax.step(*ends, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
@@ -339,10 +335,8 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     plot(result, gap, y="gap", x="n_lmo")
     plot(result, value, y="fun", x="time")
     plot(result, certificate, y="dc_gap", x="nit")
-    counts = ("n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
-    for place, name in enumerate(counts):
-        look = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
-        cost.plot(history["nit"], history[name], linewidth=1.6, label=LABELS[name], **look)
+    for place, name in enumerate(("n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")):
+        cost.plot(history["nit"], history[name], linewidth=1.6, label=LABELS[name], **_look(place))
     _dress(cost, "nit", "n_lmo", history["nit"])
     cost.set_ylabel("calls")
     cost.set_yscale("symlog", linthresh=1.0)
@@ -363,6 +357,11 @@ def _pyplot() -> Any:
 def new_axes(columns: int) -> Any:
     """Return the axes of a new figure with ``columns`` panels side by side."""
     return _pyplot().subplots(1, columns, figsize=(4.6 * columns, 3.6), layout="constrained")[1]
+
+
+def _look(place: int) -> dict[str, Any]:
+    """Return the colour and the dashes of the line in this place."""
+    return {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
 
 
 def _axes(ax: Any) -> Any:
@@ -422,21 +421,17 @@ def _maximised(result: Result) -> bool:
 
 def _floor(results: list[Result]) -> float | None:
     """Return the best value of runs that have all minimised, or all maximised."""
-    values = [_history(result)["fun"] for result in results]
-    if not values:
+    if not results:
         return None
-    return float(
-        np.nanmax(np.concatenate(values)) if _maximised(results[0]) else np.nanmin(np.concatenate(values))
-    )
+    values = np.concatenate([_history(result)["fun"] for result in results])
+    return float(np.nanmax(values) if _maximised(results[0]) else np.nanmin(values))
 
 
 def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return values for a logarithmic axis, zeros a little below the rest, and where these are."""
-    positive = values[np.isfinite(values) & (values > 0.0)]
-    vanished = values == 0.0
-    below = 0.1 * float(positive.min()) if positive.size else 1e-16
-    shown = np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
-    return np.where(vanished, below, shown), vanished
+    usable, vanished = np.isfinite(values) & (values > 0.0), values == 0.0
+    below = 0.1 * float(values[usable].min()) if usable.any() else 1e-16
+    return np.where(vanished, below, np.where(usable, values, np.nan)), vanished
 
 
 def _band(ax: Any, across: np.ndarray, low: np.ndarray, high: np.ndarray, colour: Any) -> None:
@@ -445,10 +440,8 @@ def _band(ax: Any, across: np.ndarray, low: np.ndarray, high: np.ndarray, colour
     if not known.any():
         return
     positive = np.concatenate([high[known], low[known & (low > 0.0)]])
-    bottom = 0.1 * float(positive.min())
-    ax.fill_between(
-        across, np.maximum(low, bottom), high, where=known, color=colour, alpha=0.2, linewidth=0.0
-    )
+    low = np.maximum(low, 0.1 * float(positive.min()))
+    ax.fill_between(across, low, high, where=known, color=colour, alpha=0.2, linewidth=0.0)
 
 
 def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import IO, Any
 
 from dcfw.terminal import shown
@@ -105,9 +104,7 @@ class Bar:
             self._next = now + self.every
             self._line.write(self._text)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._text and self.transient:
             self._line.wipe()
         elif self._text:

@@ -76,14 +76,12 @@ class Remainder(Function, trusted=True):
             p, q = self.phi.f.linearise(x), self.phi.g.linearise(x)
             same_shape(p.slope, x, "grad", self.phi.f)
             same_shape(q.slope, x, "grad", self.phi.g)
-            return Linearisation(
-                0.5 * self.L * norm2(x) - p.value + q.value, self.L * x - p.slope + q.slope, q.unique
-            )
-        value, slope, unique = self.phi.linearise(x)
-        same_shape(slope, x, "grad", self.phi)
-        return Linearisation(
-            0.5 * self.L * norm2(x) - value, self.L * x - slope, unique and self.phi.differentiable
-        )
+            value = 0.5 * self.L * norm2(x) - p.value + q.value
+            return Linearisation(value, self.L * x - p.slope + q.slope, q.unique)
+        phi = self.phi.linearise(x)
+        same_shape(phi.slope, x, "grad", self.phi)
+        value = 0.5 * self.L * norm2(x) - phi.value
+        return Linearisation(value, self.L * x - phi.slope, phi.unique and self.phi.differentiable)
 
     def template(self) -> Array | None:
         return self.phi.template()
@@ -263,7 +261,13 @@ def spectral(phi: Any, domain: Any = None) -> DC:
     from dcfw import _spectral
 
     domain = None if domain is None else as_set(domain)
-    return _spectral.split(_quadratic(phi, "spectral"), domain)
+    phi = as_function(phi, "phi")
+    if not phi.affine_grad:
+        raise ValueError(
+            f"phi must be a quadratic (affine_grad = True) for splits.spectral, got {phi!r}; splits.sliding "
+            "and splits.proximal take any smooth function"
+        )
+    return _spectral.split(phi, domain)
 
 
 def best(phi: Any, domain: Any = None) -> DC:
@@ -326,13 +330,19 @@ def _tested(dc: DC) -> DC:
     """Return a decomposition with what its quadratics state about themselves, tested where that is quick."""
     for part in _within(dc):
         if isinstance(part, Quadratic) and part.on_trust and part.definite is not True:
-            dc = copy(dc)
             if part.definite is None:
                 stated = f"A of {part!r} is positive semidefinite, which was stated and not computed"
+                dc = copy(dc)
                 dc.conditional = joined(dc, stated)
             else:
-                found = f"{part!r} is not convex, though convex=True was stated"
-                dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
+                dc = _refuted(dc, f"{part!r} is not convex, though convex=True was stated")
+    return dc
+
+
+def _refuted(dc: DC, found: str) -> DC:
+    """Return a decomposition that says what is wrong with it."""
+    dc = copy(dc)
+    dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
     return dc
 
 
@@ -340,7 +350,8 @@ def _marked(dc: DC, domain: Any) -> DC:
     """Return a given f - g, with a mark if a part is known not to be convex; refuse that of another set."""
     from dcfw import _spectral
 
-    for made_for in () if domain is None else _sets_of(dc):
+    made_for_sets = [part.made_for for part in _within(dc) if part.made_for is not None]
+    for made_for in () if domain is None else made_for_sets:
         if wrapped(made_for) is not wrapped(domain) and not _spectral.lies_flat(domain, made_for):
             raise ValueError(
                 f"objective has been split for {made_for!r}, and f - g is not a split of it on {domain!r}: "
@@ -349,15 +360,10 @@ def _marked(dc: DC, domain: Any) -> DC:
     for part, label in ((dc.f, "f"), (dc.g, "g")):
         low = _spectral.lowest_curvature(part, domain)
         if low < 0.0:
-            dc = copy(dc)
-            found = f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
-            dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
+            dc = _refuted(
+                dc, f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
+            )
     return dc
-
-
-def _sets_of(function: Function) -> Iterator[Any]:
-    """Yield the sets that parts of a function have been made for."""
-    return (part.made_for for part in _within(function) if part.made_for is not None)
 
 
 def _within(function: Function) -> Iterator[Function]:
@@ -380,16 +386,6 @@ def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:
         return _spectral.split(phi, domain, thorough=False)
     except _spectral.TooManyNegative:
         return proximal(phi)
-
-
-def _quadratic(candidate: Any, split: str) -> Function:
-    phi = as_function(candidate, "phi")
-    if not phi.affine_grad:
-        raise ValueError(
-            f"phi must be a quadratic (affine_grad = True) for splits.{split}, got {phi!r}; splits.sliding "
-            "and splits.proximal take any smooth function"
-        )
-    return phi
 
 
 def _smooth_part(phi: Function) -> Function:

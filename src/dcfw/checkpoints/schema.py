@@ -30,7 +30,7 @@ LISTS = frozenset(name for name, kind in inspect.get_annotations(Result).items()
 COUNTS = "n_lmo_blocks"
 LONGEST = 10_000
 """Characters of a text in a state."""
-Rule = Callable[["Schema", str, Any], None]
+Rule = Callable[["Schema", Any], None]
 
 
 class Schema:
@@ -55,7 +55,7 @@ class Schema:
         if rule is None:
             raise ValueError(f"it has an entry {name[:40]!r}, which no state has")
         try:
-            rule(self, name, value)
+            rule(self, value)
         except _Wrong as wrong:
             raise ValueError(f"its entry {name!r} {wrong}") from None
 
@@ -88,7 +88,7 @@ class _Wrong(Exception):
     """Completes a sentence about an entry."""
 
 
-def _counter(_: Schema, name: str, value: Any) -> None:
+def _counter(_: Schema, value: Any) -> None:
     if type(value) is not int or not 0 <= value <= MOST:
         raise _Wrong(f"is {value!r:.40}, not a count")
 
@@ -96,7 +96,7 @@ def _counter(_: Schema, name: str, value: Any) -> None:
 def _number(low: float = -math.inf, high: float = math.inf, *, nan: bool = False, none: bool = False) -> Rule:
     """Return the rule of a float between bounds; NaN and None only where they are named."""
 
-    def rule(_: Schema, name: str, value: Any) -> None:
+    def rule(_: Schema, value: Any) -> None:
         if value is None and none:
             return
         if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
@@ -107,103 +107,106 @@ def _number(low: float = -math.inf, high: float = math.inf, *, nan: bool = False
     return rule
 
 
-def _flag(_: Schema, name: str, value: Any) -> None:
+def _flag(_: Schema, value: Any) -> None:
     if type(value) is not bool:
         raise _Wrong(f"is {value!r:.40}, not true or false")
 
 
-def _text(_: Schema, name: str, value: Any) -> None:
+def _text(_: Schema, value: Any) -> None:
     if not isinstance(value, str) or len(value) > LONGEST:
         raise _Wrong("is not a text, or a very long one")
 
 
-def _dictionary(schema: Schema, name: str, value: Any) -> None:
-    if name == "parts" and isinstance(value, list):  # those of blocks
-        return _any(schema, name, value)
+def _dictionary(schema: Schema, value: Any) -> None:
     if type(value) is not dict:
         raise _Wrong(f"is a {type(value).__name__}, not a dictionary")
     schema.entries(value)
 
 
-def _point(schema: Schema, name: str, value: Any) -> None:
+def _parts(schema: Schema, value: Any) -> None:
+    """The parts of a run, or a list of what those of blocks have reached."""
+    (_any if isinstance(value, list) else _dictionary)(schema, value)
+
+
+def _point(schema: Schema, value: Any) -> None:
     """A point, a gradient, or one of a block of x."""
     if value is not None:
         schema.point(value)
 
 
-def _any(schema: Schema, name: str, value: Any) -> None:
+def _any(schema: Schema, value: Any) -> None:
     """A value of a solver's own state: numbers, points, and objects made of them."""
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         for item in value:
-            _any(schema, name, item)
+            _any(schema, item)
     elif isinstance(value, Linearisation):
-        _number()(schema, name, value.value)
+        _number()(schema, value.value)
         if not isinstance(value.slope, float):  # of an estimate that has not begun
-            _point(schema, name, value.slope)
-        _flag(schema, name, value.unique)
+            _point(schema, value.slope)
+        _flag(schema, value.unique)
     elif hasattr(value, "_fields"):
         schema.entries(value._asdict())
     elif isinstance(value, SquaredNorm):
-        _number(0.0, 1e300)(schema, name, value.scale)
+        _number(0.0, 1e300)(schema, value.scale)
     elif isinstance(value, ATOMS):
         _atom(schema, value, schema.size)
     elif type(value) is int:
         if not -1 <= value <= MOST:
             raise _Wrong(f"has a {value!r:.40}")
     elif type(value) is str:
-        _text(schema, name, value)
+        _text(schema, value)
     elif value is not None and not isinstance(value, float | bool | np.floating):
         schema.point(value)
 
 
-def _linearised(schema: Schema, name: str, value: Any) -> None:
+def _linearised(schema: Schema, value: Any) -> None:
     """The last linearisation of g, if there was one."""
     if value is not None and not isinstance(value, Linearisation):
         raise _Wrong(f"is a {type(value).__name__}, not a linearisation")
-    _any(schema, name, value)
+    _any(schema, value)
 
 
-def _remembered(schema: Schema, name: str, value: Any) -> None:
+def _remembered(schema: Schema, value: Any) -> None:
     """The memory of an oracle, a rule or a loop, a user's own included; `set_state` checks the rest."""
     if isinstance(value, list | tuple):
         for item in value:
-            _remembered(schema, name, item)
+            _remembered(schema, item)
     elif type(value) is dict:
         for item in value.values():
-            _remembered(schema, name, item)
+            _remembered(schema, item)
     elif type(value) is str:
-        _text(schema, name, value)
+        _text(schema, value)
     elif value is not None and not isinstance(value, bool | int | float | np.generic):
         schema.array(value, max(16 * schema.size, 1024), kinds="biuf")
 
 
-def _step(schema: Schema, name: str, value: Any) -> None:
+def _step(schema: Schema, value: Any) -> None:
     """A step rule: the constant that backtracking has found, or a user's own state."""
     if isinstance(value, float):
-        _number(0.0, 1e300)(schema, name, value)
+        _number(0.0, 1e300)(schema, value)
     else:
-        _remembered(schema, name, value)
+        _remembered(schema, value)
 
 
-def _loop(schema: Schema, name: str, value: Any) -> None:
+def _loop(schema: Schema, value: Any) -> None:
     """An inner loop: one of ours, with an active set, or a user's own."""
     if type(value) is dict and "active" in value:
         schema.entries(value)
     else:
-        _remembered(schema, name, value)
+        _remembered(schema, value)
 
 
-def _generator(_: Schema, name: str, value: Any) -> None:
+def _generator(_: Schema, value: Any) -> None:
     """The state of a bit generator, which NumPy checks itself."""
     if type(value) is not dict or len(value) > 10:
         raise _Wrong("is not the state of a random generator")
 
 
-def _known(_: Schema, name: str, value: Any) -> None:
+def _known(_: Schema, value: Any) -> None:
     """An object of the resuming run, looked up by name."""
 
 
-def _active(schema: Schema, name: str, value: Any) -> None:
+def _active(schema: Schema, value: Any) -> None:
     """The atoms of an active set, their weights, images and products, which must fit together."""
     if value is None:
         return
@@ -229,11 +232,11 @@ def _active(schema: Schema, name: str, value: Any) -> None:
         _atom(schema, atom, math.prod(zero.shape))
         if tuple(_shape(atom)) != tuple(zero.shape):
             raise _Wrong(f"has an atom of shape {tuple(_shape(atom))}")
-    _counter(schema, "cap", value["cap"])
-    _counter(schema, "room", value["room"])
+    _counter(schema, value["cap"])
+    _counter(schema, value["room"])
     # Rounding errors of the products, which are never as large as the products themselves.
     largest = 0.0 if value["M"] is None else float(np.abs(value["M"]).max())
-    _number(0.0, largest if value["M"] is not None else 1e300)(schema, "noise", value["noise"])
+    _number(0.0, largest if value["M"] is not None else 1e300)(schema, value["noise"])
 
 
 def _products(schema: Schema, value: dict[str, Any], count: int) -> None:
@@ -277,7 +280,7 @@ def _atom(schema: Schema, atom: Any, size: int) -> None:
     elif isinstance(atom, atoms.OneHot):
         if type(atom.index) is not int or not 0 <= atom.index < math.prod(atom.shape) <= size:
             raise _Wrong(f"has the index {atom.index!r:.40}")
-        _number(-1e300, 1e300)(schema, "value", atom.value)
+        _number(-1e300, 1e300)(schema, atom.value)
     elif isinstance(atom, atoms.Entries):
         schema.array(atom.values, size)
         _indices(schema, atom.indices, min(size, math.prod(atom.shape)))
@@ -287,7 +290,7 @@ def _atom(schema: Schema, atom: Any, size: int) -> None:
         schema.array(atom.signs, size, kinds="i")
         if not (np.abs(atom.signs) == 1).all():
             raise _Wrong("has signs other than -1 and 1")
-        _number(0.0, 1e300)(schema, "radius", atom.radius)
+        _number(0.0, 1e300)(schema, atom.radius)
     elif isinstance(atom, atoms.Permutation):
         n = len(atom.columns)
         for which in (atom.columns, atom.rows):
@@ -305,7 +308,7 @@ def _rank_one(schema: Schema, atom: atoms.RankOne, size: int) -> None:
             raise _Wrong("has factors that are no vectors")
     if len(atom.u) * len(atom.v) > size:
         raise _Wrong("has factors that are too long")
-    _number(-1e300, 1e300)(schema, "scale", atom.scale)
+    _number(-1e300, 1e300)(schema, atom.scale)
 
 
 def _indices(schema: Schema, value: Any, size: int) -> None:
@@ -321,48 +324,48 @@ def _shape(atom: Any) -> tuple[int, ...]:
     return tuple(getattr(atom, shape).shape if shape else atom.shape)
 
 
-def _best(schema: Schema, name: str, value: Any) -> None:
+def _best(schema: Schema, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, tuple) or len(value) != 3:
         raise _Wrong("is no value, point and gap")
-    _number()(schema, name, value[0])
-    _point(schema, name, value[1])
+    _number()(schema, value[0])
+    _point(schema, value[1])
     if tuple(value[1].shape) != schema.shape or value[1].dtype != schema.dtype:
         raise _Wrong(f"is a point of shape {tuple(value[1].shape)} and {value[1].dtype}")
-    _number(0.0, nan=True)(schema, name, value[2])
+    _number(0.0, nan=True)(schema, value[2])
 
 
-def _interval(schema: Schema, name: str, value: Any) -> None:
+def _interval(schema: Schema, value: Any) -> None:
     if not isinstance(value, tuple) or len(value) != 2:
         raise _Wrong("is no interval")
-    _number(0.0)(schema, name, value[0])
-    _number(float(value[0]))(schema, name, value[1])
+    _number(0.0)(schema, value[0])
+    _number(float(value[0]))(schema, value[1])
 
 
-def _strides(schema: Schema, name: str, value: Any) -> None:
+def _strides(schema: Schema, value: Any) -> None:
     if not isinstance(value, list) or len(value) != 2:
         raise _Wrong("is not a stride and a count")
     for item in value:
-        _counter(schema, name, item)
+        _counter(schema, item)
     if value[0] < 1:
         raise _Wrong(f"has the stride {value[0]}")
 
 
-def _extra(schema: Schema, name: str, value: Any) -> None:
+def _extra(schema: Schema, value: Any) -> None:
     """The fields that a solver adds to the result: numbers, texts and lists of numbers."""
     if type(value) is not dict or not value.keys() <= FIELDS:
         raise _Wrong("has something that is no field of a result")
     for field, item in value.items():
         if field in TEXTS:
-            _text(schema, name, item)
+            _text(schema, item)
         elif field in LISTS:
             if type(item) is not list or (field == COUNTS and len(item) != schema.blocks):
                 raise _Wrong(f"has a {field!r} that is no list, or too short a one")
             for number in item:
-                (_counter if field == COUNTS else _number())(schema, name, number)
+                (_counter if field == COUNTS else _number())(schema, number)
         else:
-            _number(nan=True, none=True)(schema, name, item)
+            _number(nan=True, none=True)(schema, item)
 
 
 def alike(fresh: Any, saved: Any) -> bool:
@@ -412,7 +415,7 @@ COUNTERS = (
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(COUNTERS, _counter),
-    **dict.fromkeys(("state", "run", "ledger", "parts", "blocks"), _dictionary),
+    **dict.fromkeys(("state", "run", "ledger", "blocks"), _dictionary),
     **dict.fromkeys(("loop", "sampled", "estimator"), _dictionary),
     **dict.fromkeys(("inner", "inner loop"), _loop),
     **dict.fromkeys(("oracle", "tolerance"), _remembered),
@@ -425,6 +428,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("value", "gained"), _number(none=True)),
     **dict.fromkeys(("scale", "rounding"), _number(0.0, none=True)),
     "_linearised": _linearised,
+    "parts": _parts,
     "step": _step,
     "lmo_error": _number(0.0, 1e300),
     "seconds": _number(0.0, 1e10),

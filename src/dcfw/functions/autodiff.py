@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Linearisation, Stated
+from dcfw.functions.base import Linearisation, Stated, of_x
 
 
 class Autodiff(Stated, trusted=True):
     """See :func:`autodiff`."""
 
     def __init__(self, value: Callable[[Array], Any], lipschitz: float | None, convex: bool | None) -> None:
-        if not callable(value):
-            raise TypeError(f"value must be a callable of one argument x, got {type(value).__name__}")
-        self._function = value
+        self._function = of_x(value, "value")
         self._jitted: Callable[[Array], Any] | None = None
         self._state(lipschitz, convex)
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ class Function:
         super().__init_subclass__(**options)
         _protocol.declare(cls, trusted)
         _protocol.restore(cls, Function, DERIVED)
-        _protocol.guard(cls, Function, VERBS, _on_copies)
+        _protocol.guard(cls, Function, VERBS, partial(_protocol.on_copies, own=_own))
 
     @property
     def lipschitz(self) -> float | None:
@@ -249,10 +250,6 @@ class Function:
 _protocol.declare(Function, True)
 
 
-def _on_copies(method: Any) -> Callable[..., Any]:
-    return _protocol.on_copies(method, _own)
-
-
 def _own(value: Any) -> Any:
     """Return a copy of an array, alone, in a linearisation or as a vertex; everything else as it is."""
     if isinstance(value, Linearisation):
@@ -264,7 +261,7 @@ class Stated(Function, trusted=True):
     """A function made of a user's callables: its Lipschitz constant and its convexity are statements."""
 
     def _state(self, lipschitz: float | None, convex: bool | None) -> None:
-        self._lipschitz = None if lipschitz is None else _validate.scalar(lipschitz, "lipschitz", low=0.0)
+        self._lipschitz = _validate.constant(lipschitz, "lipschitz")
         self.convex = _validate.optional_flag(convex, "convex")
 
     @property
@@ -274,6 +271,21 @@ class Stated(Function, trusted=True):
     @property
     def stated(self) -> bool:
         return True
+
+
+def of_x(candidate: Any, name: str) -> Callable[[Array], Any]:
+    """Return ``candidate`` if it can be called."""
+    if not callable(candidate):
+        raise TypeError(f"{name} must be a callable of one argument x, got {type(candidate).__name__}")
+    return candidate  # type: ignore[no-any-return]
+
+
+def number(value: Any) -> Any:
+    """Return a user's value as a float, or unchanged where that fails: a run names the oracle to blame."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def gradient(function: Function, x: Array) -> Array:
@@ -354,11 +366,7 @@ class Wrapped(Function, trusted=True):
     # What the object does to its argument, or later to an array that it has returned, must not matter.
 
     def value(self, x: Array) -> float:
-        value = self.wrapped.value(copy_of(x))
-        try:
-            return float(value)
-        except (TypeError, ValueError):  # a run names the oracle to blame
-            return value  # type: ignore[no-any-return]
+        return number(self.wrapped.value(copy_of(x)))  # type: ignore[no-any-return]
 
     def grad(self, x: Array) -> Array:
         return copy_of(self._gradient(copy_of(x)))

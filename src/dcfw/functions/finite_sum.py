@@ -32,7 +32,7 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Linearisation, Stated
+from dcfw.functions.base import Linearisation, Stated, number
 
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
 """The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
@@ -90,15 +90,12 @@ class FiniteSum(Stated, trusted=True):
         convex: bool | None = None,
     ) -> None:
         self.m = _validate.integer(m, "m", low=1)
-        for candidate, name in ((value, "value"), (batch_grad, "batch_grad")):
-            _validate.function(candidate, name)
-        for extra, name in ((grad, "grad"), (batch_value, "batch_value")):
-            if extra is not None:
-                _validate.function(extra, name)
-        self._value, self._grad = value, grad
-        self._batch_grad, self._batch_value = batch_grad, batch_value
+        self._value = _validate.function(value, "value")
+        self._batch_grad = _validate.function(batch_grad, "batch_grad")
+        self._grad = None if grad is None else _validate.function(grad, "grad")
+        self._batch_value = None if batch_value is None else _validate.function(batch_value, "batch_value")
         self._state(lipschitz, convex)
-        self._lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
+        self._lipschitz_max = _validate.constant(lipschitz_max, "lipschitz_max")
 
     @staticmethod
     def logistic(A: Any, y: Any) -> FiniteSum:
@@ -200,7 +197,7 @@ class FiniteSum(Stated, trusted=True):
             return self.linearise(x)
         batch = self._indices(batch)
         own = self._batch_value
-        value = self.value(x) if own is None else _number(own(copy_of(x), batch))
+        value = self.value(x) if own is None else number(own(copy_of(x), batch))
         return Linearisation(value, self._gradient(x, batch), True)
 
     def _indices(self, batch: Any) -> np.ndarray:
@@ -264,13 +261,11 @@ class Stream(Stated, trusted=True):
         convex: bool | None = None,
         holdout: int = 1000,
     ) -> None:
-        for candidate, name in ((draw, "draw"), (batch_grad, "batch_grad"), (batch_value, "batch_value")):
-            _validate.function(candidate, name)
-        self.draw = draw
-        self._batch_grad = batch_grad
-        self._batch_value = batch_value
+        self.draw = _validate.function(draw, "draw")
+        self._batch_grad = _validate.function(batch_grad, "batch_grad")
+        self._batch_value = _validate.function(batch_value, "batch_value")
         self._state(lipschitz, convex)
-        self.lipschitz_max = _constant(lipschitz_max, "lipschitz_max")
+        self.lipschitz_max = _validate.constant(lipschitz_max, "lipschitz_max")
         self._size = _validate.integer(holdout, "holdout", low=1)
 
     @cached_property
@@ -290,20 +285,8 @@ class Stream(Stated, trusted=True):
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         """Return mean value and mean gradient over the batch."""
-        value = _number(self._batch_value(copy_of(x), batch))
+        value = number(self._batch_value(copy_of(x), batch))
         return Linearisation(value, self.batch_grad(x, batch), True)
 
     def __repr__(self) -> str:
         return "Stream()"
-
-
-def _number(value: Any) -> Any:
-    """Return a batch's value as a float, or unchanged where that fails: a run names the oracle to blame."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
-
-
-def _constant(value: Any, name: str) -> float | None:
-    return None if value is None else _validate.scalar(value, name, low=0.0)

@@ -1,8 +1,4 @@
-"""Functions given by callables: a value and a gradient, a subgradient or a supergradient.
-
-What a callable does to its argument, or later to the array that it has returned, is its own business: both
-are copied.
-"""
+"""Functions given by callables: a value and a gradient, a subgradient or a supergradient."""
 
 from __future__ import annotations
 
@@ -12,10 +8,23 @@ from typing import Any
 from dcfw import _validate
 from dcfw._arrays import Array, copy_of, is_numpy
 from dcfw.functions.autodiff import autodiff
-from dcfw.functions.base import Function, Linearisation, Stated, as_function
+from dcfw.functions.base import Function, Linearisation, Stated, as_function, of_x
 
 
-class Smooth(Stated, trusted=True):
+class Given(Function, trusted=True):
+    """A function made of two callables, which work on copies."""
+
+    def _take(self, value: Callable[[Array], Any], grad: Callable[[Array], Array], name: str) -> None:
+        self._value, self._grad = of_x(value, "value"), of_x(grad, name)
+
+    def value(self, x: Array) -> float:
+        return _number(self._value(copy_of(x)))
+
+    def grad(self, x: Array) -> Array:
+        return copy_of(self._grad(copy_of(x)))
+
+
+class Smooth(Given, Stated, trusted=True):
     """A differentiable function given by two callables.
 
     Parameters
@@ -43,18 +52,11 @@ class Smooth(Stated, trusted=True):
         lipschitz: float | None = None,
         convex: bool | None = None,
     ) -> None:
-        self._value = _callable(value, "value")
-        self._grad = _callable(grad, "grad")
+        self._take(value, grad, "grad")
         self._state(lipschitz, convex)
 
-    def value(self, x: Array) -> float:
-        return _number(self._value(copy_of(x)))
 
-    def grad(self, x: Array) -> Array:
-        return copy_of(self._grad(copy_of(x)))
-
-
-class Convex(Function, trusted=True):
+class Convex(Given, trusted=True):
     """A convex function given by its value and one subgradient at each point.
 
     Examples
@@ -74,22 +76,15 @@ class Convex(Function, trusted=True):
         subgrad: Callable[[Array], Array],
         differentiable: bool = False,
     ) -> None:
-        self._value = _callable(value, "value")
-        self._subgrad = _callable(subgrad, "subgrad")
+        self._take(value, subgrad, "subgrad")
         self.differentiable = _validate.flag(differentiable, "differentiable")
 
     @property
     def by_word(self) -> bool:
         return True
 
-    def value(self, x: Array) -> float:
-        return _number(self._value(copy_of(x)))
 
-    def grad(self, x: Array) -> Array:
-        return copy_of(self._subgrad(copy_of(x)))
-
-
-class WeaklyConcave(Function, trusted=True):
+class WeaklyConcave(Given, trusted=True):
     """A function whose negative is weakly convex, given by its value and one supergradient.
 
     ``supergrad(x)`` is minus a subgradient of ``-phi``; where phi is a minimum of smooth functions, it is
@@ -114,9 +109,8 @@ class WeaklyConcave(Function, trusted=True):
         supergrad: Callable[[Array], Array],
         modulus: float | None = None,
     ) -> None:
-        self._value = _callable(value, "value")
-        self._supergrad = _callable(supergrad, "supergrad")
-        self.modulus = None if modulus is None else _validate.scalar(modulus, "modulus", low=0.0)
+        self._take(value, supergrad, "supergrad")
+        self.modulus = _validate.constant(modulus, "modulus")
 
     @property
     def weak_convexity(self) -> float | None:
@@ -125,12 +119,6 @@ class WeaklyConcave(Function, trusted=True):
     @property
     def stated(self) -> bool:
         return True
-
-    def value(self, x: Array) -> float:
-        return _number(self._value(copy_of(x)))
-
-    def grad(self, x: Array) -> Array:
-        return copy_of(self._supergrad(copy_of(x)))
 
 
 class Together(Smooth, trusted=True):
@@ -176,12 +164,6 @@ def from_callable(objective: Any, jac: Any, x0: Any) -> Function:
         "objective is a callable without a gradient: give jac=grad, or jac=True if it returns (value, "
         "gradient); or write it in torch or JAX and give x0 as an array of theirs, which derive it"
     )
-
-
-def _callable(candidate: Any, name: str) -> Callable[[Array], Any]:
-    if not callable(candidate):
-        raise TypeError(f"{name} must be a callable of one argument x, got {type(candidate).__name__}")
-    return candidate  # type: ignore[no-any-return]
 
 
 def _number(value: Any) -> float:

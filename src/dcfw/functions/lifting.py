@@ -18,44 +18,23 @@ from dcfw.functions.base import Function, Linearisation, as_function, same_shape
 from dcfw.functions.dc import DC
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite, refuse
-from dcfw.functions.sums import Scaled, Sum, Zero
+from dcfw.functions.sums import Around, LinearFunction, Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom, Entries, OneHot
 from dcfw.sets.epigraph import Epigraph
 from dcfw.sets.norms import L1Ball, LpBall
 from dcfw.sets.spectral import SchattenBall
 
 
-class Lifted(Function, trusted=True):
+class Lifted(Around, trusted=True):
     """A function of x as one of z = (x, t); what it knows about itself stays true."""
 
     def __init__(self, function: Function, domain: Epigraph) -> None:
-        self.function, self.domain = function, domain
-        self.convex = function.convex
-        self.differentiable = function.differentiable
-        self.affine_grad = function.affine_grad
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self.function.lipschitz
-
-    @property
-    def weak_convexity(self) -> float | None:
-        return self.function.weak_convexity
-
-    @property
-    def stated(self) -> bool:
-        return self.function.stated
-
-    @property
-    def by_word(self) -> bool:
-        return self.function.by_word
+        super().__init__(function)
+        self.domain = domain
 
     @property
     def size(self) -> int:
         return self.domain.shape[0]
-
-    def template(self) -> Array | None:
-        return self.function.template()
 
     def value(self, x: Array) -> float:
         return self.function.value(self.domain.point(x))
@@ -107,18 +86,8 @@ class LiftedSample(Lifted, trusted=True):
         return self._lifted(answer)
 
 
-class Height(Function, trusted=True):
+class Height(LinearFunction, trusted=True):
     """The linear function scale * t of z = (x, t)."""
-
-    convex = True
-    affine_grad = True
-
-    def __init__(self, scale: float) -> None:
-        self.scale = scale
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.0
 
     def value(self, x: Array) -> float:
         return self.scale * float(x[-1])
@@ -129,9 +98,6 @@ class Height(Function, trusted=True):
             slope[-1] = self.scale
             return slope
         return namespace(x).concat([0.0 * x[:-1], 0.0 * x[-1:] + self.scale])
-
-    def value_from_grad(self, x: Array, grad: Array) -> float:
-        return self.value(x)
 
     def __repr__(self) -> str:
         return f"{self.scale:g} * t"

@@ -11,7 +11,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
 from dcfw.functions.base import Function
-from dcfw.functions.quadratic import reshaped
+from dcfw.functions.quadratic import matrix, reshaped
 
 
 class LogSumExp(Function, trusted=True):
@@ -71,14 +71,10 @@ class LogSumExp(Function, trusted=True):
         return np.asarray(((A.T * weights) @ A - np.outer(mean, mean)) / self.temperature)
 
     @cached_property
-    def _lipschitz(self) -> float:
+    def lipschitz(self) -> float:
         # The Hessian of log-sum-exp is at most diag(w) <= I in the scores.
         spectral = 1.0 if self.A is None else float(np.linalg.norm(to_numpy(self.A), 2)) ** 2
         return spectral / self.temperature
-
-    @property
-    def lipschitz(self) -> float:
-        return self._lipschitz
 
     def __repr__(self) -> str:
         return "LogSumExp()" if self.A is None else f"LogSumExp(A of shape {tuple(self.A.shape)})"
@@ -99,15 +95,10 @@ class LogisticLoss(Function, trusted=True):
 
     def __init__(self, A: Any, y: Any) -> None:
         _validate.same_index(A, y, "y")
-        self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
-        if self._sparse:
-            self.A = _validate.sparse(A, "A", double=True)
-        else:
-            self.A = _validate.array(A, "A", ndim=2)
+        self.A, self._sparse, _ = matrix(A, operators=False)
         self.m = int(self.A.shape[0])
         self.y = _validate.companion(y, "y", self.m, self.A)
-        labels = to_numpy(self.y)
-        if not np.isin(labels, (-1.0, 1.0)).all():
+        if not np.isin(to_numpy(self.y), (-1.0, 1.0)).all():
             raise ValueError("y must hold the labels -1 and +1 only")
 
     @property
@@ -140,7 +131,7 @@ class LogisticLoss(Function, trusted=True):
         return np.asarray((A.T * weights) @ A)
 
     @cached_property
-    def _lipschitz(self) -> float:
+    def lipschitz(self) -> float:
         if self._sparse and min(self.A.shape) > 100:
             from scipy.sparse.linalg import svds
 
@@ -150,10 +141,6 @@ class LogisticLoss(Function, trusted=True):
             dense = self.A.toarray() if self._sparse else to_numpy(self.A)
             top = float(np.linalg.norm(dense, 2))
         return top * top / (4.0 * self.m)
-
-    @property
-    def lipschitz(self) -> float:
-        return self._lipschitz
 
     def __repr__(self) -> str:
         return f"LogisticLoss(m={self.m})"

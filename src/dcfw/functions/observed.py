@@ -10,7 +10,6 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.functions.base import Function
-from dcfw.sets.atoms import Atom
 from dcfw.sets.lanczos import sparse_singular_pair
 from dcfw.sets.sampled import Places
 
@@ -51,9 +50,6 @@ class EntryLoss(Function, trusted=True):
             return np.asarray(-0.5 * self.y * (1.0 - np.tanh(0.5 * self.y * x)))
         r = x - self.y
         return r if self.loss == "squared" else np.clip(r, -self.delta, self.delta)
-
-    def grad_at(self, atom: Atom) -> Array:
-        return self.grad(atom.dense())
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         return 0.5 * float(grad @ grad) if self.loss == "squared" else None
@@ -116,13 +112,9 @@ class Observed(Function, trusted=True):
 
     @property
     def lipschitz(self) -> float:
-        return self.entries.lipschitz * self._most
-
-    @property
-    def _most(self) -> int:
-        """The most observations of one entry."""
         cells = self.places.rows * np.int64(self.shape[1]) + self.places.cols
-        return int(np.unique(cells, return_counts=True)[1].max(initial=1))
+        most = int(np.unique(cells, return_counts=True)[1].max(initial=1))  # observations of one entry
+        return self.entries.lipschitz * most
 
     def largest(self) -> float:
         """Return (to 1 %) the largest singular value of the matrix with zeros at the places not observed."""

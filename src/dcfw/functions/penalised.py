@@ -25,7 +25,7 @@ from dcfw.functions.dc import DC
 from dcfw.functions.lifting import Lifted, lift
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite
-from dcfw.functions.sums import Zero
+from dcfw.functions.sums import LinearFunction, Zero
 from dcfw.result import Result
 from dcfw.sets.base import Oracle, Set, excess
 from dcfw.sets.norms import Box, L1Ball, L2Ball, LInfBall
@@ -33,27 +33,14 @@ from dcfw.sets.polytope import Polytope
 from dcfw.sets.spectral import SchattenBall
 
 
-class Total(Function, trusted=True):
+class Total(LinearFunction, trusted=True):
     """scale times the sum of x, the l1 norm of a nonnegative x."""
-
-    convex = True
-    affine_grad = True
-
-    def __init__(self, scale: float) -> None:
-        self.scale = scale
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.0
 
     def value(self, x: Array) -> float:
         return self.scale * float(namespace(x).sum(x))
 
     def grad(self, x: Array) -> Array:
         return 0.0 * x + self.scale
-
-    def value_from_grad(self, x: Array, grad: Array) -> float:
-        return self.value(x)
 
     def __repr__(self) -> str:
         return f"{self.scale:g} * sum(x)"

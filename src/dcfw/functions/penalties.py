@@ -189,6 +189,8 @@ class Concave(Function, trusted=True):
 class Separable(Composite, trusted=True):
     """A penalty ``sum_i p(|x_i|)``, p(t) = lam t - h(t), of entries or of singular values."""
 
+    parameter: str
+    """The name of the second parameter."""
     kinks: tuple[float, ...] = ()
     bend: float | None = None
     """The largest curvature of h, where h is smooth."""
@@ -221,9 +223,9 @@ class Separable(Composite, trusted=True):
         """Return h'(t)."""
         raise NotImplementedError
 
-    def _say(self, name: str, parameter: float) -> str:
-        spectral = ", spectral=True" if self.spectral else ""
-        return f"{type(self).__name__}({self.lam:g}, {name}={parameter:g}{spectral})"
+    def __repr__(self) -> str:
+        own = f"{self.parameter}={getattr(self, self.parameter):g}"
+        return f"{type(self).__name__}({self.lam:g}, {own}{', spectral=True' if self.spectral else ''})"
 
 
 class L1MinusL2(Composite, trusted=True):
@@ -259,6 +261,8 @@ class CappedL1(Separable, trusted=True):
     5.0
     """
 
+    parameter = "theta"
+
     def __init__(self, lam: float = 1.0, theta: float = 1.0, *, spectral: bool = False) -> None:
         self.theta = _validate.scalar(theta, "theta", low=0.0, open_low=True)
         self.kinks = (self.theta,)
@@ -272,9 +276,6 @@ class CappedL1(Separable, trusted=True):
 
     def slope(self, t: Array) -> Array:
         return namespace(t).where(t > self.theta, self.lam + 0.0 * t, 0.0 * t)
-
-    def __repr__(self) -> str:
-        return self._say("theta", self.theta)
 
 
 class SCAD(Separable, trusted=True):
@@ -290,6 +291,7 @@ class SCAD(Separable, trusted=True):
     2.5
     """
 
+    parameter = "a"
     bend: float
 
     def __init__(self, lam: float = 1.0, a: float = 3.7, *, spectral: bool = False) -> None:
@@ -314,9 +316,6 @@ class SCAD(Separable, trusted=True):
         excess = xp.where(t > lam, t - lam, 0.0 * t)
         return xp.where(t <= self.a * lam, self.bend * excess, lam + 0.0 * t)
 
-    def __repr__(self) -> str:
-        return self._say("a", self.a)
-
 
 class MCP(Separable, trusted=True):
     """Zhang's minimax concave penalty; g is lam times a Huber function.
@@ -330,6 +329,8 @@ class MCP(Separable, trusted=True):
     >>> functions.MCP(1.0, gamma=2.0).value(np.array([1.0, -9.0]))
     1.75
     """
+
+    parameter = "gamma"
 
     def __init__(self, lam: float = 1.0, gamma: float = 3.0, *, spectral: bool = False) -> None:
         self.gamma = _validate.scalar(gamma, "gamma", low=0.0, open_low=True)
@@ -347,6 +348,3 @@ class MCP(Separable, trusted=True):
 
     def slope(self, t: Array) -> Array:
         return namespace(t).where(t <= self.gamma * self.lam, t / self.gamma, self.lam + 0.0 * t)
-
-    def __repr__(self) -> str:
-        return self._say("gamma", self.gamma)

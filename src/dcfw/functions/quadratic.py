@@ -62,25 +62,14 @@ class Quadratic(Function, trusted=True):
 
     def __init__(self, A: Any, b: Any = None, c: float = 0.0, *, convex: bool | None = None) -> None:
         _validate.same_index(A, b, "b")
-        self._sparse = _is_sparse(A)
-        self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
-        if self._sparse:
-            A = _validate.sparse(A, "A", double=True)
-        elif not self._operator:
-            A = _validate.array(A, "A", ndim=2)
+        A, self._sparse, self._operator = matrix(A)
         if A.shape[0] != A.shape[1]:
             raise ValueError(f"A must be square, got shape {tuple(A.shape)}")
-        if not self._operator:
-            transpose = A.T
-            if self._sparse:
-                symmetric = (transpose != A).nnz == 0
-                A = A if symmetric else _validate.sparse((A + transpose) * 0.5, "A")
-            else:
-                symmetric = bool(namespace(A).all(transpose == A))
-                A = A if symmetric else 0.5 * (A + transpose)
-                if is_numpy(A):
-                    A = np.ascontiguousarray(A)
-        self.A = A
+        if self._sparse:
+            A = A if (A.T != A).nnz == 0 else _validate.sparse((A + A.T) * 0.5, "A")
+        elif not self._operator:
+            A = A if namespace(A).all(A.T == A) else 0.5 * (A + A.T)
+        self.A: Any = np.ascontiguousarray(A) if is_numpy(A) else A
         self.n = int(A.shape[0])
         self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
@@ -130,9 +119,7 @@ class Quadratic(Function, trusted=True):
     def grad_at(self, atom: Atom) -> Array:
         if isinstance(atom, Entries | Permutation) and is_numpy(self.A):
             indices, values = atom.support()
-            if (
-                4 * len(indices) <= self.n
-            ):  # rows of A, which is symmetric; a full product has no copy to make
+            if 4 * len(indices) <= self.n:  # rows of A; a full product has no copy to make
                 product = values @ self.A[indices]
                 return (product if self.b is None else product + self.b).reshape(atom.shape)
         if not isinstance(atom, OneHot) or self._operator or _coarser(self.A, atom):
@@ -175,8 +162,8 @@ class Quadratic(Function, trusted=True):
 
         if self._operator or self._sparse:
             return spectrum.extremes(lambda v: to_numpy(self._product(v)), self.n)
-        matrix = self._dense()
-        return spectrum.extremes(lambda v: matrix @ v, self.n)
+        dense = self._dense()
+        return spectrum.extremes(lambda v: dense @ v, self.n)
 
     @property
     def lipschitz(self) -> float:
@@ -210,15 +197,9 @@ class LeastSquares(Function, trusted=True):
 
     def __init__(self, A: Any, b: Any) -> None:
         _validate.same_index(A, b, "b")
-        self._sparse = _is_sparse(A)
-        if self._sparse:
-            A = _validate.sparse(A, "A", "csc", double=True)
-        self._operator = not self._sparse and hasattr(A, "matvec") and not hasattr(A, "__array__")
-        if not (self._sparse or self._operator):
-            A = _validate.array(A, "A", ndim=2)
-        self.A = A
-        self.m, self.n = (int(size) for size in A.shape)
-        self.b = _validate.companion(b, "b", self.m, A)
+        self.A, self._sparse, self._operator = matrix(A, "csc")
+        self.m, self.n = (int(size) for size in self.A.shape)
+        self.b = _validate.companion(b, "b", self.m, self.A)
         self._columns: OrderedDict[int, Array] = OrderedDict()
 
     @property
@@ -250,10 +231,8 @@ class LeastSquares(Function, trusted=True):
             return self.grad(atom.dense())
         column = self._columns.get(atom.index)
         if column is None:
-            if self._sparse:
-                column = self._backward(self.A[:, [atom.index]].toarray().ravel())
-            else:
-                column = self._backward(self.A[:, atom.index])
+            own = self.A[:, [atom.index]].toarray().ravel() if self._sparse else self.A[:, atom.index]
+            column = self._backward(own)
             self._store(atom.index, column)
         return reshaped(atom.value * column + self._slope0, atom.shape)
 
@@ -294,7 +273,7 @@ class LeastSquares(Function, trusted=True):
         return np.asarray(gram.toarray() if self._sparse else to_numpy(gram), dtype=np.float64)
 
     @cached_property
-    def _norm(self) -> float:
+    def lipschitz(self) -> float:
         if min(self.m, self.n) <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
             if self._operator:
                 wide = self.m < self.n
@@ -309,10 +288,6 @@ class LeastSquares(Function, trusted=True):
         start = np.random.default_rng(0).standard_normal(min(self.m, self.n))
         top = float(svds(self.A, k=1, v0=start, tol=1e-8, return_singular_vectors=False)[0])
         return top * top * (1.0 + 1e-7)
-
-    @property
-    def lipschitz(self) -> float:
-        return self._norm
 
     def __repr__(self) -> str:
         return f"LeastSquares(m={self.m}, n={self.n})"
@@ -368,6 +343,11 @@ def _coarser(A: Any, atom: Any) -> bool:
     return is_numpy(A) and A.dtype.itemsize < np.dtype(atom.dtype).itemsize
 
 
-def _is_sparse(A: Any) -> bool:
+def matrix(A: Any, form: str = "csr", *, operators: bool = True) -> tuple[Any, bool, bool]:
+    """Return A, checked, and whether it is sparse and whether it is an operator (where these are taken)."""
     # Asked by name, so that scipy.sparse is not loaded for dense problems.
-    return hasattr(A, "tocsr") and hasattr(A, "nnz")
+    if hasattr(A, "tocsr") and hasattr(A, "nnz"):
+        return _validate.sparse(A, "A", form, double=True), True, False
+    if operators and hasattr(A, "matvec") and not hasattr(A, "__array__"):
+        return A, False, True
+    return _validate.array(A, "A", ndim=2), False, False

@@ -17,7 +17,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, like, namespace, to_numpy
 from dcfw.functions.base import Linearisation
 from dcfw.functions.finite_sum import FiniteSum
-from dcfw.functions.quadratic import LeastSquares, reshaped
+from dcfw.functions.quadratic import LeastSquares, matrix, reshaped
 
 Adjoint = Callable[[Array], Array]
 
@@ -78,11 +78,7 @@ class Linear(Scored, trusted=True):
     """Scores a_i'x for the rows of a matrix."""
 
     def __init__(self, A: Any, y: Any, name: str) -> None:
-        self._sparse = hasattr(A, "tocsr") and hasattr(A, "nnz")
-        if self._sparse:
-            self.A = _validate.sparse(A, "A", double=True)
-        else:
-            self.A = _validate.array(A, "A", ndim=2)
+        self.A, self._sparse, _ = matrix(A, operators=False)
         m = _validate.integer(int(self.A.shape[0]), "the number of rows of A", low=1)
         super().__init__(m, _validate.companion(y, name, m, self.A))
 
@@ -183,12 +179,8 @@ class Completion(Scored, trusted=True):
         return xp.take(xp.reshape(x, (-1,)), xp.asarray(places, device=x.device), axis=0), adjoint
 
     @cached_property
-    def _lipschitz_mean(self) -> float:
-        return float(np.bincount(self._flat).max()) / self.m
-
-    @property
     def lipschitz(self) -> float:
-        return self._lipschitz_mean
+        return float(np.bincount(self._flat).max()) / self.m
 
     @property
     def lipschitz_max(self) -> float:

@@ -17,7 +17,24 @@ QUICK = 500
 """Up to this many variables the eigenvalues of a quadratic are computed to find mistakes in its use."""
 
 
-class Zero(Function, trusted=True):
+class LinearFunction(Function, trusted=True):
+    """A linear function with a factor in front."""
+
+    convex = True
+    affine_grad = True
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.0
+
+    def value_from_grad(self, x: Array, grad: Array) -> float:
+        return self.value(x)
+
+
+class Zero(LinearFunction, trusted=True):
     """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
 
     Examples
@@ -29,21 +46,14 @@ class Zero(Function, trusted=True):
     array([0.8, 0.2])
     """
 
-    convex = True
-    affine_grad = True
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.0
+    def __init__(self) -> None:
+        super().__init__(0.0)
 
     def value(self, x: Array) -> float:
         return 0.0
 
     def grad(self, x: Array) -> Array:
         return 0.0 * x
-
-    def value_from_grad(self, x: Array, grad: Array) -> float:
-        return 0.0
 
     def hessian(self, x: Array) -> np.ndarray:
         return np.zeros((math.prod(x.shape),) * 2)
@@ -135,15 +145,46 @@ class Sum(Function, trusted=True):
         return " + ".join(map(repr, self.terms))
 
 
-class Scaled(Function, trusted=True):
+class Around(Function, trusted=True):
+    """A function made of another one, about which all that the other knows holds as well."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.convex = function.convex
+        self.differentiable = function.differentiable
+        self.affine_grad = function.affine_grad
+
+    @property
+    def lipschitz(self) -> float | None:
+        return self.function.lipschitz
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return self.function.weak_convexity
+
+    @property
+    def stated(self) -> bool:
+        return self.function.stated
+
+    @property
+    def by_word(self) -> bool:
+        return self.function.by_word
+
+    @property
+    def size(self) -> int | None:
+        return self.function.size
+
+    def template(self) -> Array | None:
+        return self.function.template()
+
+
+class Scaled(Around, trusted=True):
     """A multiple of a function (made by ``*``)."""
 
     def __init__(self, function: Function, scale: Any) -> None:
-        self.function = function
+        super().__init__(function)
         self.scale = _validate.scalar(scale, "scale")
-        self.convex = function.convex if self.scale >= 0 else (True if self.scale == 0 else None)
-        self.differentiable = function.differentiable
-        self.affine_grad = function.affine_grad
+        self.convex = function.convex if self.scale >= 0 else None
 
     @property
     def lipschitz(self) -> float | None:
@@ -151,17 +192,9 @@ class Scaled(Function, trusted=True):
         return None if base is None else abs(self.scale) * base
 
     @property
-    def by_word(self) -> bool:
-        return self.function.by_word
-
-    @property
     def weak_convexity(self) -> float | None:
         base = self.function.weak_convexity if self.scale >= 0 else self.function.lipschitz
         return None if base is None else abs(self.scale) * base
-
-    @property
-    def stated(self) -> bool:
-        return self.function.stated
 
     def value(self, x: Array) -> float:
         return self.scale * self.function.value(x)
@@ -187,13 +220,6 @@ class Scaled(Function, trusted=True):
 
     def hessian(self, x: Array) -> np.ndarray:
         return self.scale * self.function.hessian(x)
-
-    @property
-    def size(self) -> int | None:
-        return self.function.size
-
-    def template(self) -> Array | None:
-        return self.function.template()
 
     def __repr__(self) -> str:
         return f"{self.scale:g} * {self.function!r}"
