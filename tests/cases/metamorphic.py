@@ -331,14 +331,14 @@ def main() -> int:
     if given.state and given.state.exists():
         state = json.loads(given.state.read_text())
     seen, ties, failed = Counter[str](state["seen"]), Counter[str](state["ties"]), state["failed"]
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), time.process_time()
 
     def total() -> str:
-        seconds = state["seconds"] + time.perf_counter() - begun
+        seconds = state["seconds"] + time.process_time() - used
         if given.state:
             given.state.write_text(json.dumps({**state, "seconds": seconds, "seen": seen, "ties": ties}))
         count = f"{seen.total()} cases from seed {state['seed']}, {len(failed)} failures, {ties.total()} ties"
-        return f"{count}, {seconds:.0f} s, {seen.total() / max(seconds, 1e-9):.1f} cases per second"
+        return f"{count}, {seconds:.0f} s of a core, {seen.total() / max(seconds, 1e-9):.1f} cases/s"
 
     for seed in range(state["seed"] + seen.total(), state["seed"] + given.cases):
         if time.perf_counter() - begun > given.seconds:
