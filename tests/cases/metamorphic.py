@@ -12,17 +12,21 @@ forms may end at different points.  That is no excuse of the transformation: a d
 only if the *same* form changes as much when its data are changed in their last bits (:func:`tied`).  Ties
 are counted and printed.
 
-    python tests/cases/metamorphic.py --cases 100000 --seed 0
+    python tests/cases/metamorphic.py --cases 100000 --seed 0 --state counts.json
+
+With ``--state`` a run that was stopped goes on where its last thousand of cases ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -236,6 +240,9 @@ def _problem(method: str, domain: Any, rng: np.random.Generator) -> Problem:
     return Problem(domain, A, rng.standard_normal(n), float(rng.standard_normal()), method, options)
 
 
+RAISED = "no answer: an exception"
+
+
 class Solvable(Protocol):
     """What a case needs of a problem: an answer, and neighbours that differ in the last bits."""
 
@@ -305,29 +312,52 @@ def compare(first: Any, second: Any, form: Form, exact: bool) -> str:
     return "" if off <= CLOSE else f"fun differs by {off:.3g} of its scale"
 
 
+def check_seed(seed: int) -> Verdict:
+    """Return the verdict on a seed; an exception that the comparison does not expect is a failure, too."""
+    try:
+        return check(seed)
+    except Exception as error:
+        return Verdict(RAISED, f"seed {seed}: {type(error).__name__}: {error}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
+    parser.add_argument("--state", type=Path, help="a file to go on from, and to keep the counts in")
     given = parser.parse_args()
-    begun, seen, ties, failures = time.perf_counter(), Counter[str](), Counter[str](), 0
-    for seed in range(given.seed, given.seed + given.cases):
+    state: dict[str, Any] = {"seed": given.seed, "seconds": 0.0, "seen": {}, "ties": {}, "failed": []}
+    if given.state and given.state.exists():
+        state = json.loads(given.state.read_text())
+    seen, ties, failed = Counter[str](state["seen"]), Counter[str](state["ties"]), state["failed"]
+    begun, used = time.perf_counter(), time.process_time()
+
+    def total() -> str:
+        seconds = state["seconds"] + time.process_time() - used
+        if given.state:
+            given.state.write_text(json.dumps({**state, "seconds": seconds, "seen": seen, "ties": ties}))
+        count = f"{seen.total()} cases from seed {state['seed']}, {len(failed)} failures, {ties.total()} ties"
+        return f"{count}, {seconds:.0f} s of a core, {seen.total() / max(seconds, 1e-9):.1f} cases/s"
+
+    for seed in range(state["seed"] + seen.total(), state["seed"] + given.cases):
         if time.perf_counter() - begun > given.seconds:
             break
-        verdict = check(seed)
+        verdict = check_seed(seed)
         seen[verdict.name] += 1
         ties[verdict.name] += verdict.tie
         if verdict.wrong:
-            failures += 1
+            failed.append(seed)
             print(verdict.wrong, flush=True)
+        if seen.total() % 1000 == 0:
+            print(total(), flush=True)
     exact = {name: kind.exact for name, kind in TRANSFORMATIONS.items()} | applications.exact()
     for name, count in sorted(seen.items()):
-        kind = "bits" if exact[name] else f"to {CLOSE:g}, but for {ties[name]} decided by a tie"
-        print(f"{count:7d}  {name} ({kind})")
-    total = f"{seen.total()} cases from seed {given.seed}, {failures} failures, {ties.total()} ties"
-    print(f"{total}, {time.perf_counter() - begun:.0f} s")
-    return min(failures, 1)
+        kind = "bits" if exact.get(name) else f"to {CLOSE:g}, but for {ties[name]} decided by a tie"
+        print(f"{count:7d}  {name}" + f" ({kind})" * (name != RAISED))
+    print(total())
+    print(f"failing seeds: {failed}")
+    return min(len(failed), 1)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections import Counter
 
 import numpy as np
@@ -38,6 +39,24 @@ def test_every_front_door_and_its_transformations_are_among_the_cases():
     assert {applications.draw(seed)[0] for seed in seeds} == set(applications.exact())
     covered = {dcfw.minimize, traffic.assign, *(family.door for family in applications.FAMILIES)}
     assert covered >= front_doors()  # traffic.assign hands its network on to minimize
+
+
+def test_a_run_counts_exceptions_as_failures_and_goes_on_from_its_state(monkeypatch, capsys, tmp_path):
+    def check(seed):
+        if seed == 7:
+            raise RuntimeError("no answer")
+        return metamorphic.Verdict("sparse matrix", tie=seed == 8)
+
+    state = tmp_path / "state.json"
+    monkeypatch.setattr(metamorphic, "check", check)
+    for cases in (3, 10):
+        monkeypatch.setattr(sys, "argv", f"metamorphic --cases {cases} --seed 5 --state {state}".split())
+        assert metamorphic.main() == 1
+    said = capsys.readouterr().out
+    assert said.count("seed 7: RuntimeError: no answer") == 1
+    assert "3 cases from seed 5, 1 failures, 0 ties" in said
+    assert "10 cases from seed 5, 1 failures, 1 ties" in said
+    assert said.endswith("failing seeds: [7]\n")
 
 
 def front_doors():

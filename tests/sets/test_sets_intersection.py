@@ -1,7 +1,11 @@
 """Intersections: answers lie in all sets, the bound of their error holds, and empty ones are refused."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import scipy.optimize
 
 import dcfw
 from dcfw import functions, sets
@@ -74,6 +78,74 @@ def test_sets_that_touch_have_the_point_in_common():
     domain = sets.Intersection([sets.Box(0.0, 1.0, shape=2), sets.Box(1.0, 2.0, shape=2)])
     for G in np.eye(2):
         np.testing.assert_allclose(domain.lmo(G), [1.0, 1.0], atol=1e-9)
+
+
+def test_sets_that_a_rounding_keeps_apart_have_answers():
+    """They are accepted, though no linear programme with a tolerance of 1e-10 has a solution."""
+    domain = sets.Intersection([sets.Box(0.0, 1.0, shape=2), sets.Box(1.0 + 5e-10, 2.0, shape=2)])
+    for G in (*np.eye(2), -np.ones(2)):
+        np.testing.assert_allclose(domain.lmo(G), [1.0, 1.0], atol=2e-9)
+    assert dcfw.minimize(functions.Quadratic(np.eye(2)), domain).success
+
+
+@pytest.mark.parametrize("failing", [("highs-ds",), ("highs-ds", "highs-ipm")])
+@pytest.mark.parametrize("found", [0, 3])
+def test_an_oracle_answers_where_highs_fails(monkeypatch, failing, found):
+    """The bound holds whichever programme is the last that HiGHS solves."""
+    rng = np.random.default_rng(1)
+    parts = [sets.L2Ball(2), sets.Box(-0.9, 0.5, shape=2)]
+    domain = sets.Intersection(parts)
+    questions = rng.standard_normal((2, 2))
+    best = [float(G @ domain.oracle()(G).dense()) for G in questions]
+    solve, calls = scipy.optimize.linprog, []
+
+    def linprog(*args, method, **options):
+        calls.append(method)
+        answer = solve(*args, method=method, **options)
+        return SimpleNamespace(status=4) if len(calls) > found and method in failing else answer
+
+    monkeypatch.setattr(scipy.optimize, "linprog", linprog)
+    oracle = domain.oracle()
+    for G, least in zip(questions, best, strict=True):
+        x = oracle(G).dense()
+        assert all(part.contains(x) for part in parts)
+        assert -1e-8 <= float(G @ x) - least <= oracle.error + 1e-8
+        if "highs-ipm" not in failing:
+            assert oracle.error <= 1e-3
+
+
+CLOSE_COLUMNS = (
+    (-0.5099022, 0.4999989, -0.7000006),
+    (-0.5099006, 0.5000002, -0.7000008),
+    (-0.5099025, 0.5000009, -0.6999989),
+    (0.0, 0.7437435, -0.6684651),
+    (0.0, 0.8722635, -0.4890361),
+    (0.0, 0.8722634, -0.4890363),
+    (0.0, 0.8690837, -0.4946651),
+    (0.0, 0.8764908, -0.4814186),
+    (0.0, 0.8723843, -0.4888207),
+    (0.0, 0.7315576, -0.6817796),
+    (0.0, 0.7110253, -0.7031664),
+    (-1e-07, -0.9072484, -0.4205952),
+    (-2e-07, -0.9072486, -0.4205947),
+    (-2e-07, -0.9010692, -0.4336753),
+    (-3e-07, -0.9010671, -0.4336796),
+    (-4e-07, -0.9010672, -0.4336794),
+    (-4e-07, -0.901067, -0.43368),
+)
+"""Points of a sphere in a thousandth of each other, and some far away, of a run over a ball and a box."""
+
+
+def test_columns_that_nearly_agree_are_no_reason_to_fail():
+    """HiGHS's dual simplex method finds no point, though NNLS does without any error."""
+    domain = sets.Intersection([sets.L2Ball(3), sets.Box(-0.7, 0.5, shape=3)])
+    corners = [p for p in itertools.product((-0.7, 0.5), repeat=3) if p not in ((-0.7, -0.7, 0.5),)]
+    oracle, fresh, G = domain.oracle(), domain.oracle(), np.array([0.028, -1.0, 0.577])
+    oracle.set_state([np.array(CLOSE_COLUMNS), np.array(corners)])
+    x = oracle(G).dense()
+    assert domain.contains(x)
+    assert oracle.error <= 1e-3
+    assert abs(float(G @ (x - fresh(G).dense()))) <= max(oracle.error, fresh.error) + 1e-9
 
 
 def test_every_public_set_is_among_the_cases_that_all_suites_run_on():

@@ -171,10 +171,11 @@ class IntersectionOracle(Oracle):
 
     def _solve(self, G: np.ndarray, wanted: float) -> tuple[np.ndarray, float]:
         """Return a point of all sets, and by how much <G, x> may be above the minimum."""
-        low, best = -math.inf, None
+        low, best, value = -math.inf, None, math.inf
         for _ in range(ROUNDS):
-            x, weights, prices = self._programme(G)
-            value = float(G @ x)
+            point, w, prices = self._programme(G)
+            if float(G @ point) <= value:  # more columns lead lower, unless HiGHS fails with them
+                x, weights, value = point, w, float(G @ point)
             rounding = 1e-11 * float(np.abs(G) @ np.abs(x) + self.domain.diameter)
             # Prices jump about; between them and the best ones so far lie better ones (Wentges, 1997).
             trials = (prices,) if best is None else (INERTIA * best + (1.0 - INERTIA) * prices, prices)
@@ -191,9 +192,10 @@ class IntersectionOracle(Oracle):
         return x, max(value - low, 0.0)
 
     def _programme(self, G: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-        """Return the best point of the hulls of the columns, the columns' weights, and the prices."""
-        from scipy.optimize import linprog
+        """Return the best point of the hulls of the columns, the columns' weights, and the prices.
 
+        Where HiGHS finds no best point, the answer is any common one, with prices of zero.
+        """
         size, count = len(G), len(self._columns)
         blocks = [np.array(columns).T for columns in self._columns]
         unit = max(float(np.abs(block).max()) for block in blocks) or 1.0  # HiGHS has absolute tolerances
@@ -208,12 +210,9 @@ class IntersectionOracle(Oracle):
             A[size * (count - 1) + i, own] = 1.0
         b = np.append(np.zeros(size * (count - 1)), np.ones(count))
         costs = np.append(G @ blocks[0], np.zeros(A.shape[1] - blocks[0].shape[1]))
-        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        answer = linprog(costs, A_eq=A, b_eq=b, method="highs-ds", options=options)
-        if answer.status != 0:
-            raise RuntimeError(f"HiGHS found no common point of the sets: {answer.message}")
-        weights = np.split(_exact(A, b, np.maximum(answer.x, 0.0)), ends[:-1])
-        prices = np.asarray(answer.eqlin.marginals)[: size * (count - 1)].reshape(count - 1, size)
+        w, marginals = _least(costs, A, b)
+        weights = np.split(w, ends[:-1])
+        prices = marginals[: size * (count - 1)].reshape(count - 1, size)
         return unit * (blocks[0] @ weights[0]), weights, prices
 
     def _enter(self, vertices: Columns) -> bool:
@@ -241,6 +240,38 @@ class IntersectionOracle(Oracle):
 
     def set_state(self, state: Any) -> None:
         self._columns = [list(np.asarray(columns)) for columns in state]
+
+
+def _least(costs: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return w >= 0 with A w = b and the least costs, and the prices of the equations.
+
+    The columns have a common point, but HiGHS may not see it: columns nearly agree where sets are round, and
+    sets that touch may be apart by a rounding.  Then the programme is put so that the nearest weights which
+    another method finds solve it, and those are the answer, with prices of zero, if HiGHS fails again.
+    """
+    from scipy.optimize import linprog
+
+    nearest = None
+    for method, tolerance in (("highs-ds", 1e-10), ("highs-ipm", 1e-10), ("highs-ds", 1e-8)):
+        options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+        answer = linprog(costs, A_eq=A, b_eq=b, method=method, options=options)
+        if answer.status == 0:
+            return _exact(A, b, np.maximum(answer.x, 0.0)), np.asarray(answer.eqlin.marginals)
+        if nearest is None:
+            nearest = _nearest(A, b)
+            b = A @ nearest
+    assert nearest is not None
+    return nearest, np.zeros(len(b))
+
+
+def _nearest(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return w >= 0 with the least distance between A w and b."""
+    from scipy.optimize import lsq_linear, nnls
+
+    try:
+        return np.asarray(nnls(A, b, maxiter=30 * A.shape[1])[0])
+    except RuntimeError:  # too many steps
+        return np.asarray(lsq_linear(A, b, bounds=(0.0, math.inf), method="bvls").x)
 
 
 def _exact(A: np.ndarray, b: np.ndarray, w: np.ndarray) -> np.ndarray:
