@@ -203,3 +203,16 @@ def test_a_state_with_a_value_that_no_run_writes_is_refused(tmp_path, name, valu
     out = io.BytesIO()
     np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
     assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"
+
+
+def test_an_array_in_the_place_of_a_tolerance_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    fuzz_checkpoints.solve("cgs", path, 2, every=0.0)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+    state = text["tree"]["dict"]["solver"]["tuple"]
+    state[2] = state[0]
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
+    assert fuzz_checkpoints.outcome("cgs", {**members, "state.npy": out.getvalue()}, path) == "refused"
