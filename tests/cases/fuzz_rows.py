@@ -36,6 +36,8 @@ TABLES = {
     "alignment": ("rows.csv", "curves.csv"),
     "networks": ("rows.csv", "curves.csv"),
 }
+RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
+"""The columns that say of which run a point of a curve is."""
 CELLS = [
     *("", " ", "0", "-1", "1.5", "1e400", "-1e308", "nan", "NaN", "inf", "-inf", "1_000", "0x10", "True"),
     *("9" * 19, "9" * 5000, "0." + "3" * 5000, "18446744073709551616", "\u0661\u0662", "\uff11"),
@@ -60,11 +62,10 @@ def sample(study: str) -> dict[str, bytes]:
     for name in TABLES[study][1:]:
         with open(folder / name, newline="", encoding="utf-8") as file:
             head, *points = csv.reader(file)
-        same = [
-            column for column in head if column in header and column in ("part", "dataset", "method", "seed")
-        ]
+        same = [column for column in head if column in header and column in RUN]
         runs = {tuple(row[header.index(column)] for column in same) for row in rows}
         kept = [p for p in points if tuple(p[head.index(column)] for column in same) in runs]
+        kept = kept[:: len(kept) // 100 + 1] if study == "alignment" else kept
         found[name] = text([head, *kept])
     return found
 
