@@ -26,6 +26,8 @@ ACTIVE = tuple("=+@-\t\r")
 """The first characters of spreadsheet formulas."""
 SAME = "same"
 """In the column ``versions``: as in the row above."""
+DIGESTS = ("text",)
+"""Columns of checksums, which may look like numbers."""
 LARGEST = 64 * 2**20
 """Bytes of a table that is read: thirty times those of our largest one."""
 NUMBER = re.compile(
@@ -114,8 +116,9 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
     lines, above = [], ""
     for number, cells in enumerate(found[1:], 2):
         with naming(path, number):
-            for cell in cells:
-                _check_number(cell)
+            for name, cell in zip(header, cells, strict=True):
+                if name not in DIGESTS:
+                    _check_number(cell)
         line = dict(zip(header, map(_active, cells), strict=True))
         if line.get("versions") == SAME:
             line["versions"] = above
