@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Cards, Cell, Chart, Code, Column, Part, Picture, Row, Section, Table
-from dcfw_studies.store import Store, csv_text
+from dcfw_studies.store import Store, StoreError, csv_text
 from dcfw_studies.study import Study
 from dcfw_studies.table_file import shortened
 
@@ -109,12 +109,20 @@ def write_report(
     parameters = list(inspect.signature(module.files).parameters.values())[1:]
     options = {p.name: p.default for p in parameters} | options
     with Store(store, readonly=True) as opened:
-        found = module.sections(opened, **options)
+        try:
+            found = module.sections(opened, **options)
+            files: dict[str, str] = module.files(opened, **options) if found else {}
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise ValueError(
+                f"{os.fspath(store)}: no report can be made of its rows of {study!r} "
+                f"({type(error).__name__}: {error!s:.300}); are all of them ours?"
+            ) from error
         if not found:
             raise ValueError(f"the store has no row of the study {study!r}: run it first")
         (top,) = found
         top = Section(top.title, top.parts, [*top.sections, provenance(opened, study)], top.summary)
-        files: dict[str, str] = module.files(opened, **options)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[str] = []

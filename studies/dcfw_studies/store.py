@@ -409,7 +409,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, names, restval="")
-    writer.writeheader()
+    writer.writerow({name: inert(name) for name in names})
     for row in rows:
         writer.writerow(
             {

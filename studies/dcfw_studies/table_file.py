@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
+import math
 import os
+import re
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from dcfw_studies.records import encode_result
 
 if TYPE_CHECKING:
     from dcfw_studies.store import Store
@@ -20,6 +26,15 @@ ACTIVE = tuple("=+@-\t\r")
 """The first characters of spreadsheet formulas."""
 SAME = "same"
 """In the column ``versions``: as in the row above."""
+DIGESTS = ("text",)
+"""Columns of checksums, which may look like numbers."""
+LARGEST = 64 * 2**20
+"""Bytes of a table that is read: thirty times those of our largest one."""
+NUMBER = re.compile(
+    r"[+-]?([0-9]{1,18}|[0-9]{1,400}\.[0-9]{0,400}|[0-9]\.?[0-9]{0,20}e[+-]?[0-9]{1,3}|inf|nan)",
+    re.IGNORECASE,
+)
+"""Numbers as reports have them; integers fit into 64 bits."""
 
 
 def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -42,7 +57,7 @@ def inert(value: Any) -> Any:
     >>> inert("=cmd()"), inert("-1.5"), inert(-1.5), inert("plain")
     ("'=cmd()", '-1.5', -1.5, 'plain')
     """
-    if not isinstance(value, str) or value[:1] not in ACTIVE or not value:
+    if not isinstance(value, str) or value.lstrip("'")[:1] not in ACTIVE:
         return value
     try:
         float(value)
@@ -51,25 +66,64 @@ def inert(value: Any) -> Any:
     return value
 
 
-def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the lines of a CSV file that has the ``needed`` columns; an empty cell is an empty text."""
+def _active(cell: str) -> str:
+    """Return a cell without the apostrophe of :func:`inert`."""
+    return cell[1:] if cell[:1] == "'" and cell.lstrip("'")[:1] in ACTIVE else cell
+
+
+def _check_number(cell: str) -> None:
+    """Raise if Python would take a cell for a number that no report writes, or that a float cannot hold."""
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, restval="")
-            lines = list(reader)
+        size = abs(float(cell))
+    except ValueError:
+        return
+    if not NUMBER.fullmatch(cell) or (math.isinf(size) and "n" not in cell.lower()):
+        raise ValueError(f"{cell[:40]!r} is no number that a report has")
+
+
+def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
+    """Return the lines of a CSV file that has the ``needed`` columns; an empty cell is an empty text.
+
+    Every line must have as many cells as the header, and the last one an end: a file that was cut is refused.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+        raise ValueError(f"{path} is no file, or has more than {LARGEST // 2**20} MB: not read")
+    found: list[list[str]] = []
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            text = file.read()
+        for cells in csv.reader(io.StringIO(text, newline=""), strict=True):
+            if found and cells and len(cells) != len(found[0]):
+                many = "more" if len(cells) > len(found[0]) else "fewer"
+                raise ValueError(f"{path}, row {len(found) + 1}: {many} cells than the header has")
+            found.append(cells)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a CSV file ({error})") from None
-    missing = [repr(name) for name in needed if name not in (reader.fieldnames or ())]
+        raise ValueError(f"{path} is not a CSV file (after row {len(found)}: {error})") from None
+    while found and not found[-1]:
+        found.pop()
+    if [] in found:
+        raise ValueError(f"{path}, row {found.index([]) + 1}: an empty line")
+    header = [_active(name) for name in found[0]] if found else []
+    missing = [repr(name) for name in needed if name not in header]
     if missing:
         raise ValueError(f"{path} has no column {', '.join(missing)}: is it a file of a report?")
-    above = ""
-    for number, line in enumerate(lines, 2):
-        if None in line:
-            raise ValueError(f"{path}, row {number}: more cells than the header has")
-        line |= {name: cell[1:] for name, cell in line.items() if cell[:1] == "'" and cell[1:2] in ACTIVE}
+    twice = [name for number, name in enumerate(header) if name in header[:number]]
+    if twice:
+        raise ValueError(f"{path} has the column {twice[0][:40]!r} twice")
+    if not text.endswith(("\n", "\r")):
+        raise ValueError(f"{path}, row {len(found)}: its end is missing; was the file cut?")
+    lines, above = [], ""
+    for number, cells in enumerate(found[1:], 2):
+        with naming(path, number):
+            for name, cell in zip(header, cells, strict=True):
+                if name not in DIGESTS:
+                    _check_number(cell)
+        line = dict(zip(header, map(_active, cells), strict=True))
         if line.get("versions") == SAME:
             line["versions"] = above
         above = line.get("versions", "")
+        lines.append(line)
     return lines
 
 
@@ -116,11 +170,15 @@ def take_rows(
     Nothing is stored if a line cannot be used.  Start and versions may be missing in a file.
     """
     found = []
+    rows: dict[str, int] = {}
     for number, line in enumerate(read_table(path, needed), 2):
         with naming(path, number):
             started, versions = line.pop("started", ""), read_versions(line.pop("versions", ""))
             task, result = row(line)
             if result.get("seconds") is None:
                 raise KeyError("seconds")
+            encode_result(task, result)  # what a store would refuse is refused here, with its row
+            if rows.setdefault(task.key, number) != number:
+                raise ValueError(f"the run of row {rows[task.key]} again")
             found.append((task, result, result["seconds"], started, versions))
     return store.finish_all(found)

@@ -5,6 +5,7 @@ Needs Chromium, its driver and Selenium; without them the tests skip and say wha
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,7 @@ from dcfw.cli.page import Chart, Section, Series, document  # noqa: E402
 from dcfw.cli.showcase_page import demo_page  # noqa: E402
 from dcfw_studies.pages import collect, key_figures  # noqa: E402
 from dcfw_studies.store import Store  # noqa: E402
+from dcfw_studies.study import Task, printable  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -399,3 +401,100 @@ def test_the_page_of_the_demo_loads_in_silence_fits_and_satisfies_axe(driver, de
     assert not sideways(view), widest(view)
     assert len(view.find_elements(By.CSS_SELECTOR, "figure.chart path.line")) >= 4
     assert complaints(view) == []
+
+
+# ------------------------------------------------------------------------------------- hostile names
+
+PAYLOADS = (
+    "<script>window.hacked = 1; alert(1)</script>",
+    "</script><script>window.hacked = 1</script>",
+    "</style><style>body { display: none }</style><script>window.hacked = 1</script>",
+    '"><img src="http://127.0.0.1:9/x.png" onerror="window.hacked = 1">',
+    "' onmouseover='window.hacked = 1' autofocus onfocus='window.hacked = 1",
+    '<a href="javascript:window.hacked=1">link</a>',
+    "[link](javascript:window.hacked=1)",
+    "<svg onload=window.hacked=1><foreignObject><iframe src=http://127.0.0.1:9/></iframe></svg>",
+    "${window.hacked = 1} `${alert(1)}` {{constructor.constructor('window.hacked=1')()}}",
+    "\u2028window.hacked = 1;\u2029//",
+    "red; background: url(http://127.0.0.1:9/x.png)} body {display: none}",
+    "<!--<script>window.hacked = 1",
+    "]]><base href='http://127.0.0.1:9/'><meta http-equiv='refresh' content='0;url=http://127.0.0.1:9/'>",
+    "__proto__",
+    "\x00<b>\x1b[2J</b>\ud800",
+)
+
+
+@pytest.fixture(scope="module")
+def hostile_demo(tmp_path_factory):
+    """The page of a demonstration whose names, words, states and messages all come from an attacker."""
+    quick = next(
+        s for s in showcase.solves()
+        if (s.problem.key, s.method) == ("regression", "DC-FW, default")
+    )  # fmt: skip
+    real = showcase.outcome(quick)
+    outcomes = []
+    for number, text in enumerate(PAYLOADS):
+        problem = replace(quick.problem, title=text, text=text, oracle=text)
+        row = {name: text if isinstance(value, str) else value for name, value in real.row.items()}
+        method = f"{text} {number}"
+        outcomes.append(
+            replace(real, solve=replace(quick, problem=problem, method=method), row={**row, "method": method})
+        )
+    return document.write(tmp_path_factory.mktemp("hostile") / "demo.html", demo_page(outcomes, 1.0))
+
+
+@pytest.fixture(scope="module")
+def hostile_report(tmp_path_factory):
+    """The page of a report with such names of studies, data, methods, columns, values and errors."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with Store(folder / "rows.db") as store:
+        for number, text in enumerate(printable(text) for text in PAYLOADS):
+            for study in ("qap", "inner", f"own {text}"):
+                task = Task(text, f"{text} {number}", number, {"protocol": "published", "s": text}, study)
+                result = {
+                    "status": text,
+                    "value": number,
+                    "gap": 0.5,
+                    "n": 9,
+                    text: text,
+                    f"list {text}": [text],
+                }
+                store.finish(task, result, seconds=1.0, started=text, versions={text: text})
+                store.fail(Task(f"{text}!", text, 0, {}, study), text, text)
+        collected = collect([store])
+        sections = [section for _, _, made in collected for section in made]
+        lines = [Series(text, [1, 2, 3], [1.0, 0.5, 0.1], labels=[text] * 3) for text in PAYLOADS[:6]]
+        sections.append(Section(PAYLOADS[0], [Chart(PAYLOADS[1], PAYLOADS[2], PAYLOADS[3], lines)]))
+        html = document.page(
+            PAYLOADS[1], sections, lead=PAYLOADS[0], key_figures=key_figures(collected), footer=PAYLOADS[3]
+        )
+    return document.write(folder / "report.html", html)
+
+
+@pytest.mark.parametrize("name", ["hostile_demo", "hostile_report"])
+def test_nothing_that_a_name_says_runs_loads_or_hides_the_page(driver, request, name):
+    page = request.getfixturevalue(name)
+    view = look(driver, page)
+    before = view.execute_script("return Object.keys(window).length")
+    # A reader touches everything: what waits for an event has its chance.
+    view.execute_script(
+        """
+        for (const node of document.querySelectorAll("main *, nav *"))
+          for (const kind of ["mouseover", "pointermove", "focus", "load", "error", "toggle"])
+            node.dispatchEvent(new Event(kind, { bubbles: kind !== "load" }));
+        for (const node of document.querySelectorAll("details")) node.open = true;
+        for (const node of document.querySelectorAll("thead button, .legend button")) node.click();
+        """
+    )
+    assert view.execute_script("return [window.hacked, ({}).hacked]") == [None, None]
+    assert view.execute_script("return Object.keys(window).length") == before
+    foreign = "main img[onerror], iframe, base, main meta, main style, foreignObject, a[href^='javascript']"
+    assert view.execute_script("return document.querySelectorAll(arguments[0]).length", foreign) == 0
+    handlers = "return [...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames())"
+    assert not [name for name in view.execute_script(handlers) if name.startswith("on")]
+    assert view.execute_script("return document.body.offsetHeight") > 1000
+    assert view.get_log("browser") == []  # a refused script or request would be here as well
+    messages = [json.loads(entry["message"])["message"] for entry in view.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("data:")] == [page.as_uri()]
+    assert view.current_url == page.as_uri()

@@ -17,6 +17,9 @@ import tempfile
 import time
 import warnings
 import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -181,22 +184,56 @@ def outcome(name: str, members: dict[str, bytes], path: Path) -> str:
     return found
 
 
-def run(count: int, seed: int = 0) -> dict[str, int]:
+class Tally:
+    """What became of the cases so far, which took longest, and what memory the process has needed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.slowest = (0.0, "none")
+        self._before = _memory()
+
+    @contextmanager
+    def timing(self, case: str) -> Iterator[None]:
+        """Time a case that has this name."""
+        started = time.perf_counter()
+        yield
+        self.slowest = max(self.slowest, (time.perf_counter() - started, case))
+
+    def add(self, case: str, what: str) -> None:
+        """Count what became of a case, and print it if it may not be."""
+        if what.startswith("WRONG"):
+            print(f"{case}: {what}", file=sys.stderr)
+        self.counts[what.split()[0]] += 1
+
+    def __str__(self) -> str:
+        seconds, case = self.slowest
+        outcomes = ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items()))
+        return (
+            f"{self.counts.total()} cases: {outcomes}; slowest {seconds:.2f} s ({case}); "
+            f"largest memory {_memory():.0f} MB, {_memory() - self._before:.0f} MB more than at the start"
+        )
+
+
+def _memory() -> float:
+    """Return the most memory that the process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def run(count: int, seed: int = 0) -> Tally:
     """Return how many of ``count`` mutated files were refused, resumed or WRONG (and print the latter)."""
-    found: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(place)
         originals = {name: original(name, folder) for name in PROBLEMS}
+        tally = Tally()
         for number in range(count):
             rng = random.Random(f"{seed} {number}")
             name = rng.choice(list(PROBLEMS))
-            what = outcome(name, mutated(originals[name], rng), folder / "mutated.npz")
-            if what.startswith("WRONG"):
-                print(f"seed {seed}, case {number} ({name}): {what}", file=sys.stderr)
-            what = what.split()[0]
-            found[what] = found.get(what, 0) + 1
-    return found
+            members, case = mutated(originals[name], rng), f"seed {seed}, case {number}, {name}"
+            with tally.timing(case):
+                what = outcome(name, members, folder / "mutated.npz")
+            tally.add(case, what)
+    return tally
 
 
 if __name__ == "__main__":

@@ -14,13 +14,12 @@ import resource
 import sys
 import time
 import warnings
-from collections import Counter
 from typing import Any
 
 import torch
 
 from dcfw.torch import DCFW, SFW
-from fuzz_checkpoints import MEGABYTES, SECONDS
+from fuzz_checkpoints import MEGABYTES, SECONDS, Tally
 
 HOSTILE = [
     *(None, True, "", "x" * 100, [], {}, (), 0, 1, -1, 2**31, 2**63, 10**39),
@@ -98,27 +97,27 @@ def outcome(params: list[Any], optimizer: Any, content: bytes, rng: random.Rando
     return found
 
 
-def run(count: int, seed: int = 0) -> dict[str, int]:
+def run(count: int, seed: int = 0) -> Tally:
     """Return how many of ``count`` states were refused, loaded or WRONG (and print the latter)."""
-    found: Counter[str] = Counter()
     files, ready = {}, {}
     for kind in (DCFW, SFW):
         file = io.BytesIO()
         ready[kind] = made(kind)
         torch.save(ready[kind][1].state_dict(), file)
         files[kind] = file.getvalue()
+    tally = Tally()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(count):
             rng = random.Random(f"{seed} {number}")
             kind = rng.choice([DCFW, SFW])
-            what = outcome(*ready[kind], files[kind], rng)
-            if what.startswith("WRONG"):
-                print(f"seed {seed}, case {number} ({kind.__name__}): {what}", file=sys.stderr)
+            case = f"seed {seed}, case {number}, {kind.__name__}"
+            with tally.timing(case):
+                what = outcome(*ready[kind], files[kind], rng)
+            tally.add(case, what)
             if what != "refused":
                 ready[kind] = made(kind)
-            found[what.split()[0]] += 1
-    return dict(found)
+    return tally
 
 
 if __name__ == "__main__":

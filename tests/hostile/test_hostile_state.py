@@ -148,7 +148,7 @@ def test_an_array_larger_than_its_member_is_not_allocated(checkpoint_bytes: byte
 
 def test_mutated_checkpoints_are_refused_or_resumed_in_bounded_time_and_memory():
     """More of them: python tests/cases/fuzz_checkpoints.py 20000."""
-    found = fuzz_checkpoints.run(150, seed=1)
+    found = fuzz_checkpoints.run(150, seed=1).counts
     assert set(found) == {"refused", "resumed"}
 
 
@@ -203,3 +203,16 @@ def test_a_state_with_a_value_that_no_run_writes_is_refused(tmp_path, name, valu
     out = io.BytesIO()
     np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
     assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"
+
+
+def test_an_array_in_the_place_of_a_tolerance_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    fuzz_checkpoints.solve("cgs", path, 2, every=0.0)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+    state = text["tree"]["dict"]["solver"]["tuple"]
+    state[2] = state[0]
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
+    assert fuzz_checkpoints.outcome("cgs", {**members, "state.npy": out.getvalue()}, path) == "refused"

@@ -46,9 +46,12 @@ class CGS:
         # 1/beta = 2L.  For a linear phi it is 0: any other number might drown phi's gradient.
         square = SquaredNorm(2.0 * L)  # one object: an inner loop that knows it keeps what it knows
         X = X_ag = problem.x0
-        eps = None
+        eps: float | None = None
         while True:
-            X, X_ag, eps, square = run.outer_step((X, X_ag, eps, square))
+            # A number from the beginning, so that a resumed run takes nothing else for it.
+            known = -1.0 if eps is None else eps
+            X, X_ag, known, square = run.outer_step((X, X_ag, known, square))
+            eps = known if known is not None and known >= 0.0 else None
             alpha = 2.0 / (run.nit + 2.0)
             X_md = (1.0 - alpha) * X_ag + alpha * X if self.momentum else X
             grad = run.grad_f(phi, X_md)
