@@ -1,10 +1,9 @@
 """Parameter groups by role: which weights get which set, and of which radius.
 
-The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels (output channels by the
-rest) map features to features: radius times sqrt(d_out/d_in); heads, gates and experts are stacks of
-matrices.  ``depthwise`` filters are vectors.  ``embedding`` tables and learned positions have one-hot inputs,
-so their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is
-divided by d_in.  A ``vector`` (biases, gains of normalisation layers) is never shrunk.
+The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels map features to
+features: radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
+their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is divided
+by d_in.  A ``vector`` (biases, gains) is never shrunk.
 """
 
 from __future__ import annotations
@@ -173,22 +172,17 @@ def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
     for path, module in model.named_modules():
         is_last = path in last and isinstance(model, torch.nn.Sequential)
         path = path.replace("._orig_mod", "")
-        is_head = _is_head(path, is_last)
+        *above, layer = path.split(".")
+        # The output layer: by its place, or by its name outside of numbered blocks.
+        is_head = is_last or (layer in HEADS and not any(part.isdecimal() for part in above))
         for own, p in module.named_parameters(recurse=False):
             name = f"{path}.{own}" if path else own
             role, stack = _role(module, path, own, p, is_head)
             if p in seen:
-                first, _, before, _ = seen[p]
-                role = "tied" if {role, before} & {"head"} and {role, before} & {"embedding"} else before
-                name = first
+                name, _, before, _ = seen[p]
+                role = "tied" if {role, before} == {"head", "embedding"} else before
             seen[p] = (name, p, role, stack)
     return list(seen.values())
-
-
-def _is_head(path: str, is_last: bool) -> bool:
-    """Return whether a layer is the output layer: by its name outside of numbered blocks, or its place."""
-    parts = path.split(".")
-    return is_last or (parts[-1] in HEADS and not any(part.isdecimal() for part in parts))
 
 
 def _role(module: Any, path: str, own: str, p: Any, is_head: bool) -> tuple[str, int]:

@@ -1,8 +1,7 @@
-"""Saved optimizer states as input: everything a file says is checked before anything is restored.
+"""Saved optimizer states, checked before anything is restored.
 
-Options come from the program that constructs the optimizer.  A state contributes only the numbers that
-schedulers change (``lr``, ``momentum``, ``weight_decay`` and the schedulers' own), checked like arguments,
-and buffers of known names and shapes, which are copied into fresh memory of the parameter's layout.
+Options come from the program that constructs the optimizer.  A state contributes the numbers that schedulers
+change, checked like arguments, and buffers of known names and shapes, copied into fresh memory.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from dcfw import _validate
+from dcfw.torch import shards
 
 SCHEDULED = ("lr", "momentum", "weight_decay")
 SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
@@ -117,9 +117,8 @@ def _buffer(value: Any, p: Any, where: str) -> Any:
     value = _shaped(value, tuple(p.shape), where)
     if hasattr(p, "to_local") != hasattr(value, "to_local"):
         raise ValueError(f"{where} must be distributed if and only if its parameter is")
-    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
-    buffer.copy_(value)
-    seen = buffer.to_local() if hasattr(buffer, "to_local") else buffer
+    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
+    seen = shards.local(buffer)
     if not seen.is_meta and not bool(seen.isfinite().all()):
         raise ValueError(f"{where} must be finite")
     return buffer
