@@ -83,12 +83,10 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         # From a vertex, so that all atoms are vertices and their hull is the face of the solution.
         first = domain.lmo(np.zeros(domain.shape))
         phi = functions.Smooth(value, grad)
-        kept = {"method": "dcfw", "inner": "blended"} | options
         # The vertex may be near the solution: its gap alone is not a scale.
         scale = max(gap_at(phi, domain.oracle(), x) for x in (first, domain.start()))
-        if not {"tol", "rtol"} & set(kept):
-            kept["tol"] = ACCURACY * scale
-        res = dcfw.minimize(phi, domain, first, **kept)
+        stop = {} if {"tol", "rtol"} & options.keys() else {"tol": ACCURACY * scale}
+        res = dcfw.minimize(phi, domain, first, **{"method": "dcfw", "inner": "blended", **stop, **options})
         if not (res.success or res.gap <= ENOUGH * scale):
             raise RuntimeError(f"argmin found no solution: {res.message}")
         ctx.fun, ctx.directions = fun, _face(res)
@@ -115,17 +113,16 @@ def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) 
     """Return the Hessian times a direction."""
     if not slope.requires_grad:  # a linear objective
         return torch.zeros_like(direction)
-    found = torch.autograd.grad(slope, point, direction, retain_graph=True, allow_unused=True)[0]
-    return torch.zeros_like(direction) if found is None else found.reshape(-1)
+    options = {"retain_graph": True, "materialize_grads": True}
+    return torch.autograd.grad(slope, point, direction, **options)[0].reshape(-1)
 
 
 def _face(res: Any) -> np.ndarray:
     """Return an orthonormal basis of the directions of the face of the solution, as columns."""
     active = res.active_set
     if active is None:
-        raise ValueError(
-            "argmin needs an inner solver with an active set: leave out inner=, or use 'blended'"
-        )
+        remedy = "leave out inner=, or use 'blended'"
+        raise ValueError(f"argmin needs an inner solver with an active set: {remedy}")
     weighted = zip(active.atoms, active.weights, strict=True)
     atoms = [np.ravel(atom.dense()) for atom, weight in weighted if weight > WEIGHT]
     edges = np.array([atom - atoms[0] for atom in atoms[1:]]).reshape(len(atoms) - 1, res.x.size)

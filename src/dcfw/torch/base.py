@@ -23,12 +23,13 @@ MATRICES = {"spectral": matrices.Spectral, "nuclear": matrices.Nuclear}
 SCOPES = ("tensor", "row")
 RADIUS_MODES = ("absolute", "scion")
 LARGEST = 3e38  # the largest radius and learning rate: single precision must hold them
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+HALF = (torch.bfloat16, torch.float16)  # computed with in single precision
+DTYPES = (torch.float32, torch.float64, *HALF)
 
+# The options of every group; the last two are set in groups only.
 GROUP_DEFAULTS: dict[str, Any] = {
     "radius": 1.0, "radius_mode": "absolute", "scope": "tensor", "stack": 1, "gather": False,
 }  # fmt: skip
-"""Options of every group; ``stack`` and ``gather`` are set in groups (:func:`dcfw.torch.param_groups`)."""
 
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -154,7 +155,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
 
     def _begin(self, group: dict[str, Any]) -> None:
-        """Prepare a group for a step, whether or not any of its parameters will move."""
+        """Prepare a group for a step, even if none of its parameters will move."""
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError
@@ -257,7 +258,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             rows = shape[0] if group["scope"] == "row" and len(shape) else 1
             size = (rows, shape.numel() // rows if rows else 0)
             parts = [shards.whole(many[i], p) if gathered else many[i] for many in lists]
-            tensors = [_wide(part).reshape(size) for part in parts]
+            wide = [part.float() if part.dtype in HALF else part for part in parts]
+            tensors = [part.reshape(size) for part in wide]
             yield Problem(p, self._region(group, tuple(p.shape)), tensors, i, gathered)
 
     def _each(self, problems: Iterable[Problem], compute: Callable[[Problem], Tensor]) -> None:
@@ -295,10 +297,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
-    """Return what changes when a parameter is written to; writing through ``.data`` leaves no version.
+    """Return what changes when a parameter is written to.
 
-    A sum tells on the CPU.  On other devices reading it would wait for the device: there, a parameter whose
-    ``.data`` is another tensor is noticed, and one whose entries are changed through ``.data`` is not.
+    Writing through ``.data`` leaves no version: on the CPU a sum tells, elsewhere only another ``.data``.
     """
     local = shards.local(p.detach())
     total = float(local.sum()) if local.device.type == "cpu" else 0.0
@@ -321,16 +322,10 @@ def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str
         sums = torch.stack([value.to(sums[0].device) for value in sums]).tolist()
     for p, value in zip(params, sums, strict=True):
         if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
-            raise ValueError(
-                f"the gradient of {_described(p, groups)} has NaN or Inf entries; no weight was moved; look "
-                "at the loss, lower lr, or clip the gradients"
-            )
+            remedy = "no weight was moved; look at the loss, lower lr, or clip the gradients"
+            raise ValueError(f"the gradient of {_described(p, groups)} has NaN or Inf entries; {remedy}")
 
 
 def _described(p: Tensor, groups: list[dict[str, Any]]) -> str:
     name = next(name for group in groups for name, q in named(group) if q is p)
     return f"{name} of shape {tuple(p.shape)}"
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor

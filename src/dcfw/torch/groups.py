@@ -27,11 +27,11 @@ ROLES: dict[str, dict[str, Any]] = {
     "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "vector": {"constraint": None},
 }
+# What a group may say: anything else is taken as a misspelt one of these.
 OPTIONS = (
     *GROUP_DEFAULTS, "constraint", "role", "lr", "momentum", "nesterov", "weight_decay", "rescale",
     "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
 )  # fmt: skip
-"""What a group may say: anything else is taken as a misspelt one of these."""
 HEADS = ("head", "heads", "lm_head", "output", "out", "fc", "classifier", "logits", "generator", "score")
 PACKED = ("qkv", "wqkv", "c_attn", "in_proj", "to_qkv", "query_key_value", "attn_qkv")
 GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
@@ -81,8 +81,8 @@ def param_groups(
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
         ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.  A radius is multiplied by
-        the factor of the role's ``radius_mode``, unless ``{"radius": 5.0, "radius_mode": "absolute"}``;
-        ``{"constraint": None}`` (or ``"free"``) leaves a weight out.
+        the factor of ``radius_mode``, the role's by default; ``{"constraint": None}`` (``"free"``)
+        leaves a weight out.
     **options
         Any other option of the optimizers here, for all groups (``gather=True`` for FSDP2).
 
@@ -116,13 +116,12 @@ def param_groups(
     for option in itertools.chain(options, *roles.values(), *overrides.values()):
         _validate.choice(option, "each option", OPTIONS)
     found: dict[Any, dict[str, Any]] = {}
-    matched: set[str] = set()
+    unused = set(overrides)
     for name, p, role, stack in named_roles(model):
         extra: dict[str, Any] = {}
-        for pattern, more in overrides.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                matched.add(pattern)
-                extra |= more
+        for pattern in (key for key in overrides if fnmatch.fnmatchcase(name, key)):
+            extra |= overrides[pattern]
+            unused.discard(pattern)
         role = extra.pop("role", role)
         chosen = dict(ROLES[_validate.choice(role, "role", tuple(ROLES))])
         if constraint != "roles" and role != "vector":
@@ -135,9 +134,9 @@ def param_groups(
         group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
         group["params"].append(p)
         group["param_names"].append(name)
-    unused = sorted(set(overrides) - matched)
     if unused:
-        raise ValueError(f"no parameter has a name that matches {unused[0]!r}{_tied(model, unused[0])}")
+        pattern = min(unused)
+        raise ValueError(f"no parameter has a name that matches {pattern!r}{_tied(model, pattern)}")
     return Groups(found.values())
 
 
@@ -157,7 +156,7 @@ def _set(constraint: Any, *more: str) -> Any:
 
 
 def _tied(model: Any, pattern: str) -> str:
-    """Return what to say of a pattern that matches a second name of a parameter only."""
+    """Return a hint on a pattern that matches a second name of a parameter only."""
     first: dict[Any, str] = {}
     for name, p in model.named_parameters(remove_duplicate=False):
         if first.setdefault(p, name) != name and fnmatch.fnmatchcase(name, pattern):

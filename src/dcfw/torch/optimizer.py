@@ -53,10 +53,9 @@ class DCFW(ConstrainedOptimizer):
     Notes
     -----
     A start outside the set is projected in the first step (``project_()`` does it at once).  So are weights
-    that have been overwritten since the last step, or whose radius has changed; weights that are loaded
+    that have been overwritten, or whose radius has changed, since the last step; weights that are loaded
     together with a state of the optimizer are taken as inside.  Where an object has no ``project``,
     Frank-Wolfe steps find a point near weights outside (by its ``contains(x)``, or as far as the steps tell).
-
     Parameters without a gradient stay where they are, and so do coordinates whose gradient is zero on sets
     that treat entries one by one.  Groups may also have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather``
     (:mod:`dcfw.torch.shards`).

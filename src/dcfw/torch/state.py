@@ -43,10 +43,9 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
 def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     missing = sorted((optimizer.defaults.keys() | {"params"}) - {"differentiable"} - saved.keys())
     if missing:
-        raise ValueError(
-            f"state_dict must be one of {kind}, but its groups have no {', '.join(missing[:3])}: load the "
-            "weights of the model, and start with a new optimizer"
-        )
+        remedy = "load the weights of the model, and start with a new optimizer"
+        lacks = f"its groups have no {', '.join(missing[:3])}"
+        raise ValueError(f"state_dict must be one of {kind}, but {lacks}: {remedy}")
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise ValueError("params of a saved group must be a list of numbers")
@@ -58,19 +57,15 @@ def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]
     kept = [key for key in optimizer.defaults if key not in SCHEDULED and key in own]
     other = [key for key in kept if not _same(own[key], saved[key])]
     if other:
-        warnings.warn(
-            f"the options {', '.join(other)} of the saved {kind} are not those of this one, which are kept",
-            UserWarning,
-            stacklevel=4,
-        )
+        text = f"the options {', '.join(other)} of the saved {kind} are not those of this one, which are kept"
+        warnings.warn(text, UserWarning, stacklevel=4)
     return {**group, "params": numbers}
 
 
 def _check_length(what: str, of: str, saved: list[Any], own: list[Any]) -> None:
     if len(saved) != len(own):
-        raise ValueError(
-            f"{what} has {len(saved)} {of}, the optimizer {len(own)}: construct it with the same groups"
-        )
+        counts = f"{what} has {len(saved)} {of}, the optimizer {len(own)}"
+        raise ValueError(f"{counts}: construct it with the same groups")
 
 
 def _number(value: Any, like: Any, name: str) -> Any:
