@@ -174,8 +174,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _domain(self, group: dict[str, Any]) -> Any:
         """Return the user's object of a group, None if its constraint is one of ours."""
-        kind, _, number = (group["constraint"] or "").partition(":")
-        if kind != "object":
+        kind, colon, number = (group["constraint"] or "").partition(":")
+        if kind + colon != "object:":
             return None
         if not number.isdecimal() or int(number) >= len(self._domains):
             raise ValueError(
