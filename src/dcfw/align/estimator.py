@@ -1,12 +1,7 @@
 """The alignment as a scikit-learn estimator: rows are words, NaN in the target is what is not known.
 
-NumPy's masked arrays say the same with their mask.  Scikit-learn would drop it, so it becomes NaN here; a
-source with masked entries is refused.
-
-Scikit-learn's manner is the transpose of the paper's.  There a word is a column, the map X is applied from
-the left and X E1 approximates the target; here a word is a row, X and y are scikit-learn's names for the
-source and the target, and ``transform`` computes ``X @ rotation_.T``.  The relaxed solution of
-:func:`dcfw.align.align` is rounded to the nearest orthogonal matrix, so lengths and angles are kept.
+X and y are the transposes of E1 and Y, and ``transform`` computes ``X @ rotation_.T``.  Scikit-learn would
+drop the mask of a masked array: here it becomes NaN in the target, and is refused in the source.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ The H_i are symmetric and kept packed: row after row of their lower triangles.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,21 +111,12 @@ def _row_grams(words: np.ndarray, observed: np.ndarray) -> np.ndarray:
     return grams
 
 
-# -- sums over blocks, here and on a cluster --------------------------------------------------------------
-
-
 def accumulate(blocks: Iterable[Any], dtype: Any = None) -> Moments:
     """Return the sums over an iterable of blocks, of which one at a time is in memory.
 
     A block is ``(E1, Y)`` or ``(E1, Y, mask)`` with columns of words, or a callable that returns one.
     """
-    total: Moments | None = None
-    for item in blocks:
-        part = moments_of(item, dtype)
-        total = part if total is None else total.plus(part, out=True)
-    if total is None:
-        raise ValueError("blocks must not be empty")
-    return total
+    return _total(moments_of(item, dtype) for item in blocks)
 
 
 def accumulate_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Moments:
@@ -154,11 +145,13 @@ def moments_of(item: Any, dtype: Any = None) -> Moments:
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         raise TypeError("each block must be (E1, Y) or (E1, Y, mask), or a callable that returns one")
     E1, Y, mask = (*item, None)[:3]
-    return _total(Observations(E1, Y, mask, dtype).blocks())
+    return _total(map(Moments.of, Observations(E1, Y, mask, dtype).blocks()))
 
 
-def _total(blocks: Iterator[Block]) -> Moments:
-    total = Moments.of(next(blocks))
-    for block in blocks:
-        total = total.plus(Moments.of(block), out=True)
+def _total(parts: Iterable[Moments]) -> Moments:
+    total: Moments | None = None
+    for part in parts:
+        total = part if total is None else total.plus(part, out=True)
+    if total is None:
+        raise ValueError("blocks must not be empty")
     return total

@@ -16,15 +16,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, inner, is_numpy, to_numpy
 from dcfw.align.moments import accumulate, accumulate_on
 from dcfw.align.observations import Observations
-from dcfw.align.products import (
-    PASSES,
-    PRODUCTS,
-    DenseProduct,
-    GramProduct,
-    ObservedProduct,
-    choose,
-    sums,
-)
+from dcfw.align.products import PASSES, PRODUCTS, DenseProduct, GramProduct, ObservedProduct, choose, sums
 from dcfw.functions.base import Function
 
 

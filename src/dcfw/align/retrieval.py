@@ -1,10 +1,8 @@
 """The quality of a map between two embeddings: cosines of pairs, and translation by nearest neighbours.
 
-Once the source vectors are mapped into the target space, a word is translated by the target word whose
-vector is nearest to its own.  *Precision at k* is the part of the source words for which one of the k
-nearest words is a correct translation.  Some target words (hubs) are near to everything; cross-domain
-similarity local scaling (CSLS; Conneau et al., 2018) takes from each similarity how close the two words
-are to their own neighbourhoods on average, which makes hubs less attractive:
+*Precision at k* is the part of the source words for which one of the k nearest target words is a correct
+translation.  Cross-domain similarity local scaling (CSLS; Conneau et al., 2018) makes words that are near to
+everything (hubs) less attractive:
 
     csls(x, y) = 2 cos(x, y) - r_T(x) - r_S(y),
 

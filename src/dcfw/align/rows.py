@@ -1,10 +1,7 @@
 """Words and their vectors as they come out of a file: what is kept, what is refused, what is skipped.
 
-All readers of word vectors share two problems.  One is memory: how many words a file has is known only
-at its end (the number in its first line may be wrong), so the matrix grows as they come.  Its memory is
-resized in place, which on most systems moves no data, and never by more than an eighth or 4 MB.
-The other is what to do about a line that cannot be used.  By default it is an error that names the place;
-with ``on_error="skip"`` it is left out and counted under one of the :data:`REASONS`.
+How many words a file has is known only at its end, so the matrix grows in place, which on most systems moves
+no data, and by an eighth or 4 MB at a time.
 """
 
 from __future__ import annotations

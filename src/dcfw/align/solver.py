@@ -8,9 +8,8 @@ a convex loss, a set whose extreme points are the orthogonal matrices, and a con
 solution towards them.  DC-FW linearises the nuclear norm and takes Frank-Wolfe steps, each a polar factor and
 a gradient of the loss at it.  The nearest orthogonal matrix to the solution is the answer.
 
-Steps cost a polar factor and a gradient, tens of milliseconds where d = 300, so that it pays to keep the
-last few dozen polar factors with their gradients and to find the best mean of them before asking for another:
-the default is an active set of at most :data:`ATOMS` (results/alignment has it beside vanilla steps).
+Where d = 300 a polar factor takes tens of milliseconds: the default is an active set of at most :data:`ATOMS`
+of them, whose best mean is found before another is asked for (results/alignment has vanilla steps beside it).
 """
 
 from __future__ import annotations
@@ -36,22 +35,12 @@ from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.interrupts import guarded
 from dcfw.steps import Exact
 
-OURS = ("dcfw", "boosted")
-"""The methods with inner loops."""
-
+OURS = ("dcfw", "boosted")  # the methods with inner loops
 METHODS = (*OURS, "fw-k", "fw-m")
-"""The methods that are for this problem."""
-
-RTOL = 1e-4
-"""The part of the first gap at which a run has converged, unless something else is asked for."""
-WEIGHT = 1e-4
-"""The default weight of the nuclear norm, over the mean squared length of the source vectors."""
-
-ATOMS = 64
-"""The number of polar factors kept: more of them cost more time than the oracle calls they save."""
-
-MEMORY = 256 * 2**20
-"""Bytes that they and their gradients may take."""
+RTOL = 1e-4  # the part of the first gap at which a run has converged, unless something else is asked for
+WEIGHT = 1e-4  # the default of lam, over the mean squared length of the source vectors
+ATOMS = 64  # polar factors kept: more cost more time than the oracle calls they save
+MEMORY = 256 * 2**20  # bytes that they and their gradients may take
 
 
 @guarded
@@ -186,8 +175,7 @@ def align(
 
 def _usual_weight(f: MaskedLeastSquares) -> float:
     """Return the default of ``lam``, which scales as the loss does."""
-    lengths = float(sum(f.source[i, i] for i in range(f.source.shape[0]))) / f.n
-    return WEIGHT * lengths
+    return WEIGHT * (float(sum(f.source[i, i] for i in range(f.source.shape[0]))) / f.n)
 
 
 def _stop(tol: float | None, rtol: float | None, f: MaskedLeastSquares, x0: Any) -> tuple[float, float]:
@@ -224,9 +212,7 @@ def _best_rotation(X: Array, f: MaskedLeastSquares, g: PolarNuclearNorm) -> Arra
     The polar factor is unique on the range of X.  What is left is a map from the null space to the complement
     of the range, and there minus the gradient of f - g has a polar factor of its own.
     """
-    svd = namespace(X).linalg.svd
-    if is_numpy(X) and X.dtype.itemsize > 8:  # LAPACK has no extended precision
-        X = X.astype(np.float64)
+    svd, X = namespace(X).linalg.svd, _for_lapack(X)
     U, sigma, Vt = svd(X, full_matrices=False)
     rank = sum(value > max(X.shape) * eps_of(X) * float(sigma[0]) for value in sigma.tolist())
     if rank == min(X.shape):
@@ -235,6 +221,11 @@ def _best_rotation(X: Array, f: MaskedLeastSquares, g: PolarNuclearNorm) -> Arra
     down = g.linearise(X).slope - f.grad(X)
     left, right = U[:, rank:], Vt[rank:, :]
     return U[:, :rank] @ Vt[:rank, :] + left @ polar_factor(left.T @ down @ right.T) @ right
+
+
+def _for_lapack(X: Array) -> Array:
+    """Return X in double precision at most: LAPACK has no extended one."""
+    return X.astype(np.float64) if is_numpy(X) and X.dtype.itemsize > 8 else X
 
 
 def nearest_rotation(X: Array) -> Array:
@@ -249,7 +240,4 @@ def nearest_rotation(X: Array) -> Array:
     array([[ 0.,  1.],
            [-1.,  0.]])
     """
-    X = _validate.array(X, "X", ndim=2)
-    if is_numpy(X) and X.dtype.itemsize > 8:  # LAPACK has no extended precision
-        X = X.astype(np.float64)
-    return polar_factor(X)
+    return polar_factor(_for_lapack(_validate.array(X, "X", ndim=2)))

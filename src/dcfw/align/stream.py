@@ -1,11 +1,7 @@
-"""The bytes of a file, whether it is compressed or not, with progress and clear errors.
+"""The bytes of a file, whether it is a gzip archive or not, with progress and clear errors.
 
-A file of word vectors has hundreds of megabytes and is often a gzip archive.  :class:`Stream` gives its
-bytes piece by piece, recognises an archive by its first bytes instead of by its name, and turns the
-many errors of a damaged one into a single ``ValueError`` that says how far the file could be read.
-
-Vectors as text are packed into a half to a quarter of their size, while gzip can pack a thousand equal bytes
-into one.  An archive that unpacks beyond all measure is refused before it has filled the memory.
+An archive is recognised by its first bytes.  Vectors as text are packed into a half to a quarter of their
+size: one that unpacks beyond all measure is refused before it has filled the memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Word vectors as text, the ``.vec`` of fastText and word2vec: a word and its numbers on every line.
 
-The text of 200,000 vectors has 60 million numbers, so the way they are read decides.  NumPy's text parser
-(``np.loadtxt`` on a few hundred lines at a time) is exact and strict, and takes 60 % of the time that
-converting one line after the other does.  It sees the numbers only: the words are cut off before, and
-when it refuses a block, the lines are gone through one by one to find those that are bad.  (A compiled
-parser read such a file in 4 s where this takes 7, but its compiler needs 130 MB and some seconds.)
+``np.loadtxt`` on a few hundred lines at a time takes 60 % of the time of one line after the other.  It sees
+the numbers only: the words are cut off before, and when it refuses a block, the bad lines are looked for.
 
 What makes a line good: a word, then d numbers, separated by spaces or tabs.  The word may have spaces in
 it: the *last* d fields are the numbers.  But a line with a number too many must not pass for one of a word

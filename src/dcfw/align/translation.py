@@ -1,11 +1,8 @@
 """A trial of an alignment: fit it to some pairs of a dictionary, and translate the others with it.
 
-The question behind the masked problem is how much of a map survives when most target entries are not
-known.  :func:`trial` answers it for two sets of vectors and a dictionary: some pairs are held out; of the
-target vectors of the others only a random part of the entries is kept; the map is fitted to those, and it
-translates the source words that were held out.  Beside it stand three others, which say what the numbers
-mean: no map at all, the first vertex (one polar factor of the known entries, the cheapest answer there
-is), and orthogonal Procrustes with every entry known, which is the best that can be hoped for.
+Some pairs are held out; of the target vectors of the others a random part of the entries is kept, and the map
+is fitted to those.  Three other maps stand beside it: none, the first vertex (one polar factor of the known
+entries), and orthogonal Procrustes with every entry known, the best that can be hoped for.
 """
 
 from __future__ import annotations
@@ -60,9 +57,7 @@ class Trial:
 
     def share(self, measure: str) -> float:
         """Return a measure of the masked map as a part of that with every entry known."""
-        masked, full = self.scores["masked"], self.scores["full"]
-        assert masked is not None
-        assert full is not None
+        masked, full = (self.scores[name] or {} for name in ("masked", "full"))
         return masked[measure] / full[measure] if full[measure] else float("nan")
 
 
@@ -155,17 +150,9 @@ def trial(
     known = rng.random(E2.shape) < observed
     if not known.any():
         raise ValueError(f"observed = {observed:g} leaves no entry of {E2.size}; take a larger one")
-    result = align(
-        E1,
-        np.where(known, E2, np.nan),
-        lam=lam,
-        method=method,
-        tol=0.0,
-        rtol=tol,
-        maxiter=steps,
-        max_lmo=steps,
-        callback=callback,
-    )
+    options: dict[str, Any] = {"tol": 0.0, "rtol": tol, "maxiter": steps, "max_lmo": steps}
+    seen = np.where(known, E2, np.nan)
+    result = align(E1, seen, lam=lam, method=method, callback=callback, **options)
     maps = {
         "before": np.eye(len(E1)) if len(E1) == len(E2) else None,
         "vertex": nearest_rotation(np.where(known, E2, 0.0) @ E1.T),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
+from dcfw.cli.application import certificate, number, values, wrong_ones_are_usage_errors
 
 
 def align(
@@ -78,31 +78,18 @@ def align(
         _check_values(observed, holdout, lam, method, tol, retrieval)
     _check_name(output)
     words = read_dictionary(dictionary)
-    left, right = (
-        _read(path, limit or None, "skip" if skip_broken else "raise") for path in (source, target)
-    )
+    on_error = "skip" if skip_broken else "raise"
+    left, right = (_read(path, limit or None, on_error) for path in (source, target))
     _check_words(output, left.words)
     with Bar(f"aligning, {method}", transient=True) as bar:
 
         def show(intermediate_result: Any) -> None:
             bar(intermediate_result.n_lmo, steps, f"gap {intermediate_result.gap:.2g}")
 
-        found = trial(
-            left,
-            right,
-            words,
-            observed=observed,
-            holdout=holdout,
-            lam=lam,
-            method=method,
-            steps=steps,
-            tol=tol,
-            unit=unit,
-            centre=centre,
-            retrieval=retrieval,
-            rng=seed,
-            callback=show if sys.stderr.isatty() else None,
-        )
+        options: dict[str, Any] = {"observed": observed, "holdout": holdout, "lam": lam, "method": method}
+        options |= {"steps": steps, "tol": tol, "unit": unit, "centre": centre, "retrieval": retrieval}
+        callback = show if sys.stderr.isatty() else None
+        found = trial(left, right, words, rng=seed, callback=callback, **options)
     report = summary(found, [(str(source), left), (str(target), right)])
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))  # first: writing may fail
     if output is not None:
@@ -224,12 +211,7 @@ def _file(path: str, vectors: Any) -> dict[str, Any]:
     return {"file": path, "words": n, "dimension": d, "skipped": vectors.skipped}
 
 
-_NAMES = {
-    "before": "before",
-    "vertex": "after one step",
-    "masked": "after",
-    "full": "full Procrustes",
-}
+_NAMES = {"before": "before", "vertex": "after one step", "masked": "after", "full": "full Procrustes"}
 
 
 def text(report: dict[str, Any]) -> str:
@@ -253,26 +235,18 @@ def text(report: dict[str, Any]) -> str:
     ]
     for name, label in _NAMES.items():
         score = report["scores"][name]
-        cells = (
-            ["-"] * 3
-            if score is None
-            else [
-                "-" if score["cosine"] is None else f"{score['cosine']:.3f}",
-                *(f"{100 * score[p]:.1f} %" for p in ("p@1", "p@5")),
-            ]
-        )
+        cells = ["-"] * 3
+        if score is not None:
+            cosine = "-" if score["cosine"] is None else f"{score['cosine']:.3f}"
+            cells = [cosine, *(f"{100 * score[p]:.1f} %" for p in ("p@1", "p@5"))]
         lines.append(f"{label:<18}{cells[0]:>12}{cells[1]:>9}{cells[2]:>9}")
     share = ["-" if v is None else f"{100 * v:.1f} %" for v in report["share_of_full"].values()]
-    low, high = report["dc_gap"]
-    certified = (
-        "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0 means stationary)"
-    )
     lines += [
         f"{'after, of full':<18}{share[0]:>12}{share[1]:>9}{share[2]:>9}",
         "",
         f"fit      {report['method']}: {report['polar_factors']} polar factors, {report['subgradients']} "
         f"subgradients, {report['seconds']:.2f} s",
-        f"         {certified}",
+        f"         {certificate(report['dc_gap'], '0 means stationary')}",
         f"stopped  {report['message']}",
     ]
     return "\n".join(lines)

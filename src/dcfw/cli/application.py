@@ -103,6 +103,12 @@ def wrong_ones_are_usage_errors() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from None
 
 
+def certificate(dc_gap: Any, zero: str) -> str:
+    """Return the interval of a report's DC gap in words; ``zero`` says what 0 means."""
+    low, high = dc_gap
+    return "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] ({zero})"
+
+
 def number(value: float) -> float | None:
     """Return the number, or None if it is not finite: JSON has neither NaN nor infinity."""
     return float(value) if math.isfinite(value) else None

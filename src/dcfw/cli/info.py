@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -71,18 +72,14 @@ def collect() -> dict[str, Any]:
     import dcfw
     from dcfw import data, kernels
 
-    versions: dict[str, str | None] = {}
+    versions: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for name in PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    places: dict[str, str | None] = {}
+    places: dict[str, str | None] = dict.fromkeys(DATA_SETS)
     for name in DATA_SETS:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             places[name] = str(data.find(name))
-        except FileNotFoundError:
-            places[name] = None
     return {
         "dcfw": dcfw.__version__,
         "python": platform.python_version(),

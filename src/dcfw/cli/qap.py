@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import number, values, wrong_ones_are_usage_errors
+from dcfw.cli.application import certificate, number, values, wrong_ones_are_usage_errors
 
 
 def _names(incomplete: str) -> list[str]:
@@ -144,21 +145,12 @@ def qap(
         "forbidden": _pairs(forbid, names_of_rows, "--forbid"),
     }
     now = None if today is None else _today(today, names_of_rows, sizes)
-    result = solve(
-        problem.A,
-        problem.B,
-        method=method,
-        split=split,
-        maximize=maximize,
-        **pairs,
-        **({} if now is None else {"init": now}),
-        rng=seed,
-        polish=None if polish == "none" else polish,
-        restarts=starts,
-        time_limit=time_limit,
-        n_jobs=jobs,
-        verbose=int(sys.stderr.isatty()),
-    )
+    options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, **pairs}
+    options |= {"restarts": starts, "time_limit": time_limit, "n_jobs": jobs, "rng": seed}
+    options |= {"polish": None if polish == "none" else polish, "verbose": int(sys.stderr.isatty())}
+    if now is not None:
+        options["init"] = now
+    result = solve(problem.A, problem.B, **options)
     report = summary(problem, result, maximize, **pairs)
     if now is not None:
         report["today"] = evaluate(problem.A, problem.B, now)
@@ -312,13 +304,10 @@ def number_of_starts(restarts: str) -> int | str:
     """Return the value of --restarts as ``qap.solve`` takes it."""
     if restarts == "auto":
         return restarts
-    try:
-        starts = int(restarts)
-    except ValueError:
-        starts = 0
-    if starts < 1:
-        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
-    return starts
+    with contextlib.suppress(ValueError):
+        if (starts := int(restarts)) >= 1:
+            return starts
+    raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
 
 
 def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str, Any]:
@@ -370,14 +359,10 @@ def text(report: dict[str, Any]) -> str:
         lines.append(f"error        {100 * report['relative_error']:.4g} %")
     if "today" in report:
         lines.append(f"today        {_shown(report['today'])}{_saved(report['today'], report['value'])}")
-    lines.append(
-        f"bound        {_shown(report['bound'])} ({_what_it_proves(report['value'], report['bound'])})"
-    )
-    low, high = report["dc_gap"]
+    proven = _what_it_proves(report["value"], report["bound"])
+    lines.append(f"bound        {_shown(report['bound'])} ({proven})")
     if report["starts"] == 1:  # of many starts, the first one's relaxation says nothing about the value
-        certified = (
-            "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] (0: stationary)"
-        )
+        certified = certificate(report["dc_gap"], "0: stationary")
         lines.append(f"relaxation   {report['relaxed_value']:.10g}, {certified}")
     lines += [
         f"stopped      {'' if report['starts'] == 1 else 'the best start: '}{report['message']}",

@@ -7,21 +7,8 @@ from html import escape
 from math import cos, pi, sin
 from typing import Any
 
-from dcfw.cli.page import (
-    Bullets,
-    Card,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Picture,
-    Row,
-    Section,
-    Series,
-    Table,
-    Text,
-    document,
-)
+from dcfw.cli.page import document, parts
+from dcfw.cli.page.parts import Card, Cell, Chart, Column, Picture, Section, Series, Table, Text
 from dcfw.cli.showcase import Outcome
 
 EXAMPLE = """\
@@ -108,14 +95,9 @@ def _card(members: Sequence[Outcome]) -> list[Card]:
 def _section(members: Sequence[Outcome]) -> Section:
     problem = members[0].solve.problem
     words = _in_words(members)
-    parts: list[Any] = [
-        Text(words),
-        Text(problem.text),
-        *_picture(members),
-        _table(members),
-        Row(_charts(members)),
-    ]
-    return Section(problem.title, parts, summary=words)
+    contents: list[parts.Part] = [Text(words), Text(problem.text), *_picture(members), _table(members)]
+    contents.append(parts.Row(_charts(members)))
+    return Section(problem.title, contents, summary=words)
 
 
 def _picture(members: Sequence[Outcome]) -> list[Picture]:
@@ -212,8 +194,8 @@ def _charts(members: Sequence[Outcome]) -> list[Chart]:
 def _next_steps() -> Section:
     commands: list[Any] = [
         Text("A difference of convex functions over a set with a linear oracle takes four lines:"),
-        Code(EXAMPLE),
-        Bullets(
+        parts.Code(EXAMPLE),
+        parts.Bullets(
             [
                 "dcfw qap FILE.dat solves an assignment problem of your own",
                 "dcfw align --help: align word vectors of which few entries are known",

@@ -1,16 +1,12 @@
 """A layer whose output is a minimiser, differentiable in the parameters of the objective.
 
-At the solution x the active set tells the face on which x moves when the parameters do: the hull of the atoms
-with weight.  With P an orthonormal basis of its directions and H the Hessian of the objective in x, the
-optimality condition P^T grad f(x, theta) = 0 gives
+The solution x moves on its face, the hull of the atoms with weight.  With P an orthonormal basis of its
+directions and H the Hessian in x, the optimality condition P^T grad f(x, theta) = 0 gives
 
     dx = -P (P^T H P)^+ P^T (d grad f / d theta) d theta,
 
-so the backward pass takes as many Hessian-vector products as the face has dimensions, one small linear
-system and one gradient.  It is right where the face stays what it is for small changes (strict
-complementarity), and zero across a face.
-
-References: Amos and Kolter 2017 (OptNet); Agrawal et al. 2019 (differentiable convex layers).
+right where small changes leave the face what it is (strict complementarity).  References: Amos and Kolter
+2017 (OptNet); Agrawal et al. 2019 (differentiable convex layers).
 """
 
 from __future__ import annotations
@@ -26,12 +22,9 @@ from dcfw import functions
 from dcfw.sets.given import as_set
 from dcfw.solvers.goal import gap_at
 
-ACCURACY = 1e-9
-"""The Frank-Wolfe gap of a solution, relative to the gap at the set's start."""
-ENOUGH = 1e-6
-"""The relative gap at which a run counts that rounding has ended."""
-WEIGHT = 1e-9
-"""Atoms with less weight do not count."""
+ACCURACY = 1e-9  # the Frank-Wolfe gap of a solution, relative to that at the start
+ENOUGH = 1e-6  # the relative gap at which a run counts that rounding has ended
+WEIGHT = 1e-9  # atoms with less weight do not count
 
 
 def argmin(
@@ -70,8 +63,7 @@ def argmin(
     """
     if not callable(fun):
         raise TypeError(f"fun must be a callable of x and the parameters, got {type(fun).__name__}")
-    domain = as_set(domain, "domain")
-    return _Argmin.apply(fun, domain, options, *parameters)
+    return _Argmin.apply(fun, as_set(domain, "domain"), options, *parameters)
 
 
 class _Argmin(torch.autograd.Function):  # type: ignore[misc]
@@ -91,12 +83,10 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         # From a vertex, so that all atoms are vertices and their hull is the face of the solution.
         first = domain.lmo(np.zeros(domain.shape))
         phi = functions.Smooth(value, grad)
-        kept = {"method": "dcfw", "inner": "blended"} | options
         # The vertex may be near the solution: its gap alone is not a scale.
         scale = max(gap_at(phi, domain.oracle(), x) for x in (first, domain.start()))
-        if not {"tol", "rtol"} & set(kept):
-            kept["tol"] = ACCURACY * scale
-        res = dcfw.minimize(phi, domain, first, **kept)
+        stop = {} if {"tol", "rtol"} & options.keys() else {"tol": ACCURACY * scale}
+        res = dcfw.minimize(phi, domain, first, **{"method": "dcfw", "inner": "blended", **stop, **options})
         if not (res.success or res.gap <= ENOUGH * scale):
             raise RuntimeError(f"argmin found no solution: {res.message}")
         ctx.fun, ctx.directions = fun, _face(res)
@@ -123,20 +113,18 @@ def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) 
     """Return the Hessian times a direction."""
     if not slope.requires_grad:  # a linear objective
         return torch.zeros_like(direction)
-    found = torch.autograd.grad(slope, point, direction, retain_graph=True, allow_unused=True)[0]
-    return torch.zeros_like(direction) if found is None else found.reshape(-1)
+    options = {"retain_graph": True, "materialize_grads": True}
+    return torch.autograd.grad(slope, point, direction, **options)[0].reshape(-1)
 
 
 def _face(res: Any) -> np.ndarray:
     """Return an orthonormal basis of the directions of the face of the solution, as columns."""
     active = res.active_set
     if active is None:
-        raise ValueError(
-            "argmin needs an inner solver with an active set: leave out inner=, or use 'blended'"
-        )
-    atoms = [
-        np.ravel(atom.dense()) for atom, w in zip(active.atoms, active.weights, strict=True) if w > WEIGHT
-    ]
+        remedy = "leave out inner=, or use 'blended'"
+        raise ValueError(f"argmin needs an inner solver with an active set: {remedy}")
+    weighted = zip(active.atoms, active.weights, strict=True)
+    atoms = [np.ravel(atom.dense()) for atom, weight in weighted if weight > WEIGHT]
     edges = np.array([atom - atoms[0] for atom in atoms[1:]]).reshape(len(atoms) - 1, res.x.size)
     _, sigma, Vt = np.linalg.svd(edges, full_matrices=False)
     return np.ascontiguousarray(Vt[sigma > 1e-10 * sigma.max(initial=0.0)].T)

@@ -1,10 +1,7 @@
-"""The base class of the optimizers: parameter groups of plain data, constraints, blocks, checked gradients.
+"""The base class of the optimizers: groups, constraints, blocks, checked gradients.
 
 Everything in ``param_groups`` is a number, a string, a tuple or None, so that a checkpoint loads with
 ``weights_only=True``.  A user's own set is kept by the optimizer, and the group says ``"object:0"``.
-
-A gradient with NaN or Inf raises an error before anything moves, whatever the method.  Only where a value
-cannot be read (while a step is compiled or captured in a CUDA graph) does it pass, and show in the weights.
 """
 
 from __future__ import annotations
@@ -22,16 +19,17 @@ from dcfw.torch.regions import Region, Tensor
 
 CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "spectral", "nuclear")
 ELEMENTWISE = (None, "linf", "box")
-MATRICES = ("spectral", "nuclear")
+MATRICES = {"spectral": matrices.Spectral, "nuclear": matrices.Nuclear}
 SCOPES = ("tensor", "row")
 RADIUS_MODES = ("absolute", "scion")
 LARGEST = 3e38  # the largest radius and learning rate: single precision must hold them
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+HALF = (torch.bfloat16, torch.float16)  # computed with in single precision
+DTYPES = (torch.float32, torch.float64, *HALF)
 
+# The options of every group; the last two are set in groups only.
 GROUP_DEFAULTS: dict[str, Any] = {
     "radius": 1.0, "radius_mode": "absolute", "scope": "tensor", "stack": 1, "gather": False,
 }  # fmt: skip
-"""Options of every group; ``stack`` and ``gather`` are set in groups (:func:`dcfw.torch.param_groups`)."""
 
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -41,18 +39,17 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
         return regions.UNBOUNDED
     if not isinstance(name, str):
         return regions.Given(name, shape)
-    scale = 1.0
+    scale, matrix = 1.0, matrices.matrix_shape(shape, stack)
     if group.get("radius_mode") == "scion":
-        d_out, d_in = matrices.matrix_shape(shape, stack)
-        scale = 1.0 / d_in if name in ("linf", "box") else math.sqrt(d_out / d_in)
+        d_out, d_in = matrix
+        scale = 1.0 / d_in if name in ELEMENTWISE else math.sqrt(d_out / d_in)
     if name == "box":
         return regions.Interval(scale * size[0], scale * size[1])
     size = scale * size
     if name == "linf":
         return regions.Interval(-size, size)
     if name in MATRICES:
-        kind = matrices.Spectral if name == "spectral" else matrices.Nuclear
-        return kind(size, matrices.matrix_shape(shape, stack), stack)
+        return MATRICES[name](size, matrix, stack)
     return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
 
 
@@ -71,16 +68,19 @@ class Problem(NamedTuple):
     number: int  # the position of the parameter among those that move, which decides who computes it
     gathered: bool
 
-    def total(self, scope: str = "tensor") -> Callable[[Tensor], Tensor] | None:
-        """Return what adds up sums of blocks over the ranks, None if this rank has all of each block."""
-        return None if scope == "row" or self.gathered else shards.total_over(self.parameter)
+    def total(self, sums: Tensor, scope: str = "tensor") -> Tensor:
+        """Return sums over blocks, added up over the ranks unless this rank has all of each block."""
+        return sums if scope == "row" or self.gathered else shards.add_up(self.parameter, sums)
 
-    def write(self, X: Tensor | None) -> None:
+    def is_mine(self) -> bool:
+        """Return whether this rank computes the new weights."""
+        return not self.gathered or shards.is_mine(self.parameter, self.number)
+
+    def write(self, X: Any) -> None:
         """Write new weights back (X is None on a rank that did not compute them)."""
         if self.gathered:
             whole = None if X is None else X.view(self.parameter.shape)
             return shards.scatter(self.parameter, self.number, whole)
-        assert X is not None
         weight = shards.local(self.parameter)
         weight.copy_(X.reshape(weight.shape))
 
@@ -155,12 +155,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
 
     def _begin(self, group: dict[str, Any]) -> None:
-        """Prepare a group for a step, before any of its parameters is looked at."""
+        """Prepare a group for a step, even if none of its parameters will move."""
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError
-
-    # -- groups ---------------------------------------------------------------------------------------------
 
     def _register(self, constraint: Any) -> str | None:
         """Return the name of a constraint, keeping it if it is a user's object."""
@@ -176,14 +174,13 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def _domain(self, group: dict[str, Any]) -> Any:
         """Return the user's object of a group, None if its constraint is one of ours."""
-        name = group["constraint"]
-        if name is None or not name.startswith("object:"):
+        kind, colon, number = (group["constraint"] or "").partition(":")
+        if kind + colon != "object:":
             return None
-        number = name[len("object:") :]
         if not number.isdecimal() or int(number) >= len(self._domains):
             raise ValueError(
-                f"constraint {name!r} is an object that this optimizer was not made with; construct it with "
-                "the same constraints as the one that was saved"
+                f"constraint {group['constraint']!r} is an object that this optimizer was not made with; "
+                "construct it with the same constraints as the one that was saved"
             )
         return self._domains[int(number)]
 
@@ -193,9 +190,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0, high=LARGEST)
         _validate.scalar(group["momentum"], "momentum", low=0.0, high=1.0, open_high=True)
         _validate.scalar(group["weight_decay"], "weight_decay", low=0.0, high=LARGEST)
-        for name in ("nesterov", "gather"):
-            _validate.flag(group[name], name)
-        if group["nesterov"] and not group["momentum"]:
+        _validate.flag(group["gather"], "gather")
+        if _validate.flag(group["nesterov"], "nesterov") and not group["momentum"]:
             raise ValueError("nesterov=True needs momentum > 0")
         _validate.integer(group["stack"], "stack", low=1)
         _validate.choice(group["scope"], "scope", SCOPES)
@@ -203,27 +199,25 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         self._check_constraint(group)
         for name, p in named(group):
             if p.dtype not in DTYPES:
-                accepted = ", ".join(str(dtype) for dtype in DTYPES)
+                accepted = ", ".join(map(str, DTYPES))
                 raise TypeError(f"{name} has dtype {p.dtype}; {type(self).__name__} works with {accepted}")
             shards.refuse(p, name, group, group["constraint"] in ELEMENTWISE)
             self._check_shape(group, name, tuple(p.shape))
 
     def _check_constraint(self, group: dict[str, Any]) -> None:
-        name, scope = group["constraint"], group["scope"]
+        name, scope, radius = group["constraint"], group["scope"], group["radius"]
         own = self._domain(group) is not None
         if name is not None and not own:
             _validate.choice(name, "constraint", CONSTRAINTS)
         if name == "box":
-            bounds = group["radius"]
-            if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-                raise TypeError(f"radius must be a pair (lower, upper) for constraint='box', got {bounds!r}")
-            lower, upper = (_validate.scalar(bound, "each bound in radius") for bound in bounds)
+            if not isinstance(radius, tuple | list) or len(radius) != 2:
+                raise TypeError(f"radius must be a pair (lower, upper) for constraint='box', got {radius!r}")
+            lower, upper = (_validate.scalar(bound, "each bound in radius") for bound in radius)
             if not lower < upper:
                 raise ValueError(f"radius=(lower, upper) must have lower < upper, got ({lower:g}, {upper:g})")
             group["radius"] = (lower, upper)
         else:
-            positive: dict[str, Any] = {"low": 0.0, "high": LARGEST, "open_low": True}
-            group["radius"] = _validate.scalar(group["radius"], "radius", **positive)
+            group["radius"] = _validate.scalar(radius, "radius", low=0.0, high=LARGEST, open_low=True)
         if own and (group["radius"] != 1.0 or group["radius_mode"] != "absolute"):
             raise ValueError("radius and radius_mode are not for a constraint object, which has its own size")
         if (own or name in MATRICES) and scope != "tensor":
@@ -250,20 +244,13 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         super().__setstate__(saved)
         self._left = {}  # what is loaded, weights included, is believed
 
-    # -- the parts of a step --------------------------------------------------------------------------------
-
     def _region(self, group: dict[str, Any], shape: tuple[int, ...]) -> Region:
         """Return the set of a parameter of this (whole) shape."""
         domain = self._domain(group)
         return region_of(group, shape) if domain is None else regions.Given(domain, shape)
 
-    def _problems(
-        self, group: dict[str, Any], params: list[Tensor], *lists: list[Tensor]
-    ) -> Iterator[Problem]:
-        """Yield the blocks of a group, with their weights and the given lists of (local) tensors.
-
-        Half precision is computed with in single.
-        """
+    def _problems(self, group: dict[str, Any], params: list[Tensor], *lists: Any) -> Iterator[Problem]:
+        """Yield the blocks of a group, with their weights and the given lists of (local) tensors."""
         lists = ([shards.local(p) for p in params], *lists)
         for i, p in enumerate(params):
             gathered = group["gather"] and group["constraint"] not in ELEMENTWISE and shards.ranks(p) > 1
@@ -271,7 +258,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             rows = shape[0] if group["scope"] == "row" and len(shape) else 1
             size = (rows, shape.numel() // rows if rows else 0)
             parts = [shards.whole(many[i], p) if gathered else many[i] for many in lists]
-            tensors = [_wide(part).reshape(size) for part in parts]
+            wide = [part.float() if part.dtype in HALF else part for part in parts]
+            tensors = [part.reshape(size) for part in wide]
             yield Problem(p, self._region(group, tuple(p.shape)), tensors, i, gathered)
 
     def _each(self, problems: Iterable[Problem], compute: Callable[[Problem], Tensor]) -> None:
@@ -281,8 +269,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             window = [first]
             if first.gathered:
                 window += itertools.islice(problems, shards.ranks(first.parameter) - 1)
-            mine = [not q.gathered or shards.is_mine(q.parameter, q.number) for q in window]
-            found = [compute(q) if own else None for q, own in zip(window, mine, strict=True)]
+            found = [compute(problem) if problem.is_mine() else None for problem in window]
             for problem, X in zip(window, found, strict=True):
                 problem.write(X)
                 p = problem.parameter
@@ -293,7 +280,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _enter(self, problem: Problem) -> Tensor:
         """Return the weights of the blocks, moved into their sets unless a step left them there untouched."""
         p, region = problem.parameter, problem.region
-        inside = bool(self.state[p].get("inside"))
+        inside = self.state[p].get("inside")
         if inside and p in self._left and not torch.compiler.is_compiling():
             inside = self._left[p] == _mark(p, region)
         if not inside:
@@ -310,10 +297,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
-    """Return what changes when a parameter is written to; writing through ``.data`` leaves no version.
+    """Return what changes when a parameter is written to.
 
-    A sum tells on the CPU.  On other devices reading it would wait for the device: there, a parameter whose
-    ``.data`` is another tensor is noticed, and one whose entries are changed through ``.data`` is not.
+    Writing through ``.data`` leaves no version: on the CPU a sum tells, elsewhere only another ``.data``.
     """
     local = shards.local(p.detach())
     total = float(local.sum()) if local.device.type == "cpu" else 0.0
@@ -324,10 +310,8 @@ def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str
     """Raise an error for a gradient that is sparse, or has NaN or Inf where that can be read."""
     for p in params:
         if p.grad.layout is not torch.strided:
-            raise TypeError(
-                f"{who} needs dense gradients, got a sparse one of {_described(p, groups)}; make the "
-                "embedding with sparse=False"
-            )
+            what = f"got a sparse one of {_described(p, groups)}; make the embedding with sparse=False"
+            raise TypeError(f"{who} needs dense gradients, {what}")
     if not params or torch.compiler.is_compiling() or params[0].is_meta:
         return
     if params[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -338,16 +322,10 @@ def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str
         sums = torch.stack([value.to(sums[0].device) for value in sums]).tolist()
     for p, value in zip(params, sums, strict=True):
         if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
-            raise ValueError(
-                f"the gradient of {_described(p, groups)} has NaN or Inf entries; no weight was moved; look "
-                "at the loss, lower lr, or clip the gradients"
-            )
+            remedy = "no weight was moved; look at the loss, lower lr, or clip the gradients"
+            raise ValueError(f"the gradient of {_described(p, groups)} has NaN or Inf entries; {remedy}")
 
 
 def _described(p: Tensor, groups: list[dict[str, Any]]) -> str:
     name = next(name for group in groups for name, q in named(group) if q is p)
     return f"{name} of shape {tuple(p.shape)}"
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor

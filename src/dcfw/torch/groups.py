@@ -1,10 +1,9 @@
 """Parameter groups by role: which weights get which set, and of which radius.
 
-The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels (output channels by the
-rest) map features to features: radius times sqrt(d_out/d_in); heads, gates and experts are stacks of
-matrices.  ``depthwise`` filters are vectors.  ``embedding`` tables and learned positions have one-hot inputs,
-so their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is
-divided by d_in.  A ``vector`` (biases, gains of normalisation layers) is never shrunk.
+The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels map features to
+features: radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
+their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is divided
+by d_in.  A ``vector`` (biases, gains) is never shrunk.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ ROLES: dict[str, dict[str, Any]] = {
     "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "vector": {"constraint": None},
 }
+# What a group may say: anything else is taken as a misspelt one of these.
 OPTIONS = (
     *GROUP_DEFAULTS, "constraint", "role", "lr", "momentum", "nesterov", "weight_decay", "rescale",
     "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
 )  # fmt: skip
-"""What a group may say: anything else is taken as a misspelt one of these."""
 HEADS = ("head", "heads", "lm_head", "output", "out", "fc", "classifier", "logits", "generator", "score")
 PACKED = ("qkv", "wqkv", "c_attn", "in_proj", "to_qkv", "query_key_value", "attn_qkv")
 GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
@@ -82,8 +81,8 @@ def param_groups(
     overrides : dict, optional
         Options by pattern of the name (as in file names), the last match counts most:
         ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.  A radius is multiplied by
-        the factor of the role's ``radius_mode``, unless ``{"radius": 5.0, "radius_mode": "absolute"}``;
-        ``{"constraint": None}`` (or ``"free"``) leaves a weight out.
+        the factor of ``radius_mode``, the role's by default; ``{"constraint": None}`` (``"free"``)
+        leaves a weight out.
     **options
         Any other option of the optimizers here, for all groups (``gather=True`` for FSDP2).
 
@@ -117,13 +116,12 @@ def param_groups(
     for option in itertools.chain(options, *roles.values(), *overrides.values()):
         _validate.choice(option, "each option", OPTIONS)
     found: dict[Any, dict[str, Any]] = {}
-    matched: set[str] = set()
+    unused = set(overrides)
     for name, p, role, stack in named_roles(model):
         extra: dict[str, Any] = {}
-        for pattern, more in overrides.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                matched.add(pattern)
-                extra |= more
+        for pattern in (key for key in overrides if fnmatch.fnmatchcase(name, key)):
+            extra |= overrides[pattern]
+            unused.discard(pattern)
         role = extra.pop("role", role)
         chosen = dict(ROLES[_validate.choice(role, "role", tuple(ROLES))])
         if constraint != "roles" and role != "vector":
@@ -136,9 +134,9 @@ def param_groups(
         group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
         group["params"].append(p)
         group["param_names"].append(name)
-    unused = sorted(set(overrides) - matched)
     if unused:
-        raise ValueError(f"no parameter has a name that matches {unused[0]!r}{_tied(model, unused[0])}")
+        pattern = min(unused)
+        raise ValueError(f"no parameter has a name that matches {pattern!r}{_tied(model, pattern)}")
     return Groups(found.values())
 
 
@@ -158,7 +156,7 @@ def _set(constraint: Any, *more: str) -> Any:
 
 
 def _tied(model: Any, pattern: str) -> str:
-    """Return what to say of a pattern that matches a second name of a parameter only."""
+    """Return a hint on a pattern that matches a second name of a parameter only."""
     first: dict[Any, str] = {}
     for name, p in model.named_parameters(remove_duplicate=False):
         if first.setdefault(p, name) != name and fnmatch.fnmatchcase(name, pattern):
@@ -173,22 +171,17 @@ def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
     for path, module in model.named_modules():
         is_last = path in last and isinstance(model, torch.nn.Sequential)
         path = path.replace("._orig_mod", "")
-        is_head = _is_head(path, is_last)
+        *above, layer = path.split(".")
+        # The output layer: by its place, or by its name outside of numbered blocks.
+        is_head = is_last or (layer in HEADS and not any(part.isdecimal() for part in above))
         for own, p in module.named_parameters(recurse=False):
             name = f"{path}.{own}" if path else own
             role, stack = _role(module, path, own, p, is_head)
             if p in seen:
-                first, _, before, _ = seen[p]
-                role = "tied" if {role, before} & {"head"} and {role, before} & {"embedding"} else before
-                name = first
+                name, _, before, _ = seen[p]
+                role = "tied" if {role, before} == {"head", "embedding"} else before
             seen[p] = (name, p, role, stack)
     return list(seen.values())
-
-
-def _is_head(path: str, is_last: bool) -> bool:
-    """Return whether a layer is the output layer: by its name outside of numbered blocks, or its place."""
-    parts = path.split(".")
-    return is_last or (parts[-1] in HEADS and not any(part.isdecimal() for part in parts))
 
 
 def _role(module: Any, path: str, own: str, p: Any, is_head: bool) -> tuple[str, int]:

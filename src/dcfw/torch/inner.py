@@ -7,13 +7,9 @@ The surrogate at x_t is <g, X> + L/2 ||X - x_t||^2, so that
     the exact step        eta = min(1, <R, X - S> / ||X - S||^2)
     and then              R <- R - eta (X - S),  X <- X - eta (X - S).
 
-R is carried along and never formed as a difference of weights, whose rounding would drown small gradients.
-A block that has met its tolerance goes on with eta = 0: nothing has to be read from the device, and a fixed
-number of steps is a graph that compiles.  On a CPU the loop ends as soon as all blocks have; the answer is
-the same bit for bit.
-
-On sets that treat entries one by one, those with a zero residual keep S_i = X_i.  For sparse gradients (an
-embedding, dead units) that cuts the inner steps to 10 % from 81 to 3, and such weights are not touched.
+R is carried along: formed as a difference of weights, its rounding would drown small gradients.  A block that
+has met its tolerance goes on with eta = 0, so that nothing has to be read from the device and the loop
+compiles; where it ends early instead the answer is the same bit for bit.
 """
 
 from __future__ import annotations
@@ -73,7 +69,12 @@ def sliding_step(
     tensor([[-0.2000,  0.2000,  0.0000]])
     """
     if not torch.compiler.is_compiling():
-        lr, steps, tol = _check(x, g, lr, region, steps=steps, tol=tol, total=total, sync=sync)
+        _check(x, g, region)
+        lr = lr if isinstance(lr, torch.Tensor) else _validate.scalar(lr, "lr", low=0.0)
+        steps, tol = _validate.integer(steps, "steps"), _validate.scalar(tol, "tol", low=0.0, high=1.0)
+        _validate.flag(sync, "sync")
+        if total is not None:
+            _validate.function(total, "total")
     X, R = x.clone(), g * lr
     gained = count = torch.zeros((x.shape[0], 1), dtype=x.dtype, device=x.device)
     first, bound = torch.full_like(count, float("nan")), torch.full_like(count, float("inf"))
@@ -95,7 +96,7 @@ def sliding_step(
     return Step(region.settle(X), count, first / lr, gained / lr, torch.maximum(bound, gained) / lr)
 
 
-def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> tuple[Any, int, float]:
+def _check(x: Any, g: Any, region: Any) -> None:
     for name, tensor in (("x", x), ("g", g)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
@@ -104,12 +105,6 @@ def _check(x: Any, g: Any, lr: Any, region: Any, **options: Any) -> tuple[Any, i
         raise ValueError(f"x and g must both have shape (blocks, n), got {shapes}")
     if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
         raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
-    steps = _validate.integer(options["steps"], "steps", low=0)
-    tol = _validate.scalar(options["tol"], "tol", low=0.0, high=1.0)
-    _validate.flag(options["sync"], "sync")
-    if options["total"] is not None:
-        _validate.function(options["total"], "total")
-    return (lr if isinstance(lr, torch.Tensor) else _validate.scalar(lr, "lr", low=0.0)), steps, tol
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:

@@ -1,21 +1,8 @@
-"""The spectral and the nuclear ball: sets that need matrices, seen through matrix products.
+"""The spectral and the nuclear ball.
 
 A weight of more than two dimensions is the matrix of its first dimension against the rest.  With ``stack=s``
 it is s matrices, each with a ball of its own: all dimensions but the last are rows, cut into s equal parts
 (packed projections of attention, gates of an LSTM, experts).
-
-**The vertex of the spectral ball** is a polar factor, by five odd polynomials that keep [0, 1] in [0, 1]
-(:mod:`dcfw.sets.polar`), so the answer is in the ball.  (Muon's five steps leave singular values of up to
-1.2.)  On a spectrum that is log-uniform over four decades the mean singular value of the answer is 0.77, that
-of Muon's 0.72.  The first step shares its products with the bound of the norm.
-
-**The projection onto the spectral ball** clips singular values.  Only those above the radius matter, and
-those are what the Gram matrix knows accurately: with Z^T Z = V Lambda V^T,
-
-    proj(Z) = Z - (Z V) diag(1 - min(1, r / sigma)) V^T,
-
-one symmetric eigenvalue problem of the smaller side instead of a singular value decomposition.  Where nothing
-is above the radius the correction is exactly zero, and Z is returned bit for bit.
 """
 
 from __future__ import annotations
@@ -28,10 +15,8 @@ import torch
 from dcfw.sets.polar import schedule
 from dcfw.torch.regions import Ball, Tensor, _length, _lowered, asking_is_free
 
-LIFTED, STEPS = 0.003, 5
-"""The relative singular value that the polynomials are made for, and how many of them are applied."""
-POWER_STEPS = 20
-"""Steps of the power method for the leading singular pair; whatever it finds lies in the nuclear ball."""
+LIFTED, STEPS = 0.003, 5  # the relative singular value that the polynomials are made for, and their number
+POWER_STEPS = 20  # for the leading singular pair; whatever they find lies in the nuclear ball
 CAP_MARGIN = 1e-3  # by how much :func:`cap_singular_values` stays below the radius, for its own inexactness
 
 
@@ -89,7 +74,8 @@ class Nuclear(MatrixBall):
 def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
     """Return nearly the polar factor of each matrix in ``G``, with all singular values at most 1.
 
-    ``G`` has shape (..., rows, columns).  ``half`` computes in bfloat16, by default on CUDA devices, and ends
+    Odd polynomials that keep [0, 1] in [0, 1] are applied (:mod:`dcfw.sets.polar`).  ``G`` has shape
+    (..., rows, columns).  ``half`` computes in bfloat16, by default on CUDA devices, and ends
     with a guard in single precision: a Newton-Schulz step x (3 - x^2) / 2, which takes [0, sqrt(3)] to
     [0, 1], behind a certified bound that brings the singular values below sqrt(3) wherever rounding has
     carried them above it.
@@ -129,7 +115,11 @@ def _guarded(X: Tensor) -> Tensor:
 
 
 def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
-    """Return the matrix nearest to ``Z`` whose singular values are at most ``radius``."""
+    """Return the matrix nearest to ``Z`` whose singular values are at most ``radius``.
+
+    With Z^T Z = V Lambda V^T it is Z - (Z V) diag(1 - min(1, radius / sigma)) V^T: the Gram matrix knows the
+    large singular values accurately, and where none is above the radius Z is returned bit for bit.
+    """
     if Z.shape[0] < Z.shape[1]:
         return clip_singular_values(Z.mT, radius).mT
     wide = Z.double() if Z.device.type == "cpu" else Z  # squares cost half of the digits

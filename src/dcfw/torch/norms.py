@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch import shards
 from dcfw.torch.base import region_of
 from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.matrices import leading_pair, matrix_shape
@@ -100,9 +99,9 @@ def norms(model: Any, groups: Any = None) -> Norms:
     with torch.no_grad():
         named = model.named_parameters()
         rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in named]
-    notes = (
-        ["radii: defaults by role; norms(model, optimizer) shows an optimizer's"] if groups is None else []
-    )
+    notes = []
+    if groups is None:
+        notes.append("radii: defaults by role; norms(model, optimizer) shows an optimizer's")
     if any(isinstance(module, torch.nn.modules.conv._ConvNd) for module in model.modules()):
         notes.append("convolutions: norms of the matrix out x rest, not of the operator on images")
     return Norms(rows, tuple(notes))
@@ -113,7 +112,7 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
     own = constraint is not None and (not isinstance(constraint, str) or constraint.startswith("object:"))
     region = region_of({**group, "constraint": None} if own else group, tuple(p.shape))
     w = p.detach()
-    w = (w.full_tensor() if shards.sharded_dimensions(p) else w).float()
+    w = (w.full_tensor() if hasattr(w, "full_tensor") else w).float()
     size = w.abs().max() if p.numel() else w.sum()
     operator, bounded, at_bound = size, torch.full((), math.nan), 0.0
     if p.ndim > 1 and p.numel():
@@ -125,8 +124,7 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
             operator = torch.linalg.vector_norm(leading_pair(M)[1] @ M.mT, dim=-1).max()
     if math.isfinite(region.bound) and p.numel():
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
-        spectral = constraint == "spectral"
-        bounded = operator if spectral else region.size(w.reshape(rows, -1))
+        bounded = operator if constraint == "spectral" else region.size(w.reshape(rows, -1))
         sizes = w.abs() if isinstance(region, Interval) else bounded
         at_bound = float((sizes >= AT_BOUND * region.bound).float().mean())
     label = "own" if own else constraint or "free"

@@ -53,10 +53,9 @@ class DCFW(ConstrainedOptimizer):
     Notes
     -----
     A start outside the set is projected in the first step (``project_()`` does it at once).  So are weights
-    that have been overwritten since the last step, or whose radius has changed; weights that are loaded
+    that have been overwritten, or whose radius has changed, since the last step; weights that are loaded
     together with a state of the optimizer are taken as inside.  Where an object has no ``project``,
     Frank-Wolfe steps find a point near weights outside (by its ``contains(x)``, or as far as the steps tell).
-
     Parameters without a gradient stay where they are, and so do coordinates whose gradient is zero on sets
     that treat entries one by one.  Groups may also have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather``
     (:mod:`dcfw.torch.shards`).
@@ -104,12 +103,12 @@ class DCFW(ConstrainedOptimizer):
         ``track_gap=True``.
         """
         tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
-        found = [self.state[p]["gaps"].cpu() for p in tracked if "gaps" in self.state.get(p, {})]
+        found = [self.state[p]["gaps"].cpu().double() for p in tracked if "gaps" in self.state.get(p, {})]
         if not found:
             raise RuntimeError(
                 "nothing has been recorded: construct DCFW with track_gap=True and take a step with gradients"
             )
-        sums = dict(zip(GAPS, torch.stack([row.double() for row in found]).sum(dim=0).tolist(), strict=True))
+        sums = dict(zip(GAPS, torch.stack(found).sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
         return sums
 
@@ -124,16 +123,12 @@ class DCFW(ConstrainedOptimizer):
         if solver == "fw" and group["constraint"] is None:
             raise ValueError("solver='fw' needs a bounded set; with constraint=None use 'exact' (it is SGD)")
         if solver == "exact" and not self._has_closed_form(group):
-            raise ValueError(
-                f"constraint={group['constraint']!r} has no closed-form step (it has no project method); use "
-                "solver='fw' or 'auto'"
-            )
+            reason = "has no closed-form step (it has no project method); use solver='fw' or 'auto'"
+            raise ValueError(f"constraint={group['constraint']!r} {reason}")
 
     def _has_closed_form(self, group: dict[str, Any]) -> bool:
         domain = self._domain(group)
         return domain is None or hasattr(domain, "project")
-
-    # -- a step --------------------------------------------------------------------------------------------
 
     def _begin(self, group: dict[str, Any]) -> None:
         if group["track_gap"]:  # what an earlier step has recorded is not of this one
@@ -145,12 +140,11 @@ class DCFW(ConstrainedOptimizer):
         slopes = self._directions(group, params)
         if group["solver"] == "fw" or not self._has_closed_form(group):
             problems = self._problems(group, params, slopes)
-            self._each(problems, lambda problem: self._frank_wolfe(group, problem))
-            return
+            return self._each(problems, lambda problem: self._frank_wolfe(group, problem))
         if group["track_gap"]:
             for problem in self._problems(group, params, slopes):
                 gaps = self._gaps_of_exact(group, problem)
-                self._record(problem, gaps, torch.zeros_like(gaps[:1]))
+                self._record(problem, gaps, torch.zeros_like(gaps[0]))
         weights, lr = [shards.local(p) for p in params], group["lr"]
         if isinstance(lr, torch.Tensor):  # as a number it would have to be read from the device
             torch._foreach_sub_(weights, torch._foreach_mul(slopes, lr))
@@ -180,15 +174,14 @@ class DCFW(ConstrainedOptimizer):
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> Tensor:
         x, g = self._enter(problem), problem.tensors[1]
-        options = {"steps": group["inner_steps"], "tol": group["inner_tol"], "sync": asking_is_free(x)}
-        total = problem.total(group["scope"])
-        found = sliding_step(x, g, group["lr"], problem.region, total=total, **options)
+        options: dict[str, Any] = {"steps": group["inner_steps"], "tol": group["inner_tol"]}
+        options |= {"total": lambda sums: problem.total(sums, group["scope"]), "sync": asking_is_free(x)}
+        found = sliding_step(x, g, group["lr"], problem.region, **options)
         if group["track_gap"]:
-            pgm = torch.full_like(found.fw_gap[0], math.nan)
-            if self._has_closed_form(group):
-                pgm = self._gaps_of_exact(group, problem)[3:]
+            known = self._has_closed_form(group)
+            pgm = self._gaps_of_exact(group, problem)[3] if known else x.new_full((), math.nan)
             sums = [row.sum() for row in (found.fw_gap, found.dc_gap_low, found.dc_gap_high)]
-            self._record(problem, torch.cat((torch.stack(sums), pgm)), found.inner_steps.sum().view(1))
+            self._record(problem, torch.stack((*sums, pgm)), found.inner_steps.sum())
         return found.x
 
     def _gaps_of_exact(self, group: dict[str, Any], problem: Problem) -> Tensor:
@@ -197,12 +190,10 @@ class DCFW(ConstrainedOptimizer):
         D = x - problem.region.project(x - group["lr"] * g)
         unbounded = problem.region == UNBOUNDED
         fw = torch.full_like(x[0, 0], math.inf) if unbounded else (g * problem.region.away(g, x)).sum()
-        sums = torch.stack((fw, (g * D).sum(), (D * D).sum()))
-        total = problem.total()
-        fw, linear, square = (sums if total is None else total(sums)).unbind()
+        fw, linear, square = problem.total(torch.stack((fw, (g * D).sum(), (D * D).sum()))).unbind()
         pgm = 0.5 * square / group["lr"]
         return torch.stack((fw, linear - pgm, linear - pgm, pgm))
 
     def _record(self, problem: Problem, gaps: Tensor, inner_steps: Tensor) -> None:
         blocks = torch.full_like(inner_steps, problem.tensors[0].shape[0])
-        self.state[problem.parameter]["gaps"] = torch.cat((gaps, inner_steps, blocks))
+        self.state[problem.parameter]["gaps"] = torch.stack((*gaps, inner_steps, blocks))

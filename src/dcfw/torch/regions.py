@@ -1,8 +1,4 @@
-"""Feasible sets for blocks of weights, without host-device synchronisation.
-
-The sets are those of :mod:`dcfw.sets` for many blocks at once (the rows of a two-dimensional tensor), by
-tensor operations alone (``int`` and ``float`` would wait for an accelerator).
-"""
+"""The sets of :mod:`dcfw.sets` for many blocks at once, by tensor operations that wait for no device."""
 
 from __future__ import annotations
 
@@ -44,12 +40,11 @@ class Region:
         return X
 
     def size(self, X: Tensor) -> Tensor:
-        """Return the norm that the radius bounds, of the largest block."""
-        raise NotImplementedError
+        """Return the norm of the largest block that ``bound`` bounds, NaN without one."""
+        return X.new_full((), float("nan"))
 
     @property
     def bound(self) -> float:
-        """The upper bound of :meth:`size`."""
         return float("nan")
 
 
@@ -87,8 +82,7 @@ class Interval(Region):
         return X.clamp_(self.lower, self.upper)
 
 
-UNBOUNDED = Interval(-float("inf"), float("inf"))
-"""All of space: what a parameter without a constraint lives in."""
+UNBOUNDED = Interval(-float("inf"), float("inf"))  # where parameters without a constraint live
 
 
 @dataclass(frozen=True)
@@ -161,9 +155,6 @@ class Given(Region):
         X, outside = _approach(self, Z)
         return Z if contains is None and not outside else X
 
-    def size(self, X: Tensor) -> Tensor:
-        return torch.full((), float("nan"))
-
 
 def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:
     """Return a point of the set near Z, by Frank-Wolfe steps, and whether they show that Z is outside."""
@@ -189,18 +180,13 @@ def _length(R: Tensor) -> Tensor:
 
 
 def _lowered(a: Tensor, budget: float) -> Tensor:
-    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
-    # A shift by a constant changes nothing, and avoids cancellation where a is large.
-    a = a - a.amax(dim=-1, keepdim=True)
-    return (a - _level(a, budget)).clamp_(min=0.0)
-
-
-def _level(a: Tensor, budget: float) -> Tensor:
-    """Return theta with sum_i max(a_i - theta, 0) = budget in each row, in a fixed number of passes.
+    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``.
 
     The sum decreases in theta and is piecewise linear.  Bisection finds the piece as far as the precision
     tells pieces apart, and Newton's method from its left end is then exact on it.
     """
+    # A shift by a constant changes nothing, and avoids cancellation where a is large.
+    a = a - a.amax(dim=-1, keepdim=True)
     low = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1]
     high = a.amax(dim=-1, keepdim=True)
     for _ in range(24 if a.dtype == torch.float32 else 36):
@@ -212,7 +198,7 @@ def _level(a: Tensor, budget: float) -> Tensor:
         sloped = (rest > 0.0).sum(dim=-1, keepdim=True)
         excess = rest.sum(dim=-1, keepdim=True) - budget
         low = torch.where(sloped > 0, low + excess / sloped.clamp(min=1), low)
-    return low
+    return (a - low).clamp_(min=0.0)
 
 
 def asking_is_free(Z: Tensor) -> bool:

@@ -1,8 +1,4 @@
-"""SFW: steps towards the vertex that a linear oracle returns; Scion: its preset for networks.
-
-With m the averaged gradient and s = lmo(m), x <- x + eta (s - x).  By default eta = lr, the step of Scion,
-Lion and Muon with weight decay.
-"""
+"""SFW: steps x <- x + eta (s - x) towards the oracle's vertex s; Scion: its preset for networks."""
 
 from __future__ import annotations
 
@@ -18,8 +14,7 @@ from dcfw.torch.base import ConstrainedOptimizer, Problem
 from dcfw.torch.matrices import Spectral, polar_inside
 from dcfw.torch.regions import Tensor
 
-SMALL = 2**17
-"""On a CPU, matrices with fewer entries than this are multiplied in batches."""
+SMALL = 2**17  # on a CPU, matrices with at most this many entries are multiplied in batches
 
 
 class SFW(ConstrainedOptimizer):
@@ -95,8 +90,8 @@ class SFW(ConstrainedOptimizer):
         if group["unconstrained"] and group["rescale"] is not None:
             raise ValueError("unconstrained=True takes steps lr s: use rescale=None")
         lr, name = group["lr"], group["constraint"]
-        shrinks = group["rescale"] is None and not group["unconstrained"] and name is not None
-        if shrinks and not isinstance(lr, torch.Tensor) and lr > 1.0:
+        is_size = group["rescale"] is None and not group["unconstrained"] and name is not None
+        if is_size and not isinstance(lr, torch.Tensor) and lr > 1.0:
             raise ValueError(f"lr is the step size with rescale=None and must be at most 1, got {lr:g}")
         holds_zero = name != "simplex" and (name != "box" or group["radius"][0] <= 0.0 <= group["radius"][1])
         if group["weight_decay"] and not holds_zero:
@@ -155,8 +150,7 @@ class SFW(ConstrainedOptimizer):
         lr, m = group["lr"], problem.tensors[1]
         if group["rescale"] == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
-            total = problem.total(group["scope"])
-            slope, length = (squares if total is None else total(squares)).sqrt().unbind()
+            slope, length = problem.total(squares, group["scope"]).sqrt().unbind()
             return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
         return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
 
@@ -216,6 +210,5 @@ class Scion(SFW):
             if radius != 1.0:
                 raise ValueError("radius scales the groups of a model; groups that are given have their own")
         ahead = nesterov if _validate.scalar(momentum, "momentum") else False
-        options: dict[str, Any] = {"momentum": momentum, "nesterov": ahead}
-        options |= {"weight_decay": weight_decay, "unconstrained": unconstrained}
-        super().__init__(params, lr, constraint=None, **options)
+        more: dict[str, Any] = {"weight_decay": weight_decay, "unconstrained": unconstrained}
+        super().__init__(params, lr, constraint=None, momentum=momentum, nesterov=ahead, **more)

@@ -1,14 +1,12 @@
-"""Parameters that FSDP2 has sharded: work on the local part, or gather, compute once and scatter.
+"""Parameters that FSDP2 has sharded.
 
-A set that treats entries one by one works on shards; only the two sums of a Frank-Wolfe step are added up
-over the ranks.  All other sets need the whole tensor: with the group option ``gather=True`` it is gathered,
-the ranks take turns in computing new weights, and each keeps its part.  Without it :func:`refuse` raises an
-error when the optimizer is made.
+Sets that treat entries one by one work on shards, and add up the sums of a step over the ranks.  All others
+need the group option ``gather=True``: tensors are gathered, the ranks take turns in computing new weights,
+and each keeps its part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch.distributed
@@ -29,27 +27,17 @@ def whole(part: Tensor, parameter: Tensor) -> Tensor:
     return DTensor.from_local(part, parameter.device_mesh, parameter.placements, **layout).full_tensor()
 
 
-def sharded_dimensions(parameter: Tensor) -> list[int]:
-    """Return the dimensions of a parameter that are sharded."""
-    return [placement.dim for placement in getattr(parameter, "placements", ()) if placement.is_shard()]
-
-
 def _groups(parameter: Tensor) -> list[Any]:
     """Return the process groups over which a parameter is sharded."""
     placements = enumerate(getattr(parameter, "placements", ()))
     return [parameter.device_mesh.get_group(i) for i, placement in placements if placement.is_shard()]
 
 
-def total_over(parameter: Tensor) -> Callable[[Tensor], Tensor] | None:
-    """Return what adds up a tensor over the shards of a parameter, None if it is whole."""
-    groups = _groups(parameter)
-
-    def total(sums: Tensor) -> Tensor:
-        for group in groups:
-            torch.distributed.all_reduce(sums, group=group)
-        return sums
-
-    return total if groups else None
+def add_up(parameter: Tensor, sums: Tensor) -> Tensor:
+    """Return sums over this rank's part of a parameter, added up over all parts."""
+    for group in _groups(parameter):
+        torch.distributed.all_reduce(sums, group=group)
+    return sums
 
 
 def ranks(parameter: Tensor) -> int:
@@ -77,7 +65,7 @@ def scatter(parameter: Tensor, number: int, X: Tensor | None) -> None:
 
 def refuse(parameter: Tensor, name: str, group: dict[str, Any], elementwise: bool) -> None:
     """Raise an error if the constraint or its scope needs more of a sharded parameter than a rank has."""
-    dimensions = sharded_dimensions(parameter)
+    dimensions = [place.dim for place in getattr(parameter, "placements", ()) if place.is_shard()]
     if not dimensions:
         return
     if len(_groups(parameter)) > 1 and group["gather"]:

@@ -1,8 +1,7 @@
-"""Saved optimizer states as input: everything a file says is checked before anything is restored.
+"""Saved optimizer states, checked before anything is restored.
 
-Options come from the program that constructs the optimizer.  A state contributes only the numbers that
-schedulers change (``lr``, ``momentum``, ``weight_decay`` and the schedulers' own), checked like arguments,
-and buffers of known names and shapes, which are copied into fresh memory of the parameter's layout.
+Options come from the program that constructs the optimizer.  A state contributes the numbers that schedulers
+change, checked like arguments, and buffers of known names and shapes, copied into fresh memory.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from dcfw import _validate
+from dcfw.torch import shards
 
 SCHEDULED = ("lr", "momentum", "weight_decay")
 SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
@@ -43,10 +43,9 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
 def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     missing = sorted((optimizer.defaults.keys() | {"params"}) - {"differentiable"} - saved.keys())
     if missing:
-        raise ValueError(
-            f"state_dict must be one of {kind}, but its groups have no {', '.join(missing[:3])}: load the "
-            "weights of the model, and start with a new optimizer"
-        )
+        remedy = "load the weights of the model, and start with a new optimizer"
+        lacks = f"its groups have no {', '.join(missing[:3])}"
+        raise ValueError(f"state_dict must be one of {kind}, but {lacks}: {remedy}")
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise ValueError("params of a saved group must be a list of numbers")
@@ -58,19 +57,15 @@ def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]
     kept = [key for key in optimizer.defaults if key not in SCHEDULED and key in own]
     other = [key for key in kept if not _same(own[key], saved[key])]
     if other:
-        warnings.warn(
-            f"the options {', '.join(other)} of the saved {kind} are not those of this one, which are kept",
-            UserWarning,
-            stacklevel=4,
-        )
+        text = f"the options {', '.join(other)} of the saved {kind} are not those of this one, which are kept"
+        warnings.warn(text, UserWarning, stacklevel=4)
     return {**group, "params": numbers}
 
 
 def _check_length(what: str, of: str, saved: list[Any], own: list[Any]) -> None:
     if len(saved) != len(own):
-        raise ValueError(
-            f"{what} has {len(saved)} {of}, the optimizer {len(own)}: construct it with the same groups"
-        )
+        counts = f"{what} has {len(saved)} {of}, the optimizer {len(own)}"
+        raise ValueError(f"{counts}: construct it with the same groups")
 
 
 def _number(value: Any, like: Any, name: str) -> Any:
@@ -117,9 +112,8 @@ def _buffer(value: Any, p: Any, where: str) -> Any:
     value = _shaped(value, tuple(p.shape), where)
     if hasattr(p, "to_local") != hasattr(value, "to_local"):
         raise ValueError(f"{where} must be distributed if and only if its parameter is")
-    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
-    buffer.copy_(value)
-    seen = buffer.to_local() if hasattr(buffer, "to_local") else buffer
+    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
+    seen = shards.local(buffer)
     if not seen.is_meta and not bool(seen.isfinite().all()):
         raise ValueError(f"{where} must be finite")
     return buffer

@@ -20,21 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.cli.page.parts import (
-    Bullets,
-    Cards,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Part,
-    Picture,
-    Row,
-    Section,
-    Table,
-    Text,
-    beyond_floats,
-)
+from dcfw.cli.page import parts
+from dcfw.cli.page.parts import Chart, Column, Section, beyond_floats
 
 HEAT_STEPS = 10
 """The style sheet has the classes heat-0 to heat-10."""
@@ -73,7 +60,7 @@ def numbers(values: Sequence[float]) -> list[float | int | None]:
 class Renderer:
     """Writes parts as HTML, with unique ids.
 
-    >>> Renderer().part(Text("a < b"))
+    >>> Renderer().part(parts.Text("a < b"))
     '<p>a &lt; b</p>'
     """
 
@@ -84,24 +71,24 @@ class Renderer:
         self._count += 1
         return f"{kind}-{self._count}"
 
-    def part(self, part: Part) -> str:
+    def part(self, part: parts.Part) -> str:
         """Return one part."""
-        if isinstance(part, Text):
+        if isinstance(part, parts.Text):
             return f"<p>{escape(part.text)}</p>"
-        if isinstance(part, Bullets):
+        if isinstance(part, parts.Bullets):
             return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in part.items) + "</ul>"
-        if isinstance(part, Code):
+        if isinstance(part, parts.Code):
             return f'<pre tabindex="0"><code>{escape(part.text)}</code></pre>'
-        if isinstance(part, Cards):
+        if isinstance(part, parts.Cards):
             return cards(part)
-        if isinstance(part, Table):
+        if isinstance(part, parts.Table):
             return self._table(part)
         if isinstance(part, Chart):
             return self._chart(part)
-        if isinstance(part, Row):
+        if isinstance(part, parts.Row):
             thirds = " thirds" if len(part.parts) == 3 else ""
             return f'<div class="row{thirds}">' + "".join(map(self.part, part.parts)) + "</div>"
-        if isinstance(part, Picture):
+        if isinstance(part, parts.Picture):
             return picture(part)
         raise TypeError(f"a section cannot hold a {type(part).__name__}")
 
@@ -114,7 +101,7 @@ class Renderer:
             lines.append(self.section(below, inner, min(level + 1, 6)))
         return "\n".join([*lines, "</section>"])
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: parts.Table) -> str:
         name = self._id("table")
         columns = [c if isinstance(c, Column) else Column(c) for c in table.columns]
         head = "".join(
@@ -167,7 +154,9 @@ def _note(text: str) -> str:
 
 
 def _cell(column: Column, value: Any, first: bool) -> str:
-    cell = value if isinstance(value, Cell) else Cell(column.show(value), _sort_key(column, value))
+    cell = value
+    if not isinstance(value, parts.Cell):
+        cell = parts.Cell(column.show(value), _sort_key(column, value))
     classes = ["number"] if column.numeric else []
     if cell.heat is not None:
         classes.append(f"heat-{round(HEAT_STEPS * min(max(cell.heat, 0.0), 1.0))}")
@@ -185,7 +174,7 @@ def _sort_key(column: Column, value: Any) -> float | str | None:
     return float(f"{float(value):.12g}")
 
 
-def cards(part: Cards) -> str:
+def cards(part: parts.Cards) -> str:
     """Return key figures as a list of terms and values."""
     entries = "".join(
         f"<div><dt>{escape(card.label)}</dt><dd>{escape(card.value)}"
@@ -196,7 +185,7 @@ def cards(part: Cards) -> str:
     return f'<dl class="cards">{entries}</dl>'
 
 
-def picture(part: Picture) -> str:
+def picture(part: parts.Picture) -> str:
     """Return an image whose bytes stand in the page."""
     data = base64.b64encode(part.data).decode("ascii")
     caption = f"<figcaption>{_note(part.caption)}</figcaption>" if part.caption else ""
