@@ -57,7 +57,9 @@ class Trial:
 
     def share(self, measure: str) -> float:
         """Return a measure of the masked map as a part of that with every entry known."""
-        masked, full = (self.scores[name] or {} for name in ("masked", "full"))
+        masked, full = self.scores["masked"], self.scores["full"]
+        assert masked is not None
+        assert full is not None
         return masked[measure] / full[measure] if full[measure] else float("nan")
 
 
@@ -150,9 +152,17 @@ def trial(
     known = rng.random(E2.shape) < observed
     if not known.any():
         raise ValueError(f"observed = {observed:g} leaves no entry of {E2.size}; take a larger one")
-    options: dict[str, Any] = {"tol": 0.0, "rtol": tol, "maxiter": steps, "max_lmo": steps}
-    seen = np.where(known, E2, np.nan)
-    result = align(E1, seen, lam=lam, method=method, callback=callback, **options)
+    result = align(
+        E1,
+        np.where(known, E2, np.nan),
+        lam=lam,
+        method=method,
+        tol=0.0,
+        rtol=tol,
+        maxiter=steps,
+        max_lmo=steps,
+        callback=callback,
+    )
     maps = {
         "before": np.eye(len(E1)) if len(E1) == len(E2) else None,
         "vertex": nearest_rotation(np.where(known, E2, 0.0) @ E1.T),

@@ -86,10 +86,22 @@ def align(
         def show(intermediate_result: Any) -> None:
             bar(intermediate_result.n_lmo, steps, f"gap {intermediate_result.gap:.2g}")
 
-        options: dict[str, Any] = {"observed": observed, "holdout": holdout, "lam": lam, "method": method}
-        options |= {"steps": steps, "tol": tol, "unit": unit, "centre": centre, "retrieval": retrieval}
-        callback = show if sys.stderr.isatty() else None
-        found = trial(left, right, words, rng=seed, callback=callback, **options)
+        found = trial(
+            left,
+            right,
+            words,
+            observed=observed,
+            holdout=holdout,
+            lam=lam,
+            method=method,
+            steps=steps,
+            tol=tol,
+            unit=unit,
+            centre=centre,
+            retrieval=retrieval,
+            rng=seed,
+            callback=show if sys.stderr.isatty() else None,
+        )
     report = summary(found, [(str(source), left), (str(target), right)])
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))  # first: writing may fail
     if output is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from pathlib import Path
@@ -145,12 +144,21 @@ def qap(
         "forbidden": _pairs(forbid, names_of_rows, "--forbid"),
     }
     now = None if today is None else _today(today, names_of_rows, sizes)
-    options: dict[str, Any] = {"method": method, "split": split, "maximize": maximize, **pairs}
-    options |= {"restarts": starts, "time_limit": time_limit, "n_jobs": jobs, "rng": seed}
-    options |= {"polish": None if polish == "none" else polish, "verbose": int(sys.stderr.isatty())}
-    if now is not None:
-        options["init"] = now
-    result = solve(problem.A, problem.B, **options)
+    result = solve(
+        problem.A,
+        problem.B,
+        method=method,
+        split=split,
+        maximize=maximize,
+        **pairs,
+        **({} if now is None else {"init": now}),
+        rng=seed,
+        polish=None if polish == "none" else polish,
+        restarts=starts,
+        time_limit=time_limit,
+        n_jobs=jobs,
+        verbose=int(sys.stderr.isatty()),
+    )
     report = summary(problem, result, maximize, **pairs)
     if now is not None:
         report["today"] = evaluate(problem.A, problem.B, now)
@@ -304,10 +312,13 @@ def number_of_starts(restarts: str) -> int | str:
     """Return the value of --restarts as ``qap.solve`` takes it."""
     if restarts == "auto":
         return restarts
-    with contextlib.suppress(ValueError):
-        if (starts := int(restarts)) >= 1:
-            return starts
-    raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
+    try:
+        starts = int(restarts)
+    except ValueError:
+        starts = 0
+    if starts < 1:
+        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
+    return starts
 
 
 def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str, Any]:

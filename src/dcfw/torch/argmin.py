@@ -113,8 +113,8 @@ def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) 
     """Return the Hessian times a direction."""
     if not slope.requires_grad:  # a linear objective
         return torch.zeros_like(direction)
-    options = {"retain_graph": True, "materialize_grads": True}
-    return torch.autograd.grad(slope, point, direction, **options)[0].reshape(-1)
+    found = torch.autograd.grad(slope, point, direction, retain_graph=True, materialize_grads=True)
+    return found[0].reshape(-1)
 
 
 def _face(res: Any) -> np.ndarray:

@@ -39,9 +39,9 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
         return regions.UNBOUNDED
     if not isinstance(name, str):
         return regions.Given(name, shape)
-    scale, matrix = 1.0, matrices.matrix_shape(shape, stack)
+    scale = 1.0
     if group.get("radius_mode") == "scion":
-        d_out, d_in = matrix
+        d_out, d_in = matrices.matrix_shape(shape, stack)
         scale = 1.0 / d_in if name in ELEMENTWISE else math.sqrt(d_out / d_in)
     if name == "box":
         return regions.Interval(scale * size[0], scale * size[1])
@@ -49,7 +49,7 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     if name == "linf":
         return regions.Interval(-size, size)
     if name in MATRICES:
-        return MATRICES[name](size, matrix, stack)
+        return MATRICES[name](size, matrices.matrix_shape(shape, stack), stack)
     return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
 
 
