@@ -9,7 +9,6 @@ the protocol, ``costs.csv`` one line per instance, ``missing.csv`` the missing r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, S
 from dcfw_studies import qap_tables as tables
 from dcfw_studies.qap_summary import cost_rows, expected_instances, summarise
 from dcfw_studies.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBLISHED_RUNS, SMALL, Runs, title
-from dcfw_studies.report import Figure, PageOnly, duration, rows_csv, table
+from dcfw_studies.report import Figure, PageOnly, duration, json_text, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
@@ -63,7 +62,7 @@ def files(
         "rows.csv": rows_csv([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows]),
         "costs.csv": csv_text(cost_rows(runs)),
         "missing.csv": csv_text(summary["run"]["missing"]),
-        "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
+        "summary.json": json_text(summary, allow_nan=False),
     }
 
 
