@@ -32,7 +32,7 @@ from dcfw import functions, sets, splits
 from dcfw_studies import checks
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import numbers, take_rows
+from dcfw_studies.table_file import take_rows
 
 INNERS = ("fw", "away", "pairwise", "blended")
 RTOL = 1e-5
@@ -227,8 +227,8 @@ def import_rows(store: Store, folder: str) -> int:
 
     def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
         dataset, method, seed = line.pop("dataset"), line.pop("method"), int(line.pop("seed"))
-        counts = [name for name in line if name.startswith("n")]
-        result = {"status": line.pop("status"), **numbers(line, ("status",), counts)}
+        result: dict[str, Any] = {"status": line.pop("status")}
+        result |= {key: int(text) if key.startswith("n") else float(text) for key, text in line.items()}
         return Task(dataset, method, seed, {"rtol": RTOL, "max_lmo": MAX_LMO}, "inner"), result
 
     return take_rows(
