@@ -284,7 +284,8 @@ class _Search:
         return self.L
 
     def set_state(self, state: float | None) -> None:
-        self.L = state
+        # From L = 0 the trials would never end: no growth changes it.
+        self.L = None if state is None else _validate.scalar(state, "L", low=0.0, open_low=True)
 
 
 def first_estimate(segment: Segment) -> float:

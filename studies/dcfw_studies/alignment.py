@@ -28,6 +28,7 @@ A study goes on elsewhere from the rows of a report:
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ from dcfw.cli.page.curves import curve
 from dcfw_studies import checks
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import naming, read_table, take_rows
+from dcfw_studies.table_file import naming, numbers, read_table, take_rows
 
 METHODS: dict[str, dict[str, Any]] = {
     "dcfw": {"published": "dcfw"},
@@ -58,13 +59,8 @@ DATASETS = ("planted", "short", "real")
 ALL = (*DATASETS, "shrunken")
 HELD_OUT = 0.2
 
-CHOICES = {
-    "lam": (0.0, 1e-4, 1e-3, 1e-2),
-    "scaling": ("raw", "unit", "centred"),
-    "steps": (10, 100, 1000),
-}
-
-
+LAMBDAS, SCALINGS, STEPS = (0.0, 1e-4, 1e-3, 1e-2), ("raw", "unit", "centred"), (10, 100, 1000)
+"""The choices."""
 TARGETS = (2.0, 4.0, 8.0, 16.0)
 """The factor of the target vectors in the last of the choices."""
 
@@ -176,22 +172,15 @@ def row(
     if part == "choices":
         # Is the best linear map anything like a rotation?
         sigma = np.linalg.svd(np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0], compute_uv=False)
-        scores |= {
-            "sigma least": float(sigma[-1]),
-            "sigma median": float(np.median(sigma)),
-            "sigma largest": float(sigma[0]),
-        }
+        scores |= {"sigma least": float(sigma[-1]), "sigma largest": float(sigma[0])}
+        scores["sigma median"] = float(np.median(sigma))
     return {
         "status": result.status.name,
         "value": float(result.fun),
         "gap": float(np.min(result.history["gap"])),
         "dc_gap_low": float(result.dc_gap[0]),
         "dc_gap_high": float(result.dc_gap[1]),
-        "nit": result.nit,
-        "n_lmo": result.n_lmo,
-        "n_grad_g": result.n_grad_g,
-        "n_grad_f": result.n_grad_f,
-        "n_fun": result.n_fun,
+        **{name: result[name] for name in ("nit", "n_lmo", "n_grad_g", "n_grad_f", "n_fun")},
         "observed": float(known.mean()),
         "words": data.E1.shape[1],
         "seconds": result.time,
@@ -221,28 +210,16 @@ def study(
                 for seed in range(seeds)
             ]
     if "choices" in parts:
-        tasks += [
-            Task(
-                "real",
-                "dcfw-exact",
-                0,
-                {"rate": 0.1, "steps": steps, "part": "choices", "lam": lam, "scaling": scaling},
-            )
-            for lam in CHOICES["lam"]
-            for scaling in CHOICES["scaling"]
-            for steps in CHOICES["steps"]
-        ]
-        tasks += [
-            Task("real", "dcfw-exact", 0, {"rate": 0.1, "steps": steps, "part": "choices", "target": factor})
-            for factor in TARGETS
-            for steps in CHOICES["steps"][1:]
-        ]
-        tasks += [
-            Task(
-                "shrunken", "dcfw-exact", 0, {"rate": 0.1, "steps": 100, "part": "choices", "target": factor}
-            )
-            for factor in (1.0, *TARGETS)
-        ]
+
+        def choice(dataset: str, steps: int, **settings: Any) -> Task:
+            settings = {"rate": 0.1, "steps": steps, "part": "choices", **settings}
+            return Task(dataset, "dcfw-exact", 0, settings)
+
+        grid = itertools.product(LAMBDAS, SCALINGS, STEPS)
+        tasks += [choice("real", steps, lam=lam, scaling=scaling) for lam, scaling, steps in grid]
+        fitted = itertools.product(TARGETS, STEPS[1:])
+        tasks += [choice("real", steps, target=factor) for factor, steps in fitted]
+        tasks += [choice("shrunken", 100, target=factor) for factor in (1.0, *TARGETS)]
     return Study("alignment", row, tasks=[task for task in tasks if task.dataset in datasets], cost=_cost)
 
 
@@ -264,12 +241,8 @@ def import_rows(store: Store, folder: str) -> int:
     def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
         settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
         task = Task(line["dataset"], line["method"], int(line["seed"]), settings, "alignment", 1)
-        result: dict[str, Any] = {
-            name: int(text) if name in COUNTS else float(text)
-            for name, text in line.items()
-            if text and name not in SETTINGS and name not in TEXTS
-        }
-        result["status"] = line.get("status", "")
+        given = {name: text for name, text in line.items() if text}
+        result = {**numbers(given, (*SETTINGS, *TEXTS), COUNTS), "status": line.get("status", "")}
         if settings["part"] == "long":
             if (task.dataset, task.method) not in curves:
                 raise ValueError("curves.csv has no point of this run")

@@ -7,29 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
+from dcfw_studies import alignment_tables as tables
 from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT, study
-from dcfw_studies.alignment_tables import (
-    AXES,
-    FIRST_PAIRS,
-    PAIRS,
-    PUBLISHED,
-    PUBLISHED_QUALITY,
-    TITLES,
-    above,
-    by_part,
-    choice,
-    equal_budgets,
-    over_seeds,
-    percent,
-    rate_table,
-    shares,
-    verdict,
-)
-from dcfw_studies.report import Figure, not_there, rows_csv, table
+from dcfw_studies.alignment_tables import TITLES
+from dcfw_studies.report import Figure, json_text, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
 NAMES = {"iterations": "steps", "svds": "SVDs", "time": "time"}
-QUALITY = {"residual": ".1f", "mean cosine": ".1f", "held-out cosine": ".1f", "P@1": ".1f", "P@5": ".1f"}
+QUALITY = dict.fromkeys(("residual", "mean cosine", "held-out cosine", "P@1", "P@5"), ".1f")
 """Columns of the measures in :data:`dcfw_studies.alignment_tables.MEASURES`."""
 
 Rows = list[dict[str, Any]]
@@ -40,16 +25,14 @@ def sections(store: Store) -> list[Section]:
     rows = store.rows("alignment", versions=True)
     if not rows:
         return []
-    parts = by_part(rows)
+    parts = tables.by_part(rows)
     below = [_long(parts["long"], d) for d in DATASETS if any(r["dataset"] == d for r in parts["long"])]
     below += [_rates(parts["rates"])] if parts["rates"] else []
     below += [_choices(parts["choices"])] if parts["choices"] else []
     left = not_there(study(), store)
     below += [Section("What is missing", left)] if left else []
     said = standing(parts["long"])
-    summary = (
-        said[0] if said else "An orthogonal map between two embedding spaces from a few observed entries."
-    )
+    summary = (said or ["An orthogonal map between two embedding spaces from a few observed entries."])[0]
     title = "Alignment of partially observed embeddings"
     return [Section(title, [*_what(rows), *([Bullets(said)] if said else [])], below, summary)]
 
@@ -57,16 +40,13 @@ def sections(store: Store) -> list[Section]:
 def files(store: Store) -> dict[str, str]:
     """Return the files of the report for programs."""
     rows = store.rows("alignment", versions=True)
-    parts = by_part(rows)
+    parts = tables.by_part(rows)
     curves = [
         {"dataset": r["dataset"], "method": r["method"], **{k: v[i] for k, v in r["curve"].items()}}
         for r in parts["long"]
         for i in range(len(r["curve"]["gap"]))
     ]
-    found = {
-        "rows.csv": rows_csv(rows, without=["curve"]),
-        "summary.json": json.dumps(summarise(parts), indent=2) + "\n",
-    }
+    found = {"rows.csv": rows_csv(rows, without=["curve"]), "summary.json": json_text(summarise(parts))}
     return {**found, "curves.csv": csv_text(curves)} if curves else found
 
 
@@ -81,8 +61,8 @@ def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
         },
         "equal_budgets": {
             dataset: {
-                axis: equal_budgets([r for r in parts["long"] if r["dataset"] == dataset], axis)
-                for axis in AXES
+                axis: tables.equal_budgets([r for r in parts["long"] if r["dataset"] == dataset], axis)
+                for axis in tables.AXES
             }
             for dataset in sorted({r["dataset"] for r in parts["long"]})
         },
@@ -108,12 +88,11 @@ def standing(long: Rows) -> list[str]:
         ours, *rivals = (runs.get((dataset, m)) for m in ("dcfw", "fw-k", "fw-m"))
         if ours is None or rivals[0] is None:
             continue
-        gaps = " and ".join(
-            f"{r['gap']:.2g} ({TITLES[r['method']]}, {r['n_grad_g']:,})" for r in rivals if r is not None
-        )
+        found = [r for r in rivals if r is not None]
+        gaps = " and ".join(f"{r['gap']:.2g} ({TITLES[r['method']]}, {r['n_grad_g']:,})" for r in found)
         said.append(
             f"On the {dataset} data DC-FW took {ours['n_grad_g']:,} subgradients of g in {ours['n_lmo']:,} "
-            f"steps (published: {PUBLISHED['dcfw'][1]}) and ended at an FW gap of {ours['gap']:.2g}, "
+            f"steps (published: {tables.PUBLISHED['dcfw'][1]}) and ended at an FW gap of {ours['gap']:.2g}, "
             f"against {gaps}."
         )
     return said
@@ -122,15 +101,16 @@ def standing(long: Rows) -> list[str]:
 def _what(rows: Rows) -> list[Any]:
     return [
         Text(
-            f"Masked least squares minus a nuclear norm over the spectral ball. Planted: E2 = Q E1 + "
+            "Masked least squares minus a nuclear norm over the spectral ball. Planted: E2 = Q E1 + "
             f"{NOISE:g} N, d = 300, 10,000 Gaussian words. Short: of the same kind, all vectors divided by "
             "sqrt(d), so that lambda weighs 300 times as much. Real: English word2vec and French fastText "
-            f"vectors (unit rows unless said otherwise) of {FIRST_PAIRS:,} dictionary pairs, a fifth of them "
-            f"held out. Of {PAIRS:,} pairs these are the first translations of their English words: a word "
-            "with several would count several times in the fit, and draw the map to their mean. In the test "
-            "every translation of a held-out word counts as correct. DC-FW, FW-K and FW-M as in the authors' "
-            "code (protocol “published”), lambda = 1e-4, X0 = 0; “exact steps” and “active set” are ours, "
-            "the latter is `align` by default. What exactly is in `dcfw_studies.alignment`."
+            f"vectors (unit rows unless said otherwise) of {tables.FIRST_PAIRS:,} dictionary pairs, a fifth "
+            f"of them held out. Of {tables.PAIRS:,} pairs these are the first translations of their English "
+            "words: a word with several would count several times in the fit, and draw the map to their "
+            "mean. In the test every translation of a held-out word counts as correct. DC-FW, FW-K and FW-M "
+            "as in the authors' code (protocol “published”), lambda = 1e-4, X0 = 0; “exact steps” and "
+            "“active set” are ours, the latter is `align` by default. What exactly is in "
+            "`dcfw_studies.alignment`."
         ),
         Cards(
             [Card("runs", f"{len(rows):,}", f"{sum(r['seconds'] for r in rows) / 60:.0f} minutes, float64")]
@@ -162,33 +142,25 @@ def _long(rows: Rows, dataset: str) -> Section:
         )
         for axis, (label, spent) in axes.items()
     ]
-    parts: list[Part] = [
-        Figure(charts, file=f"gaps_{dataset}"),
-        _counts(chosen, dataset),
-        *_budgets(chosen, dataset),
-    ]
-    parts += [*_against_fw_m(chosen), _quality(chosen, dataset)]
+    parts: list[Part] = [Figure(charts, file=f"gaps_{dataset}"), _counts(chosen, dataset)]
+    parts += [*_budgets(chosen, dataset), *_against_fw_m(chosen), _quality(chosen, dataset)]
     return Section(f"{LONG:,} steps on the {dataset} data", parts)
 
 
 def _axes(rows: Rows) -> dict[str, Any]:
     """Return the axes on which runs can be compared: seconds only if one version computed all of them."""
     made = {json.dumps(r.get("versions"), sort_keys=True) for r in rows}
-    return {name: axis for name, axis in AXES.items() if name != "time" or len(made) == 1}
+    return {name: axis for name, axis in tables.AXES.items() if name != "time" or len(made) == 1}
 
 
 def _counts(rows: Rows, dataset: str) -> Table:
     columns = {"method": None, "oracle calls": ",d", "subgradients of g": ",d", "values": ",d"}
     columns |= {"least FW gap": ".3g", "DC gap at most": ".3g", "seconds": ",.0f"}
     keys = ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
-    lines = [
-        [
-            TITLES[r["method"]],
-            *(r[k] for k in keys),
-            ", ".join(f"{v:,}" for v in PUBLISHED.get(r["method"], ())) or None,
-        ]
-        for r in rows
-    ]
+    lines = []
+    for r in rows:
+        published = ", ".join(f"{v:,}" for v in tables.PUBLISHED.get(r["method"], ())) or None
+        lines.append([TITLES[r["method"]], *(r[k] for k in keys), published])
     columns |= {"published: calls, subgradients, values": None}
     note = "One run each, seed 0."
     if "time" not in _axes(rows):
@@ -199,12 +171,11 @@ def _counts(rows: Rows, dataset: str) -> Table:
 def _budgets(rows: Rows, dataset: str) -> list[Table]:
     found = []
     for axis in [name for name in ("svds", "time") if name in _axes(rows)]:
-        entries = equal_budgets(rows, axis, 8)
+        entries = tables.equal_budgets(rows, axis, 8)
         if entries:
             methods = [m for m in TITLES if m in entries[0]]
-            columns = {AXES[axis][0]: ",.2f" if axis == "time" else ",.0f"} | {
-                TITLES[m]: ".3g" for m in methods
-            }
+            columns = {tables.AXES[axis][0]: ",.2f" if axis == "time" else ",.0f"}
+            columns |= {TITLES[m]: ".3g" for m in methods}
             lines = [[e["budget"], *(e[m] for m in methods)] for e in entries]
             caption = f"Least gap at equal {'time' if axis == 'time' else 'numbers of SVDs'}, {dataset} data"
             found.append(table(caption, columns, lines, "Up to what every method has spent."))
@@ -222,7 +193,7 @@ def _against_fw_m(rows: Rows) -> list[Text]:
         for axis, unit in {"svds": "SVDs", "time": "seconds"}.items():
             if axis not in _axes(rows):
                 continue
-            found = above(rows, method, "fw-m", axis)
+            found = tables.above(rows, method, "fw-m", axis)
             where.append(
                 f"nowhere at equal {unit}"
                 if found is None
@@ -239,7 +210,7 @@ def _amount(value: float) -> str:
 
 
 def _shares(row: dict[str, Any], name: str) -> list[Cell | None]:
-    return [Cell(f"{s[0]:.1f} % ({s[1]:.3f})", s[0]) if s else None for s in shares(row, name)]
+    return [Cell(f"{s[0]:.1f} % ({s[1]:.3f})", s[0]) if s else None for s in tables.shares(row, name)]
 
 
 def _quality(rows: Rows, dataset: str) -> Table:
@@ -251,9 +222,9 @@ def _quality(rows: Rows, dataset: str) -> Table:
         {"map": None, **QUALITY},
         lines,
         "As a percentage of Procrustes with every entry known, values in brackets; for residuals the ratio "
-        f"is inverted. Published: {PUBLISHED_QUALITY} %, of a measure that the paper does not define (the "
-        "authors' script computes residuals ||R E1 - E2||), on fastText data that could not be had here. A "
-        "random rotation is the floor of each measure.",
+        f"is inverted. Published: {tables.PUBLISHED_QUALITY} %, of a measure that the paper does not define "
+        "(the authors' script computes residuals ||R E1 - E2||), on fastText data that could not be had "
+        "here. A random rotation is the floor of each measure.",
     )
 
 
@@ -261,7 +232,7 @@ def _rates(rows: Rows) -> Section:
     charts = []
     measures: list[tuple[str, str, Callable[[Any], float], Any]] = [
         ("Gap", "least FW gap", lambda r: float(r["gap"]), "log"),
-        ("Quality", "mean cosine, % of full Procrustes", percent, "linear"),
+        ("Quality", "mean cosine, % of full Procrustes", tables.percent, "linear"),
     ]
     for dataset in sorted({r["dataset"] for r in rows}):
         for name, label, value, scale in measures:
@@ -271,7 +242,7 @@ def _rates(rows: Rows) -> Section:
                 who = "dcfw" if method == "vertex" else method
                 found = [r for r in rows if (r["dataset"], r["method"]) == (dataset, who)]
                 if found:
-                    rates, means, lows, highs = over_seeds(found, of)
+                    rates, means, lows, highs = tables.over_seeds(found, of)
                     seen = [100 * rate for rate in rates]
                     title = TITLES.get(method, "first vertex")
                     series.append(Series(title, seen, means, low=lows, high=highs, style=place))
@@ -287,32 +258,26 @@ def _rates(rows: Rows) -> Section:
                 )
             )
     columns = {"data": None, "observed": ".0%", "method": None, "runs": "d", "least gap": ".3g"}
-    columns |= {
-        "subgradients": ".0f",
-        "mean cosine, %": ".1f",
-        "P@1, %": ".1f",
-        "first vertex: cosine, %": ".1f",
-    }
+    columns |= {"subgradients": ".0f"}
+    columns |= dict.fromkeys(("mean cosine, %", "P@1, %", "first vertex: cosine, %"), ".1f")
     keys = ("runs", "gap", "n_grad_g", "cosine", "p@1", "vertex")
-    lines_of = [
-        [e["dataset"], e["rate"], TITLES[e["method"]], *(e[k] for k in keys)] for e in rate_table(rows)
-    ]
-    note = (
-        "Means over the seeds that were run (the column says how many); percentages are of full Procrustes."
-    )
+    found = tables.rate_table(rows)
+    lines_of = [[e["dataset"], e["rate"], TITLES[e["method"]], *(e[k] for k in keys)] for e in found]
+    note = "Means over the seeds that were run (the column says how many); percentages are of full "
+    note += "Procrustes."
     parts: list[Part] = [Figure(charts, file="rates"), table("Rates", columns, lines_of, note)]
     return Section("How much must be observed", parts)
 
 
 def _vertex(row: Any) -> float:
-    return percent(row, "vertex")
+    return tables.percent(row, "vertex")
 
 
 def _choices(rows: Rows) -> Section:
     lines, vertices = [], {}
-    for r in sorted(rows, key=choice):
-        lines.append([*choice(r), *_shares(r, "map")])
-        vertices[choice(r)[:2]] = _shares(r, "vertex")
+    for r in sorted(rows, key=tables.choice):
+        lines.append([*tables.choice(r), *_shares(r, "map")])
+        vertices[tables.choice(r)[:2]] = _shares(r, "vertex")
     lines += [[*key, None, None, "the first vertex", *cells] for key, cells in vertices.items()]
     columns = {"data": None, "scaling": None, "factor": "g", "lambda": "g", "steps": ",d", **QUALITY}
     note = "DC-FW with exact steps, seed 0, 10 % observed. Percentages are of full Procrustes under the same "
@@ -320,22 +285,18 @@ def _choices(rows: Rows) -> Section:
         "scaling, values in brackets; the factor multiplies the target vectors in the fit. Shrunken data: "
     )
     note += "E2 = 0.3 Q E1 + 0.5 N with 3472 words."
-    found = verdict(rows)
-    parts: list[Part] = [
-        table("Choices", columns, lines, note),
-        *([Text(found)] if found else []),
-        *_why(rows),
-    ]
+    said = tables.verdict(rows)
+    parts: list[Part] = [table("Choices", columns, lines, note)]
+    parts += [*([Text(said)] if said else []), *_why(rows)]
     return Section("Lambda, scaling, stop, and a factor on the target", parts)
 
 
 def _why(rows: Rows) -> list[Text]:
     """Explain why the first vertex may beat the solution, with the figures of the rows."""
-    real = next(
-        (r for r in rows if r["dataset"] == "real" and choice(r)[1] == "unit" and "sigma median" in r), None
-    )
-    if real is None:
+    unit = [r for r in rows if tables.choice(r)[:2] == ("real", "unit") and "sigma median" in r]
+    if not unit:
         return []
+    real = unit[0]
     observed = real["rate"] * real["words"]
     return [
         Text(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from dcfw.cli.page.parts import Bullets, Chart, Code, Part, Section, Series, Table, Text
 from dcfw_studies import gaps
 from dcfw_studies.drawing import drawing
-from dcfw_studies.report import Drawn, Figure
+from dcfw_studies.report import Drawn, Figure, json_text
 from dcfw_studies.store import Store
 
 NAMES = {
@@ -88,7 +87,7 @@ def sections(store: Store) -> list[Section]:
 def files(store: Store) -> dict[str, str]:
     """Return the files of the report for programs."""
     rows = select(store.rows("gaps"))
-    return {"summary.json": json.dumps({name: _rounded(rows[name]) for name in rows}, indent=2) + "\n"}
+    return {"summary.json": json_text({name: _rounded(rows[name]) for name in rows})}
 
 
 def select(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -11,20 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcfw.cli.page.parts import Bullets, Section
-from dcfw_studies.gpt import (
-    BATCH,
-    CHOSEN,
-    CONTEXT,
-    EQUAL_TIME,
-    RATES,
-    SEEDS,
-    STEPS,
-    TRANSFER_RATES,
-    TRANSFER_STEPS,
-    VARIANTS,
-    WIDTHS,
-    tasks,
-)
+from dcfw_studies import gpt
 from dcfw_studies.report import Drawn, table
 from dcfw_studies.store import csv_text
 
@@ -40,7 +27,8 @@ FIELDS = ("method", *SETTINGS, "seed", *RESULTS, "curve")
 
 def files(rows: Rows) -> dict[str, str]:
     """Return the table of all runs and a report of its own, by name."""
-    rows = sorted(rows, key=lambda r: (list(RATES).index(r["method"]), *(r[name] for name in FIELDS[1:6])))
+    order = list(gpt.RATES)
+    rows = sorted(rows, key=lambda r: (order.index(r["method"]), *(r[name] for name in FIELDS[1:6])))
     lines = [{**{name: r[name] for name in FIELDS}, "curve": " ".join(map(str, r["curve"]))} for r in rows]
     return {"gpt.csv": csv_text(lines), "gpt.md": report(rows)}
 
@@ -50,9 +38,10 @@ def section(rows: Rows) -> Section:
     measures = ("loss", "loss_3bit", "log_lipschitz", "seconds")
     columns: dict[str, str | None] = {"method": None, "chosen": None, "seeds": "d", "loss": ".3f"}
     columns |= {"3 bits": ".3f", "log of the product of norms": ".1f", "seconds": ".0f"}
-    best = {method: own for method in RATES if (own := best_rows(rows, method))}
     lines = [
-        [m, setting(own[0]), len(own), *(mean(own, name) for name in measures)] for m, own in best.items()
+        [method, setting(own[0]), len(own), *(mean(own, name) for name in measures)]
+        for method in gpt.RATES
+        if (own := best_rows(rows, method))
     ]
     note = (
         "Loss in nats per byte on held-out text that no choice has seen, means over the seeds; settings were "
@@ -74,7 +63,7 @@ def read_line(line: Mapping[str, str]) -> tuple[str, int, dict[str, Any], dict[s
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     """Return the rows with these values, in the standard width and number of steps unless said otherwise."""
-    wanted = {"width": 96, "steps": STEPS, **wanted}
+    wanted = {"width": 96, "steps": gpt.STEPS, **wanted}
     return [r for r in rows if all(r[name] == value for name, value in wanted.items())]
 
 
@@ -88,12 +77,12 @@ def losses(rows: Iterable[Row], **wanted: Any) -> dict[float, float]:
 
 def by_rate(rows: Iterable[Row], method: str, width: int) -> dict[float, float]:
     """Return the losses of the comparison of widths."""
-    return losses(rows, method=method, width=width, steps=TRANSFER_STEPS, variant="")
+    return losses(rows, method=method, width=width, steps=gpt.TRANSFER_STEPS, variant="")
 
 
 def by_variant(rows: Iterable[Row], method: str) -> dict[tuple[float, str], float]:
     """Return the losses on the text for choices by (learning rate, variant)."""
-    variants = ("", *VARIANTS.get(method, ()))
+    variants = ("", *gpt.VARIANTS.get(method, ()))
     found = {v: losses(rows, method=method, variant=v) for v in variants}
     return {(lr, v): loss for v, by_lr in found.items() for lr, loss in by_lr.items()}
 
@@ -107,9 +96,9 @@ def best_rows(rows: Rows, method: str) -> list[Row]:
     found = by_variant(rows, method)
     reported: list[Row] = []
     for lr, variant in sorted(found, key=found.__getitem__):
-        own = [r for r in select(rows, method=method, lr=lr, variant=variant) if r["seed"] in SEEDS]
+        own = [r for r in select(rows, method=method, lr=lr, variant=variant) if r["seed"] in gpt.SEEDS]
         reported = own if len(own) > len(reported) else reported
-        if len(reported) == len(SEEDS):
+        if len(reported) == len(gpt.SEEDS):
             break
     return reported
 
@@ -129,8 +118,9 @@ def report(rows: Rows) -> str:
         "`dcfw-studies report STORE --study networks -o results/networks`. What each method is, and how it "
         "was tuned: `dcfw_studies.gpt`. Text: docstrings of the installed NumPy and SciPy (SHA-256 "
         f"{', '.join(sorted(texts))}...); of each ten pieces eight are for training, one is for choices and "
-        f"one is held out. {size} parameters at width 96; {STEPS} steps of {BATCH} sequences of {CONTEXT} "
-        "bytes; processor seconds of one thread of a shared machine. Losses are nats per byte.",
+        f"one is held out. {size} parameters at width 96; {gpt.STEPS} steps of {gpt.BATCH} sequences of "
+        f"{gpt.CONTEXT} bytes; processor seconds of one thread of a shared machine. Losses are nats per "
+        "byte.",
         "",
         "## Held-out text",
         "",
@@ -141,8 +131,7 @@ def report(rows: Rows) -> str:
         "optimizer |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    best = {method: own for method in RATES if (own := best_rows(rows, method))}
-    lines += [_line(method, own) for method, own in best.items()]
+    lines += [_line(method, own) for method in gpt.RATES if (own := best_rows(rows, method))]
     lines += ["", *comparisons(rows), "", *choices(rows)]
     lines += [*transfer(rows), *equal_time(rows), *missing(rows)]
     return "\n".join([*lines, "![training loss; losses by learning rate and width](gpt.png)", ""])
@@ -176,7 +165,7 @@ def choices(rows: Rows) -> list[str]:
         "| method | settings | learning rates | variants |",
         "| --- | ---: | --- | --- |",
     ]
-    for method in RATES:
+    for method in gpt.RATES:
         found = by_variant(rows, method)
         low = min(found.values(), default=None)
         cells = {
@@ -193,7 +182,7 @@ def choices(rows: Rows) -> list[str]:
 def comparisons(rows: Rows) -> list[str]:
     """Compare ``scion`` and ``scion+`` with the other methods, over the seeds that both methods have."""
     lines = []
-    for own, peer in itertools.product(("scion", "scion+"), RATES):
+    for own, peer in itertools.product(("scion", "scion+"), gpt.RATES):
         ours = {r["seed"]: r["loss"] for r in best_rows(rows, own)}
         theirs = {r["seed"]: r["loss"] for r in best_rows(rows, peer)}
         common = sorted(ours.keys() & theirs.keys())
@@ -210,20 +199,20 @@ def comparisons(rows: Rows) -> list[str]:
 
 def transfer(rows: Rows) -> list[str]:
     """Return the table of learning rates by width."""
-    compared = [r for r in rows if r["steps"] == TRANSFER_STEPS]
-    methods = [method for method in TRANSFER_RATES if any(r["method"] == method for r in compared)]
+    compared = [r for r in rows if r["steps"] == gpt.TRANSFER_STEPS]
+    methods = [method for method in gpt.TRANSFER_RATES if any(r["method"] == method for r in compared)]
     if not methods:
         return []
     lines = [
         "## Do learning rates transfer?",
         "",
-        f"Loss after {TRANSFER_STEPS} steps with seed 0 on the text for choices; the best of each width is "
-        "in bold. A best rate at the end of its row is not bracketed, and one seed does not tell differences "
-        "of a few thousandths apart.",
+        f"Loss after {gpt.TRANSFER_STEPS} steps with seed 0 on the text for choices; the best of each width "
+        "is in bold. A best rate at the end of its row is not bracketed, and one seed does not tell "
+        "differences of a few thousandths apart.",
         "",
     ]
     for method in methods:
-        by_width = {width: by_rate(rows, method, width) for width in WIDTHS}
+        by_width = {width: by_rate(rows, method, width) for width in gpt.WIDTHS}
         rates = sorted(set().union(*by_width.values()))
         lines += [
             f"| {method}, width | " + " | ".join(f"lr {lr:g}" for lr in rates) + " | best |",
@@ -241,7 +230,7 @@ def transfer(rows: Rows) -> list[str]:
 def equal_time(rows: Rows) -> list[str]:
     """Return the runs with as many steps as take Scion's time."""
     others = []
-    for method, steps in EQUAL_TIME.items():
+    for method, steps in gpt.EQUAL_TIME.items():
         reported = {r["variant"] for r in best_rows(rows, method)}
         own = [r for r in select(rows, method=method, steps=steps) if r["variant"] in reported]
         others.append((method, steps, own))
@@ -253,7 +242,7 @@ def equal_time(rows: Rows) -> list[str]:
         "| method | steps | seeds | seconds | loss |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
-    chosen = [("scion", STEPS, best_rows(rows, "scion")), ("muon", STEPS, best_rows(rows, "muon"))]
+    chosen = [("scion", gpt.STEPS, best_rows(rows, "scion")), ("muon", gpt.STEPS, best_rows(rows, "muon"))]
     for method, steps, own in chosen + others:
         if own:
             lines.append(
@@ -265,8 +254,8 @@ def equal_time(rows: Rows) -> list[str]:
 def missing(rows: Rows) -> list[str]:
     """List the runs that are missing, and chosen learning rates that the rows do not support."""
     done = {(r["method"], r["seed"], *(r[name] for name in SETTINGS)) for r in rows}
-    left = [t for t in tasks() if (t[0], t[1], *(t[2][name] for name in SETTINGS)) not in done]
-    kinds = Counter((m, f"width {s['width']}, {s['steps']} steps", seed in SEEDS) for m, seed, s in left)
+    left = [t for t in gpt.tasks() if (t[0], t[1], *(t[2][name] for name in SETTINGS)) not in done]
+    kinds = Counter((m, f"width {s['width']}, {s['steps']} steps", seed in gpt.SEEDS) for m, seed, s in left)
     lines = []
     if left:
         names = (
@@ -274,7 +263,7 @@ def missing(rows: Rows) -> list[str]:
             for (method, size, reported), count in kinds.items()
         )
         lines += [f"Not run yet: {'; '.join(names)}; of some 15 seconds each.", ""]
-    for method in CHOSEN:
+    for method in gpt.CHOSEN:
         found, own = by_variant(rows, method), best_rows(rows, method)
         if own and (own[0]["lr"], own[0]["variant"]) != min(found, key=found.__getitem__):
             lines += [f"`{method}` is reported at {setting(own[0])}: its best setting lacks seeds.", ""]
@@ -286,17 +275,17 @@ def draw(rows: Rows) -> bytes:
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    for method in RATES:
+    for method in gpt.RATES:
         own = best_rows(rows, method)
         if own:
-            steps = np.arange(20, STEPS + 1, 20)
+            steps = np.arange(20, gpt.STEPS + 1, 20)
             average = np.mean([r["curve"] for r in own], axis=0)
             left.plot(steps, average, label=f"{method}, {setting(own[0])}")
     left.set(xlabel="step", ylabel="training loss, mean of the seeds", title="Chosen settings, width 96")
     if left.lines:
         left.legend(fontsize="small")
     for method, color in (("scion", "tab:orange"), ("adamw", "tab:red")):
-        for width, style in zip(WIDTHS, (":", "-", "--"), strict=True):
+        for width, style in zip(gpt.WIDTHS, (":", "-", "--"), strict=True):
             found = by_rate(rows, method, width)
             low, at = min(found.values(), default=np.inf), by_rate(rows, method, 96) or found
             right.plot(
@@ -317,7 +306,8 @@ def draw(rows: Rows) -> bytes:
     right.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     right.set_xticks([], minor=True)
     right.legend()
-    right.set_visible(any(by_rate(rows, method, width) for method in TRANSFER_RATES for width in WIDTHS))
+    shown = itertools.product(gpt.TRANSFER_RATES, gpt.WIDTHS)
+    right.set_visible(any(by_rate(rows, method, width) for method, width in shown))
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)
     pyplot.close(figure)

@@ -203,12 +203,7 @@ def row(
         "gap": float(result.gap),
         "first_gap": float(result.history["gap"][0]),
         "dc_gap_high": float(result.dc_gap[1]),
-        "nit": result.nit,
-        "n_inner": result.n_inner,
-        "n_lmo": result.n_lmo,
-        "n_grad_f": result.n_grad_f,
-        "n_grad_g": result.n_grad_g,
-        "n_fun": result.n_fun,
+        **{name: result[name] for name in ("nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")},
         "seconds": result.time,
     }
 

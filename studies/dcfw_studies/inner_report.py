@@ -8,7 +8,6 @@ may end in different critical points.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ import numpy as np
 
 from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Code, Section, Series, Text
 from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL
-from dcfw_studies.report import Figure, rows_csv, table
+from dcfw_studies.report import Figure, json_text, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
@@ -102,7 +101,7 @@ def files(store: Store) -> dict[str, str]:
     return {
         "rows.csv": rows_csv([{name: r[name] for name in (*COLUMNS, *COSTS, "versions")} for r in rows]),
         "families.csv": csv_text(families),
-        "summary.json": json.dumps(summary, indent=2) + "\n",
+        "summary.json": json_text(summary),
     }
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task
-from dcfw_studies.table_file import naming, read_table, take_rows
+from dcfw_studies.table_file import naming, numbers, read_table, take_rows
 
 PARTS = ("digits", "head", "cnn", "gpt")
 RADII = (1.0, 10.0, 100.0)
@@ -122,10 +122,7 @@ def study(
 
     def add(part: str, name: str, method: str, count: int, **settings: Any) -> None:
         settings = {"part": part, "model": "head" if part == "head" else "cnn", **settings}
-        if method in FREE:
-            radii: tuple[float | None, ...] = (None,)
-        else:
-            radii = RADII
+        radii: tuple[float | None, ...] = (None,) if method in FREE else RADII
         tasks.extend(
             Task(name, method, seed, {**settings, "c": c}) for c in radii for seed in range(seeds or count)
         )
@@ -183,11 +180,7 @@ def import_rows(store: Store, folder: str) -> int:
     def read(line: dict[str, str]) -> tuple[Task, dict[str, Any]]:
         settings = {name: kind(line[name]) for name, kind in SETTINGS.items() if line.get(name)}
         settings.setdefault("c", None)
-        result: dict[str, Any] = {
-            name: None if text == "" else int(text) if name in COUNTS else float(text)
-            for name, text in line.items()
-            if name not in (*SETTINGS, *TEXTS)
-        }
+        result = numbers(line, (*SETTINGS, *TEXTS), COUNTS)
         key = tuple(line.get(name, "") for name in one_run)
         if key not in curves:
             raise ValueError("curves.csv has no epoch of this run")

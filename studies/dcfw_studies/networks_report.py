@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any
 
 from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
+from dcfw_studies import networks_tables as tables
 from dcfw_studies.networks import RADII, study
-from dcfw_studies.networks_tables import (
-    MEASURES,
-    PART_TITLES,
-    SHOWN,
-    TITLES,
-    Panel,
-    commands,
-    curve_lines,
-    groups,
-    growth,
-    mean_curve,
-    name_of,
-    panels,
-    short_names,
-    summary_table,
-    times,
-    verdicts,
-    what_was_run,
-)
-from dcfw_studies.report import Figure, not_there, rows_csv, table
+from dcfw_studies.report import Figure, json_text, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
-STYLES = {method: k for k, method in enumerate(TITLES)}
+STYLES = {method: k for k, method in enumerate(tables.TITLES)}
 TOLERANCES = {"dcfw": "relative", "dcfw-paper": "the paper's", "dcfw-authors": "the authors' code"}
+
+REPORT = "dcfw-studies report STORE --study networks -o results/networks"
 
 Rows = list[dict[str, Any]]
 
@@ -39,10 +22,10 @@ Rows = list[dict[str, Any]]
 def sections(store: Store) -> list[Section]:
     """Return the section of the study."""
     rows, texts = split_parts(store.rows("networks"))
-    made = [_gpt().section(texts)] if texts else []
+    made = [gpt_report().section(texts)] if texts else []
     if not rows:
         return made
-    claims = growth(rows)
+    claims = tables.growth(rows)
     what: list[Any] = [
         Text(
             "Every tensor is in the l_inf ball of radius c, biases and normalisation included; batches of "
@@ -55,11 +38,11 @@ def sections(store: Store) -> list[Section]:
             "seed. It states no numbers, only figures, so there are none beside ours."
         ),
         Cards(_cards(rows, claims)),
-        Bullets(what_was_run(rows)),
-        Code("\n".join([*commands(rows), "dcfw-studies report STORE --study networks -o results/networks"])),
+        Bullets(tables.what_was_run(rows)),
+        Code("\n".join([*tables.commands(rows), REPORT])),
     ]
     ratios = [
-        f"{times(e['loss_ratio'])} ({TITLES[e['method']]}, {_where(e)})"
+        f"{tables.times(e['loss_ratio'])} ({tables.TITLES[e['method']]}, {_where(e)})"
         for e in claims
         if e["L"] == 10.0 and e["method"] in ("dcfw", "fw")
     ]
@@ -67,15 +50,15 @@ def sections(store: Store) -> list[Section]:
     if not ratios:
         summary = "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
     below = [_growth(claims)] if claims else []
-    below += [_part(panel, setting, rows) for panel, setting in panels(rows).items()]
+    below += [_part(panel, setting, rows) for panel, setting in tables.panels(rows).items()]
     inner = _inner_steps(rows)
     below += [inner] if inner else []
-    left = not_there(study(tuple(PART_TITLES)), store)
+    left = not_there(study(tuple(tables.PART_TITLES)), store)
     below += [Section("What is missing", left)] if left else []
     return [Section("Networks with bounded weights", what, [*below, *made], summary)]
 
 
-def _gpt() -> Any:
+def gpt_report() -> Any:
     """Return the module of the GPT part, which needs PyTorch."""
     return importlib.import_module("dcfw_studies.gpt_report")
 
@@ -88,14 +71,14 @@ def split_parts(rows: Rows) -> tuple[Rows, Rows]:
 def files(store: Store) -> dict[str, str]:
     """Return the files of the report for programs."""
     rows, texts = split_parts(store.rows("networks", versions=True))
-    made = _gpt().files(texts) if texts else {}
+    made = gpt_report().files(texts) if texts else {}
     if not rows:
         return made
-    summary = {"table": summary_table(rows), "growth": growth(rows)}
+    summary = {"table": tables.summary_table(rows), "growth": tables.growth(rows)}
     return made | {
         "rows.csv": rows_csv(rows, without=["curves", "key", "study", "version"]),
-        "curves.csv": csv_text(curve_lines(rows)),
-        "summary.json": json.dumps(summary, indent=2) + "\n",
+        "curves.csv": csv_text(tables.curve_lines(rows)),
+        "summary.json": json_text(summary),
     }
 
 
@@ -103,8 +86,8 @@ def _cards(rows: Rows, claims: Rows) -> list[Card]:
     hours = sum(r["seconds"] for r in rows) / 3600
     return [Card("runs", f"{len(rows):,}", f"{hours:.1f} hours of training on one thread of a CPU")] + [
         Card(
-            f"{TITLES[e['method']]}: training loss",
-            f"x {times(e['loss_ratio'])}",
+            f"{tables.TITLES[e['method']]}: training loss",
+            f"x {tables.times(e['loss_ratio'])}",
             f"c = 100 against c = 1, {_where(e)}",
         )
         for e in claims
@@ -121,43 +104,34 @@ def _growth(claims: Rows) -> Section:
     columns: dict[str, str | None] = {"part": None, "method": None, "L": "g", "seeds": "d"}
     columns |= {f"training loss, c = {c:g}": ".3g" for c in RADII} | {"ratio 100 : 1": ",.3g"}
     columns |= {f"test accuracy, c = {c:g}": ".1%" for c in RADII}
-    lines = [
-        [
-            name_of(e),
-            TITLES[e["method"]],
-            e["L"],
-            e["seeds"],
-            *(e[f"train_loss_{c:g}"] for c in RADII),
-            Cell(times(e["loss_ratio"]), e["loss_ratio"]),
-            *(e[f"test_accuracy_{c:g}"] for c in RADII),
-        ]
-        for e in claims
-    ]
+    lines = []
+    for e in claims:
+        losses, accuracies = ([e[f"{k}_{c:g}"] for c in RADII] for k in ("train_loss", "test_accuracy"))
+        ratio = Cell(tables.times(e["loss_ratio"]), e["loss_ratio"])
+        cells = [tables.name_of(e), tables.TITLES[e["method"]], e["L"], e["seeds"]]
+        lines.append([*cells, *losses, ratio, *accuracies])
     note = "The paper: with growing c FW becomes slower, while DC-FW keeps its behaviour. Last epoch, means "
     note += "over the seeds that all three radii have."
-    parts: list[Part] = [
-        table("Loss and accuracy by radius", columns, lines, note),
-        Bullets(verdicts(claims)),
-    ]
-    return Section("Does the radius matter?", parts)
+    listed = table("Loss and accuracy by radius", columns, lines, note)
+    return Section("Does the radius matter?", [listed, Bullets(tables.verdicts(claims))])
 
 
-def _part(panel: Panel, setting: str, rows: Rows) -> Section:
-    chosen = [r for r in rows if Panel.of(r) == panel]
+def _part(panel: tables.Panel, setting: str, rows: Rows) -> Section:
+    chosen = [r for r in rows if tables.Panel.of(r) == panel]
     charts = [_curves(chosen, c, kind) for kind in ("train_loss", "test_accuracy") for c in RADII]
     file = "-".join(filter(None, ("epochs", panel.part, setting.replace(", ", "-").replace(" ", "_"))))
     drawn = [chart for chart in charts if chart is not None]
     parts: list[Part] = [_table(chosen), *([Figure(drawn, file=file)] if drawn else [])]
-    return Section(panel.named(PART_TITLES, setting), parts)
+    return Section(panel.named(tables.PART_TITLES, setting), parts)
 
 
 def _curves(rows: Rows, c: float, measure: str) -> Chart | None:
     series = []
-    for (_, method, L, radius), runs in groups(rows).items():
-        if method in SHOWN and L == 10.0 and radius in (None, c):
-            values = mean_curve(runs, measure).tolist()
+    for (_, method, L, radius), runs in tables.groups(rows).items():
+        if method in tables.SHOWN and L == 10.0 and radius in (None, c):
+            values = tables.mean_curve(runs, measure).tolist()
             epochs = list(range(1, len(values) + 1))
-            series.append(Series(TITLES[method], epochs, values, style=STYLES[method]))
+            series.append(Series(tables.TITLES[method], epochs, values, style=STYLES[method]))
     if not series:
         return None
     name = "training loss" if measure == "train_loss" else "test accuracy"
@@ -172,11 +146,11 @@ def _curves(rows: Rows, c: float, measure: str) -> Chart | None:
 
 
 def _inner_steps(rows: Rows) -> Section | None:
-    lines, series = [], dict[Panel, list[Series]]()
-    names = short_names(rows)
-    for (panel, method, L, c), runs in groups(rows).items():
+    lines, series = [], dict[tables.Panel, list[Series]]()
+    names = tables.short_names(rows)
+    for (panel, method, L, c), runs in tables.groups(rows).items():
         if method in TOLERANCES and L == 10.0 and c is not None:
-            values = mean_curve(runs, "inner_steps").tolist()
+            values = tables.mean_curve(runs, "inner_steps").tolist()
             lines.append([names[panel], TOLERANCES[method], c, values[0], values[-1]])
             found = series.setdefault(panel, [])
             epochs = list(range(1, len(values) + 1))
@@ -201,9 +175,9 @@ def _table(rows: Rows) -> Table:
     columns |= {"training accuracy": ".1%", "test accuracy": ".1%", "at the bound": ".2%"}
     columns |= {"largest weight": ".3g", "inner steps": ".1f", "seconds": ".0f"}
     lines = []
-    for e in summary_table(rows):
-        cells = [TITLES[e["method"]], None if e["method"] == "adamw" else e["L"], e["c"], e["seeds"]]
-        cells += [_spread(e[name], e[f"{name}_sd"], name.endswith("accuracy")) for name in MEASURES]
+    for e in tables.summary_table(rows):
+        cells = [tables.TITLES[e["method"]], None if e["method"] == "adamw" else e["L"], e["c"], e["seeds"]]
+        cells += [_spread(e[name], e[f"{name}_sd"], name.endswith("accuracy")) for name in tables.MEASURES]
         lines.append([*cells, *(e[k] for k in ("at_bound", "largest", "inner_steps", "seconds"))])
     return table("Last epoch", columns, lines, "Means over the seeds, with their standard deviations.")
 

@@ -27,7 +27,7 @@ from dcfw_studies import checks
 from dcfw_studies.protocols import NOISE
 from dcfw_studies.store import Store
 from dcfw_studies.study import Study, Task, rng_for
-from dcfw_studies.table_file import take_rows
+from dcfw_studies.table_file import numbers, take_rows
 
 METHODS: dict[str, dict[str, Any]] = {
     "fw": {"method": "fw"},
@@ -92,12 +92,7 @@ def row(
         "error_published": excess / unit / max(normalised_best, 1.0) if unit > 0 else 0.0,
         "error_relative": excess / max(instance.best, 1),
         "status": result.status.name,
-        "nit": result.nit,
-        "n_inner": result.n_inner,
-        "n_lmo": result.n_lmo,
-        "n_grad_f": result.n_grad_f,
-        "n_grad_g": result.n_grad_g,
-        "n_fun": result.n_fun,
+        **{name: result[name] for name in ("nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")},
         "relaxed": result.relaxed_fun,
         "gap": result.gap,
         "dc_gap_low": result.dc_gap[0],
@@ -163,8 +158,7 @@ def import_rows(store: Store, path: str, version: int = 1, protocol: str = "publ
         fields = {name: text for name, text in line.items() if text != "" and name != "study"}
         dataset, method, seed = fields.pop("dataset"), fields.pop("method"), int(fields.pop("seed"))
         settings = {"protocol": fields.pop("protocol", protocol)}
-        result: dict[str, Any] = {"status": fields.pop("status")}
-        result |= {name: int(text) if name in whole else float(text) for name, text in fields.items()}
+        result = {"status": fields.pop("status"), **numbers(fields, (), whole)}
         return Task(dataset, method, seed, settings, "qap", version), result
 
     return take_rows(store, path, ("dataset", "method", "seed", "status", "seconds"), read)

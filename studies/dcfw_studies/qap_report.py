@@ -9,42 +9,19 @@ the protocol, ``costs.csv`` one line per instance, ``missing.csv`` the missing r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dcfw.cli.page.parts import (
-    Bullets,
-    Card,
-    Cards,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Part,
-    Section,
-    Series,
-    Table,
-    Text,
-)
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
 from dcfw_studies import qap_tables as tables
 from dcfw_studies.qap_summary import cost_rows, expected_instances, summarise
 from dcfw_studies.qap_tables import PAPER_METHODS, PUBLISHED_INSTANCES, PUBLISHED_RUNS, SMALL, Runs, title
-from dcfw_studies.report import Figure, PageOnly, duration, rows_csv, table
+from dcfw_studies.report import Figure, PageOnly, duration, json_text, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
-COLUMNS: tuple[str, ...] = (
-    "dataset",
-    "n",
-    "method",
-    "seed",
-    "value",
-    "best",
-    "error_published",
-    "error_relative",
-    "status",
-)
+COLUMNS: tuple[str, ...] = ("dataset", "n", "method", "seed", "value", "best")
+COLUMNS += ("error_published", "error_relative", "status")
 COLUMNS += ("nit", "n_inner", "n_lmo", "gap", "seconds", "protocol", "started", "versions")
 """The columns of ``rows.csv``."""
 CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
@@ -66,13 +43,9 @@ def sections(
     store: Store, protocol: str | None = None, expected: Mapping[str, int] | None = None
 ) -> list[Section]:
     """Return a section for a protocol, or for each that has rows in the store."""
-    rows, versions, failures = store.rows("qap"), store.versions("qap"), store.failures("qap")
-    found = []
-    for name in tables.ERROR if protocol is None else [protocol]:
-        runs = Runs(rows, name)
-        if runs.rows:
-            failed = [f for f in failures if f["settings"].get("protocol") == name]
-            found.append(section(runs, summarise(runs, expected or expected_instances(), versions, failed)))
+    rows = store.rows("qap")
+    chosen = [Runs(rows, name) for name in (tables.ERROR if protocol is None else [protocol])]
+    found = [section(runs, _summary(store, runs, expected)) for runs in chosen if runs.rows]
     if protocol is not None and not found:
         known = ", ".join(sorted({row["protocol"] for row in rows})) or "none"
         raise ValueError(f"the store has no row of protocol {protocol!r}; protocols there: {known}")
@@ -84,14 +57,18 @@ def files(
 ) -> dict[str, str]:
     """Return the files of the report for programs."""
     runs = Runs(store.rows("qap", versions=True), protocol)
-    failed = [f for f in store.failures("qap") if f["settings"].get("protocol") == protocol]
-    summary = summarise(runs, expected or expected_instances(), store.versions("qap"), failed)
+    summary = _summary(store, runs, expected)
     return {
         "rows.csv": rows_csv([{name: row.get(name, "") for name in COLUMNS} for row in runs.rows]),
         "costs.csv": csv_text(cost_rows(runs)),
         "missing.csv": csv_text(summary["run"]["missing"]),
-        "summary.json": json.dumps(summary, indent=2, allow_nan=False) + "\n",
+        "summary.json": json_text(summary, allow_nan=False),
     }
+
+
+def _summary(store: Store, runs: Runs, expected: Mapping[str, int] | None) -> Summary:
+    failed = [f for f in store.failures("qap") if f["settings"].get("protocol") == runs.protocol]
+    return summarise(runs, expected or expected_instances(), store.versions("qap"), failed)
 
 
 def section(runs: Runs, summary: Summary) -> Section:
@@ -262,15 +239,11 @@ def _single_run(runs: Runs, summary: Summary) -> Section:
         return Section(heading, [Text("No instance has a row of both methods with seed 0.")])
     lines = []
     for key, name in SINGLE_RUNS.items():
-        entry = found[key]
-        if entry is not None:
-            size = entry["instances"]
-            counts = [
-                Cell(f"{entry[k]} ({entry[k] / size:.0%})", entry[k] / size)
-                for k in ("wins", "losses", "ties")
-            ]
+        if (entry := found[key]) is not None:
+            shares = {k: entry[k] / entry["instances"] for k in ("wins", "losses", "ties")}
+            counts = [Cell(f"{entry[k]} ({share:.0%})", share) for k, share in shares.items()]
             errors = [entry["errors"][m] for m in ("dcfw-1", "fw")]
-            lines.append([name, size, *counts, entry.get("sign_test_p"), *errors])
+            lines.append([name, entry["instances"], *counts, entry.get("sign_test_p"), *errors])
     columns = {"run": None, "instances": "d", "DC-FW better": "d", "FW better": "d", "equal": "d"}
     columns |= {"sign test p": ".2g", "mean error DC-FW": ".4f", "mean error FW": ".4f"}
     note = f"Seed 0, protocol “{runs.protocol}”; percentages are of the instances."
@@ -315,23 +288,15 @@ def _heat_map(summary: Summary) -> Section:
         ("ours", "Ours", "Each pair on the instances x seeds that both methods have."),
         ("published", "Published", f"{tables.PUBLISHED_INSTANCES} instances, {tables.PUBLISHED_RUNS} runs."),
     ):
-        shade = {
-            (c["row"], c["column"]): Cell(
-                f"{c[whose]['fraction']:.0%}",
-                c[whose]["fraction"],
-                (c[whose]["fraction"] - low) / (high - low) if high > low else 0.5,
-            )
-            for c in cells
-        }
+        shade = {}
+        for c in cells:
+            share = c[whose]["fraction"]
+            heat = (share - low) / (high - low) if high > low else 0.5
+            shade[c["row"], c["column"]] = Cell(f"{share:.0%}", share, heat)
         lines = [[title(a), *(shade.get((a, b), "–" if a == b else None) for b in methods)] for a in methods]
-        maps.append(
-            Table(
-                f"{caption}: how often the row's method beats the column's",
-                ["lower error", *(Column(title(m), ".0%") for m in methods)],
-                lines,
-                note + " The stronger the colour, the more often; one scale for both.",
-            )
-        )
+        caption += ": how often the row's method beats the column's"
+        note += " The stronger the colour, the more often; one scale for both."
+        maps.append(table(caption, {"lower error": None} | {title(m): ".0%" for m in methods}, lines, note))
     pairs = [
         [
             f"{title(c['row'])} < {title(c['column'])}",
@@ -395,11 +360,9 @@ def _active_sets(summary: Summary) -> Section | None:
     lines = [
         [
             f"{entry['instances']} (n <= {entry['largest_n']}) x {len(entry['seeds'])}",
-            entry["laps"]["dcfw-1"],
-            entry["laps"]["blended-1"],
+            *(entry["laps"][m] for m in ("dcfw-1", "blended-1")),
             entry["ratio"],
-            entry["errors"]["dcfw-1"],
-            entry["errors"]["blended-1"],
+            *(entry["errors"][m] for m in ("dcfw-1", "blended-1")),
             Cell(interval(entry["difference"], 4), entry["difference"]["mean"]),
             " : ".join(str(entry["score"][k]) for k in ("wins", "losses", "ties")),
         ]
@@ -407,13 +370,8 @@ def _active_sets(summary: Summary) -> Section | None:
     ]
     if not lines:
         return None
-    columns = {
-        "instances x seeds": None,
-        "LAP solves, vanilla": ",.0f",
-        "blended": ",.0f",
-        "times fewer": ".1f",
-    }
-    columns |= {"mean error, vanilla": ".4f", "blended ": ".4f", "difference": ".4f"}
+    columns = {"instances x seeds": None, "LAP solves, vanilla": ",.0f", "blended": ",.0f"}
+    columns |= {"times fewer": ".1f", "mean error, vanilla": ".4f", "blended ": ".4f", "difference": ".4f"}
     columns |= {"better : worse : equal": None}
     note = (
         "DC-FW (var 1) from the same starts with the same stop; LAP solves are geometric means. The "
@@ -428,15 +386,8 @@ def _costs(runs: Runs) -> Section | None:
     found = tables.costs(runs)
     if not found.table:
         return None
-    keys: tuple[str, ...] = (
-        "lap_total",
-        "lap_median",
-        "lap_max",
-        "seconds_total",
-        "seconds_median",
-        "error_mean",
-    )
-    keys += ("error_median", "best_known")
+    keys: tuple[str, ...] = ("lap_total", "lap_median", "lap_max", "seconds_total", "seconds_median")
+    keys += ("error_mean", "error_median", "best_known")
     lines = [[title(m), *(entry[k] for k in keys)] for m, entry in found.table.items()]
     columns = {"method": None, "LAP solves": ",d", "median": ",.0f", "largest": ",d", "seconds": ",.1f"}
     columns |= {"median ": ".3f", "mean error": ".4f", "median  ": ".4f", "best known": "d"}
@@ -487,15 +438,8 @@ def _instances(runs: Runs) -> Section:
     parts = []
     for label, caption, spec in (("error", "Assignment errors", ".4f"), ("lap_solves", "LAP solves", ",d")):
         columns = {"instance": None, "n": "d", "best known": ",d", **{title(m): spec for m in runs.methods}}
-        lines = [
-            [
-                r["dataset"],
-                r["n"],
-                r["best"],
-                *(None if (v := r[f"{label} {m}"]) == "" else v for m in runs.methods),
-            ]
-            for r in rows
-        ]
+        keys = ["dataset", "n", "best", *(f"{label} {m}" for m in runs.methods)]
+        lines = [[None if r[key] == "" else r[key] for key in keys] for r in rows]
         parts.append(table(caption, columns, lines, note))
     return PageOnly("Instance by instance", parts)
 
@@ -530,14 +474,11 @@ def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
         return []
     cells: dict[tuple[str, int], dict[str, Cell]] = {}
     for e in entries:
-        each = duration(e["seconds_each"])
-        text = f"{e['runs']} x {'' if e['measured'] else '~'}{each}"
+        text = f"{e['runs']} x {'' if e['measured'] else '~'}{duration(e['seconds_each'])}"
         cells.setdefault((e["dataset"], e["n"]), {})[e["method"]] = Cell(text, e["runs"] * e["seconds_each"])
     methods = [m for m in PAPER_METHODS if any(m in found for found in cells.values())]
     lines = [[name, n, *(found.get(m) for m in methods)] for (name, n), found in cells.items()]
-    count, seconds = (
-        sum(e["runs"] * e[k] if k else e["runs"] for e in entries) for k in ("", "seconds_each")
-    )
+    count, seconds = sum(e["runs"] for e in entries), sum(e["runs"] * e["seconds_each"] for e in entries)
     note = (
         f"{count:,} rows of the paper's design, {duration(seconds)} of one core. Runs x time of one: the "
         "mean over the seeds that were run; with ~ extrapolated from variant 1 on the instance, by the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +10,6 @@ from dcfw_studies import qap_tables as tables
 from dcfw_studies.qap import _size
 from dcfw_studies.qap_active import active_sets
 from dcfw_studies.qap_tables import Runs
-from dcfw_studies.statistics import Interval, Score
 
 ERROR_WORDS = {
     "published": "(value - best) / (‖A‖ ‖B‖), the paper's formula on matrices of unit Frobenius norm",
@@ -28,13 +27,8 @@ def expected_instances() -> dict[str, int]:
 def cost_rows(runs: Runs, seed: int = 0, max_n: int | None = tables.SMALL) -> list[dict[str, Any]]:
     """Return one row per instance with the results of all methods on it, empty where there are none."""
     names = {name for m in runs.methods for name in runs.instances(m, seed, max_n)}
-    columns = {
-        "value": "value",
-        "error": runs.error,
-        "lap_solves": "n_lmo",
-        "seconds": "seconds",
-        "status": "status",
-    }
+    columns = {"value": "value", "error": runs.error, "lap_solves": "n_lmo"}
+    columns |= {name: name for name in ("seconds", "status")}
     result = []
     for name in sorted(names, key=lambda name: (runs.sizes[name], name)):
         found = {m: runs.table.get((m, name, seed), {}) for m in runs.methods}
@@ -69,7 +63,7 @@ def summarise(
             "instances_of_the_study": len(expected),
             "paper_design_rows": {"done": done, "of": len(list(_paper_design(expected)))},
             "missing": tables.missing(runs, expected),
-            "coverage": [entry._asdict() for entry in tables.coverage(runs, expected)],
+            "coverage": tables.coverage(runs, expected),
             "statuses": tables.statuses(runs),
             "failures": [{k: f[k] for k in ("dataset", "method", "seed", "error")} for f in failures],
             "seconds": {m: sum(r["seconds"] for r in runs.rows if r["method"] == m) for m in runs.methods},
@@ -79,10 +73,11 @@ def summarise(
             "versions": list(versions),
         },
         "single_run": {
-            "all": _single(tables.single_run(runs)),
-            f"n <= {tables.SMALL}": _single(tables.single_run(runs, max_n=tables.SMALL)),
+            "all": tables.single_run(runs),
+            f"n <= {tables.SMALL}": tables.single_run(runs, max_n=tables.SMALL),
             "published": {
-                **_score(tables.PUBLISHED_SCORE, tables.PUBLISHED_INSTANCES),
+                "instances": tables.PUBLISHED_INSTANCES,
+                **tables.PUBLISHED_SCORE._asdict(),
                 "errors": tables.PUBLISHED_ERROR,
             },
         },
@@ -91,27 +86,14 @@ def summarise(
             for (a, b), cell in _by_row(tables.heat_map(runs))
         ],
         "heat_map_common": _common_heat_map(runs),
-        "against_fw": {
-            m: {
-                **_block(entry.block),
-                "wins": _interval(entry.wins),
-                "losses": _interval(entry.losses),
-                "ties": entry.ties,
-                "error": _interval(entry.error),
-                "fw_error": _interval(entry.fw_error),
-            }
-            for m, entry in tables.against_fw(runs).items()
-        },
+        "against_fw": tables.against_fw(runs),
         "active_sets": active_sets(runs),
         "costs": _costs(runs),
     }
 
 
 def _paper_design(expected: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
-    for method in tables.PAPER_METHODS:
-        for name in expected:
-            for seed in range(tables.PUBLISHED_RUNS):
-                yield method, name, seed
+    return itertools.product(tables.PAPER_METHODS, expected, range(tables.PUBLISHED_RUNS))
 
 
 def _by_row(cells: Mapping[tuple[str, str], tables.Cell]) -> list[tuple[tuple[str, str], tables.Cell]]:
@@ -119,39 +101,15 @@ def _by_row(cells: Mapping[tuple[str, str], tables.Cell]) -> list[tuple[tuple[st
     return sorted(cells.items(), key=lambda item: (place[item[0][0]], place[item[0][1]]))
 
 
-def _score(score: Score, instances: int) -> dict[str, Any]:
-    return {"instances": instances, **score._asdict()}
-
-
-def _single(found: tables.SingleRun | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        **_score(found.score, len(found.instances)),
-        "sign_test_p": found.p_value,
-        "errors": found.errors,
-        "relative_errors": found.relative_errors,
-    }
-
-
-def _interval(interval: Interval) -> dict[str, float | None]:
-    # JSON has no word for infinity.
-    return {k: v if math.isfinite(v) else None for k, v in interval._asdict().items()}
-
-
-def _block(block: tables.Block) -> dict[str, Any]:
-    return {"instances": len(block.instances), "seeds": list(block.seeds)}
-
-
 def _cell(cell: tables.Cell) -> dict[str, Any]:
     fraction = cell.wins.mean / len(cell.block.instances)
-    return {**_interval(cell.wins), "fraction": fraction, **_block(cell.block)}
+    return {**cell.wins.plain(), "fraction": fraction, **cell.block.plain()}
 
 
 def _published_cell(a: str, b: str) -> dict[str, Any]:
     wins = tables.PUBLISHED_HEAT_MAP[a, b]
     size = tables.PUBLISHED_INSTANCES
-    return {**_interval(wins), "fraction": wins.mean / size, "instances": size, "runs": tables.PUBLISHED_RUNS}
+    return {**wins.plain(), "fraction": wins.mean / size, "instances": size, "runs": tables.PUBLISHED_RUNS}
 
 
 def _common_heat_map(runs: Runs) -> dict[str, Any] | None:
@@ -161,8 +119,8 @@ def _common_heat_map(runs: Runs) -> dict[str, Any] | None:
     if not block.size:
         return None
     cells = _by_row(tables.heat_map(runs, methods, block))
-    listed = [{"row": a, "column": b, **_interval(cell.wins)} for (a, b), cell in cells]
-    return {**_block(block), "methods": methods, "cells": listed}
+    listed = [{"row": a, "column": b, **cell.wins.plain()} for (a, b), cell in cells]
+    return {**block.plain(), "methods": methods, "cells": listed}
 
 
 def _costs(runs: Runs) -> dict[str, Any]:

@@ -29,19 +29,8 @@ Row = Mapping[str, Any]
 PAPER_METHODS = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")
 """The rows and columns of the paper's heat map, in its order."""
 
-COST_METHODS = (
-    "fw",
-    "cgs",
-    "dcfw-2",
-    "dcfw-3",
-    "dcfw-1",
-    "dcfw-balanced",
-    "dcfw-centered",
-    "dcfw-spectral",
-    "blended-1",
-    "blended-spectral",
-    "best",
-)
+COST_METHODS: tuple[str, ...] = ("fw", "cgs", "dcfw-2", "dcfw-3", "dcfw-1", "dcfw-balanced", "dcfw-centered")
+COST_METHODS += ("dcfw-spectral", "blended-1", "blended-spectral", "best")
 """All methods: FW, then the splits from the loosest to the tightest."""
 
 ERROR = {"published": "error_published", "text": "error_relative"}
@@ -91,8 +80,9 @@ class Block(NamedTuple):
     def size(self) -> int:
         return len(self.instances) * len(self.seeds)
 
-    def __str__(self) -> str:
-        return f"{len(self.instances)} x {len(self.seeds)}"
+    def plain(self) -> dict[str, Any]:
+        """Return what the tables say of it, as JSON values."""
+        return {"instances": len(self.instances), "seeds": list(self.seeds)}
 
 
 class Cell(NamedTuple):
@@ -161,22 +151,12 @@ class Runs:
         return self.sizes[name], name
 
 
-class SingleRun(NamedTuple):
-    """One seed of one method against another one."""
-
-    score: Score
-    instances: tuple[str, ...]
-    p_value: float
-    errors: dict[str, float]
-    relative_errors: dict[str, float]
-
-
 def single_run(
     runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0, max_n: int | None = None
-) -> SingleRun | None:
+) -> dict[str, Any] | None:
     """Compare two methods on one seed by exact integer values; None if they share no instance.
 
-    ``p_value`` is that of the two-sided sign test without the ties.  Instances of one family are not
+    ``sign_test_p`` is that of the two-sided test without the ties.  Instances of one family are not
     independent, so it is a rough guide only.
     """
     from scipy.stats import binomtest
@@ -186,13 +166,13 @@ def single_run(
         return None
     score = win_loss_tie(*(runs.get("value", m, block)[:, 0] for m in (a, b)))
     decided = score.wins + score.losses
-    return SingleRun(
-        score,
-        block.instances,
-        float(binomtest(score.wins, decided).pvalue) if decided else 1.0,
-        {m: float(np.mean(runs.get(runs.error, m, block))) for m in (a, b)},
-        {m: float(np.mean(runs.get("error_relative", m, block))) for m in (a, b)},
-    )
+    return {
+        "instances": len(block.instances),
+        **score._asdict(),
+        "sign_test_p": float(binomtest(score.wins, decided).pvalue) if decided else 1.0,
+        "errors": {m: float(np.mean(runs.get(runs.error, m, block))) for m in (a, b)},
+        "relative_errors": {m: float(np.mean(runs.get("error_relative", m, block))) for m in (a, b)},
+    }
 
 
 def ordered_errors(
@@ -227,29 +207,26 @@ def heat_map(
     return cells
 
 
-class AgainstFW(NamedTuple):
-    """A method and FW on the block that both have; all intervals are over the seeds."""
-
-    block: Block
-    wins: Interval
-    losses: Interval
-    ties: float
-    error: Interval
-    fw_error: Interval
-
-
-def against_fw(runs: Runs) -> dict[str, AgainstFW]:
-    """Compare every method with FW, on all rows that both have."""
-    table: dict[str, AgainstFW] = {}
+def against_fw(runs: Runs) -> dict[str, dict[str, Any]]:
+    """Compare every method with FW on all rows that both have; intervals are over the seeds."""
+    table: dict[str, dict[str, Any]] = {}
     for method in runs.methods:
         block = runs.block([method, "fw"])
         if method == "fw" or not block.size:
             continue
         wins = pairwise_wins({m: runs.get("value", m, block) for m in (method, "fw")}, confidence=0.90)
         mine, theirs = wins[method, "fw"], wins["fw", method]
-        ties = len(block.instances) - mine.mean - theirs.mean
-        errors = [t_interval(runs.get(runs.error, m, block).mean(axis=0), 0.90) for m in (method, "fw")]
-        table[method] = AgainstFW(block, mine, theirs, ties, *errors)
+        error, fw_error = (
+            t_interval(runs.get(runs.error, m, block).mean(axis=0), 0.90).plain() for m in (method, "fw")
+        )
+        table[method] = {
+            **block.plain(),
+            "wins": mine.plain(),
+            "losses": theirs.plain(),
+            "ties": len(block.instances) - mine.mean - theirs.mean,
+            "error": error,
+            "fw_error": fw_error,
+        }
     return table
 
 
@@ -304,17 +281,7 @@ def statuses(runs: Runs) -> dict[str, dict[str, int]]:
     return {m: dict(Counter(r["status"] for r in runs.rows if r["method"] == m)) for m in runs.methods}
 
 
-class Coverage(NamedTuple):
-    """Seeds of a method that cover the same instances."""
-
-    method: str
-    seeds: tuple[int, ...]
-    instances: int
-    largest: int
-    missing: tuple[str, ...]
-
-
-def coverage(runs: Runs, expected: Mapping[str, int]) -> list[Coverage]:
+def coverage(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return for each method its seeds, grouped by the instances they cover; ``expected`` maps names to n."""
     table = []
     for method in runs.methods:
@@ -323,8 +290,8 @@ def coverage(runs: Runs, expected: Mapping[str, int]) -> list[Coverage]:
             groups[frozenset(runs.instances(method, seed))].append(seed)
         for names, seeds in groups.items():
             missing = sorted(set(expected) - names, key=lambda name: (expected[name], name))
-            largest = max(runs.sizes[name] for name in names)
-            table.append(Coverage(method, tuple(seeds), len(names), largest, tuple(missing)))
+            line = {"method": method, "seeds": seeds, "instances": len(names)}
+            table.append({**line, "largest": max(runs.sizes[name] for name in names), "missing": missing})
     return table
 
 
@@ -346,24 +313,18 @@ def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
             if seeds:
                 each = means.get((method, name))
                 guess = means.get(("dcfw-1", name), 0.0) * _ratio(means, method, expected)
-                found.append(
-                    {
-                        **{"dataset": name, "n": n, "method": method, "runs": len(seeds)},
-                        **{"seeds": " ".join(map(str, seeds)), "measured": each is not None},
-                        "seconds_each": min(
-                            guess if each is None else each, CAPS[runs.protocol]["time_limit"]
-                        ),
-                    }
-                )
+                cost = min(guess if each is None else each, CAPS[runs.protocol]["time_limit"])
+                line = {"dataset": name, "n": n, "method": method, "runs": len(seeds)}
+                line |= {"seeds": " ".join(map(str, seeds)), "measured": each is not None}
+                found.append({**line, "seconds_each": cost})
     return found
 
 
 def _ratio(means: Mapping[tuple[str, str], float], method: str, sizes: Mapping[str, int]) -> float:
     """Return how much longer a method takes than variant 1, as a geometric mean over larger instances."""
     both = [i for i, n in sizes.items() if n >= 30 and (method, i) in means and ("dcfw-1", i) in means]
-    return (
-        float(np.exp(np.mean([np.log(means[method, i] / means["dcfw-1", i]) for i in both]))) if both else 1.0
-    )
+    ratios = [np.log(means[method, i] / means["dcfw-1", i]) for i in both]
+    return float(np.exp(np.mean(ratios))) if both else 1.0
 
 
 def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,11 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def json_text(value: Any, *, allow_nan: bool = True) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(value, indent=2, allow_nan=allow_nan) + "\n"
 
 
 def rows_csv(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> str:

@@ -23,6 +23,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def plain(self) -> dict[str, float | None]:
+        """Return it as JSON values, which have no word for infinity."""
+        return {name: v if np.isfinite(v) else None for name, v in self._asdict().items()}
+
 
 class Score(NamedTuple):
     """In how many places the first of two methods has the lower value, the higher one, the same."""

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dcfw_studies.records import encode_result
@@ -157,6 +157,15 @@ def read_versions(text: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"versions must be an object of texts, got {text:.40}")
     return found
+
+
+def numbers(line: Mapping[str, str], without: Collection[str], counts: Collection[str]) -> dict[str, Any]:
+    """Return the cells of a line but some as numbers, those of ``counts`` as integers; None where empty."""
+    return {
+        name: None if text == "" else int(text) if name in counts else float(text)
+        for name, text in line.items()
+        if name not in without
+    }
 
 
 def take_rows(

@@ -27,6 +27,7 @@ import numpy as np
 
 import dcfw
 from dcfw import functions, sets, splits
+from hostile_files import TooLong, alarm
 
 SECONDS = 5.0
 """How long a resumed run may take."""
@@ -168,7 +169,10 @@ def outcome(name: str, members: dict[str, bytes], path: Path) -> str:
             archive.writestr(member, content)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     try:
-        res, domain = solve(name, path, 6)
+        with alarm(SECONDS):
+            res, domain = solve(name, path, 6)
+    except TooLong:
+        return f"WRONG no answer within {SECONDS:g} s"
     except ValueError as error:
         known = "cannot be used" in str(error) or "belongs to another run" in str(error)
         found = "refused" if known else f"WRONG error {error!r:.300}"

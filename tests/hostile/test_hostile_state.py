@@ -177,6 +177,21 @@ def test_a_planted_link_beside_a_checkpoint_is_not_followed(tmp_path):
     assert path.exists()
 
 
+def state_of(problem: str, path: Path) -> tuple[dict[str, bytes], Any]:
+    """Return the members of a checkpoint that a run has written, and its state as JSON."""
+    fuzz_checkpoints.solve(problem, path, 2, every=0.0)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    return members, json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+
+
+def resumed(problem: str, path: Path, members: dict[str, bytes], state: Any) -> str:
+    """Return what becomes of a run that is resumed from a changed state."""
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(json.dumps(state).encode(), dtype=np.uint8))
+    return fuzz_checkpoints.outcome(problem, {**members, "state.npy": out.getvalue()}, path)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -190,29 +205,27 @@ def test_a_planted_link_beside_a_checkpoint_is_not_followed(tmp_path):
 )
 def test_a_state_with_a_value_that_no_run_writes_is_refused(tmp_path, name, value):
     path = tmp_path / "run.npz"
-    fuzz_checkpoints.solve("simplex", path, 2, every=0.0)
-    with zipfile.ZipFile(path) as archive:
-        members = {member: archive.read(member) for member in archive.namelist()}
-    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
+    members, state = state_of("simplex", path)
     places = [
-        node for node in fuzz_checkpoints._nodes(text["tree"]) if isinstance(node, dict) and name in node
+        node for node in fuzz_checkpoints._nodes(state["tree"]) if isinstance(node, dict) and name in node
     ]
     assert places
     for node in places:
         node[name] = value
-    out = io.BytesIO()
-    np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
-    assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"
+    assert resumed("simplex", path, members, state) == "refused"
 
 
 def test_an_array_in_the_place_of_a_tolerance_is_refused(tmp_path):
     path = tmp_path / "run.npz"
-    fuzz_checkpoints.solve("cgs", path, 2, every=0.0)
-    with zipfile.ZipFile(path) as archive:
-        members = {member: archive.read(member) for member in archive.namelist()}
-    text = json.loads(np.load(io.BytesIO(members["state.npy"])).tobytes())
-    state = text["tree"]["dict"]["solver"]["tuple"]
-    state[2] = state[0]
-    out = io.BytesIO()
-    np.save(out, np.frombuffer(json.dumps(text).encode(), dtype=np.uint8))
-    assert fuzz_checkpoints.outcome("cgs", {**members, "state.npy": out.getvalue()}, path) == "refused"
+    members, state = state_of("cgs", path)
+    parts = state["tree"]["dict"]["solver"]["tuple"]
+    parts[2] = parts[0]
+    assert resumed("cgs", path, members, state) == "refused"
+
+
+@pytest.mark.parametrize("constant", [0, 0.0, -1.0, -1, False, 1e308 * 10, "x"])
+def test_a_constant_from_which_backtracking_would_never_end_is_refused(tmp_path, constant):
+    path = tmp_path / "run.npz"
+    members, state = state_of("backtracking", path)
+    state["tree"]["dict"]["parts"]["dict"]["step"] = constant
+    assert resumed("backtracking", path, members, state) == "refused"
