@@ -77,3 +77,14 @@ def test_keys_ignore_signs_that_do_not_change_the_vertex():
     assert RankOne(u, v, 2.0).key == RankOne(-u, -v, 2.0).key
     assert RankOne(u, v, 2.0).key != RankOne(-u, v, 2.0).key
     assert RankOne(u, v, 2.0).key != RankOne(u, v, -2.0).key
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="extended precision without padding")
+@pytest.mark.parametrize("make", [Dense, lambda values: Entries(np.arange(4), values, (4,))])
+def test_keys_of_extended_precision_are_those_of_the_values_and_not_of_their_padding(make):
+    values = np.array([1.0, -2.5, 0.0, 3.0], dtype=np.longdouble) / 3
+    other = values.copy()
+    other.view(np.uint8).reshape(4, -1)[:, 10:] = 0xAB
+    assert make(values).key == make(other).key
+    other[1] = np.nextafter(other[1], np.longdouble(0))
+    assert make(values).key != make(other).key

@@ -104,7 +104,7 @@ def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Arr
     """Return the state that was captured; arrays of another library are made like ``template``.
 
     ``arrays`` may be those of the capture or NumPy arrays read from a file, in which case those of another
-    library are marked by :func:`foreign`.
+    library are marked by :class:`Foreign`.
     """
     objects: dict[int, Any] = {}
     made: dict[int, Array] = {}

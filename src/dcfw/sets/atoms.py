@@ -45,6 +45,15 @@ class Atom(Protocol):
     def key(self) -> Hashable: ...
 
 
+def _bytes(values: np.ndarray) -> bytes:
+    """Return bytes that are equal for equal values: those of extended precision have padding between them."""
+    if values.dtype.itemsize <= 8:
+        return values.tobytes()
+    mantissa, exponent = np.frexp(values)
+    high = mantissa.astype(np.float64)
+    return high.tobytes() + (mantissa - high).astype(np.float64).tobytes() + exponent.tobytes()
+
+
 class Dense:
     """A vertex kept as the array it is, of any backend."""
 
@@ -73,7 +82,7 @@ class Dense:
     def key(self) -> Hashable:
         if self._key is None:  # arrays of other libraries have to be transferred for it
             # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
-            entries = (to_numpy(self.array) + 0.0).tobytes()
+            entries = _bytes(to_numpy(self.array) + 0.0)
             short = len(entries) <= SHORT
             self._key = entries if short else hashlib.blake2b(entries, digest_size=32).digest()
         return self._key
@@ -167,7 +176,7 @@ class Entries:
 
     @property
     def key(self) -> Hashable:
-        return (self.indices.tobytes(), self.values.tobytes())
+        return (self.indices.tobytes(), _bytes(self.values))
 
 
 class Signs:

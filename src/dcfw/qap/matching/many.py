@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from dcfw import _validate, kernels
 from dcfw.qap.objective import dense, square
 from dcfw.qap.problem import linear_term, padded
+from dcfw.qap.solver import workers
 
 SWAPS = 0.75
 """Steps of tabu search for each node."""
@@ -96,7 +97,7 @@ def solve_many(
     if len(counts) > 1:
         raise ValueError(f"A, B and C must hold the same number of matrices, got {sorted(counts)}")
     swaps = _validate.scalar(swaps, "swaps", low=0.0)
-    jobs = 1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6))
+    jobs = workers(n_jobs)
     seed = int(_validate.generator(rng).integers(2**62))
     sizes = np.stack([_sizes(stack) for stack in stacks], axis=1)
     most = sizes.max(axis=1, initial=0)
