@@ -16,7 +16,7 @@ from dcfw import functions, sets, steps
 from dcfw.gaps import _run
 from dcfw.sets.atoms import Dense, OneHot
 from dcfw.solvers.active import ActiveLoop
-from dcfw.solvers.loop import frank_wolfe
+from dcfw.solvers.loop import State, frank_wolfe
 from dcfw.solvers.run import Stop
 from dcfw.solvers.segment import AffineSegment, SmoothSegment
 
@@ -54,7 +54,7 @@ def line(value, slope, convex, length=1.0):
     run = Counter()
     grad = f.grad(x)
     gap = float(-grad[0] * length)
-    return SmoothSegment(run, f, x, grad, f.value(x), Dense(s), None, gap, 1, convex), run
+    return SmoothSegment(State(run, f, x, grad, f.value(x), convex=convex), Dense(s), gap), run
 
 
 def test_the_open_loop_step_is_two_over_k_plus_one():
@@ -244,7 +244,7 @@ def test_the_segment_of_a_quadratic_answers_like_the_function_itself():
     G = f.grad(x) - u
     gap = float(G @ x) - S.inner(G)
     fast = AffineSegment(x, f.grad(x), S, f.grad_at(S), gap, 1, True)
-    slow = SmoothSegment(Counter(), f, x, f.grad(x), None, S, u, gap, 1, True)
+    slow = SmoothSegment(State(Counter(), f, x, f.grad(x), None, u), S, gap)
     assert fast.norm2 == pytest.approx(slow.norm2)
     for eta in (0.2, 0.9):
         assert fast.decrease(eta) == pytest.approx(slow.decrease(eta))

@@ -17,7 +17,8 @@ class Meter:
         self.every, self.steps, self.worst = every, 0, 0.0
         self._step = loop.affine_step
 
-    def __call__(self, run, f, X, S, descent, step, convex):
+    def __call__(self, X, S, descent):
+        run, f = X.run, X.f
         # The error is largest at the end of a period: look at the last step before the fresh gradient.
         last = run.ledger.since_resync + 1 == run.resync_period
         if last or self.steps % self.every == 0:
@@ -25,7 +26,7 @@ class Meter:
             error = np.abs(X.grad - fresh).max() / np.abs(fresh).max()
             self.worst = max(self.worst, float(error))
         self.steps += 1
-        self._step(run, f, X, S, descent, step, convex)
+        self._step(X, S, descent)
 
 
 def worst_error(monkeypatch, steps, domain, seed=0, dtype=np.float64):

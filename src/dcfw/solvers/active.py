@@ -39,8 +39,9 @@ from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.corrections import corrections
-from dcfw.solvers.loop import State, length_of_step, not_convex, rounding_of_hessian, smooth_step
+from dcfw.solvers.loop import InnerLoop, State, not_convex, rounding_of_hessian, smooth_step, too_small, walk
 from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.segment import AffineSegment
 from dcfw.solvers.weights import extremes, pairwise_steps
 from dcfw.steps import Exact
 
@@ -60,7 +61,7 @@ RESYNC = 200
 """Number of steps after which X is recomputed from the weights, and its gradient from X."""
 
 
-class ActiveLoop:
+class ActiveLoop(InnerLoop):
     """An inner loop with an active set, for one solve (it keeps the atoms from one outer step to the next).
 
     The rule is "away", "pairwise", "blended" or "descent". With ``lazy`` known atoms may stand in for the
@@ -169,78 +170,58 @@ class ActiveLoop:
         near = apart <= rounding * norm(x)
         return active if near or apart <= rounding * max(norm(a.dense()) for a in active.atoms) else None
 
-    def __call__(
-        self,
-        run: Run,
-        f: Function,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Array | None = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Function | None = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
-        X = State(run, f, x, grad, value)
-        X.linear = linear
-        active: Any = self._set_out(run, f, x, grad)
+    def steps(self, X: State) -> Iterator[State]:
+        run = X.run
+        active: Any = self._set_out(X)
         self._start = (list(active.atoms), active.weights.copy())
-        exact = isinstance(getattr(step, "__self__", None), Exact)
-        in_weights = self.rule in BLENDED and f.affine_grad and exact
+        exact = isinstance(getattr(X.step, "__self__", None), Exact)
+        in_weights = self.rule in BLENDED and X.f.affine_grad and exact
         self._target = math.inf
-        if linear is None:  # the steps of this loop are the outer ones
-            run.keep(loop=X)
         while True:
-            if linear is None:
+            if X.outer:
                 run.outer_step()
                 active = self.active  # another object in the first step of a resumed run
-            G = X.grad if linear is None else X.grad - linear
+            G = X.slope()
             here = inner(G, X.x)
             asked = in_weights or not self.lazy
             if not asked:
                 scores = active.scores(G)
                 worst, best, _ = extremes(scores, active.weights)
                 promise = self._promise(scores, here, worst, best)
-                asked = not promise >= self._target or (linear is None and run.n_inner >= run.maxiter)
+                asked = not promise >= self._target or (X.outer and run.n_inner >= run.maxiter)
             if asked:
-                X.S, X.gap = S, gap = run.lmo(G, X.x)
-                if X.gained is not None and X.gained + gap < X.bound:
-                    X.bound = X.gained + gap
+                S = X.ask(G)
                 self._last = X.x
                 yield X
-                self._target = 0.5 * gap
+                self._target = 0.5 * X.gap
                 if active.find(S) is None:
-                    more = self._runners_up(run, f, active, S, G, here) if in_weights else []
-                    self._enter(run, f, active, [S, *more])
+                    more = self._runners_up(X, active, S, G, here) if in_weights else []
+                    self._enter(X, active, [S, *more])
                 scores = active.scores(G)
                 if not in_weights:
                     worst, best = extremes(scores, active.weights)[0], active.find(S)
             run.before_step(X)
             try:
                 if in_weights:
-                    self._optimise_weights(run, active, X, scores, convex)
+                    self._optimise_weights(X, active, scores)
                 else:
                     pairs = self.rule == "pairwise" or (self.rule in BLENDED and not asked)
                     down = pairs and self.rule == "descent"
-                    if not (down and self._descend(run, f, active, X, step, scores, best, convex, merit)):
-                        self._step(run, f, active, X, step, scores, here, worst, best, pairs, convex, merit)
+                    if not (down and self._descend(X, active, scores, best)):
+                        self._step(X, active, scores, here, worst, best, pairs)
             except Stop as stop:
                 if stop.status is Status.NO_PROGRESS and nearly_done(run, X):
                     return
                 raise
             if run.ledger.resync_due(min(run.resync_period, RESYNC)):
-                self._resync(run, f, active, X)
-            X.gap = math.inf
-            X.k += 1
-            run.ledger.count_step(outer=linear is None)
+                self._resync(X, active)
             self._last = X.x
-            if X.k > max_steps or (linear is not None and run.n_lmo + 1 >= run.max_lmo):
+            if not X.advance():
                 return
 
-    def _set_out(self, run: Run, f: Function, x: Array, grad: Array) -> ActiveSet:
-        """Return the active set for a loop that starts at x."""
+    def _set_out(self, X: State) -> ActiveSet:
+        """Return the active set for a loop that starts at X."""
+        run, f, x, grad = X.run, X.f, X.x, X.grad
         # A run begins at a copy of x0, which may have been written to since an earlier run of this loop ended
         # there.
         known = self.active_set(x) is not None if x is run.x0 else x is self._last
@@ -259,25 +240,23 @@ class ActiveLoop:
         return float(scores[worst] - scores[best])
 
     @staticmethod
-    def _runners_up(run: Run, f: Function, active: ActiveSet, S: Atom, G: Array, here: float) -> list[Atom]:
+    def _runners_up(X: State, active: ActiveSet, S: Atom, G: Array, here: float) -> list[Atom]:
         """Return other new vertices that promise nearly as much as S, if gradients at vertices are cheap."""
         count = min(max(FEWEST, int(np.count_nonzero(active.weights))), active.spare - 1)
         bar = here - PROMISING * (here - S.inner(G))
-        near = [A for A in run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
-        return near if near and f.prefetch([S, *near]) else []
+        near = [A for A in X.run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
+        return near if near and X.f.prefetch([S, *near]) else []
 
     @staticmethod
-    def _enter(run: Run, f: Function, active: ActiveSet, atoms: list[Atom]) -> None:
-        active.enter(atoms, partial(run.grad_f_at, f))
+    def _enter(X: State, active: ActiveSet, atoms: list[Atom]) -> None:
+        active.enter(atoms, partial(X.run.grad_f_at, X.f))
         m = len(active)
         if active.f is not None and not np.isfinite(active.M[m - len(atoms) : m, :m]).all():
-            run.bad_gradient()
+            X.run.bad_gradient()
 
-    def _optimise_weights(
-        self, run: Run, active: ActiveSet, X: State, scores: np.ndarray, convex: bool
-    ) -> None:
+    def _optimise_weights(self, X: State, active: ActiveSet, scores: np.ndarray) -> None:
         """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
-        m = len(active)
+        run, convex, m = X.run, X.convex, len(active)
         before = active.weights.copy()
         count, gained, done = 0, 0.0, False
         limit, aim = 200 + 20 * m, LOCAL * X.gap
@@ -312,18 +291,13 @@ class ActiveLoop:
 
     def _step(
         self,
-        run: Run,
-        f: Function,
-        active: ActiveSet,
         X: State,
-        step: Any,
+        active: ActiveSet,
         scores: np.ndarray,
         here: float,
         worst: int,
         best: int,
         pairs: bool,
-        convex: bool,
-        merit: Function | None,
     ) -> None:
         """Take one step: towards a vertex, away from an atom, or from one to the other."""
         heavy = float(active.weights[worst])
@@ -337,41 +311,18 @@ class ActiveLoop:
         else:
             coefficients, slope = (-1.0, 1.0, 0.0), towards
         if slope <= 0.0:
-            raise stuck(run, X)
+            raise stuck(X.run, X)
         alpha, beta, gamma = coefficients
         d = _sum(alpha, X.x, (beta, active.atoms[best]), (gamma, active.atoms[worst]))
         if active.f is None:
-            eta = smooth_step(run, f, X, Dense(X.x + d), slope, X.linear, step, convex, merit)
+            eta = smooth_step(X, Dense(X.x + d), slope)
         else:
             images = [(c, Dense(active.image(j))) for c, j in ((beta, best), (gamma, worst))]
-            way = Way(X, d, _sum(alpha, X.grad, *images), slope, convex)
-            if not math.isfinite(way.curvature):
-                run.bad_gradient()
-            if way.curvature < 0.0 and convex:
-                sizes = abs(alpha) * norm(X.grad) + sum(abs(c) * norm(a.array) for c, a in images)
-                slack = 64.0 * eps_of(d) * norm(d) * sizes
-                if way.curvature < -slack and way.curvature < -rounding_of_hessian(f, X.x, X.x + d):
-                    lacking = -way.curvature / way.norm2
-                    not_convex(run, f"the curvature along the step is {way.curvature:.3g}", lacking)
-                way.curvature = 0.0
-            eta = length_of_step(step, way, X)
-            assert X.gained is not None
-            X.x, X.grad, gained = way.land(eta)
-            X.gained, X.value = X.gained + gained, None
+            eta = walk(X, Way(X, d, alpha, images, slope))
         active.move(coefficients, best, worst, eta)
 
     @staticmethod
-    def _descend(
-        run: Run,
-        f: Function,
-        active: ActiveSet,
-        X: State,
-        step: Any,
-        scores: np.ndarray,
-        best: int,
-        convex: bool,
-        merit: Function | None,
-    ) -> bool:
+    def _descend(X: State, active: ActiveSet, scores: np.ndarray, best: int) -> bool:
         """Take one step down the gradient with respect to the weights; return False where none is left.
 
         For quadratics, whose atoms have images, there are better steps.
@@ -384,12 +335,11 @@ class ActiveLoop:
         if active.f is not None or not 0.0 < length < math.inf:
             return False
         change = -length * slope  # a weight is gone at its end
-        change[best] -= (
-            change.sum()
-        )  # scores that nearly agree leave rounding, which would lead out of the set
+        # Scores that nearly agree leave rounding, which would lead out of the set.
+        change[best] -= change.sum()
         far = Dense(active.combine(X.x, change))
         try:
-            eta = smooth_step(run, f, X, far, -float(change @ scores), X.linear, step, convex, merit)
+            eta = smooth_step(X, far, -float(change @ scores))
         except Stop as stop:
             if stop.status is Status.NO_PROGRESS:
                 return False
@@ -401,37 +351,41 @@ class ActiveLoop:
         return True
 
     @staticmethod
-    def _resync(run: Run, f: Function, active: ActiveSet, X: State) -> None:
+    def _resync(X: State, active: ActiveSet) -> None:
         """Recompute X from the weights, and its gradient where that is incremental."""
         active.normalise()
         X.x = active.point()
         if active.f is not None:
-            X.grad = f.grad(X.x)
-            run.ledger.count_resync()
+            X.grad = X.f.grad(X.x)
+            X.run.ledger.count_resync()
 
 
-class Way:
-    """A segment from X to X + d of a quadratic, as step rules see it; ``change`` is the Hessian times d."""
+class Way(AffineSegment):
+    """The segment from X to X + d; d's image under the Hessian is alpha grad + a combination of images."""
 
-    def __init__(self, X: State, d: Array, change: Array, gap: float, convex: bool) -> None:
-        self.x, self.grad, self.k = X.x, X.grad, X.k
-        self.d, self.change = d, change
-        self.gap, self.convex = gap, convex
-        self.curvature: float = inner(d, change)
-        self.rounding = 1e-15 * gap
+    __slots__ = ("alpha", "d", "images")
+
+    def __init__(
+        self, X: State, d: Array, alpha: float, images: list[tuple[float, Dense]], gap: float
+    ) -> None:
+        self.x, self.grad, self.k, self.convex = X.x, X.grad, X.k, X.convex
+        self.d, self.alpha, self.images, self.gap = d, alpha, images, gap
+        self.change = _sum(alpha, X.grad, *images)
+        self.curvature = inner(d, self.change)
 
     @property
     def norm2(self) -> float:
         return inner(self.d, self.d)
 
-    def decrease(self, eta: float) -> float:
-        return eta * (self.gap - 0.5 * eta * self.curvature)
-
-    def slope(self, eta: float) -> float:
-        return eta * self.curvature - self.gap
+    def end(self) -> Array:
+        return self.x + self.d
 
     def land(self, eta: float) -> tuple[Array, Array, float]:
         return self.x + eta * self.d, self.grad + eta * self.change, self.decrease(eta)
+
+    def rounding_of_curvature(self) -> float:
+        sizes = abs(self.alpha) * norm(self.grad) + sum(abs(c) * norm(a.array) for c, a in self.images)
+        return 64.0 * eps_of(self.d) * norm(self.d) * sizes
 
 
 def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
@@ -458,4 +412,4 @@ def stuck(run: Run, X: State) -> Stop:
             f"No atom is a descent direction: the FW gap {X.gap:.3g} is within the linear oracle's own error "
             f"bound {run.lmo_error:.3g}.",
         )
-    return Stop(Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}.")
+    return too_small(X)

@@ -45,9 +45,9 @@ class BlockSteps:
     def solve(self, problem: Problem, run: Run) -> None:
         phi, x = problem.phi, problem.x0
         grad = run.grad_f(phi, x)
-        X = State(run, phi, x, grad, run.value_of(phi, x, grad))
+        value = run.value_of(phi, x, grad)
+        X = State(run, phi, x, grad, value, step=problem.step, convex=False, outer=True)
         curvature: np.ndarray | None = None
-        run.keep(loop=X, step=problem.step)
         while True:
             curvature = run.outer_step(curvature)
             S, X.gap = run.lmo(X.grad, X.x)
@@ -62,11 +62,9 @@ class BlockSteps:
                 eta = _short(gaps, curvature * self._sums(d * d))
             target = Dense(X.x + like(np.repeat(eta, self.sizes), X.x) * d)
             x, grad = X.x, X.grad
-            smooth_step(run, phi, X, target, float(eta @ gaps), None, problem.step, False, None)
+            smooth_step(X, target, float(eta @ gaps))
             curvature = self._curvature(X.x - x, X.grad - grad, curvature)
-            X.gap = math.inf
-            X.k += 1
-            run.ledger.count_step(outer=True)
+            X.advance()
 
     def _sums(self, products: Array) -> np.ndarray:
         """Return the sum of each block."""

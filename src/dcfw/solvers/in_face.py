@@ -27,18 +27,15 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace
-from dcfw.functions.base import Function
-from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Set
-from dcfw.solvers.loop import State, affine_step, smooth_step
-from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.loop import InnerLoop, State, affine_step, smooth_step, too_small
 
 ROUNDING = 64.0
 """Entries this many roundings of the set's size away from a bound are at it."""
 
 
-class InFaceLoop:
+class InFaceLoop(InnerLoop):
     """An inner loop with in-face steps, for one solve over a set that declares ``entry_bounds``.
 
     It pays where vertices have many entries (boxes, hypersimplices, assignments, plans) and f is not a
@@ -74,59 +71,35 @@ class InFaceLoop:
             oracle.set_state(own)
         self.target = state["target"]
 
-    def __call__(
-        self,
-        run: Run,
-        f: Function,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Array | None = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Function | None = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
-        self.low, self.high = (like(np.full(tuple(x.shape), end), x) for end in self.bounds)
-        X = State(run, f, x, grad, value)
-        X.linear = linear
+    def steps(self, X: State) -> Iterator[State]:
+        run = X.run
+        self.low, self.high = (like(np.full(tuple(X.x.shape), end), X.x) for end in self.bounds)
         self.target = math.inf
-        if linear is None:  # the steps of this loop are the outer ones
-            run.keep(loop=X, step=step)
         while True:
-            if linear is None:
+            if X.outer:
                 run.outer_step()
-            G = X.grad if linear is None else X.grad - linear
+            G = X.slope()
             A = end = self.face_vertex(-G, X.x, away=True)
             run.ledger.count_lmo()
             if self.target < math.inf:
                 end = self.face_vertex(G, X.x)
                 run.ledger.count_lmo()
             slope = A.inner(G) - end.inner(G)
-            if not slope >= self.target or (linear is None and run.n_inner >= run.maxiter):
-                X.S, X.gap = end, gap = run.lmo(G, X.x)
-                if X.gained is not None and X.gained + gap < X.bound:
-                    X.bound = X.gained + gap
+            if not slope >= self.target or (X.outer and run.n_inner >= run.maxiter):
+                end = X.ask(G)
                 yield X
-                self.target = 0.5 * gap
+                self.target = 0.5 * X.gap
                 slope = A.inner(G) - end.inner(G)
             run.before_step(X)
             far, slope = self._far(X, A, end, slope, inner(G, X.x) - end.inner(G))
             if not slope > 0.0:
-                raise Stop(
-                    Status.NO_PROGRESS,
-                    f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}.",
-                )
-            if f.affine_grad and merit is None:
-                affine_step(run, f, X, far, slope, step, convex)
+                raise too_small(X)
+            if X.f.affine_grad and X.merit is None:
+                affine_step(X, far, slope)
             else:
-                smooth_step(run, f, X, far, slope, linear, step, convex, merit)
+                smooth_step(X, far, slope)
             X.x = self._settled(X.x)
-            X.gap = math.inf
-            X.k += 1
-            run.ledger.count_step(outer=linear is None)
-            if X.k > max_steps or (linear is not None and run.n_lmo + 3 >= run.max_lmo):
+            if not X.advance(reserve=3):
                 return
 
     def face_vertex(self, G: Array, x: Array, away: bool = False) -> Atom:

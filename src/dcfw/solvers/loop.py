@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dcfw._arrays import Array, eps_of, inner, norm
@@ -24,46 +25,43 @@ from dcfw.solvers.segment import AffineSegment, Segment, SmoothSegment
 from dcfw.steps import LineSearchFailed, Step
 
 
+@dataclass(slots=True, eq=False)
 class State:
-    """The state of a Frank-Wolfe loop: X_{t,k} with its gradient, its vertex, its gap.
+    """The state of a Frank-Wolfe loop on m = f - <linear, .>: X_{t,k} with its gradient, vertex and gap.
 
-    ``bound`` is the least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of the
-    surrogate m is known: if f is convex, no point of the set has a surrogate lower than m(x_t) - bound.
-    Set ``last`` to end the loop right after the coming step, without a further LMO call.
+    ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`.  ``outer`` says whether its steps
+    are outer steps, and not those on a surrogate.  Set ``last`` to end the loop right after the coming step,
+    without a further LMO call.
     """
 
-    __slots__ = (
-        "S",
-        "bound",
-        "f",
-        "gained",
-        "gap",
-        "grad",
-        "k",
-        "last",
-        "linear",
-        "run",
-        "start",
-        "value",
-        "x",
-    )
-
-    def __init__(self, run: Run, f: Function, x: Array, grad: Array, value: float | None) -> None:
-        self.run = run
-        self.f = f
-        self.x = x
-        self.grad = grad
-        self.value = value
-        self.start = (x, value)
-        self.linear: Array | None = None
-        self.k = 1
-        self.last = False
-        self.S: Atom | None = None
-        self.gap = math.inf
-        self.gained: float | None = 0.0
-        self.bound = math.inf
+    run: Run
+    f: Function
+    x: Array
+    grad: Array
+    value: float | None
+    linear: Array | None = None
+    step: Any = None
+    convex: bool = True
+    merit: Function | None = None
+    max_steps: float = math.inf
+    outer: bool = False
+    k: int = 1
+    last: bool = False
+    S: Atom | None = None
+    gap: float = math.inf
+    gained: float | None = 0.0
+    """m(x_t) - m(X), where it is known."""
+    bound: float = math.inf
+    """The least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of m is known: if f is
+    convex, no point of the set has a value of m lower than m(x_t) - bound."""
+    start: tuple[Array, float | None] = field(init=False)
 
     _KEPT = ("x", "grad", "value", "start", "k", "gained", "bound", "gap")
+
+    def __post_init__(self) -> None:
+        self.start = (self.x, self.value)
+        if self.outer:
+            self.run.keep(loop=self, step=self.step)
 
     def get_state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._KEPT}
@@ -71,6 +69,30 @@ class State:
     def set_state(self, state: dict[str, Any]) -> None:
         for name in self._KEPT:
             setattr(self, name, state[name])
+
+    def slope(self) -> Array:
+        """Return the gradient of m at X."""
+        return self.grad if self.linear is None else self.grad - self.linear
+
+    def ask(self, G: Array) -> Atom:
+        """Call the oracle at X, where m has the gradient G; return the vertex."""
+        self.S, self.gap = S, gap = self.run.lmo(G, self.x)
+        if self.gained is not None and self.gained + gap < self.bound:
+            self.bound = self.gained + gap
+        return S
+
+    def advance(self, reserve: int = 1) -> bool:
+        """Count the step that has been taken; return whether the loop goes on.
+
+        A surrogate's loop leaves ``reserve`` calls of the LMO budget to its successor, so that the FW gap of
+        the point that is returned is always known.
+        """
+        self.gap = math.inf
+        self.k += 1
+        ledger = self.run.ledger
+        ledger.count_step(self.outer)
+        spent = not self.outer and ledger.n_lmo + reserve >= self.run.max_lmo
+        return not (spent or self.last or self.k > self.max_steps)
 
     def decrease(self) -> float:
         """Return m(x_t) - m(X), evaluating f at X if that has not been done yet."""
@@ -120,38 +142,55 @@ def frank_wolfe(
         The function whose values step rules look at (phi for FW-M), f if None.
     max_steps
         How many steps to take at most; the loop then ends without a further LMO call.
-
-    A surrogate's loop leaves the last call of the LMO budget to its successor, so that the FW gap of the
-    point that is returned is always known.
     """
-    X = State(run, f, x, grad, value)
     subgradient: Any = linear if callable(linear) else None
-    surrogate = linear is not None and subgradient is None
+    outer = linear is None or subgradient is not None
+    u = None if subgradient is not None else linear
+    X = State(run, f, x, grad, value, u, step, convex, merit, max_steps, outer)
     affine = f.affine_grad and merit is None
-    if not surrogate:  # the steps of this loop are the outer ones
-        run.keep(loop=X, step=step)
-    ledger = run.ledger
     while True:
-        if not surrogate:
+        if outer:
             run.outer_step()
-        X.linear = u = linear if subgradient is None else subgradient(X.x)
-        X.S, X.gap = S, gap = run.lmo(X.grad if u is None else X.grad - u, X.x)
-        if X.gained is not None and X.gained + gap < X.bound:
-            X.bound = X.gained + gap
+        if subgradient is not None:
+            X.linear = subgradient(X.x)
+        S = X.ask(X.slope())
         yield X
         run.before_step(X)
-        if surrogate and X.k > 1 and 0.0 < gap <= run.lmo_error:
+        gap = X.gap
+        if not outer and X.k > 1 and 0.0 < gap <= run.lmo_error:
             return  # within the oracle's error nothing more is known here; at x_{t+1} the FW gap of phi is
         descent = _descent(run, gap) if run.lmo_error else gap
         if affine:
-            affine_step(run, f, X, S, descent, step, convex)
+            affine_step(X, S, descent)
         else:
-            smooth_step(run, f, X, S, descent, u, step, convex, merit)
-        X.gap = math.inf
-        X.k += 1
-        ledger.count_step(outer=not surrogate)
-        if X.last or X.k > max_steps or (surrogate and ledger.n_lmo + 1 >= run.max_lmo):
+            smooth_step(X, S, descent)
+        if not X.advance():
             return
+
+
+class InnerLoop:
+    """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes steps from a fresh state."""
+
+    def __call__(
+        self,
+        run: Run,
+        f: Function,
+        x: Array,
+        grad: Array,
+        step: Step,
+        *,
+        linear: Array | None = None,
+        value: float | None = None,
+        convex: bool = True,
+        merit: Function | None = None,
+        max_steps: float = math.inf,
+    ) -> Iterator[State]:
+        outer = linear is None
+        return self.steps(State(run, f, x, grad, value, linear, step, convex, merit, max_steps, outer))
+
+    def steps(self, X: State) -> Iterator[State]:
+        """Yield X wherever its vertex and its gap are known."""
+        raise NotImplementedError
 
 
 def _descent(run: Run, gap: float) -> float:
@@ -166,73 +205,72 @@ def _descent(run: Run, gap: float) -> float:
     return max(descent, 0.0)
 
 
-def affine_step(run: Run, f: Function, X: State, S: Atom, descent: float, step: Step, convex: bool) -> None:
+def affine_step(X: State, S: Atom, descent: float) -> None:
     """Take a step towards S along a quadratic."""
-    segment = AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, convex)
-    curvature = segment.curvature
-    if not math.isfinite(curvature):
-        run.bad_gradient()
-    if curvature < 0.0 and convex:
-        slack = segment.rounding_of_curvature()
-        if curvature < -slack and curvature < -rounding_of_hessian(f, X.x, S.dense()):
-            not_convex(run, f"the curvature along the step is {curvature:.3g}", -curvature / segment.norm2)
-        segment.curvature = 0.0
-    eta = length_of_step(step, segment, X)
-    X.x, X.grad, gained = segment.land(eta)
-    assert X.gained is not None
-    X.gained += gained
-    X.value = None
+    run, f = X.run, X.f
+    walk(X, AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, X.convex))
     if run.ledger.resync_due(run.resync_period):
         # Rounding adds up in the incremental gradient: recompute it periodically.
         X.grad = f.grad(X.x)
         run.ledger.count_resync()
 
 
-def smooth_step(
-    run: Run,
-    f: Function,
-    X: State,
-    S: Atom,
-    descent: float,
-    u: Array | None,
-    step: Step,
-    convex: bool,
-    merit: Function | None,
-) -> float:
+def walk(X: State, segment: AffineSegment) -> float:
+    """Take a step along a segment of a quadratic and return its length."""
+    curvature = segment.curvature
+    if not math.isfinite(curvature):
+        X.run.bad_gradient()
+    if curvature < 0.0 and X.convex:
+        rounding = segment.rounding_of_curvature()
+        if curvature < -rounding and curvature < -rounding_of_hessian(X.f, X.x, segment.end()):
+            lacking = -curvature / segment.norm2
+            not_convex(X.run, f"the curvature along the step is {curvature:.3g}", lacking)
+        segment.curvature = 0.0
+    eta = length_of_step(X, segment)
+    X.x, X.grad, gained = segment.land(eta)
+    assert X.gained is not None
+    X.gained += gained
+    X.value = None
+    return eta
+
+
+def smooth_step(X: State, S: Atom, descent: float) -> float:
     """Take a step towards S and return its length."""
-    segment = SmoothSegment(run, f, X.x, X.grad, X.value, S, u, descent, X.k, convex, merit)
-    eta = length_of_step(step, segment, X)
+    segment = SmoothSegment(X, S, descent)
+    eta = length_of_step(X, segment)
     x, grad, value = segment.land(eta)
     slope = segment.slope(eta)
-    if convex and merit is None and slope < -descent:
+    if X.convex and X.merit is None and slope < -descent:
         # Slopes are differences: of f's and <u, d>, and the first one of products with x and with S.
-        sizes = (norm(grad) + (0.0 if u is None else norm(u))) * (norm(x) + norm(segment.d))
+        sizes = (norm(grad) + (0.0 if X.linear is None else norm(X.linear))) * (norm(x) + norm(segment.d))
         slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * sizes
-        slack += rounding_of_hessian(f, x, segment.d)
+        slack += rounding_of_hessian(X.f, x, segment.d)
         if slope < -descent - slack:
             lacking = (-descent - slope) / (eta * segment.norm2)
-            not_convex(run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}", lacking)
-    if X.start[1] is None and segment._value is not None and X.k == 1:
-        X.start = (X.start[0], segment._value)
+            not_convex(X.run, f"the slope along the step fell from {-descent:.6g} to {slope:.6g}", lacking)
+    if X.start[1] is None and segment.known is not None and X.k == 1:
+        X.start = (X.start[0], segment.known)
     X.x, X.grad, X.value = x, grad, value
     X.gained = None
     return eta
 
 
-def length_of_step(step: Step, segment: Segment, X: State) -> float:
+def length_of_step(X: State, segment: Segment) -> float:
+    """Return the step that the rule takes, if it is one."""
     try:
-        eta = step(segment)
+        eta: float = X.step(segment)
     except LineSearchFailed as failure:
         raise Stop(Status.LINE_SEARCH, str(failure)) from None
     if not 0.0 <= eta <= 1.0:
         raise Stop(Status.BAD_ORACLE, f"the step rule returned {eta}, not a number in [0, 1].")
     if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the first test is the cheap one
-        raise Stop(
-            Status.NO_PROGRESS,
-            f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g} "
-            f"(step {X.k} of an inner loop).",
-        )
+        raise too_small(X, f" (step {X.k} of an inner loop)")
     return eta
+
+
+def too_small(X: State, where: str = "") -> Stop:
+    text = f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}{where}."
+    return Stop(Status.NO_PROGRESS, text)
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:

@@ -15,22 +15,18 @@ Besancon, Designolle and Pokutta 2025 (with quadratic corrections).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from dcfw._arrays import Array, inner, like
-from dcfw.functions.base import Function
 from dcfw.functions.quadratic import Quadratic
-from dcfw.result import Status
 from dcfw.sets.atoms import Dense
 from dcfw.solvers.active import ActiveLoop
-from dcfw.solvers.loop import State, smooth_step
-from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.loop import InnerLoop, State, smooth_step, too_small
 from dcfw.steps import Exact
 
 
-class SecondOrderLoop:
+class SecondOrderLoop(InnerLoop):
     """An inner loop with second-order steps, for one solve of a convex f that has ``hessian(x)``.
 
     Examples
@@ -57,60 +53,36 @@ class SecondOrderLoop:
         self.loop.set_state(state["loop"])
         self.first = state["first"]
 
-    def __call__(
-        self,
-        run: Run,
-        f: Function,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Array | None = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Function | None = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
-        X = State(run, f, x, grad, value)
-        X.linear = linear
-        if linear is None:  # the steps of this loop are the outer ones
-            run.keep(loop=X, step=step)
+    def steps(self, X: State) -> Iterator[State]:
+        run = X.run
         while True:
-            if linear is None:
+            if X.outer:
                 run.outer_step()
-            G = X.grad if linear is None else X.grad - linear
-            X.S, X.gap = _, gap = run.lmo(G, X.x)
-            if X.gained is not None and X.gained + gap < X.bound:
-                X.bound = X.gained + gap
+            G = X.slope()
+            X.ask(G)
+            gap = X.gap
             self.first = self.first or gap
             yield X
             run.before_step(X)
-            end = self._model_minimiser(run, f, X, G, gap)
+            end = self._model_minimiser(X, G, gap)
             slope = inner(G, X.x) - inner(G, end)
             if not slope > 0.0:
-                raise Stop(
-                    Status.NO_PROGRESS,
-                    f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}.",
-                )
-            eta = smooth_step(run, f, X, Dense(end), slope, linear, step, convex, merit)
+                raise too_small(X)
+            eta = smooth_step(X, Dense(end), slope)
             self._keep_atoms(eta, X.x)
-            X.gap = math.inf
-            X.k += 1
-            run.ledger.count_step(outer=linear is None)
-            if X.k > max_steps or (linear is not None and run.n_lmo + 1 >= run.max_lmo):
+            if not X.advance():
                 return
 
-    def _model_minimiser(self, run: Run, f: Function, X: State, G: Array, gap: float) -> Array:
+    def _model_minimiser(self, X: State, G: Array, gap: float) -> Array:
         """Return nearly the point of the set where the quadratic model of f at X is least."""
         try:
-            model = Quadratic(like(f.hessian(X.x), X.x), convex=True)
+            model = Quadratic(like(X.f.hessian(X.x), X.x), convex=True)
         except NotImplementedError as error:
             raise ValueError(f"inner='second-order': {error}; use inner='descent'") from None
         pull = model.grad(X.x)
         aim = gap * min(0.1, gap / self.first)
-        for Y in self.loop(
-            run, model, X.x, pull, Exact().bind(model, None), linear=pull - G, max_steps=10_000
-        ):
+        step = Exact().bind(model, None)
+        for Y in self.loop(X.run, model, X.x, pull, step, linear=pull - G, max_steps=10_000):
             if Y.gap <= aim:
                 break
         self.loop._last = Y.x

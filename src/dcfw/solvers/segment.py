@@ -17,10 +17,10 @@ at the accepted step is handed on, never computed twice.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, Protocol
 
 from dcfw._arrays import Array, eps_of, inner, norm
-from dcfw.functions.base import Function
 from dcfw.sets.atoms import Atom
 
 
@@ -45,7 +45,7 @@ class Segment(Protocol):
 class AffineSegment:
     """A segment of a function with affine gradient."""
 
-    __slots__ = ("S", "_norm2", "change", "convex", "curvature", "gap", "grad", "k", "x")
+    __slots__ = ("S", "change", "convex", "curvature", "gap", "grad", "k", "x")
 
     def __init__(
         self, x: Array, grad: Array, S: Atom, grad_at_S: Array, gap: float, k: int, convex: bool
@@ -58,7 +58,6 @@ class AffineSegment:
         self.convex = convex
         self.change = change = grad_at_S - grad
         self.curvature: float = S.inner(change) - inner(x, change)
-        self._norm2: float | None = None
 
     @property
     def rounding(self) -> float:
@@ -67,9 +66,11 @@ class AffineSegment:
 
     @property
     def norm2(self) -> float:
-        if self._norm2 is None:
-            self._norm2 = self.S.distance2(self.x)
-        return self._norm2
+        return self.S.distance2(self.x)
+
+    def end(self) -> Array:
+        """Return the point at eta = 1."""
+        return self.S.dense()
 
     def decrease(self, eta: float) -> float:
         return eta * (self.gap - 0.5 * eta * self.curvature)
@@ -81,7 +82,7 @@ class AffineSegment:
         grad = self.change  # made for this step, so it may be overwritten
         grad *= eta
         grad += self.grad
-        return self.S.mix(self.x, eta), grad, eta * (self.gap - 0.5 * eta * self.curvature)
+        return self.S.mix(self.x, eta), grad, self.decrease(eta)
 
     def rounding_of_curvature(self) -> float:
         """Return how negative the curvature of a convex quadratic may come out by rounding.
@@ -94,73 +95,48 @@ class AffineSegment:
 
 
 class SmoothSegment:
-    """A segment of a differentiable function that is evaluated along the way.
+    """A segment of a differentiable function that is evaluated along the way from the state X of a loop.
 
-    ``linear`` is the vector u of the surrogate f - <u, .> (None when m is f itself); ``merit``, where
-    given, is a function of which values along the segment are wanted in place of m's (FW-M looks at phi).
+    Where X has a merit function, its values along the segment are wanted in place of m's (FW-M looks at phi).
     """
 
     curvature = None
 
-    def __init__(
-        self,
-        run: Any,
-        f: Function,
-        x: Array,
-        grad: Array,
-        value: float | None,
-        S: Atom,
-        linear: Array | None,
-        gap: float,
-        k: int,
-        convex: bool,
-        merit: Function | None = None,
-    ) -> None:
-        self.run = run
-        self.f = f
-        self.x = x
-        self.grad = grad
-        self.S = S
-        self.linear = linear
-        self.gap = gap
-        self.k = k
-        self.convex = convex
-        self.merit = merit
-        self.d = S.dense() - x
-        self._norm2: float | None = None
-        self._rounding: float | None = None
-        self._value = value
-        self._linear_slope = 0.0 if linear is None or merit is not None else inner(linear, self.d)
+    def __init__(self, X: Any, S: Atom, gap: float) -> None:
+        self.run, self.f, self.x, self.grad = X.run, X.f, X.x, X.grad
+        self.k, self.convex = X.k, X.convex
+        self.S, self.gap = S, gap
+        self.d = S.dense() - X.x
+        self.known: float | None = X.value
+        """``value``, where it is known."""
+        self._measured = X.merit or X.f
+        self._linear_slope = 0.0 if X.linear is None or X.merit is not None else inner(X.linear, self.d)
         self._last: tuple[float, Array, Array, float] | None = None
         self._values: dict[float, float] = {}
 
-    @property
+    @cached_property
     def norm2(self) -> float:
-        if self._norm2 is None:
-            self._norm2 = inner(self.d, self.d)
-        return self._norm2
+        return inner(self.d, self.d)
 
     @property
     def value(self) -> float:
         """The value of f (or of the merit function) at X."""
-        if self._value is None:
-            self._value = self.run.value(self.merit or self.f, self.x)
-        return self._value
+        if self.known is None:
+            self.known = self.run.value(self._measured, self.x)
+        return self.known
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """By how much a difference of two values is uncertain through rounding of them and of the points.
 
         The latter counts where large terms cancel, as those of f and g may in phi = f - g.
         """
-        if self._rounding is None:
-            points = norm(self.grad) * (norm(self.x) + norm(self.d))
-            self._rounding = 8.0 * eps_of(self.x) * (abs(self.value) + points)
-        return self._rounding
+        points = norm(self.grad) * (norm(self.x) + norm(self.d))
+        return 8.0 * eps_of(self.x) * (abs(self.value) + points)
 
     def _value_at(self, eta: float) -> float:
         if eta not in self._values:
-            self._values[eta] = self.run.value(self.merit or self.f, self.x + eta * self.d)
+            self._values[eta] = self.run.value(self._measured, self.x + eta * self.d)
         return self._values[eta]
 
     def decrease(self, eta: float) -> float:
