@@ -29,8 +29,8 @@ from dcfw.steps import LineSearchFailed, Step
 class State:
     """The state of a Frank-Wolfe loop on m = f - <linear, .>: X_{t,k} with its gradient, vertex and gap.
 
-    ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`.  ``outer`` says whether its steps
-    are outer steps, and not those on a surrogate.  Set ``last`` to end the loop right after the coming step,
+    ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`; ``outer`` is whether a step
+    counts as an outer one (not on a surrogate).  Set ``last`` to end the loop right after the coming step,
     without a further LMO call.
     """
 
