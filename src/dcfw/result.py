@@ -392,7 +392,7 @@ class Result(_Declared):
         return plots.plot(self, ax, y=y, x=x, **style)
 
     def withdraw(self, reason: str, status: Status | None = None) -> None:
-        """Withdraw the certificate, and replace the status where another is given; the message says why."""
+        """Withdraw the certificate; with another status, success and gap as well.  The message says why."""
         self.dc_gap = (0.0, math.inf)
         self.history.forget_certificates()
         if status is not None:

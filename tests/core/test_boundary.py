@@ -286,6 +286,7 @@ def test_a_contains_that_fails_after_the_run_does_not_lose_the_result(error, sta
     assert domain.asked == 2
     assert res.status is status
     assert not res.success
+    assert np.isnan(res.gap) == (status is Status.BAD_ORACLE)
     assert res.fun < objective(domain).value(sets.Simplex(3).start())
     assert sets.Simplex(3).contains(res.x)
 
