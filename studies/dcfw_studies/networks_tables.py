@@ -227,12 +227,15 @@ def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
             continue
         ratio, change = e["loss_ratio"], 100 * e["accuracy_change"]
         worse, better = ratio > 1.5, ratio < 1 / 1.5
-        against = (worse and change >= 0.05) or (better and change <= -0.05)
-        what = f"{'trains' if against else 'becomes'} {'worse' if worse else 'better'} as c grows"
+        if worse or better:
+            against = change >= 0.05 if worse else change <= -0.05
+            what = f"{'trains' if against else 'becomes'} {'worse' if worse else 'better'} as c grows"
+        else:
+            against = abs(change) >= 5.0
+            what = "keeps its training loss" if against else "stays put"
         lines.append(
-            f"{name_of(e)}: {TITLES[e['method']]} {what if worse or better else 'stays put'}: from c = 1 to "
-            f"c = 100 the training loss is multiplied by {times(ratio)} {'but' if against else 'and'} the "
-            f"test accuracy {_points(change)}."
+            f"{name_of(e)}: {TITLES[e['method']]} {what}: from c = 1 to c = 100 the training loss is "
+            f"multiplied by {times(ratio)} {'but' if against else 'and'} the test accuracy {_points(change)}."
         )
     return lines
 

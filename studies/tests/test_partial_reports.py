@@ -177,6 +177,7 @@ def test_a_loss_that_falls_with_the_radius_is_called_better(networks):
         (2.0, 0.55, "becomes worse as c grows", "2 and the test accuracy falls by 20.0 points."),
         (0.5, 0.70, "trains better as c grows", "0.5 but the test accuracy falls by 5.0 points."),
         (1.0, 0.75, "stays put", "1 and the test accuracy is the same to a tenth of a point."),
+        (1.0, 0.55, "keeps its training loss", "1 but the test accuracy falls by 20.0 points."),
     ],
 )
 def test_the_verdict_follows_the_signs_of_both_changes(networks, loss, accuracy, what, words):

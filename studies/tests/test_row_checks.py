@@ -128,8 +128,12 @@ def test_the_page_of_the_experiments_quotes_the_stored_rows():
     growth = json.loads((RESULTS / "networks" / "summary.json").read_text())["growth"]
     ratios = {e["part"]: e["loss_ratio"] for e in growth if (e["method"], e["L"]) == ("dcfw", 10.0)}
     (fw,) = [e for e in growth if e["method"] == "fw"]
-    assert f"Open-loop FW on digits: multiplied by {fw['loss_ratio']:,.0f} (two seeds" in text
-    assert fw["seeds"] == 2
+    assert f"Open-loop FW on digits: multiplied by {fw['loss_ratio']:,.0f} (five seeds" in text
+    assert fw["seeds"] == 5
+    authors = {e["part"]: e for e in growth if e["method"] == "dcfw-authors"}
+    for part, name in (("digits", "on digits"), ("cnn", "in the short run of the CNN")):
+        assert f"{authors[part]['loss_ratio']:.2f} {name}" in text
+    assert f"falls by {-100 * authors['cnn']['accuracy_change']:.1f} points" in text
     assert f"(L = 10) is multiplied by {ratios['digits']:.2f} from c = 1 to c = 100" in text
     assert f"CNN on CIFAR-10 it is multiplied by {ratios['cnn']:.2f}" in text
 

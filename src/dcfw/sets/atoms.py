@@ -51,7 +51,8 @@ def _bytes(values: np.ndarray) -> bytes:
         return values.tobytes()
     mantissa, exponent = np.frexp(values)
     high = mantissa.astype(np.float64)
-    return high.tobytes() + (mantissa - high).astype(np.float64).tobytes() + exponent.tobytes()
+    low = (mantissa - high).astype(np.float64)
+    return b"".join(part.tobytes() for part in (high, low, exponent))
 
 
 class Dense:
