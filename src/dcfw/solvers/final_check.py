@@ -121,6 +121,7 @@ def _explained(result: Result, problem: Problem, excess: float) -> bool:
     if excess <= doubt * result.gap or excess <= doubt * float(np.nanmax(result.history["gap"])):
         return True  # to read the history takes longer than a small problem
     slopes = norm(f.grad(x)) + norm(g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
-    # At the origin the points do not tell the size of what was added up to shift a split there and back.
-    reach = min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)) or math.inf)
+    # At the origin the points do not tell the size of what was added up to shift a split there and back; in a
+    # set that is small for its distance from the origin, the diameter does not tell their rounding.
+    reach = norm(x) + min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)) or math.inf)
     return bool(excess <= 1e3 * eps_of(x) * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach))
