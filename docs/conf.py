@@ -43,7 +43,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(scipy|torch|sklearn|numpy|joblib|matplotlib)\..*"),
     (
         r"py:class",
-        r"dcfw\..*\._\w+|dcfw\.sets\.compact\.CompactSet|dcfw\.functions\.base\.Stated",
+        r"dcfw\..*\._\w+|dcfw\.sets\.compact\.CompactSet"
+        r"|dcfw\.functions\.(base\.Stated|given\.Given|sums\.LinearFunction)",
     ),  # base classes without a page
     (r"py:class", r"(enum\.|typing\.)?(IntEnum|NamedTuple|Protocol)"),
 ]
