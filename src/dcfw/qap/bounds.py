@@ -186,7 +186,7 @@ class _Data(NamedTuple):
 
 
 def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seconds: float = 0.0) -> int | float:
-    """Return the best of the two cheapest bounds and, given some seconds, of the dual ascent."""
+    """Return the best of the cheap bounds; with seconds and n <= 32, of the convex bound and the ascent too."""
     spend = seconds > 0.0 and len(A) <= LARGEST_ASCENT
     return _best(_Data.of(A, B, C), "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
 

@@ -51,15 +51,6 @@ class Problem:
         """The number of free rows."""
         return len(self.rows)
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether the user's problem is solved as it is: nothing fixed, forbidden, negated or converted."""
-        return (
-            self.sign == 1
-            and self.forbidden is None
-            and all(M is own for M, own in zip((self.A, self.B, self.C), self.whole, strict=True))
-        )
-
     def value(self, reduced: Any) -> Any:
         """Return a value of the reduced problem in the user's units."""
         return self.sign * reduced + self.offset

@@ -89,20 +89,14 @@ class Stream:
         return self._generator
 
 
-def conclude(
-    task: Task, call: Call, result: QAPResult, values: list[Any], *, evaluated: bool = True
-) -> QAPResult:
-    """Return the user's result: the whole permutation, exact values in user units, the time of the call.
-
-    ``evaluated`` says that ``result.fun`` is free of the rounding that adds up in a search.
-    """
+def conclude(task: Task, call: Call, result: QAPResult, values: list[Any]) -> QAPResult:
+    """Return the user's result: the whole permutation, exact values in user units, the time of the call."""
     problem, reduced = task.problem, result.fun
     # ``fun`` is already that of the permutation: the relaxation has its own.
     relaxed = {name: result[name] for name in Result._defaults if name != "restart_values"}
     result.relaxation = Result(**(relaxed | {"fun": result.relaxed_fun}))
     result.permutation = problem.complete(result.permutation)
-    if not (evaluated and problem.unchanged):
-        result.fun = problem.evaluate(result.permutation)
+    result.fun = problem.evaluate(result.permutation)
     # The others' values may have been rounded otherwise.
     result.restart_values = [result.fun if value == reduced else problem.value(value) for value in values]
     result.sizes, result.labels = problem.sizes, problem.matched(result.permutation)
@@ -285,7 +279,7 @@ class _Session:
         if found.p is not None:
             result.permutation, result.fun = found.p, self.unscaled(found.value)
             values = [self.unscaled(value) for _, value, _ in found.trace]
-        result = conclude(self.task, self.call, result, values, evaluated=False)
+        result = conclude(self.task, self.call, result, values)
         result.trace = [
             Incumbent(moment, problem.value(self.unscaled(value)), name)
             for moment, value, name in found.trace
