@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,7 +82,9 @@ def row(
     X0 = start(dataset, seed, instance.n, protocol)
     if nudge:
         X0 = X0 + nudge * (start(dataset, seed + 1, instance.n, protocol) - X0)
+    begun = time.process_time()
     result = solve_as(protocol, instance.A, instance.B, X0, **METHODS[method])
+    seconds = time.process_time() - begun
     excess = int(result.fun) - int(instance.best)
     unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))
     normalised_best = instance.best / unit if unit > 0 else 0.0
@@ -97,7 +100,7 @@ def row(
         "gap": result.gap,
         "dc_gap_low": result.dc_gap[0],
         "dc_gap_high": result.dc_gap[1],
-        "seconds": result.time,
+        "seconds": seconds,
     }
 
 
