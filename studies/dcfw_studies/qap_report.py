@@ -201,11 +201,12 @@ def _what(summary: Summary) -> list[Any]:
             [
                 f"Data: QAPLIB, {run['instances']} of {run['instances_of_the_study']} instances, with the "
                 "best values known.",
-                "Times are processor seconds of one thread (wall-clock seconds for rows made before 18 November "
-                "2026, 20:00) and depend on the machine and its load, which was not the same for all methods: "
-                "`python -m bench` measures ratios in one run. Values and LAP solves do not, up to rounding in "
-                "the linear algebra. Where assignment problems have ties (esc*, ste36*, kra*), rounding decides "
-                "between them, so another version of the kernels may give other rows.",
+                "Times are processor seconds of one thread (wall-clock seconds for rows made before 18 "
+                "November 2026, 20:00) and depend on the machine and its load, which was not the same for "
+                "all methods: `python -m bench` measures ratios in one run. Values and LAP solves do not, "
+                "up to rounding in the linear algebra. Where assignment problems have ties (esc*, ste36*, "
+                "kra*), rounding decides between them, so another version of the kernels may give other "
+                "rows.",
             ]
         ),
     ]
