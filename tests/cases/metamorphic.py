@@ -45,6 +45,7 @@ APPLICATIONS = 0.4
 """The share of the cases that are not of ``dcfw.minimize``."""
 NUDGES = 40
 """How many times the data are changed in their last bits to see whether a tie decides."""
+WHOLE = {"maxiter": 1000, "max_lmo": 5000}
 CLOSE = 1e-9
 """How near values are, relative to their scale, where the transformation is not exact."""
 
@@ -138,13 +139,17 @@ def order(problem: Problem, rng: np.random.Generator) -> Form | None:
 
 
 def in_any_order(problem: Problem) -> Problem:
-    """Return the problem without noise that is drawn entry by entry, which no order of the entries keeps.
+    """Return the problem in a form whose answer no order of the entries changes.
 
-    Whole paths are compared: their pace depends on which vertex rounding prefers at the convex stage's end.
+    Noise is drawn entry by entry, so paths go without.  Whole paths are compared: their pace depends on which
+    vertex rounding prefers at the convex stage's end.  Rounds of steps on a simplex leave equal slopes behind
+    and take the first entry of those, so they are compared where they end.
     """
-    if problem.method != "graduated":
-        return problem
-    return replace(problem, options={"maxiter": 1000, "max_lmo": 5000, "method": Graduated(perturbation=0.0)})
+    if problem.method == "graduated":
+        return replace(problem, options={**WHOLE, "method": Graduated(perturbation=0.0)})
+    if problem.method == "auto" and isinstance(problem.domain, sets.Simplex):
+        return replace(problem, options={**WHOLE, "rtol": 1e-12})
+    return problem
 
 
 def _resized(problem: Problem, s: float) -> Form | None:

@@ -120,11 +120,15 @@ def relabelled(problem: Call, rng: np.random.Generator) -> Form | None:
     if "partial_match" in options:
         place = np.argsort(p)
         options["partial_match"] = [[int(place[i]), j] for i, j in options["partial_match"]]
-    if options["method"] == "graduated":  # starts from noise that is drawn entry by entry
-        free = len(A) - len(options.get("partial_match", ()))
-        options["init"] = problem.options["init"] = np.full((free, free), 1.0 / free)
+    if options["method"] == "graduated":
+        options["init"] = problem.options["init"] = centre(len(A) - len(options.get("partial_match", ())))
     other = replace(problem, options=options).but(A=A[np.ix_(p, p)], C=None if C is None else C[p])
     return Form(other, move=lambda X: X[p])
+
+
+def centre(n: int) -> np.ndarray:
+    """Return the barycentre, from which a path starts without noise that is drawn entry by entry."""
+    return np.full((n, n), 1.0 / n)
 
 
 def one_sided(problem: Call) -> bool:
@@ -220,10 +224,10 @@ def heavier(problem: Call, rng: np.random.Generator) -> Form:
 
 
 def renamed(problem: Call, rng: np.random.Generator) -> Form | None:
-    if problem.options.get("method") == "graduated":
-        return None
     W = problem.arrays["G1"]
     p = rng.permutation(len(W))
+    if problem.options.get("method", "auto") in ("auto", "graduated"):
+        problem.options["init"] = centre(len(W))
     return Form(problem.but(G1=W[np.ix_(p, p)]))
 
 
