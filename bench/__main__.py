@@ -1,9 +1,9 @@
 """``python -m bench NAME|all [--full] [--json] [--rival FILE] [--output FILE]``: ours, peer, ratio.
 
-Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
-the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
-runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality``, ``field``, ``bounds``,
-``paths``, ``small``, ``memory``, ``choice``, ``growth`` and ``graphs`` have options of their own.
+Each benchmark is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer,
+unit); the default unit is seconds.  The ratio is peer / ours: above 1, ours is better.  All benchmarks run
+with one BLAS thread, which has to be set before NumPy is loaded.  The benchmarks in ``OWN_OPTIONS`` parse
+their own options.
 """
 
 from __future__ import annotations

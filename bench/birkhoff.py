@@ -1,9 +1,9 @@
-"""Projection against linear minimisation on the Birkhoff polytope.
+"""Compare projection with linear minimisation on the Birkhoff polytope.
 
 The paper's appendix argues for Frank-Wolfe by the cost of one iteration: a projection onto the doubly
-stochastic matrices against one assignment problem.  This measures both on the same random matrices,
-each at its best: the projection by Newton's method on the dual (to 1e-8), the linear minimisation
-by the assignment solver, from a cold start.
+stochastic matrices against one assignment problem.  Both are measured on the same random matrices, each with
+the best method: Newton's method on the dual (to 1e-8) for the projection, the assignment solver from a cold
+start for the linear minimisation.
 """
 
 from __future__ import annotations

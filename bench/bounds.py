@@ -1,8 +1,8 @@
-"""How far ``qap.bound`` is below the best known values, on the smallest symmetric instances of QAPLIB.
+"""Compare ``qap.bound`` with the best known values on the smallest symmetric instances of QAPLIB.
 
     DCFW_DATA=... python -m bench bounds [--seconds 2] [--count 36] [--output results/qap]
 
-The seconds are those of the wall, as ``time_limit`` counts them.
+Times are wall-clock seconds, as for ``time_limit``.
 """
 
 from __future__ import annotations

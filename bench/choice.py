@@ -1,10 +1,10 @@
-"""Which method ``qap.solve`` should have as its default: DC-FW or the graduated path, at equal time.
+"""Compare DC-FW and the graduated path at equal time, to choose the default method of ``qap.solve``.
 
     DCFW_DATA=... python -m bench choice [--largest 100]
 
-The instances of QAPLIB that the search was not tuned on (every second one by name).  One graduated call
+Uses the instances of QAPLIB that the search was not tuned on (every second one by name).  One graduated call
 (both paths) is timed; DC-FW then has as many starts as fit into the same processor time, at least one, and
-its best permutation counts.  Nothing is polished.  One run of DC-FW is listed besides.
+its best permutation counts.  No permutation is polished.  A single run of DC-FW is listed as well.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Completion of matrices: ours against a factored Frank-Wolfe of 30 lines, memory, and soft-impute.
+"""Matrix completion: ours against a factored Frank-Wolfe in 30 lines, memory, and soft-impute.
 
 (a) Nuclear ball, 2000 x 2000, 1 % observed (rank 5 and noise): seconds to the value that the 30 lines below
-    reach in 10 and in 40 iterations, by turns.
-(b) 20,000 x 10,000, 1 %: peak memory of a process that makes the data and runs 20 steps, against 2 GiB, and
-    100,000 x 50,000 with 10^7 entries, against 4 GiB (with ``--full``; otherwise 5,000 x 2,500).
-(c) A synthetic with the shape of MovieLens-1M (6040 x 3706, a million ratings from 1 to 5, popular films
-    rated more often; a third of both sides without ``--full``): RMSE on a tenth held out, and seconds,
-    against soft-impute (20 lines below).  Both choose among four sizes of their parameter on another tenth.
-(d) A penalty on singular values (MCP) against the nuclear-norm ball at the same data: 400 x 300, rank 5, 15 %
-    observed with noise; RMSE on a tenth held out, mean of three seeds, and seconds.  Both choose among four.
+    reach in 10 and in 40 iterations, measured alternately.
+(b) 20,000 x 10,000, 1 %: peak memory of a process that generates the data and runs 20 steps, against 2 GiB,
+    and 100,000 x 50,000 with 10^7 entries, against 4 GiB (with ``--full``; otherwise 5,000 x 2,500).
+(c) A synthetic data set with the shape of MovieLens-1M (6040 x 3706, a million ratings from 1 to 5, popular
+    films rated more often; a third of both sides without ``--full``): RMSE on a tenth held out, and seconds,
+    against soft-impute (20 lines below).  Both choose among four parameters on another tenth.
+(d) A penalty on singular values (MCP) against the nuclear-norm ball on the same data: 400 x 300, rank 5, 15 %
+    observed with noise; RMSE on a tenth held out, mean of three seeds, and seconds.  Both choose among four
+    parameters.
 
 Times are processor time.
 

@@ -1,7 +1,7 @@
-"""What ``bench graphs`` compares at equal processor time: each solver restarts until its time has passed.
+"""The solvers that ``bench graphs`` compares at equal processor time; each restarts until its time is over.
 
-A run that has begun counts, as the peers know no time limit.  graspologic needs an older NumPy and runs
-under a Python of its own, in a process that waits for pairs; its processor time is taken there.
+A run that has started counts, as the peers have no time limit.  graspologic needs an older NumPy and runs
+under another Python, in a process that waits for pairs; its processor time is measured there.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from bench.graph_pairs import lost
 from dcfw import qap
 
 Solver = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, float]]
-"""From two matrices and seconds to a permutation and the processor time that it took."""
+"""Maps two matrices and seconds to a permutation and the processor time used."""
 AFFINITY = 60
 """pygmtools' affinity matrix has n^4 entries: 100 MB for 60 nodes."""
 
 
 @cache
 def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
-    """Return the solvers for n nodes that are installed, ours first; all have loaded what they need."""
+    """Return the installed solvers for n nodes, ours first, with all imports done."""
     found: dict[str, Solver] = {"dcfw": ours, "FAQ": partial(_restarted, run=_faq)}
     if graspologic is not None:
         found["graspologic"] = partial(_elsewhere, _worker(graspologic))
@@ -56,7 +56,7 @@ def faq(A: np.ndarray, B: np.ndarray, **options: Any) -> np.ndarray:
 
 
 def _restarted(A: np.ndarray, B: np.ndarray, seconds: float, run: Any) -> tuple[np.ndarray, float]:
-    """Return the best of a run from the default start and of others from random ones."""
+    """Return the best of a run from the default start and of runs from random starts."""
     begun, rng = process_time(), np.random.default_rng(0)
     best = run(A, B, None)
     while process_time() - begun < seconds:

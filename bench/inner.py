@@ -1,24 +1,24 @@
-"""Inner solvers with an active set: what they save, and against whom.
+"""Savings of inner solvers with an active set.
 
 (a) The projection onto the Birkhoff polytope, min ||X - X0||^2 / n^2 to an FW gap of 1e-7, X0 uniform in
     [0, 1]: seconds of blended steps against those published for FrankWolfe.jl.
 (b) The DC quadratics of FrankWolfe.jl's documentation: n = 500, f and g = 1/2 x'Ax + a'x with
     A = R'R / ||R||^2 + 0.1 I, on the k-sparse polytope with k = 5 and radius 1000.  Published: a gap of
     1.8e-3 after 200 outer steps in 9.9 s.  Ours are medians over the seeds, and the number of seeds that have
-    not reached gap_DC <= 1e-5 within 400 outer steps (of 20 we allow ourselves 5).  ``||R||`` is the operator
+    not reached gap_DC <= 1e-5 within 400 outer steps (target: at most 5 of 20).  ``||R||`` is the operator
     norm, or the Frobenius norm, which makes f and g nearly equal and every DC method slow.  Blended steps
     are cheap, so the subproblems are solved more tightly than by default, with ``Adaptive(0.5)``.
 (c) Assignment problems on QAPLIB: DC-FW with blended against vanilla steps, variant 1 and published
     protocol, from the same starts, and the mean errors of both.
-(d) Time on QAPLIB: DC-FW as ``qap.solve`` does it by default (blended steps, spectral split), boosted, and
+(d) Time on QAPLIB: DC-FW with the defaults of ``qap.solve`` (blended steps, spectral split), boosted, and
     with the balanced split (with ``--full``), against plain Frank-Wolfe from the same start.
-(e) Why the spectral split is the default: the mean error of one run with the balanced split, against the best
-    of as many runs with the spectral split, and of Frank-Wolfe, as begin in the same time.
+(e) The reason for the spectral split as default: the mean error of one run with the balanced split, against
+    the best of the runs with the spectral split, and of Frank-Wolfe, that start in the same time.
 (f) Matrices: completion of a 100 x 80 matrix of rank 5 from 30 % of its entries, least squares minus a small
     square over a nuclear ball of 0.7 of its nuclear norm, or a spectral ball of 0.3 of its spectral norm, to
-    1e-3 of the first gap: blended against vanilla steps, of which there are at most 20,000.
+    1e-3 of the first gap: blended against at most 20,000 vanilla steps.
 
-Times are processor time: everything runs in one thread, and other processes do not disturb it.
+Times are processor time on one thread, so that other processes do not disturb them.
 
     python -m bench inner [--full]
 """
@@ -108,7 +108,7 @@ def birkhoff_rows(full: bool = False) -> Iterator[Row]:
 
 
 def dc_quadratics(seed: int, norm: Any, n: int = 500) -> functions.DC:
-    """Return f - g; ``norm`` is what NumPy's norm takes as ``ord``."""
+    """Return f - g; ``norm`` is the ``ord`` of NumPy's norm."""
     rng = np.random.default_rng(seed)
     parts = []
     for _ in range(2):

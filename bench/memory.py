@@ -1,9 +1,9 @@
-"""The memory of a long ``qap.solve(restarts="auto")``: resident size over time.
+"""Measure the resident memory of a long ``qap.solve(restarts="auto")`` over time.
 
     python -m bench memory [--seconds 600] [--n 50] [--samples 10] [--output results/field]
 
-A uniform random instance with seed 7, which the search does not finish.  The first sample is taken after a
-tenth of the time, when every search has been set up; the last line is the growth from then on.
+Uses a uniform random instance with seed 7, which the search does not finish.  The first sample is taken after
+a tenth of the time, when every search has been set up; the last line is the growth since then.
 """
 
 from __future__ import annotations

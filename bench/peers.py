@@ -1,10 +1,10 @@
-"""The default call against what a user would install or write instead, on five kinds of problem.
+"""The default call against alternatives that a user would install or write, on five kinds of problem.
 
-Seconds of processor time, by turns, in one thread, the least of three runs of each, to within 1e-4 (of the
-way from the first value) of a value that both reach: on each instance the higher of their two last values.
-Runs from one start may end in different local minima: the unit has the mean of both last values, on how many
-instances each comes within 1e-4 of the lower one, and where that is not all of them, the mean time in which
-it does.
+Seconds of processor time on one thread, measured alternately, the minimum of three runs each, to within 1e-4
+(of the decrease from the first value) of a value that both reach: the higher of the two last values of each
+instance.  Runs from one start may end in different local minima: the unit has the mean of both last values,
+the number of instances on which each comes within 1e-4 of the lower value, and, if these are not all,
+the mean time to reach it.
 
 - a DC quadratic on the simplex, n = 1000, against spectral projected gradient (30 lines below);
 - MCP regression, 500 x 5000, against skglm;
@@ -13,11 +13,11 @@ it does.
   largest clique found in the same time (more is better);
 - a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP;
 - a quadratic of five variables on the simplex, and on a polytope, where vertices are linear programmes,
-  against SLSQP: the whole call, the least of twenty.
+  against SLSQP: the whole call, the minimum of twenty.
 
     python -m bench peers [--full]
 
-``--full`` takes five times as many seeds (2 each, and 6 of the support vector machine).
+``--full`` uses five times as many seeds (2 each, and 6 for the support vector machine).
 """
 
 from __future__ import annotations

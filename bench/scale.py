@@ -1,11 +1,11 @@
-"""Long vectors: peak memory and seconds at n = 1,000,000, sparse designs (1000 x n, ten entries a column).
+"""Long vectors: peak memory and seconds at n = 1,000,000, sparse designs (1000 x n, ten entries per column).
 
-Each row is a process of its own that makes the data and solves to 1e-3 of the first gap or 200 oracle calls.
-The peer's column is the memory that we allow ourselves, 1 GiB.  The quadratic is indefinite, with a matrix of
-five entries a row.
+Each row is a separate process that generates the data and solves to 1e-3 of the first gap or 200 oracle
+calls.  The peer's column is our memory target, 1 GiB.  The quadratic is indefinite, with a matrix of
+five entries per row.
 
-The last row is a polytope of 2000 rows, 1000 columns: seconds for ten vertices of slowly changing costs, by
-an oracle that keeps its simplex basis (the extra ``lp``) and by ``scipy.optimize.linprog`` without a basis.
+The last row is a polytope with 2000 rows and 1000 columns: seconds for ten vertices of slowly changing costs,
+with an oracle that keeps its simplex basis (extra ``lp``) and with ``scipy.optimize.linprog``.
 
     python -m bench scale
 """

@@ -1,8 +1,8 @@
-"""The effect of changing the import: whole calls of ``quadratic_assignment``, ours and SciPy's, on QAPLIB.
+"""Compare whole calls of ``quadratic_assignment`` with SciPy's on QAPLIB: the effect of changing the import.
 
 For every instance with n <= 40 (``--full``: n <= 100), with the same seed, SciPy's default call (FAQ from the
-barycentre) against three of ours: ``method="faq"``, the default (DC-FW), and ten starts with 2-opt.  Errors
-are relative to the best value known, in per cent, and times the processor time of all calls together.
+barycentre) is compared with three of ours: ``method="faq"``, the default (DC-FW), and ten starts with 2-opt.
+Errors are relative to the best known value, in per cent; times are the total processor time of all calls.
 """
 
 from __future__ import annotations

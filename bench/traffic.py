@@ -1,12 +1,11 @@
 """Traffic assignment on real networks: seconds to a relative gap, against plain Frank-Wolfe.
 
-Ours is ``traffic.assign``; the peer is ``bench/plain_traffic.py``, 40 lines with SciPy's Dijkstra.  Processor
-time in one thread.  The peer is stopped at 20 times our time (10 times with ``--full``): its figure is then a
-lower bound, and the row says so.  To 1e-6 there is no peer; its column is the limit that we set ourselves.
-A row with the objective compares it with that of the flows published with the collection.
+Compares ``traffic.assign`` with ``bench/plain_traffic.py``, 40 lines with SciPy's Dijkstra, in processor
+time on one thread.  The peer is stopped at 20 times our time (10 times with ``--full``); its time is then a
+lower bound, as its row states.  To 1e-6 there is no peer; its column is our target time.
+Another row compares the objective with that of the flows published with the collection.
 
-Needs the TransportationNetworks files in the folder named by ``DCFW_DATA``.  Chicago Sketch runs with
-``--full``.
+Needs the TransportationNetworks files in the folder named by ``DCFW_DATA``.  ``--full`` adds Chicago Sketch.
 """
 
 from __future__ import annotations
