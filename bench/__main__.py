@@ -63,9 +63,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("bench", choices=[*BENCHES, *OWN_OPTIONS, "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
-    parser.add_argument("--rival", type=Path, help="a C++ file of rival algorithms, for qap")
-    parser.add_argument("--output", type=Path, help="a file of finished problems to go on from, for gw")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
+    parser.add_argument("--rival", type=Path, help="a C++ file of other programs, for qap")
+    parser.add_argument("--output", type=Path, help="a file of finished problems to resume from, for gw")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")

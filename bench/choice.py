@@ -42,11 +42,11 @@ def compared(name: str, largest: int) -> tuple[float, ...] | None:
         return None
 
     def one(method: str, seed: int) -> tuple[float, float]:
-        begun = time.process_time()
+        started = time.process_time()
         value = qap.solve(
             instance.A, instance.B, method=method, init="random" if seed else "barycenter", rng=seed
         ).fun
-        return time.process_time() - begun, (value - instance.best) / instance.best
+        return time.process_time() - started, (value - instance.best) / instance.best
 
     one("graduated", 0)  # imports and caches
     spent, path = one("graduated", 0)

@@ -161,9 +161,9 @@ class Clock:
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
-            begun = perf_counter()
+            started = perf_counter()
             answer = call(*arguments)
-            self.seconds += perf_counter() - begun
+            self.seconds += perf_counter() - started
             return answer
 
         return timed
@@ -218,6 +218,6 @@ def overhead_rows(full: bool) -> Iterator[Row]:
 
 
 def _timed(work: Callable[[], Any], clock: Callable[[], float] = process_time) -> tuple[float, Any]:
-    begun = clock()
+    started = clock()
     answer = work()
-    return clock() - begun, answer
+    return clock() - started, answer

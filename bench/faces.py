@@ -68,10 +68,10 @@ def run(full: bool = False) -> Iterator[Row]:
     for name, f, domain in problems(full):
         seconds, notes = [], []
         for inner in INNERS:
-            begun = process_time()
+            started = process_time()
             res = dcfw.minimize(
                 f, domain, method="dcfw", inner=inner, rtol=1e-4, max_inner=10**6, time_limit=60
             )
-            seconds.append(process_time() - begun)
+            seconds.append(process_time() - started)
             notes.append(f"{res.n_lmo:,}" + ("" if res.success else " (not there)"))
         yield f"{name}: in-face vs blended, {notes[0]} calls vs {notes[1]}", *seconds, "s"

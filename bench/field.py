@@ -235,13 +235,13 @@ def save(rows: list[dict[str, Any]], lines: list[str], options: argparse.Namespa
 def main(arguments: list[str]) -> None:
     """Read the command line, build the rival, measure and report."""
     parser = argparse.ArgumentParser(prog="python -m bench field", description=__doc__.splitlines()[0])
-    parser.add_argument("--rival", type=Path, required=True, help="the C++ file of the rival algorithms")
+    parser.add_argument("--rival", type=Path, required=True, help="the C++ file of the other programs")
     parser.add_argument("--seconds", type=float, default=0.8, help="processor time of each run")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--full", action="store_true", help="all instances of QAPLIB that the rivals take")
-    parser.add_argument("--names", nargs="+", help="these instances only")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that are in the folder already")
+    parser.add_argument("--full", action="store_true", help="all instances that the others support")
+    parser.add_argument("--names", nargs="+", help="use only these instances")
+    parser.add_argument("--resume", action="store_true", help="keep the rows already in the folder")
     parser.add_argument("--output", type=Path, help="write the table and the figure into this folder")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:

@@ -46,9 +46,9 @@ def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
 
 
 def ours(A: np.ndarray, B: np.ndarray, seconds: float) -> tuple[np.ndarray, float]:
-    begun = process_time()
+    started = process_time()
     result = qap.match(A, B, loops="keep", restarts="auto", time_limit=seconds, clock=process_time, rng=0)
-    return result.permutation, process_time() - begun
+    return result.permutation, process_time() - started
 
 
 def faq(A: np.ndarray, B: np.ndarray, **options: Any) -> np.ndarray:
@@ -57,11 +57,11 @@ def faq(A: np.ndarray, B: np.ndarray, **options: Any) -> np.ndarray:
 
 def _restarted(A: np.ndarray, B: np.ndarray, seconds: float, run: Any) -> tuple[np.ndarray, float]:
     """Return the best of a run from the default start and of runs from random starts."""
-    begun, rng = process_time(), np.random.default_rng(0)
+    started, rng = process_time(), np.random.default_rng(0)
     best = run(A, B, None)
-    while process_time() - begun < seconds:
+    while process_time() - started < seconds:
         best = min(best, run(A, B, rng), key=partial(lost, A, B))
-    return best, process_time() - begun
+    return best, process_time() - started
 
 
 def _faq(A: np.ndarray, B: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
@@ -97,14 +97,14 @@ for line in sys.stdin:
     path, seconds = json.loads(line)
     with np.load(path) as data:
         A, B = data["A"].astype(float), data["B"].astype(float)
-    rng, begun, best = np.random.default_rng(0), time.process_time(), None
-    while best is None or time.process_time() - begun < seconds:
+    rng, started, best = np.random.default_rng(0), time.process_time(), None
+    while best is None or time.process_time() - started < seconds:
         start = {} if best is None else {"init_perturbation": 1.0}
         p = graph_match(A, B, rng=rng, **start).indices_B
         value = np.abs(A - B[np.ix_(p, p)]).sum()
         if best is None or value < best[0]:
             best = float(value), p.tolist()
-    print(json.dumps([best[1], time.process_time() - begun]), flush=True)
+    print(json.dumps([best[1], time.process_time() - started]), flush=True)
 """
 
 

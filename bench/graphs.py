@@ -107,19 +107,19 @@ def _apart(name: str, n: int, count: int) -> Key:
         row = pool.submit(_fast, name, n, count).result()
     if n == 1000:
         A, B, _ = planted(LARGE[name](n), 1)
-        begun = process_time()
+        started = process_time()
         faq(A.toarray(), B.toarray())
-        row["faq"] = process_time() - begun
+        row["faq"] = process_time() - started
     return row
 
 
 def _fast(name: str, n: int, count: int) -> Key:
     A, B, p = planted(LARGE[name](n), 1)
     rows = np.random.default_rng(5).permutation(n)[:count]
-    begun = process_time()
+    started = process_time()
     q = qap.match(A, B, seeds=np.stack([rows, p[rows]], axis=1), rng=0).permutation
     return {
-        "cpu": process_time() - begun,
+        "cpu": process_time() - started,
         "kept": float(qap.evaluate(A, B, q) / qap.evaluate(A, B, p)),
         "nodes": float(np.mean(p == q)),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
@@ -177,13 +177,13 @@ def _batch(flips: float, count: int) -> Key:
     qap.match_many(np.stack([A[:9], B[:9]], axis=1), rng=0)
     times, ours, theirs = np.zeros(2), [], []
     for part in np.array_split(np.arange(count), 10):
-        begun = process_time()
+        started = process_time()
         ours.append(qap.match_many(np.stack([A[part], B[part]], axis=1), rng=0).disagreement)
-        times[0] += process_time() - begun
+        times[0] += process_time() - started
         few = part[: max(1, len(part) // 10)]
-        begun = process_time()
+        started = process_time()
         found = [faq(A[k], B[k]) for k in few]
-        times[1] += (process_time() - begun) * len(part) / len(few)
+        times[1] += (process_time() - started) * len(part) / len(few)
         theirs += [lost(A[k], B[k], p) for k, p in zip(few, found, strict=True)]
     few = np.arange(0, count, count // 100)
     longer = qap.match_many(np.stack([A, B], axis=1), swaps=4, rng=0).disagreement
@@ -211,9 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench graphs", description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sizes, noise levels and graphs")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--output", type=Path, help="append rows to this file, and skip those it has")
+    parser.add_argument("--output", type=Path, help="append rows to this file, and skip rows already in it")
     parser.add_argument("--graspologic", help="a Python interpreter that has graspologic")
-    parser.add_argument("--tables", type=Path, help="print the tables of this file's rows and stop")
+    parser.add_argument("--tables", type=Path, help="only print the tables of the rows in this file")
     options = parser.parse_args(arguments)
     if options.tables is not None:
         print(graph_tables.tables(read(options.tables)))

@@ -84,9 +84,9 @@ def solved(data: tuple[np.ndarray, ...], fused: bool) -> dict[str, list[float]]:
     """Return the losses and seconds of ours and of POT."""
     losses, seconds = [], []
     for solver in (ours, pot):
-        begun = process_time()
+        started = process_time()
         losses.append(solver(data, fused))
-        seconds.append(process_time() - begun)
+        seconds.append(process_time() - started)
     return {"losses": losses, "seconds": seconds}
 
 

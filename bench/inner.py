@@ -94,11 +94,11 @@ def birkhoff_rows(full: bool = False) -> Iterator[Row]:
         f = Distance(np.random.default_rng(n).random((n, n)))
         best = math.inf
         for _ in range(5 if full else 2):
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(
                 f, sets.Birkhoff(n), inner="blended", tol=1e-7, tolerance=1e-7, max_inner=10**6
             )
-            best = min(best, process_time() - begun)
+            best = min(best, process_time() - started)
         assert result.gap <= 1e-7, result.message
         if warm:  # the first one has been compiled
             yield f"Birkhoff n={n}, {result.n_lmo} LMO calls", best, JULIA_BIRKHOFF[n], "s"
@@ -125,11 +125,11 @@ def quadratic_rows(full: bool = False) -> Iterator[Row]:
         stops: dict[str, int] = {}
         for seed in range(seeds):
             dc = dc_quadratics(seed, norm)
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(
                 dc, domain, inner="blended", tolerance=Adaptive(0.5), tol=1e-5, maxiter=400
             )
-            times.append(process_time() - begun)
+            times.append(process_time() - started)
             calls.append(result.n_lmo)
             steps.append(result.nit)
             within = result.history["nit"] <= JULIA_STEPS
@@ -209,9 +209,9 @@ def seconds(name: str, options: dict[str, Any], seeds: int = 1, passes: int = 1)
             fastest = math.inf
             for _ in range(passes):
                 chosen = {"method": method, **(options if method == "dcfw" else {})}
-                begun = process_time()
+                started = process_time()
                 qap.solve(A, B, init=X0, **chosen)
-                fastest = min(fastest, process_time() - begun)
+                fastest = min(fastest, process_time() - started)
             found.append(fastest)
     return mean(times["dcfw"]), mean(times["fw"])
 
@@ -230,13 +230,13 @@ def split_rows(full: bool = False) -> Iterator[Row]:
         for seed in range(2):
             rng = np.random.default_rng(seed)
             first = sets.Birkhoff(instance.n).random(rng, scale=0.001)
-            begun = process_time()
+            started = process_time()
             value = qap.solve(A, B, split="balanced", init=first).fun
-            given = process_time() - begun
+            given = process_time() - started
             errors["balanced"].append(relative(value, instance))
             for rival, options in rivals.items():
-                begun, values = process_time(), [qap.solve(A, B, init=first, **options).fun]
-                while process_time() - begun < given:
+                started, values = process_time(), [qap.solve(A, B, init=first, **options).fun]
+                while process_time() - started < given:
                     X0 = sets.Birkhoff(instance.n).random(rng, scale=0.001)
                     values.append(qap.solve(A, B, init=X0, **options).fun)
                 errors[rival].append(relative(min(values), instance))
@@ -272,9 +272,9 @@ def matrix_rows() -> Iterator[Row]:
     ):
         spent, calls = [], []
         for inner in ("blended", "fw"):
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(objective, domain, inner=inner, tol=0.0, rtol=1e-3, max_lmo=20_000)
-            spent.append(process_time() - begun)
+            spent.append(process_time() - started)
             calls.append(f"{result.n_lmo:,}" + ("" if result.success else " (not there)"))
         yield f"{name} ball: blended vs vanilla, {calls[0]} LMO calls vs {calls[1]}", *spent, "s"
 

@@ -60,6 +60,6 @@ def _generic(name: str, phi: Any, domain: Any, limit: float) -> tuple[str, float
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     call()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started

@@ -49,13 +49,13 @@ Trace = list[tuple[float, float]]
 def ours(objective: Any, domain: Any, x0: Any = None) -> Trace:
     """Return the trace of the default call."""
     trace: Trace = []
-    begun = process_time()
+    started = process_time()
 
     def note(intermediate_result: Any) -> None:
-        trace.append((process_time() - begun, intermediate_result.fun))
+        trace.append((process_time() - started, intermediate_result.fun))
 
     result = dcfw.minimize(objective, domain, x0, callback=note)
-    return [*trace, (process_time() - begun, result.fun)]
+    return [*trace, (process_time() - started, result.fun)]
 
 
 def quickest(solve: Callable[[], Trace], times: int = 3) -> Trace:
@@ -102,9 +102,9 @@ def projected_gradient(
     value: Callable[..., float], grad: Callable[..., Any], x: np.ndarray, steps: int = 1000, tol: float = 1e-7
 ) -> tuple[np.ndarray, Trace]:
     """Birgin, Martinez and Raydan 2000: Barzilai-Borwein steps, the greatest of ten values as the bar."""
-    begun = process_time()
+    started = process_time()
     fun, g, length = value(x), grad(x), 1.0
-    trace: Trace = [(process_time() - begun, fun)]
+    trace: Trace = [(process_time() - started, fun)]
     for _ in range(steps):
         d = onto_simplex(x - length * g) - x
         slope = float(g @ d)
@@ -117,7 +117,7 @@ def projected_gradient(
         g = grad(x)
         curvature = float(moved @ (g - before))
         length = min(max(float(moved @ moved) / curvature, 1e-10), 1e10) if curvature > 0.0 else 1e10
-        trace.append((process_time() - begun, fun))
+        trace.append((process_time() - started, fun))
     return x, trace
 
 
@@ -155,9 +155,9 @@ def mcp_row(seeds: range, m: int = 500, n: int = 5000) -> Row:
         )
 
         def fit(model: Any = model, A: Any = A_f, y: Any = y, phi: Any = phi) -> Trace:
-            begun = process_time()
+            started = process_time()
             w = np.asarray(model.fit(A, y).coef_).reshape(-1)
-            return [(process_time() - begun, float(phi.value(w)))]
+            return [(process_time() - started, float(phi.value(w)))]
 
         domain = sets.L1Ball(n, radius=2.0 * float(np.abs(x).sum()))
         # A new objective for each run: the old one has columns of A'A at hand.
@@ -181,9 +181,9 @@ def gromov_row(seeds: range, n: int) -> Row:
         grad = lambda T, C1=C1, C2=C2: -4.0 * (C1 @ T @ C2)  # noqa: E731
 
         def transport(C1: Any = C1, C2: Any = C2, p: Any = p, T0: Any = T0, value: Any = value) -> Trace:
-            begun = process_time()
+            started = process_time()
             T = ot.gromov.gromov_wasserstein(C1, C2, p, p, "square_loss", G0=T0)
-            return [(process_time() - begun, value(T))]
+            return [(process_time() - started, value(T))]
 
         phi, domain = defaults.smooth(value, grad), sets.TransportPolytope(p, p)
         solved = quickest(lambda f=phi, d=domain, x=T0: ours(f, d, x))
@@ -250,15 +250,15 @@ def ramp_row(seeds: range, m: int = 400, n: int = 20, delta: float = 0.2, radius
 def slsqp_on_a_ball(phi: Any, radius: float, x0: np.ndarray) -> Trace:
     """Return the trace of SLSQP; what it shows outside of the ball does not count."""
     trace: Trace = []
-    begun = process_time()
+    started = process_time()
 
     def note(w: np.ndarray) -> None:
         if w @ w <= radius**2 * (1.0 + 1e-6):
-            trace.append((process_time() - begun, phi.value(w)))
+            trace.append((process_time() - started, phi.value(w)))
 
     ball = {"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2.0 * w}
     found = scipy_minimize(phi.value, x0, jac=phi.grad, constraints=ball, callback=note, method="SLSQP")
-    return [*trace, (process_time() - begun, float(found.fun))]
+    return [*trace, (process_time() - started, float(found.fun))]
 
 
 def tiny_rows() -> Iterator[Row]:
@@ -277,9 +277,9 @@ def tiny_rows() -> Iterator[Row]:
         best = [math.inf, math.inf]
         for _ in range(20):
             for k, call in enumerate(calls):
-                begun = process_time()
+                started = process_time()
                 call()
-                best[k] = min(best[k], process_time() - begun)
+                best[k] = min(best[k], process_time() - started)
         yield f"five variables, {name}: SLSQP", 1e3 * best[0], 1e3 * best[1], "ms"
 
 

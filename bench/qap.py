@@ -71,9 +71,9 @@ def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
     while passes < PASSES or process_time() - started < SECONDS:
         for k, run in enumerate(runs):
             for _ in range(IN_A_ROW):
-                begun = process_time()
+                before = process_time()
                 answers[k] = run()
-                seconds = process_time() - begun
+                seconds = process_time() - before
                 best[k] = min(best[k], seconds)
                 if seconds > SHORT:
                     break
@@ -157,9 +157,9 @@ def tabu_row(rival: Path | None) -> Row:
     search = layout(problem.A, problem.B).tabu(np.arange(problem.n), 1)
     count, ours = 20_000, math.inf
     for _ in range(10):
-        begun = process_time()
+        before = process_time()
         search.run(count, -(2**62))
-        ours = min(ours, (process_time() - begun) / count)
+        ours = min(ours, (process_time() - before) / count)
     theirs = math.nan if rival is None else _rival_step(rival)
     return f"tabu {TABU}, {1 / ours:,.0f} and {1 / theirs:,.0f} steps a second", ours, theirs, "s/step"
 

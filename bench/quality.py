@@ -111,9 +111,9 @@ def _loop(instance: Any, seconds: float, seed: int, once: Callable[..., Any]) ->
     found: list[np.ndarray] = []
     signal.signal(signal.SIGALRM, _interrupt)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds)
-    begun = perf_counter()
+    started = perf_counter()
     try:
-        while not found or perf_counter() - begun < seconds:
+        while not found or perf_counter() - started < seconds:
             found.append(once(A, B, rng).col_ind)
     except _TimeOver as error:
         found.append(_current_permutation(error, instance))
@@ -125,9 +125,9 @@ def _loop(instance: Any, seconds: float, seed: int, once: Callable[..., Any]) ->
 def measure(name: str, solver: str, seconds: float, seed: int) -> dict[str, Any]:
     """Return one row: the result of a solver on an instance in the given time."""
     instance = qap.load(name)
-    begun = perf_counter()
+    started = perf_counter()
     p, calls = SOLVERS[solver](instance, seconds, seed)
-    spent = perf_counter() - begun
+    spent = perf_counter() - started
     value = qap.evaluate(instance.A, instance.B, p)
     return {
         "instance": name,
@@ -223,10 +223,10 @@ def run(full: bool = False) -> Iterator[tuple[str, float, float, str]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each solver and instance")
-    parser.add_argument("--instances", type=int, default=len(INSTANCES), help="how many of the 30")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds for each solver and instance")
+    parser.add_argument("--instances", type=int, default=len(INSTANCES), help="number of instances")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="append rows to this file, and skip those it has")
+    parser.add_argument("--output", type=Path, help="append rows to this file, and skip rows already in it")
     options = parser.parse_args(arguments)
     report(spread(options.instances), options.seconds, options.seed, options.output)
 

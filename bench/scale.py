@@ -62,9 +62,9 @@ def _banded(rng: np.random.Generator, n: int) -> csr_array:
 
 
 def _report(objective: functions.Function, domain: sets.Set) -> None:
-    begun = process_time()
+    started = process_time()
     result = dcfw.minimize(objective, domain, rtol=1e-3, max_lmo=200)
-    seconds = process_time() - begun
+    seconds = process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{peak:.3f}|{seconds:.1f} s, {result.n_lmo} calls, {result.status.name}")
 
@@ -89,7 +89,7 @@ def polytope_row(m: int = 2000, n: int = 1000) -> Row:
     for _ in range(10):
         c = c * (1.0 + 0.05 * rng.standard_normal(n))
         for k, answer in enumerate((lambda c: oracle(c).dense(), domain.lmo)):
-            begun = process_time()
+            started = process_time()
             answer(c)
-            taken[k] += process_time() - begun
+            taken[k] += process_time() - started
     return f"polytope, {m} rows: ten vertices", taken[0], taken[1], "s"

@@ -48,7 +48,7 @@ def with_seed(call: dict[str, Any]) -> dict[str, Any]:
 
 def measured(solver: Any, instance: Any, call: dict[str, Any]) -> tuple[float, float, float]:
     """Return the value, the relative error in per cent and the seconds of one call."""
-    begun = process_time()
+    started = process_time()
     value = solver(instance.A, instance.B, **with_seed(call)).fun
-    seconds = process_time() - begun
+    seconds = process_time() - started
     return float(value), 100.0 * (value - instance.best) / max(instance.best, 1), seconds

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--names", nargs="+", help="these instances only")
+    parser.add_argument("--names", nargs="+", help="use only these instances")
     options = parser.parse_args(arguments)
     found = [qap.load(name) for name in options.names or sorted(qap.names())]
     found = [instance for instance in found if instance.n <= LARGEST and instance.status == "optimal"]

@@ -90,7 +90,7 @@ def smooth_rows(full: bool) -> Iterator[Row]:
 
 def solved(f: Any, domain: Any, rtol: float, **options: Any) -> tuple[float, str]:
     """Return seconds, and the numbers of oracle calls and gradients."""
-    begun = process_time()
+    started = process_time()
     res = dcfw.minimize(f, domain, method="dcfw", rtol=rtol, max_inner=10**6, time_limit=8, **options)
-    seconds = process_time() - begun
+    seconds = process_time() - started
     return seconds, f"{res.n_lmo:,}/{res.n_grad_f:,}" + ("" if res.success else " (not there)")

@@ -171,10 +171,10 @@ def _interleaved(steps: dict[str, Callable[[], object]], rounds: int, turn: int 
         if taken >= 2 and process_time() > ends:
             break
         for name, step in steps.items():
-            begun = process_time()
+            started = process_time()
             for _ in range(turn):
                 step()
-            best[name] = min(best[name], (process_time() - begun) / turn)
+            best[name] = min(best[name], (process_time() - started) / turn)
     return best
 
 

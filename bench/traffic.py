@@ -30,21 +30,21 @@ def run(full: bool = False) -> Iterator[Row]:
     for name in ("SiouxFalls", "Anaheim", *(("ChicagoSketch",) if full else ())):
         network = traffic.read(name)
         traffic.assign(network, rtol=0.1)  # what is loaded or computed once
-        begun = process_time()
+        started = process_time()
         res = traffic.assign(network)
-        ours = process_time() - begun
+        ours = process_time() - started
         gap = network.relative_gap(res.x)
         assert gap <= 1e-4, f"{name}: the relative gap is {gap:.2e}"
-        begun = process_time()
-        end = begun + (10.0 if full else 20.0) * ours
+        started = process_time()
+        end = started + (10.0 if full else 20.0) * ours
         _, reached, _ = frank_wolfe(network, 1e-4, end)
-        peer = process_time() - begun
+        peer = process_time() - started
         stopped = "" if reached <= 1e-4 else f", peer stopped at {reached:.0e}"
         yield f"{name} to 1e-4 ({res.n_lmo} oracle calls{stopped})", ours, peer, "s"
         if name in LIMITS:
-            begun = process_time()
+            started = process_time()
             res = traffic.assign(network, rtol=1e-6)
-            yield f"{name} to 1e-6, against our limit", process_time() - begun, LIMITS[name], "s"
+            yield f"{name} to 1e-6, against our target", process_time() - started, LIMITS[name], "s"
         best = network.user_equilibrium.value(published(name, network))
         yield f"{name}, objective against the published flows'", res.fun, best, "vehicle minutes"
 

@@ -83,11 +83,11 @@ def run(page: Path) -> tuple[int, int, list[str]]:
 def main(arguments: list[str]) -> int:
     failures = 0
     for page in [Path(a).resolve() for a in arguments] or pages():
-        began = time.perf_counter()
+        started = time.perf_counter()
         count, failed, skipped = run(page)
         failures += failed
         if count or skipped:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started
             print(f"{page.relative_to(HERE)}: {count} examples, {failed} failed, {seconds:.1f} s", *skipped)
     return 1 if failures else 0
 

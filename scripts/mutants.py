@@ -199,7 +199,7 @@ class Plugin:
             took = seconds_spent() - started
             fine = all(report.passed for report in reports)
             if not fine and not any(report.skipped for report in reports):
-                print(f"left out, fails with nothing changed: {item.nodeid}", file=sys.__stderr__)
+                print(f"skipped, fails with the unchanged code: {item.nodeid}", file=sys.__stderr__)
             tests[item.nodeid] = {"seconds": took, "fine": fine, "reaches": sorted(state()._stats)}
         os.environ["MUTANT_UNDER_TEST"] = ""
         self.stats = {"tests": tests}
@@ -223,7 +223,7 @@ class Plugin:
         chosen = [item for _, item in control.values()]  # these also load the compiled modules once
         for item, following in zip(chosen, [*chosen[1:], None], strict=False):
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
-                raise SystemExit(f"fails with nothing changed: {item.nodeid}")
+                raise SystemExit(f"fails with the unchanged code: {item.nodeid}")
         only = self.options.only
         todo = [name for name in self.order if name in only] if only else self.order
         end = time.monotonic() + self.options.seconds
@@ -332,12 +332,12 @@ def row(label: str, found: Counter[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="mutation testing: see the head of this file")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--count", type=int, default=10**9, help="the size of the sample")
     parser.add_argument("--seconds", type=float, default=3600.0, help="start no mutant after this time")
-    parser.add_argument("--only", nargs="+", default=[], help="these mutants, whether tried before or not")
-    parser.add_argument("--fresh", action="store_true", help="forget what tests reach (after they changed)")
-    parser.add_argument("--report", action="store_true", help="run nothing; show the survivors")
+    parser.add_argument("--only", nargs="+", default=[], help="run these mutants, even if tried before")
+    parser.add_argument("--fresh", action="store_true", help="measure again which functions the tests reach")
+    parser.add_argument("--report", action="store_true", help="only show the survivors")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     if options.report:
