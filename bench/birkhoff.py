@@ -22,7 +22,7 @@ def run(full: bool = False) -> Iterator[tuple[str, float, float]]:
         rng = np.random.default_rng(n)
         domain = Birkhoff(n)
         matrices = [1.0 / n + rng.standard_normal((n, n)) for _ in range(3)]
-        domain.lmo(matrices[0])  # compiles
+        domain.lmo(matrices[0])  # warm-up
         lmo = [_best(lambda: domain.lmo(-Y)) for Y in matrices]  # noqa: B023
         projection = [_best(lambda: domain.project(Y)) for Y in matrices]  # noqa: B023
         yield f"Birkhoff n={n}: LMO vs projection", float(np.median(lmo)), float(np.median(projection))

@@ -390,7 +390,7 @@ def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     near = stuck = count = 0
     table = []
-    outcomes(next(iter(FAMILIES)), 0, "default")  # what is imported late is imported now
+    outcomes(next(iter(FAMILIES)), 0, "default")  # trigger late imports
     for name in FAMILIES:
         for seed in range(3 if full else 1):
             found = outcomes(name, seed)

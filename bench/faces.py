@@ -63,7 +63,7 @@ def problems(full: bool) -> Iterator[tuple[str, Robust, Any]]:
 
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
-    for inner in INNERS:  # what is loaded once
+    for inner in INNERS:  # warm-up
         dcfw.minimize(Robust(np.eye(3)), sets.Birkhoff(3), method="dcfw", inner=inner)
     for name, f, domain in problems(full):
         seconds, notes = [], []

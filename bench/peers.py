@@ -43,7 +43,7 @@ from dcfw import functions, sets
 Row = tuple[str, float, float, str]
 CLOSE = 1e-4
 Trace = list[tuple[float, float]]
-"""Seconds and values on the way."""
+"""Seconds and values during a run."""
 
 
 def ours(objective: Any, domain: Any, x0: Any = None) -> Trace:
@@ -141,7 +141,7 @@ def simplex_row(seeds: range, n: int = 1000) -> Row:
 
 def mcp_row(seeds: range, m: int = 500, n: int = 5000) -> Row:
     traces = []
-    for seed in range(-1, len(seeds)):  # the first one compiles
+    for seed in range(-1, len(seeds)):  # the first one is a warm-up
         rng = np.random.default_rng(seed + 1)
         A, x = rng.standard_normal((m, n)), np.zeros(n)
         x[rng.choice(n, 20, replace=False)] = rng.choice((-1.0, 1.0), 20) * (1.0 + rng.random(20))
@@ -290,7 +290,7 @@ def _tiny_polytope() -> sets.Set:
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     seeds = range(10 if full else 2)
-    ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # what is imported late is imported now
+    ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # trigger late imports
     yield from tiny_rows()
     yield simplex_row(seeds)
     yield ramp_row(range(3 * len(seeds)))

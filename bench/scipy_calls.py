@@ -30,7 +30,7 @@ def run(full: bool = False) -> Iterator[Row]:
     instances = [qap.load(name) for name in qap.names(paper=True)]
     instances = [instance for instance in instances if instance.n <= (100 if full else 40)]
     for call in CALLS.values():
-        qap.quadratic_assignment(instances[0].A, instances[0].B, **with_seed(call))  # what compiles compiles
+        qap.quadratic_assignment(instances[0].A, instances[0].B, **with_seed(call))  # warm-up
     peer = [measured(optimize.quadratic_assignment, instance, {}) for instance in instances]
     for name, call in CALLS.items():
         ours = [measured(qap.quadratic_assignment, instance, call) for instance in instances]

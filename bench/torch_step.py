@@ -164,7 +164,7 @@ def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:
 def _interleaved(steps: dict[str, Callable[[], object]], rounds: int, turn: int = 1) -> dict[str, float]:
     """Return the least processor time of each step, the mean over a turn of several."""
     for step in steps.values():
-        step()  # state is made, and what compiles compiles
+        step()  # warm-up: creates the state
     best = dict.fromkeys(steps, float("inf"))
     ends = process_time() + SECONDS
     for taken in range(rounds):

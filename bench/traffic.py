@@ -29,7 +29,7 @@ def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     for name in ("SiouxFalls", "Anaheim", *(("ChicagoSketch",) if full else ())):
         network = traffic.read(name)
-        traffic.assign(network, rtol=0.1)  # what is loaded or computed once
+        traffic.assign(network, rtol=0.1)  # warm-up
         started = process_time()
         res = traffic.assign(network)
         ours = process_time() - started
