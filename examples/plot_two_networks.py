@@ -51,6 +51,7 @@ print(f"{marriages.number_of_edges()} marriages, {business.number_of_edges()} bu
 res = dcfw.qap.match(marriages, business, restarts=20, rng=0)
 same = sum(u == v for u, v in res.mapping.items())
 print(f"structure alone keeps {res.agreement} ties; {same} of {len(marriages)} families match themselves")
+print(f"success: {res.success}")
 assert res.agreement > both
 
 
