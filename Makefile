@@ -1,7 +1,7 @@
-# The jobs that are too long for every change.  Seeds, time and number of cases can be set:
+# Jobs that take too long for every change.  Seeds, time and number of cases can be set:
 #     make fuzz SEED=1000000 SECONDS=600 CASES=20000
 #     make mutants SECONDS=7200
-# A job that was interrupted goes on where it stopped: fuzz when STATE names a file, mutants always.
+# An interrupted job resumes: fuzz if STATE names a file, mutants always.
 
 PYTHON ?= python
 SEED ?= 0
@@ -11,13 +11,13 @@ STATE ?=
 
 .PHONY: coverage fuzz mutants
 
-fuzz:  ## random problems against extended precision: no wrong certificate (prints failing seeds)
+fuzz:  ## check certificates of random problems in extended precision (prints failing seeds)
 	$(PYTHON) tests/cases/fuzz_certificates.py --seconds $(SECONDS) --cases $(CASES) --seed $(SEED) $(if $(STATE),--state $(STATE))
 
-mutants:  ## one change at a time in the core: does a test notice? (needs mutmut 3.8; survivors: tests/mutants.md)
+mutants:  ## mutation testing of the core (needs mutmut 3.8; survivors: tests/mutants.md)
 	$(PYTHON) scripts/mutants.py --seed $(SEED) --seconds $(SECONDS)
 
-coverage:  ## the tests with branch coverage (needs coverage)
+coverage:  ## run the tests with branch coverage (needs coverage)
 	$(PYTHON) -m coverage erase
 	$(PYTHON) -m coverage run -m pytest -q
 	$(PYTHON) -m coverage combine -q

@@ -1,1 +1,1 @@
-"""Speed benches: ours against the best peer, one line per comparison (``python -m bench core``)."""
+"""Speed benchmarks: dcfw against the best peer, one line per comparison (``python -m bench core``)."""

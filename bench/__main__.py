@@ -1,9 +1,9 @@
 """``python -m bench NAME|all [--full] [--json] [--rival FILE] [--output FILE]``: ours, peer, ratio.
 
-Each bench is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer, unit);
-the unit is seconds where it is not given.  The ratio is peer / ours: above 1, ours is better.  Everything
-runs with one BLAS thread, which has to be set before NumPy is loaded.  ``quality``, ``field``, ``bounds``,
-``paths``, ``small``, ``memory``, ``choice``, ``growth`` and ``graphs`` have options of their own.
+Each benchmark is a module with ``run(full)``, an iterator of rows (name, ours, peer) or (name, ours, peer,
+unit); the default unit is seconds.  The ratio is peer / ours: above 1, ours is better.  All benchmarks run
+with one BLAS thread, which has to be set before NumPy is loaded.  The benchmarks in ``OWN_OPTIONS`` parse
+their own options.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("bench", choices=[*BENCHES, *OWN_OPTIONS, "all"])
     parser.add_argument("--full", action="store_true", help="larger instances and more passes")
-    parser.add_argument("--rival", type=Path, help="a C++ file of rival algorithms, for qap")
-    parser.add_argument("--output", type=Path, help="a file of finished problems to go on from, for gw")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
+    parser.add_argument("--rival", type=Path, help="a C++ file of other programs, for qap")
+    parser.add_argument("--output", type=Path, help="a file of finished problems to resume from, for gw")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"{'':60s} {'ours':>11s} {'peer':>11s} {'ratio':>7s}")

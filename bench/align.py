@@ -1,15 +1,15 @@
 """Alignment of embeddings at the paper's size, d = 300, n = 10,000, 10 % observed, and polar factors.
 
-(a) DC-FW as the authors ran it, against :mod:`bench.alignment_transcription`: the points x_1, x_2, ... must
-    agree to 1e-8 in double precision.  What is timed is one long inner loop, since that is where nearly all
-    of the paper's 10,000 steps are taken: a polar factor and a gradient in each.  Once without and once with
-    the time that it takes to make the Gram matrices.
-(b) Polar factors of Gaussian matrices against ``numpy.linalg.svd`` and a product, on one thread.  The exact
-    one's largest distance from that of the SVD, or the inexact one's certified bound relative to the nuclear
-    norm, stands in the name.
+(a) DC-FW as in the authors' runs, against :mod:`bench.alignment_transcription`: the points x_1, x_2, ... must
+    agree to 1e-8 in double precision.  One long inner loop is timed, where nearly all
+    of the paper's 10,000 steps are taken: a polar factor and a gradient each.  Once without and once
+    with the time to compute the Gram matrices.
+(b) Polar factors of Gaussian matrices against ``numpy.linalg.svd`` and a product.  The name of a row has the
+    largest distance of the exact one from that of the SVD, or the certified bound of the inexact one relative
+    to the nuclear norm.
 (c) A gradient by each of the three products, against two full products, at three rates of observation.
 
-All of it counts processor time: everything runs in one thread, and other processes disturb it less.
+Times are processor time on one thread, so that other processes disturb them less.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _solve(f: MaskedLeastSquares, calls: int, beta: float) -> list[np.ndarray]:
 def _transcribed(dtype: Any, calls: int, beta: float) -> tuple[float, list[np.ndarray]]:
     E1, Y, P = planted(RATE, dtype)
     P = P.astype(dtype)
-    # The last call of our budget tells the gap at the last point, which the transcription leaves out.
+    # The last call of our budget measures the gap at the last point, which the transcription omits.
     return _timed(lambda: literal.dc_frank_wolfe(E1, Y, P, beta=beta, steps=calls - 1))
 
 
@@ -100,7 +100,7 @@ def polar_rows(full: bool) -> Iterator[Row]:
         for dtype in dtypes:
             G = np.random.default_rng(d).standard_normal((d, d)).astype(dtype)
             ways = (literal.polar, lambda G: polar.polar(G, "mixed"), polar_inexact.certified)
-            # In turns, so that what else the machine does falls on all of them.
+            # Alternate, so that other processes affect all of them.
             runs = [[_timed(lambda way=way, G=G: way(G)) for way in ways] for _ in range(passes)]
             svd, gram, few = (min(run[k][0] for run in runs) for k in range(3))
             reference, exact, (S, bound) = (answer for _, answer in runs[-1])

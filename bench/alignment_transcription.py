@@ -1,13 +1,13 @@
 """DC-FW for the alignment of embeddings, transcribed line by line into NumPy: the peer of ``bench align``.
 
 This is the rule of the authors' alignment code, which differs from that of their QAP code: every inner
-iteration takes its step first, 2/(t_k + 1) with t_k counting the steps of all inner loops, and then ends the
+iteration first takes its step, 2/(t_k + 1) with t_k counting the steps of all inner loops, and then ends the
 inner loop if the gap measured before that step is at most the tolerance.  The tolerance starts at 0.8 times
-the first gap, and is multiplied by 0.8 when the FW gap at an outer point, measured with a fresh subgradient,
-is below it.  Gradient, vertex and subgradient of an outer point serve its first inner step too.
+the first gap, and is multiplied by 0.8 when the FW gap at an outer point, measured with a new subgradient,
+is below it.  Gradient, vertex and subgradient of an outer point also serve its first inner step.
 
-Each gradient takes two products with all words, each polar factor a full SVD: plain, as one would write it
-from the paper, and not slow on purpose.
+Each gradient takes two products with all words, each polar factor a full SVD: a plain implementation of the
+paper, not slow on purpose.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Projection against linear minimisation on the Birkhoff polytope.
+"""Compare projection with linear minimisation on the Birkhoff polytope.
 
 The paper's appendix argues for Frank-Wolfe by the cost of one iteration: a projection onto the doubly
-stochastic matrices against one assignment problem.  This measures both on the same random matrices,
-each at its best: the projection by Newton's method on the dual (to 1e-8), the linear minimisation
-by the assignment solver, from a cold start.
+stochastic matrices against one assignment problem.  Both are measured on the same random matrices, each with
+the best method: Newton's method on the dual (to 1e-8) for the projection, the assignment solver from a cold
+start for the linear minimisation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(full: bool = False) -> Iterator[tuple[str, float, float]]:
         rng = np.random.default_rng(n)
         domain = Birkhoff(n)
         matrices = [1.0 / n + rng.standard_normal((n, n)) for _ in range(3)]
-        domain.lmo(matrices[0])  # compiles
+        domain.lmo(matrices[0])  # warm-up
         lmo = [_best(lambda: domain.lmo(-Y)) for Y in matrices]  # noqa: B023
         projection = [_best(lambda: domain.project(Y)) for Y in matrices]  # noqa: B023
         yield f"Birkhoff n={n}: LMO vs projection", float(np.median(lmo)), float(np.median(projection))

@@ -1,8 +1,8 @@
-"""How far ``qap.bound`` is below the best known values, on the smallest symmetric instances of QAPLIB.
+"""Compare ``qap.bound`` with the best known values on the smallest symmetric instances of QAPLIB.
 
     DCFW_DATA=... python -m bench bounds [--seconds 2] [--count 36] [--output results/qap]
 
-The seconds are those of the wall, as ``time_limit`` counts them.
+Times are wall-clock seconds, as for ``time_limit``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def main(arguments: list[str]) -> None:
     print("\n".join(lines))
     gaps = []
     for instance in smallest(options.count):
-        begun = time.process_time()
+        started = time.process_time()
         low = qap.bound(instance.A, instance.B, time_limit=options.seconds)
         if low > instance.best:
             raise AssertionError(f"{instance.name}: the bound {low} is above the value {instance.best}")
         gaps.append(100.0 * (instance.best - low) / max(instance.best, 1))
         cells = (instance.name, low, instance.best, f"{gaps[-1]:.2f}", low.method)
-        lines.append(f"| {' | '.join(map(str, cells))} | {time.process_time() - begun:.2f} |")
+        lines.append(f"| {' | '.join(map(str, cells))} | {time.process_time() - started:.2f} |")
         print(lines[-1], flush=True)
     lines += ["", f"median gap {statistics.median(gaps):.2f} %, mean {statistics.mean(gaps):.2f} %", ""]
     print(lines[-2])

@@ -1,10 +1,10 @@
-"""Which method ``qap.solve`` should have as its default: DC-FW or the graduated path, at equal time.
+"""Compare DC-FW and the graduated path at equal time, to choose the default method of ``qap.solve``.
 
     DCFW_DATA=... python -m bench choice [--largest 100]
 
-The instances of QAPLIB that the search was not tuned on (every second one by name).  One graduated call
+Uses the instances of QAPLIB that the search was not tuned on (every second one by name).  One graduated call
 (both paths) is timed; DC-FW then has as many starts as fit into the same processor time, at least one, and
-its best permutation counts.  Nothing is polished.  One run of DC-FW is listed besides.
+its best permutation counts.  No permutation is polished.  A single run of DC-FW is listed as well.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def compared(name: str, largest: int) -> tuple[float, ...] | None:
         return None
 
     def one(method: str, seed: int) -> tuple[float, float]:
-        begun = time.process_time()
+        started = time.process_time()
         value = qap.solve(
             instance.A, instance.B, method=method, init="random" if seed else "barycenter", rng=seed
         ).fun
-        return time.process_time() - begun, (value - instance.best) / instance.best
+        return time.process_time() - started, (value - instance.best) / instance.best
 
     one("graduated", 0)  # imports and caches
     spent, path = one("graduated", 0)

@@ -1,14 +1,15 @@
-"""Completion of matrices: ours against a factored Frank-Wolfe of 30 lines, memory, and soft-impute.
+"""Matrix completion: ours against a factored Frank-Wolfe in 30 lines, memory, and soft-impute.
 
 (a) Nuclear ball, 2000 x 2000, 1 % observed (rank 5 and noise): seconds to the value that the 30 lines below
-    reach in 10 and in 40 iterations, by turns.
-(b) 20,000 x 10,000, 1 %: peak memory of a process that makes the data and runs 20 steps, against 2 GiB, and
-    100,000 x 50,000 with 10^7 entries, against 4 GiB (with ``--full``; otherwise 5,000 x 2,500).
-(c) A synthetic with the shape of MovieLens-1M (6040 x 3706, a million ratings from 1 to 5, popular films
-    rated more often; a third of both sides without ``--full``): RMSE on a tenth held out, and seconds,
-    against soft-impute (20 lines below).  Both choose among four sizes of their parameter on another tenth.
-(d) A penalty on singular values (MCP) against the nuclear-norm ball at the same data: 400 x 300, rank 5, 15 %
-    observed with noise; RMSE on a tenth held out, mean of three seeds, and seconds.  Both choose among four.
+    reach in 10 and in 40 iterations, measured alternately.
+(b) 20,000 x 10,000, 1 %: peak memory of a process that generates the data and runs 20 steps, against 2 GiB,
+    and 100,000 x 50,000 with 10^7 entries, against 4 GiB (with ``--full``; otherwise 5,000 x 2,500).
+(c) A synthetic data set with the shape of MovieLens-1M (6040 x 3706, a million ratings from 1 to 5, popular
+    films rated more often; a third of both sides without ``--full``): RMSE on a tenth held out, and seconds,
+    against soft-impute (20 lines below).  Both choose among four parameters on another tenth.
+(d) A penalty on singular values (MCP) against the nuclear-norm ball on the same data: 400 x 300, rank 5, 15 %
+    observed with noise; RMSE on a tenth held out, mean of three seeds, and seconds.  Both choose among four
+    parameters.
 
 Times are processor time.
 
@@ -85,20 +86,20 @@ def thirty_rows() -> Iterator[Row]:
     for steps in (10, 40):
         best = [math.inf, math.inf]
         for _ in range(3):
-            begun = process_time()
+            started = process_time()
             target = thirty_lines(rows, cols, y, shape, radius, steps)[0][-1]
-            best[1] = min(best[1], process_time() - begun)
+            best[1] = min(best[1], process_time() - started)
 
             def reached(intermediate_result: Any, target: float = target) -> None:
                 if intermediate_result.fun <= target:
                     raise StopIteration
 
-            begun = process_time()
+            started = process_time()
             loss = functions.Observed(rows, cols, y, shape)
             result = dcfw.minimize(
                 loss, sets.NuclearBall(shape, radius=radius), callback=reached, tol=0.0, max_inner=1
             )
-            best[0] = min(best[0], process_time() - begun)
+            best[0] = min(best[0], process_time() - started)
             assert result.fun <= target, result.message
         yield f"2000 x 2000, 1 %, to the value of {steps} iterations", *best, f"s ({result.n_lmo} of ours)"
 
@@ -120,11 +121,11 @@ def memory_rows(full: bool) -> Iterator[Row]:
 def large(shape: tuple[int, int], share: float) -> None:
     """Print peak memory, seconds and the rank reached."""
     rows, cols, y, radius = observations(np.random.default_rng(0), shape, share)
-    begun = process_time()
+    started = process_time()
     loss = functions.Observed(rows, cols, y, shape)
     result = dcfw.minimize(loss, sets.NuclearBall(shape, radius=radius), max_lmo=20)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
-    print(f"{peak:.3f}", f"{process_time() - begun:.1f}", len(result.factors[1]))
+    print(f"{peak:.3f}", f"{process_time() - started:.1f}", len(result.factors[1]))
 
 
 # -- (c) soft-impute -----------------------------------------------------------------------------------
@@ -182,18 +183,18 @@ def rating_rows(full: bool) -> Iterator[Row]:
 
     data = rows[train], cols[train], centred[train]
     top = float(svds(csr_array((data[2], data[:2]), shape=shape), k=1, return_singular_vectors=False)[0])
-    begun, theirs = process_time(), []
+    started, theirs = process_time(), []
     for lam in (0.05 * top, 0.1 * top, 0.2 * top, 0.4 * top):
         U, V = soft_impute(*data, shape, lam)
         predict = lambda i, j, U=U, V=V: np.einsum("ij,ij->i", U[i], V[j])  # noqa: E731
         theirs.append((rmse(predict, valid), rmse(predict, test)))
-    peer = process_time() - begun
-    begun, ours, atoms = process_time(), [], None
+    peer = process_time() - started
+    started, ours, atoms = process_time(), [], None
     loss = functions.Observed(*data, shape)
     for radius in (4.0 * top, 8.0 * top, 16.0 * top, 32.0 * top):
         result = dcfw.minimize(loss, sets.NuclearBall(shape, radius=radius), atoms, rtol=1e-2, max_lmo=100)
         ours.append((rmse(result.predict, valid), rmse(result.predict, test)))
-    seconds = process_time() - begun
+    seconds = process_time() - started
     label = f"{shape[0]} x {shape[1]}, {len(y)} ratings"
     yield (
         f"{label}: RMSE, held out",
@@ -224,7 +225,7 @@ def penalty_rows(shape: tuple[int, int] = (400, 300), seeds: range = range(3)) -
             [(loss, share * total) for share in (0.5, 0.7, 0.9, 1.1)],
         )
         for k, candidates in enumerate(problems):
-            begun, found = process_time(), []
+            started, found = process_time(), []
             for phi, radius in candidates:
                 result = dcfw.minimize(phi, sets.NuclearBall(shape, radius=radius), rtol=1e-2, max_lmo=400)
                 off = [
@@ -233,7 +234,7 @@ def penalty_rows(shape: tuple[int, int] = (400, 300), seeds: range = range(3)) -
                 ]
                 found.append((off[0], off[1]))
             errors[k, seed] = min(found)[1]
-            taken[k] += process_time() - begun
+            taken[k] += process_time() - started
     label = f"{shape[0]} x {shape[1]}, MCP on singular values against the ball"
     ours, peer = errors.mean(axis=1).tolist()
     yield f"{label}: RMSE, held out", ours, peer, "(noise 1)"

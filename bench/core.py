@@ -1,14 +1,14 @@
 """The core: a Frank-Wolfe iteration against copt's, its growth with n, and the overhead of the loop.
 
-(a) Least squares on the l1 ball and on the simplex, Demyanov-Rubinov steps with the same constant, the same
-    number of iterations; the last iterates must agree.  The peer computes A x and A'r in every iteration, as
-    its interface asks for; ours takes a column of A'A at the vertex and keeps the columns it has met.
-(b) How the cost of an iteration on a dense quadratic grows when n does tenfold.  One gradient would grow a
-    hundredfold; a column grows tenfold.  The peer's figure is the limit that we set ourselves.
-(c) The time of a step that is spent outside the oracles, at n = 100, measured by clocks around every oracle.
-    The peer's figure is again our own limit.
+(a) Least squares on the l1 ball and on the simplex with Demyanov-Rubinov steps, the same constant and the
+    same number of iterations; the last iterates must agree.  The peer computes A x and A'r in every
+    iteration, as its interface requires; ours takes a column of A'A at the vertex and caches columns.
+(b) Growth of the cost of an iteration on a dense quadratic when n grows tenfold.  One gradient would grow a
+    hundredfold, a column grows tenfold.  The peer's column is our target.
+(c) The time of a step spent outside the oracles, at n = 100, measured by timing every oracle call.
+    The peer's column is our target.
 
-(a) and (b) count processor time: everything runs in one thread, and other processes do not disturb it.
+(a) and (b) measure processor time on one thread, so that other processes do not disturb them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def run(full: bool = False) -> Iterator[Row]:
 
 
 class Simplex(copt.constraint.SimplexConstraint):
-    """copt's simplex, made to work: its own lmo lacks an argument that its solver passes, and takes the
-    vertex -s e_i where the largest entry of u is negative."""
+    """copt's simplex, repaired: its lmo lacks an argument that its solver passes, and returns the
+    vertex -s e_i if the largest entry of u is negative."""
 
     def lmo(
         self, u: np.ndarray, x: np.ndarray, active_set: Any = None
@@ -111,7 +111,7 @@ def _compare(
 
 
 def _largest_square(A: np.ndarray, rng: np.random.Generator) -> float:
-    """Return (nearly) the largest eigenvalue of A'A, by the power method."""
+    """Return an approximation of the largest eigenvalue of A'A, by the power method."""
     v = rng.standard_normal(A.shape[1])
     for _ in range(20):
         v = A.T @ (A @ (v / np.linalg.norm(v)))
@@ -154,16 +154,16 @@ def _solver(f: functions.Function, domain: Any, iterations: int) -> Callable[[],
 
 
 class Clock:
-    """Adds up the time spent in the calls that it wraps."""
+    """Add up the time spent in the calls that it wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
-            begun = perf_counter()
+            started = perf_counter()
             answer = call(*arguments)
-            self.seconds += perf_counter() - begun
+            self.seconds += perf_counter() - started
             return answer
 
         return timed
@@ -218,6 +218,6 @@ def overhead_rows(full: bool) -> Iterator[Row]:
 
 
 def _timed(work: Callable[[], Any], clock: Callable[[], float] = process_time) -> tuple[float, Any]:
-    begun = clock()
+    started = clock()
     answer = work()
-    return clock() - begun, answer
+    return clock() - started, answer

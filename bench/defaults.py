@@ -1,16 +1,16 @@
 """The default call against every other option: the decision table of ``minimize``.
 
-Families of problems (:data:`FAMILIES`), half of them with a user's own ``Smooth(value, grad)``, about which
-nothing is known but callables.  Every option starts from the same point and stops at the same FW gap, 1e-4 of
-the first one; a run that has not met it after ``SECONDS`` of processor time counts as stuck.  Rows: processor
-time of the default call against that of the best option, which the unit names (with the value that each
-ended at).  Two last rows: the share of the families on which the default takes at most 1.5 times the best
-option's time (with a millisecond of grace; the peer's column is what we want), and those on which it is stuck
-where another option is not.  Families on which no option gets there are left out of both.
+In half of the families of problems (:data:`FAMILIES`) the objective is a ``Smooth(value, grad)`` without
+further information.  Every option starts from the same point and stops at the same FW gap, 1e-3 of
+the first one; a run that has not reached it after ``SECONDS`` of processor time counts as stuck.  Rows:
+processor time of the default call against that of the best option, which the unit names (with the final value
+of each).  The two last rows are the share of the families on which the default takes at most 1.5 times the
+best option's time (plus a tolerance of a millisecond; the peer's column is our target), and the families on
+which the default is stuck but another option is not.  Families on which no option succeeds are excluded.
 
     python -m bench defaults [--full]
 
-``--full`` takes three seeds of each family in place of one.  Every run is written to
+``--full`` uses three seeds of each family instead of one.  Every run is written to
 ``results/inner/defaults.csv``.
 """
 
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "inner"
 
 
 class Instance(NamedTuple):
-    """An objective as a user would give it, the set, and whether another split of it is worth a look."""
+    """A user's objective, its set, and whether to try another split."""
 
     objective: Any
     domain: Any
@@ -63,7 +63,7 @@ def distances(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def gromov(rng: np.random.Generator, n: int = 60) -> Instance:
-    """Two clouds matched by a plan: -2 <C1 T C2, T> on the transport polytope, as callables."""
+    """Match two point clouds by a plan: -2 <C1 T C2, T> on the transport polytope, as callables."""
     C1, C2 = distances(rng, n, 3), distances(rng, n, 2)
     p = np.full(n, 1.0 / n)
     constant = float(p @ C1**2 @ p + p @ C2**2 @ p)
@@ -238,7 +238,7 @@ def portfolio(rng: np.random.Generator) -> Instance:
 
 
 def smooth_simplex(rng: np.random.Generator) -> Instance:
-    """An indefinite quadratic as callables, which hide that it is one."""
+    """An indefinite quadratic given by callables, so that it is not recognised as quadratic."""
     n = 500
     A, b = symmetric(rng, n), rng.standard_normal(n) / math.sqrt(n)
     phi = smooth(lambda x: float(0.5 * x @ A @ x + b @ x), lambda x: A @ x + b)
@@ -246,7 +246,7 @@ def smooth_simplex(rng: np.random.Generator) -> Instance:
 
 
 def convex_smooth(rng: np.random.Generator) -> Instance:
-    """Entropic least squares on the simplex: convex, but nobody says so."""
+    """Entropic least squares on the simplex: convex, but not declared so."""
     m, n = 60, 200
     A = rng.standard_normal((m, n))
     y = A @ rng.dirichlet(np.full(n, 0.05))
@@ -355,11 +355,11 @@ class Outcome(NamedTuple):
 
 
 def measure(objective: Any, instance: Instance, keywords: dict[str, Any], budget: float) -> Outcome:
-    """Run one option until its gap is 1e-3 of the first one, or processor time is over."""
-    begun = process_time()
+    """Run one option until its gap is 1e-3 of the first one, or its processor time is used up."""
+    started = process_time()
 
     def over(_: Any) -> None:
-        if process_time() - begun > budget:
+        if process_time() - started > budget:
             raise StopIteration("processor time is over")
 
     try:
@@ -369,11 +369,11 @@ def measure(objective: Any, instance: Instance, keywords: dict[str, Any], budget
         )  # fmt: skip
     except ValueError as error:  # an option that the library refuses
         return Outcome(math.inf, False, math.nan, f"refused: {error}"[:60])
-    return Outcome(process_time() - begun, result.success, result.fun, result.status.name)
+    return Outcome(process_time() - started, result.success, result.fun, result.status.name)
 
 
 def outcomes(name: str, seed: int, only: str = "") -> dict[str, Outcome]:
-    """Return how each option did on one instance."""
+    """Return the result of each option on one instance."""
     instance = FAMILIES[name](np.random.default_rng(seed))
     found = {}
     for option, objective, keywords in options(instance):
@@ -390,7 +390,7 @@ def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     near = stuck = count = 0
     table = []
-    outcomes(next(iter(FAMILIES)), 0, "default")  # what is imported late is imported now
+    outcomes(next(iter(FAMILIES)), 0, "default")  # trigger late imports
     for name in FAMILIES:
         for seed in range(3 if full else 1):
             found = outcomes(name, seed)
@@ -427,10 +427,9 @@ def _write(table: list[tuple[Any, ...]]) -> None:
 INTRODUCTION = """# The default call
 
 `python -m bench defaults` runs the default call and every other option (plain and blended Frank-Wolfe on phi;
-DC-FW with the spectral, sliding and proximal splits, L found on the way; boosted; blocks on products) from
-the same start to 1e-3 of the first gap, and writes this page. A run that has not met it after 2 s of
-processor time counts as stuck. All runs are in `defaults.csv`. Seconds are processor time on a
-machine that did other things too.
+DC-FW with the spectral, sliding and proximal splits and an estimated L; boosted; blocks on products) from
+the same start to 1e-3 of the first gap, and writes this page. A run that has not reached it after 2 s of
+processor time counts as stuck. All runs are in `defaults.csv`. Times are processor time on a busy machine.
 
 | family | default, ms | best option, ms | which | default / best | value | lowest value |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |
@@ -440,8 +439,8 @@ PROFILES = """
 
 ## Performance profiles
 
-The share of the solved families on which an option takes at most so many times the least time of all (two
-thirds of a millisecond are forgiven); not every option applies to every family."""
+The share of the solved families on which an option takes at most the given multiple of the shortest time
+(plus two thirds of a millisecond); not every option applies to every family."""
 
 
 def page(table: list[tuple[Any, ...]]) -> str:

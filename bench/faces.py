@@ -1,10 +1,10 @@
 """In-face steps, which store no vertices, against blended steps, which keep an active set.
 
-DC-FW on a convex function that is not a quadratic: the pseudo-Huber distance, sum sqrt(r^2 + 0.01), of X (or
+DC-FW on a convex function that is not quadratic: the pseudo-Huber distance, sum sqrt(r^2 + 0.01), of X (or
 of A x) from a target, to 1e-4 of the first gap.  The targets are uniform random matrices and sparse
-stochastic ones for the Birkhoff polytope, 200 random measurements for the vectors.  Processor time of the two
-by turns, and the number of oracle calls; in-face steps count every vertex of a face as a call.  A run is
-stopped after a minute, and its row says so.
+stochastic ones for the Birkhoff polytope, 200 random measurements for the vectors.  Rows: processor time of
+the two, measured alternately, and the number of oracle calls; in-face steps count every vertex of a face as a
+call.  A run that is stopped after a minute is marked in its row.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def problems(full: bool) -> Iterator[tuple[str, Robust, Any]]:
 
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
-    for inner in INNERS:  # what is loaded once
+    for inner in INNERS:  # warm-up
         dcfw.minimize(Robust(np.eye(3)), sets.Birkhoff(3), method="dcfw", inner=inner)
     for name, f, domain in problems(full):
         seconds, notes = [], []
         for inner in INNERS:
-            begun = process_time()
+            started = process_time()
             res = dcfw.minimize(
                 f, domain, method="dcfw", inner=inner, rtol=1e-4, max_inner=10**6, time_limit=60
             )
-            seconds.append(process_time() - begun)
+            seconds.append(process_time() - started)
             notes.append(f"{res.n_lmo:,}" + ("" if res.success else " (not there)"))
         yield f"{name}: in-face vs blended, {notes[0]} calls vs {notes[1]}", *seconds, "s"

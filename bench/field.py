@@ -1,19 +1,18 @@
-"""``qap.solve(restarts="auto")`` against plain C++ programs of what the QAP literature uses, at equal
-processor time.
+"""Compare ``qap.solve(restarts="auto")`` with plain C++ programs of QAP methods at equal processor time.
 
     python -m bench field --rival PATH/qap_metaheuristics.cpp [--seconds 0.8] [--seeds 1] [--full]
                           [--output results/field]
 
 The program is built with ``g++ -O3`` and run as ``PROGRAM ALGORITHM FILE SEED SECONDS`` for robust tabu
 search (``rots06``), breakout local search (``bls``) and annealing (``sa``, which has to know its time).  All
-four take turns on each instance, each measured by its own processor time, so that neighbours on the machine
-matter little.
+four alternate on each instance, each measured by its own processor time, so that other processes have little
+influence.
 
-Tuned on: every second QAPLIB instance by name (bur26a, bur26c, ...) and generated ones with seeds from 1001
-on.  Reported on: the other instances of QAPLIB and generated ones with seeds from 7 on; ``--full`` adds the
-tuning half, and the table says which half a line belongs to.  Instances asymmetric in both matrices are left
-out: the rivals cannot take them.  Errors are in per cent of the best known value; of a generated instance, of
-the best value any of the four found.
+Tuning instances: every second QAPLIB instance by name (bur26a, bur26c, ...) and generated ones with seeds
+from 1001 on.  Reported instances: the others of QAPLIB and generated ones with seeds from 7 on.  ``--full``
+adds the tuning half, and the table marks the half of each line.  Instances asymmetric in both matrices are
+excluded because the rival programs do not support them.  Errors are in per cent of the best known value; for
+generated instances, of the best value found by any of the four.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def layout(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sparse(n: int, rng: np.random.Generator, degree: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Return grid distances and a few flows an item."""
+    """Return grid distances and a few flows per item."""
     F = np.zeros((n, n), dtype=np.int64)
     i, j = rng.integers(0, n, (2, degree * n // 2))
     F[i, j] = rng.integers(1, 10, len(i))
@@ -98,7 +97,7 @@ GENERATED: dict[str, tuple[Callable[..., Any], int]] = {
     "real120": (real, 120),
 }
 LARGE: dict[str, tuple[Callable[..., Any], int]] = {"grid1000": (layout, 1000), "sparse1000": (sparse, 1000)}
-"""Run only where ``--names`` asks for them."""
+"""Run only if ``--names`` selects them."""
 
 
 def family(name: str) -> str:
@@ -176,7 +175,7 @@ def measure(options: argparse.Namespace, program: Path, folder: Path) -> list[di
 
 
 def _kept(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the rows that a run with --resume need not make again."""
+    """Return the rows that a run with --resume reuses."""
     file = None if options.output is None else options.output / f"field-{options.seconds:g}s.json"
     if not options.resume or file is None or not file.exists():
         return []
@@ -185,7 +184,7 @@ def _kept(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of means, by family and half, and how often ours is first or tied."""
+    """Return the lines of means, by family and half, and the share on which ours is first or tied."""
     lines = []
     groups = [("all", rows), ("reported half", [r for r in rows if r["half"] == "reported"])]
     groups += [
@@ -236,13 +235,13 @@ def save(rows: list[dict[str, Any]], lines: list[str], options: argparse.Namespa
 def main(arguments: list[str]) -> None:
     """Read the command line, build the rival, measure and report."""
     parser = argparse.ArgumentParser(prog="python -m bench field", description=__doc__.splitlines()[0])
-    parser.add_argument("--rival", type=Path, required=True, help="the C++ file of the rival algorithms")
+    parser.add_argument("--rival", type=Path, required=True, help="the C++ file of the other programs")
     parser.add_argument("--seconds", type=float, default=0.8, help="processor time of each run")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--full", action="store_true", help="all instances of QAPLIB that the rivals take")
-    parser.add_argument("--names", nargs="+", help="these instances only")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that are in the folder already")
+    parser.add_argument("--full", action="store_true", help="all instances that the others support")
+    parser.add_argument("--names", nargs="+", help="use only these instances")
+    parser.add_argument("--resume", action="store_true", help="keep the rows already in the folder")
     parser.add_argument("--output", type=Path, help="write the table and the figure into this folder")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:

@@ -3,14 +3,14 @@
 - **max-cut**, 17 instances of the be, bqp and G sets with best known cuts (``DCFW_DATA``): min x'Wx/4 over
   the cube; flips of one sign;
 - **maximum clique**, ten generated graphs: min -x'Ax/2 over the k-subsets, k one more than the largest clique
-  so far; flips of one node, which drop conflicts and end at a maximal clique;
+  so far; flips of one node, which remove conflicts and end at a maximal clique;
 - **densest k-subgraph**, five generated graphs: min -x'Ax/2 over the k-subsets; exchanges of two nodes.
 
 Frank-Wolfe starts from random points and takes at most 50 steps, which was better at equal time than 1000 on
-other generated graphs.  Times are CPU seconds for each instance and method, local search and spectrum
-included.  Some choices were made on these instances: results/graduated/README.md says which.  The lines
-"unseen" are other generated instances of the same kinds, on which nothing was chosen; their cuts are short of
-the better one's.
+other generated graphs.  Times are CPU seconds for each instance and method, including local search and
+spectrum.  Some choices were made on these instances, as results/graduated/README.md explains.  The lines
+"unseen" are other generated instances of the same kinds, on which nothing was chosen; their cuts are measured
+against the better of the two.
 
     DCFW_DATA=... python -m bench graduated [--full]
 """
@@ -50,7 +50,7 @@ class Task:
 
 
 def flips(H: np.ndarray, b: np.ndarray, low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the descent that moves the best single entry from one bound to the other while phi falls."""
+    """Return a descent that moves the best single entry from one bound to the other while phi falls."""
     diagonal = H.diagonal()
 
     def search(x: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def flips(H: np.ndarray, b: np.ndarray, low: float, high: float) -> Callable[[np
 
 
 def exchanges(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the descent on -x'Ax/2 that exchanges the best pair of a chosen and another node."""
+    """Return a descent on -x'Ax/2 that exchanges the best pair of a chosen and another node."""
 
     def search(x: np.ndarray) -> np.ndarray:
         x = x.copy()
@@ -150,11 +150,11 @@ def dense_subgraphs(first: int = 200) -> Iterator[Task]:
 
 
 Found = Callable[[np.ndarray], bool]
-"""Is told of every vertex after the local search, and returns whether to stop."""
+"""Called with every vertex after the local search; returns whether to stop."""
 
 
 def graduated(task: Task, found: Found, restarts: int, seed: int) -> None:
-    """Follow paths, the first from the convex stage and the others from random places."""
+    """Follow paths, the first from the convex stage and the others from random points."""
     over = False
 
     def polish(x: np.ndarray) -> np.ndarray:
@@ -173,7 +173,7 @@ def graduated(task: Task, found: Found, restarts: int, seed: int) -> None:
 
 
 def frank_wolfe(task: Task, found: Found, restarts: int, seed: int) -> None:
-    """Run Frank-Wolfe from random starts; the vertex nearest to its end begins the local search."""
+    """Run Frank-Wolfe from random starts, each followed by local search from the nearest vertex."""
     rng = np.random.default_rng(seed)
     for _ in range(restarts):
         start = task.domain.random(rng)
@@ -241,7 +241,7 @@ def run(full: bool) -> Iterator[tuple[str, float, float, str]]:
 
 
 def _short(name: str, pair: list[float], seconds: float, unit: str) -> tuple[str, float, float, str]:
-    """Return a row of what each is short of the larger one."""
+    """Return a row with the difference of each to the larger one."""
     most = max(pair)
     label = f"{name}: {pair[0]:g} against {pair[1]:g}, {seconds:g} s"
     return label, most - pair[0], most - pair[1], unit

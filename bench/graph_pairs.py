@@ -76,7 +76,7 @@ def social(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def data_folder() -> Path | None:
-    """Return the folder of graspologic's data sets, if it is installed (``--no-deps`` will do)."""
+    """Return the folder of graspologic's data sets, if it is installed (``--no-deps`` suffices)."""
     spec = find_spec("graspologic")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent / "datasets"
 

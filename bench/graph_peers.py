@@ -1,7 +1,7 @@
-"""What ``bench graphs`` compares at equal processor time: each solver restarts until its time has passed.
+"""The solvers that ``bench graphs`` compares at equal processor time; each restarts until its time is over.
 
-A run that has begun counts, as the peers know no time limit.  graspologic needs an older NumPy and runs
-under a Python of its own, in a process that waits for pairs; its processor time is taken there.
+A run that has started counts, as the peers have no time limit.  graspologic needs an older NumPy and runs
+under another Python, in a process that waits for pairs; its processor time is measured there.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from bench.graph_pairs import lost
 from dcfw import qap
 
 Solver = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, float]]
-"""From two matrices and seconds to a permutation and the processor time that it took."""
+"""Maps two matrices and seconds to a permutation and the processor time used."""
 AFFINITY = 60
 """pygmtools' affinity matrix has n^4 entries: 100 MB for 60 nodes."""
 
 
 @cache
 def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
-    """Return the solvers for n nodes that are installed, ours first; all have loaded what they need."""
+    """Return the installed solvers for n nodes, ours first, with all imports done."""
     found: dict[str, Solver] = {"dcfw": ours, "FAQ": partial(_restarted, run=_faq)}
     if graspologic is not None:
         found["graspologic"] = partial(_elsewhere, _worker(graspologic))
@@ -46,9 +46,9 @@ def solvers(n: int, graspologic: str | None = None) -> dict[str, Solver]:
 
 
 def ours(A: np.ndarray, B: np.ndarray, seconds: float) -> tuple[np.ndarray, float]:
-    begun = process_time()
+    started = process_time()
     result = qap.match(A, B, loops="keep", restarts="auto", time_limit=seconds, clock=process_time, rng=0)
-    return result.permutation, process_time() - begun
+    return result.permutation, process_time() - started
 
 
 def faq(A: np.ndarray, B: np.ndarray, **options: Any) -> np.ndarray:
@@ -56,12 +56,12 @@ def faq(A: np.ndarray, B: np.ndarray, **options: Any) -> np.ndarray:
 
 
 def _restarted(A: np.ndarray, B: np.ndarray, seconds: float, run: Any) -> tuple[np.ndarray, float]:
-    """Return the best of a run from the default start and of others from random ones."""
-    begun, rng = process_time(), np.random.default_rng(0)
+    """Return the best of a run from the default start and of runs from random starts."""
+    started, rng = process_time(), np.random.default_rng(0)
     best = run(A, B, None)
-    while process_time() - begun < seconds:
+    while process_time() - started < seconds:
         best = min(best, run(A, B, rng), key=partial(lost, A, B))
-    return best, process_time() - begun
+    return best, process_time() - started
 
 
 def _faq(A: np.ndarray, B: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
@@ -97,14 +97,14 @@ for line in sys.stdin:
     path, seconds = json.loads(line)
     with np.load(path) as data:
         A, B = data["A"].astype(float), data["B"].astype(float)
-    rng, begun, best = np.random.default_rng(0), time.process_time(), None
-    while best is None or time.process_time() - begun < seconds:
+    rng, started, best = np.random.default_rng(0), time.process_time(), None
+    while best is None or time.process_time() - started < seconds:
         start = {} if best is None else {"init_perturbation": 1.0}
         p = graph_match(A, B, rng=rng, **start).indices_B
         value = np.abs(A - B[np.ix_(p, p)]).sum()
         if best is None or value < best[0]:
             best = float(value), p.tolist()
-    print(json.dumps([best[1], time.process_time() - begun]), flush=True)
+    print(json.dumps([best[1], time.process_time() - started]), flush=True)
 """
 
 

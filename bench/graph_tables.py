@@ -1,4 +1,4 @@
-"""Rows of ``bench graphs`` as a summary (ours, peer) and as the tables of results/graphs."""
+"""Summarise the rows of ``bench graphs`` as (ours, peer) and as the tables of results/graphs."""
 
 from __future__ import annotations
 

@@ -6,17 +6,17 @@ thread.
 
 - seeds: edges without a counterpart with 0 to 40 correct seeds, 300 nodes, beside the planted matching's;
 - speed: one ``qap.match`` against one FAQ run, and the share of the planted edges that is kept; with
-  ``--full`` also 2000 nodes, 5000 and 20,000 nodes with 1 % seeds; each in a process of its own, whose peak
+  ``--full`` also 2000 nodes, 5000 and 20,000 nodes with 1 % seeds; each in a separate process, whose peak
   memory is printed;
 - quality: ``qap.match(restarts="auto")`` against SciPy's FAQ, graspologic, POT's Gromov-Wasserstein and (60
   nodes) pygmtools' RRWM and IPFP, each restarted for the same time;
-- real: networkx's small graphs and, where graspologic is installed, its connectomes, against the same peers;
+- real: networkx's small graphs and, if graspologic is installed, its connectomes, against the same peers;
 - batches: ``qap.match_many`` on 10,000 pairs of 20 nodes against a loop over FAQ.
 
     python -m bench graphs [--full] [--parts quality speed] [--output rows.jsonl] [--graspologic PYTHON]
     python -m bench graphs --tables rows.jsonl
 
-With ``--output`` each measured row is appended to a file, and a second call goes on where the first ended.
+With ``--output`` each measured row is appended to a file, and a second call resumes from it.
 ``--graspologic`` names a Python that has graspologic.  ``--tables`` prints the tables of measured rows.
 """
 
@@ -43,7 +43,7 @@ from dcfw import qap
 
 Key = dict[str, Any]
 Task = tuple[Key, Callable[[], Key]]
-"""What names a row, and the function that measures the rest of it."""
+"""The key of a row, and the function that measures its values."""
 
 
 def run(full: bool = False) -> Iterator[tuple[str, float, float, str]]:
@@ -54,7 +54,7 @@ def run(full: bool = False) -> Iterator[tuple[str, float, float, str]]:
 def measured(
     parts: Sequence[str], full: bool, output: Path | None = None, graspologic: str | None = None
 ) -> list[Key]:
-    """Return the rows of the parts; those that the file has are not measured again."""
+    """Return the rows of the parts; rows in the file are not measured again."""
     done = read(output) if output is not None and output.exists() else []
     rows = []
     for part in parts:
@@ -102,24 +102,24 @@ def fast(full: bool, graspologic: str | None) -> Iterator[Task]:
 
 
 def _apart(name: str, n: int, count: int) -> Key:
-    """Measure in a new process, so that the peak memory is that of one call."""
+    """Measure in a new process, to get the peak memory of one call."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         row = pool.submit(_fast, name, n, count).result()
     if n == 1000:
         A, B, _ = planted(LARGE[name](n), 1)
-        begun = process_time()
+        started = process_time()
         faq(A.toarray(), B.toarray())
-        row["faq"] = process_time() - begun
+        row["faq"] = process_time() - started
     return row
 
 
 def _fast(name: str, n: int, count: int) -> Key:
     A, B, p = planted(LARGE[name](n), 1)
     rows = np.random.default_rng(5).permutation(n)[:count]
-    begun = process_time()
+    started = process_time()
     q = qap.match(A, B, seeds=np.stack([rows, p[rows]], axis=1), rng=0).permutation
     return {
-        "cpu": process_time() - begun,
+        "cpu": process_time() - started,
         "kept": float(qap.evaluate(A, B, q) / qap.evaluate(A, B, p)),
         "nodes": float(np.mean(p == q)),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
@@ -127,7 +127,7 @@ def _fast(name: str, n: int, count: int) -> Key:
 
 
 def good(full: bool, graspologic: str | None) -> Iterator[Task]:
-    """Yield all cells with one graph each, then the next graph: cells are of use before all are measured."""
+    """Yield all cells with one graph each, then with the next, so that partial results cover all cells."""
     sizes = {60: 0.5, 300: 1.0} if full else {60: 0.5}
     named = {n: solvers(n, graspologic) for n in sizes}
     noises = (0.05, 0.1, 0.2) if full else (0.1,)
@@ -167,7 +167,7 @@ def batches(full: bool, graspologic: str | None) -> Iterator[Task]:
 
 
 def _batch(flips: float, count: int) -> Key:
-    """Time ours on all pairs and FAQ on every tenth, by turns."""
+    """Time ours on all pairs and FAQ on every tenth, alternately."""
     rng = np.random.default_rng(0)
     A, other = (np.triu(rng.random((2, count, 20, 20)) < 0.3, 1)).astype(np.int64)
     B = other if flips == 1.0 else np.abs(A - np.triu(rng.random(A.shape) < flips, 1))
@@ -177,13 +177,13 @@ def _batch(flips: float, count: int) -> Key:
     qap.match_many(np.stack([A[:9], B[:9]], axis=1), rng=0)
     times, ours, theirs = np.zeros(2), [], []
     for part in np.array_split(np.arange(count), 10):
-        begun = process_time()
+        started = process_time()
         ours.append(qap.match_many(np.stack([A[part], B[part]], axis=1), rng=0).disagreement)
-        times[0] += process_time() - begun
+        times[0] += process_time() - started
         few = part[: max(1, len(part) // 10)]
-        begun = process_time()
+        started = process_time()
         found = [faq(A[k], B[k]) for k in few]
-        times[1] += (process_time() - begun) * len(part) / len(few)
+        times[1] += (process_time() - started) * len(part) / len(few)
         theirs += [lost(A[k], B[k], p) for k, p in zip(few, found, strict=True)]
     few = np.arange(0, count, count // 100)
     longer = qap.match_many(np.stack([A, B], axis=1), swaps=4, rng=0).disagreement
@@ -211,9 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench graphs", description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sizes, noise levels and graphs")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--output", type=Path, help="append rows to this file, and skip those it has")
+    parser.add_argument("--output", type=Path, help="append rows to this file, and skip rows already in it")
     parser.add_argument("--graspologic", help="a Python interpreter that has graspologic")
-    parser.add_argument("--tables", type=Path, help="print the tables of this file's rows and stop")
+    parser.add_argument("--tables", type=Path, help="only print the tables of the rows in this file")
     options = parser.parse_args(arguments)
     if options.tables is not None:
         print(graph_tables.tables(read(options.tables)))

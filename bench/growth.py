@@ -1,9 +1,9 @@
-"""What four times the time and given pairs bring to ``qap.solve(restarts="auto")``.
+"""Measure the effect of four times the time, and of given pairs, on ``qap.solve(restarts="auto")``.
 
     DCFW_DATA=... python -m bench growth [--seconds 0.5] [--seeds 2] [--names sko72 ...]
 
-The mean error in per cent of the best known value: with ``--seconds`` of processor time, with four times as
-much, and with ``--seconds`` and a quarter of the pairs of the best known permutation given.
+Prints the mean error in per cent of the best known value: with ``--seconds`` of processor time, with four
+times as much, and with ``--seconds`` and a quarter of the pairs of the best known permutation given.
 """
 
 from __future__ import annotations

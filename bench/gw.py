@@ -1,10 +1,11 @@
 """Gromov-Wasserstein and fused Gromov-Wasserstein against POT: loss and processor time.
 
-Generated problems of three kinds, by turns: Gaussian clouds in three and two dimensions; a cloud and a
+Generated problems of three alternating kinds: Gaussian clouds in three and two dimensions; a cloud and a
 rotated, shuffled, noisy copy; a noisy ring and three clusters.  Distances are Euclidean, scaled to at most 1;
 weights are uniform or drawn from a Dirichlet distribution.  Rows: the mean loss; the shares of the problems
-on which ours is not above POT's and is below it (by more than 1e-6 of it; the peer's column is the share we
-want); and seconds for all problems, measured by turns.  Both run with their defaults in one thread.
+on which our loss is not above POT's and on which it is below it (by more than a relative 1e-6; the peer's
+column is our target); and seconds for all problems, measured alternately.  Both run with their defaults on
+one thread.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def problem(n: int, seed: int, uniform: bool) -> tuple[np.ndarray, ...]:
 
 
 def run(full: bool = False, output: Path | None = None) -> Iterator[Row]:
-    """Yield (name, ours, peer, unit); problems that ``output`` has from earlier are not solved again."""
+    """Yield (name, ours, peer, unit); problems already in ``output`` are not solved again."""
     for n, uniform in (
         (100, True),
         (100, False),
@@ -83,9 +84,9 @@ def solved(data: tuple[np.ndarray, ...], fused: bool) -> dict[str, list[float]]:
     """Return the losses and seconds of ours and of POT."""
     losses, seconds = [], []
     for solver in (ours, pot):
-        begun = process_time()
+        started = process_time()
         losses.append(solver(data, fused))
-        seconds.append(process_time() - begun)
+        seconds.append(process_time() - started)
     return {"losses": losses, "seconds": seconds}
 
 

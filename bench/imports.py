@@ -1,10 +1,10 @@
-"""How long ``import dcfw`` takes beside ``import numpy``, and a first solve in a fresh interpreter.
+"""Measure ``import dcfw`` against ``import numpy``, and a first solve in a new interpreter.
 
-They take turns, so that a machine that gets busy is busy for all, and the medians are compared.  The
-promise is that ``import dcfw`` takes at most 1.5 times what ``import numpy`` takes.  The second line loads
-what a first solve needs as well; dcfw itself is lazy and would look better than it is.  The last two lines
-are the processor time of whole processes, from their start to the answer, beside one that imports NumPy and
-``scipy.optimize`` and nothing else.
+The measurements alternate, so that a busy machine affects all of them, and medians are compared.  Our
+target is that ``import dcfw`` takes at most 1.5 times as long as ``import numpy``.  The second line also
+loads everything that a first solve needs, because dcfw itself imports lazily.  The last two lines
+are the processor time of whole processes, from start to answer, compared with one that only imports NumPy and
+``scipy.optimize``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROCESSES = {
 
 
 def seconds(statement: str) -> float:
-    """Return the time of ``statement`` in a fresh interpreter, without the start of the interpreter."""
+    """Return the time of ``statement`` in a new interpreter, without the start of the interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(statement)], capture_output=True, text=True, check=True
     )
@@ -39,7 +39,7 @@ def seconds(statement: str) -> float:
 
 
 def processor_seconds(program: str) -> float:
-    """Return the processor time of a fresh interpreter that runs ``program``, all of it."""
+    """Return the total processor time of a new interpreter that runs ``program``."""
     process = os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ)
     _, status, usage = os.wait4(process, 0)
     assert status == 0, program

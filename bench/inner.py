@@ -1,24 +1,24 @@
-"""Inner solvers with an active set: what they save, and against whom.
+"""Savings of inner solvers with an active set.
 
 (a) The projection onto the Birkhoff polytope, min ||X - X0||^2 / n^2 to an FW gap of 1e-7, X0 uniform in
     [0, 1]: seconds of blended steps against those published for FrankWolfe.jl.
 (b) The DC quadratics of FrankWolfe.jl's documentation: n = 500, f and g = 1/2 x'Ax + a'x with
     A = R'R / ||R||^2 + 0.1 I, on the k-sparse polytope with k = 5 and radius 1000.  Published: a gap of
     1.8e-3 after 200 outer steps in 9.9 s.  Ours are medians over the seeds, and the number of seeds that have
-    not reached gap_DC <= 1e-5 within 400 outer steps (of 20 we allow ourselves 5).  ``||R||`` is the operator
+    not reached gap_DC <= 1e-5 within 400 outer steps (target: at most 5 of 20).  ``||R||`` is the operator
     norm, or the Frobenius norm, which makes f and g nearly equal and every DC method slow.  Blended steps
     are cheap, so the subproblems are solved more tightly than by default, with ``Adaptive(0.5)``.
 (c) Assignment problems on QAPLIB: DC-FW with blended against vanilla steps, variant 1 and published
     protocol, from the same starts, and the mean errors of both.
-(d) Time on QAPLIB: DC-FW as ``qap.solve`` does it by default (blended steps, spectral split), boosted, and
+(d) Time on QAPLIB: DC-FW with the defaults of ``qap.solve`` (blended steps, spectral split), boosted, and
     with the balanced split (with ``--full``), against plain Frank-Wolfe from the same start.
-(e) Why the spectral split is the default: the mean error of one run with the balanced split, against the best
-    of as many runs with the spectral split, and of Frank-Wolfe, as begin in the same time.
+(e) The reason for the spectral split as default: the mean error of one run with the balanced split, against
+    the best of the runs with the spectral split, and of Frank-Wolfe, that start in the same time.
 (f) Matrices: completion of a 100 x 80 matrix of rank 5 from 30 % of its entries, least squares minus a small
     square over a nuclear ball of 0.7 of its nuclear norm, or a spectral ball of 0.3 of its spectral norm, to
-    1e-3 of the first gap: blended against vanilla steps, of which there are at most 20,000.
+    1e-3 of the first gap: blended against at most 20,000 vanilla steps.
 
-Times are processor time: everything runs in one thread, and other processes do not disturb it.
+Times are processor time on one thread, so that other processes do not disturb them.
 
     python -m bench inner [--full]
 """
@@ -94,11 +94,11 @@ def birkhoff_rows(full: bool = False) -> Iterator[Row]:
         f = Distance(np.random.default_rng(n).random((n, n)))
         best = math.inf
         for _ in range(5 if full else 2):
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(
                 f, sets.Birkhoff(n), inner="blended", tol=1e-7, tolerance=1e-7, max_inner=10**6
             )
-            best = min(best, process_time() - begun)
+            best = min(best, process_time() - started)
         assert result.gap <= 1e-7, result.message
         if warm:  # the first one has been compiled
             yield f"Birkhoff n={n}, {result.n_lmo} LMO calls", best, JULIA_BIRKHOFF[n], "s"
@@ -108,7 +108,7 @@ def birkhoff_rows(full: bool = False) -> Iterator[Row]:
 
 
 def dc_quadratics(seed: int, norm: Any, n: int = 500) -> functions.DC:
-    """Return f - g; ``norm`` is what NumPy's norm takes as ``ord``."""
+    """Return f - g; ``norm`` is the ``ord`` of NumPy's norm."""
     rng = np.random.default_rng(seed)
     parts = []
     for _ in range(2):
@@ -125,11 +125,11 @@ def quadratic_rows(full: bool = False) -> Iterator[Row]:
         stops: dict[str, int] = {}
         for seed in range(seeds):
             dc = dc_quadratics(seed, norm)
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(
                 dc, domain, inner="blended", tolerance=Adaptive(0.5), tol=1e-5, maxiter=400
             )
-            times.append(process_time() - begun)
+            times.append(process_time() - started)
             calls.append(result.n_lmo)
             steps.append(result.nit)
             within = result.history["nit"] <= JULIA_STEPS
@@ -209,9 +209,9 @@ def seconds(name: str, options: dict[str, Any], seeds: int = 1, passes: int = 1)
             fastest = math.inf
             for _ in range(passes):
                 chosen = {"method": method, **(options if method == "dcfw" else {})}
-                begun = process_time()
+                started = process_time()
                 qap.solve(A, B, init=X0, **chosen)
-                fastest = min(fastest, process_time() - begun)
+                fastest = min(fastest, process_time() - started)
             found.append(fastest)
     return mean(times["dcfw"]), mean(times["fw"])
 
@@ -230,13 +230,13 @@ def split_rows(full: bool = False) -> Iterator[Row]:
         for seed in range(2):
             rng = np.random.default_rng(seed)
             first = sets.Birkhoff(instance.n).random(rng, scale=0.001)
-            begun = process_time()
+            started = process_time()
             value = qap.solve(A, B, split="balanced", init=first).fun
-            given = process_time() - begun
+            given = process_time() - started
             errors["balanced"].append(relative(value, instance))
             for rival, options in rivals.items():
-                begun, values = process_time(), [qap.solve(A, B, init=first, **options).fun]
-                while process_time() - begun < given:
+                started, values = process_time(), [qap.solve(A, B, init=first, **options).fun]
+                while process_time() - started < given:
                     X0 = sets.Birkhoff(instance.n).random(rng, scale=0.001)
                     values.append(qap.solve(A, B, init=X0, **options).fun)
                 errors[rival].append(relative(min(values), instance))
@@ -272,9 +272,9 @@ def matrix_rows() -> Iterator[Row]:
     ):
         spent, calls = [], []
         for inner in ("blended", "fw"):
-            begun = process_time()
+            started = process_time()
             result = dcfw.minimize(objective, domain, inner=inner, tol=0.0, rtol=1e-3, max_lmo=20_000)
-            spent.append(process_time() - begun)
+            spent.append(process_time() - started)
             calls.append(f"{result.n_lmo:,}" + ("" if result.success else " (not there)"))
         yield f"{name} ball: blended vs vanilla, {calls[0]} LMO calls vs {calls[1]}", *spent, "s"
 

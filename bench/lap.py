@@ -1,11 +1,11 @@
-"""How fast are assignments in the sequences that Frank-Wolfe makes?
+"""Measure assignment solvers on the sequences of problems that Frank-Wolfe produces.
 
 The cost matrices are recorded from real runs on QAPLIB, normalised as in the published protocol: plain
 Frank-Wolfe with exact line search, and DC-FW variant 1 (``f = 1/4 ||A'X + XB||^2``,
 ``g = 1/4 ||A'X - XB||^2``) with its adaptive tolerance.  Only consecutive matrices are close, so a
-sequence is a stretch of consecutive ones, from the beginning or from the middle of a run.  Each solver
-goes through a sequence from a fresh state; passes alternate between the solvers and the fastest pass of
-each counts.  Small random matrices, which are not close to each other, show the cost of a call.
+sequence consists of consecutive ones, from the beginning or the middle of a run.  Each solver
+processes a sequence from a new state; passes alternate between the solvers and the fastest pass of
+each counts.  Small unrelated random matrices measure the overhead of a call.
 
     python -m bench lap [--full]
     python bench/lap.py [--full]     the same as a table
@@ -143,21 +143,21 @@ def _seconds(solve: Solve, costs: list[np.ndarray]) -> float:
 
 
 def run(full: bool = False) -> Iterator[Row]:
-    """Yield (name, our seconds a solve, SciPy's seconds a solve) for each sequence."""
+    """Yield (name, our seconds per solve, SciPy's seconds per solve) for each sequence."""
     for name, costs in sequences(full):
         n = len(costs[0])
         yield name, *_fastest(partial(Assignment, n), lambda: linear_sum_assignment, costs)
 
 
 def unrelated() -> Iterator[Row]:
-    """Yield the same for small matrices of normal numbers that have nothing to do with each other."""
+    """Yield the same for small unrelated matrices of normal numbers."""
     for n in range(2, 17):
         costs = list(np.random.default_rng(n).standard_normal((300, n, n)))
         yield f"unrelated, n = {n}", *_fastest(partial(Assignment, n), lambda: linear_sum_assignment, costs)
 
 
 def _fastest(ours: Callable[[], Solve], theirs: Callable[[], Solve], costs: list[np.ndarray]) -> list[float]:
-    """Return the seconds a solve of the fastest passes of two solvers, each pass from a fresh state."""
+    """Return seconds per solve of the fastest passes of two solvers, each pass from a new state."""
     best = [np.inf, np.inf]
     passes, end = 0, process_time() + LEAST_SECONDS
     while passes < PASSES or process_time() < end:

@@ -1,7 +1,7 @@
-"""How well time limits are kept: the seconds of a call beside 1.3 times its limit plus one oracle call.
+"""Compare the seconds of a call with 1.3 times its time limit plus one oracle call.
 
-A ratio of at least 1 is a limit that was kept.  The oracle call is timed alone, at the start's gradient, in
-the same process.  The clock of the process stands in for the wall's, so that neighbours do not count.
+A ratio of at least 1 means that the limit was kept.  The oracle call is timed alone, at the start's gradient,
+in the same process.  Processor time replaces wall-clock time, so that other processes have no influence.
 """
 
 from __future__ import annotations
@@ -60,6 +60,6 @@ def _generic(name: str, phi: Any, domain: Any, limit: float) -> tuple[str, float
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     call()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started

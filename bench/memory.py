@@ -1,9 +1,9 @@
-"""The memory of a long ``qap.solve(restarts="auto")``: resident size over time.
+"""Measure the resident memory of a long ``qap.solve(restarts="auto")`` over time.
 
     python -m bench memory [--seconds 600] [--n 50] [--samples 10] [--output results/field]
 
-A uniform random instance with seed 7, which the search does not finish.  The first sample is taken after a
-tenth of the time, when every search has been set up; the last line is the growth from then on.
+Uses a uniform random instance with seed 7, which the search does not finish.  The first sample is taken after
+a tenth of the time, when every search has been set up; the last line is the growth since then.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     A, B = uniform(options.n, np.random.default_rng(7))
     samples: list[tuple[float, float]] = []
-    begun = time.perf_counter()
+    started = time.perf_counter()
 
     def sample() -> None:
         for k in range(1, options.samples + 1):
-            due = begun + 0.99 * options.seconds * k / options.samples
+            due = started + 0.99 * options.seconds * k / options.samples
             time.sleep(max(due - time.perf_counter(), 0.0))
-            samples.append((time.perf_counter() - begun, resident()))
+            samples.append((time.perf_counter() - started, resident()))
 
     watcher = threading.Thread(target=sample, daemon=True)
     watcher.start()

@@ -2,10 +2,10 @@
 
     DCFW_DATA=... python -m bench paths [--rows results/qap/rows.csv] [--output results/qap]
 
-The runs of the two are the rows of seed 0 of the study (``results/qap/rows.csv``, protocol "published",
-n <= 100); the paths start from the same doubly stochastic matrices, which the study draws from the names.  A
-path is both of r = "norm" and "paper": the better end counts, and the assignment problems of both.  Finished
-rows of ``paths.csv`` in the output folder are kept.
+The runs of the other two are the rows of seed 0 of the study (``results/qap/rows.csv``, protocol "published",
+n <= 100); the paths start from the same doubly stochastic matrices, which the study derives from the names.
+A path follows both r = "norm" and "paper": the better end counts, with the assignment problems of both.
+Finished rows of ``paths.csv`` in the output folder are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dcfw import qap
 from dcfw.qap.graduated import SPLITS, STAGES, STEPS, prepare
 
 SETTINGS = {"equal": (STAGES, STEPS), "fourfold": (430, 4)}
-"""Name -> values of theta and steps at each: as many LAP solves as variant 1, or four times as many."""
+"""Name -> values of theta and steps at each: about as many LAP solves as variant 1, or four times as many."""
 RIVALS = {"blended-1": "variant 1, blended", "fw": "FW"}
 FIELDS = ("dataset", "n", "setting", "value", "best", "n_lmo")
 
@@ -83,7 +83,7 @@ def table(rows: list[dict[str, Any]], runs: dict[str, dict[str, dict[str, int]]]
 
 
 def main(arguments: list[str]) -> None:
-    """Follow the paths that are missing, print the comparison, and write it if asked to."""
+    """Follow the missing paths, print the comparison, and write it on request."""
     parser = argparse.ArgumentParser(prog="python -m bench paths", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=Path, default=Path("results/qap/rows.csv"))
     parser.add_argument("--output", type=Path, help="write paths.csv and paths.md into this folder")

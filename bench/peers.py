@@ -1,10 +1,10 @@
-"""The default call against what a user would install or write instead, on five kinds of problem.
+"""The default call against alternatives that a user would install or write, on five kinds of problem.
 
-Seconds of processor time, by turns, in one thread, the least of three runs of each, to within 1e-4 (of the
-way from the first value) of a value that both reach: on each instance the higher of their two last values.
-Runs from one start may end in different local minima: the unit has the mean of both last values, on how many
-instances each comes within 1e-4 of the lower one, and where that is not all of them, the mean time in which
-it does.
+Seconds of processor time on one thread, measured alternately, the minimum of three runs each, to within 1e-4
+(of the decrease from the first value) of a value that both reach: the higher of the two last values of each
+instance.  Runs from one start may end in different local minima: the unit has the mean of both last values,
+the number of instances on which each comes within 1e-4 of the lower value, and, if these are not all,
+the mean time to reach it.
 
 - a DC quadratic on the simplex, n = 1000, against spectral projected gradient (30 lines below);
 - MCP regression, 500 x 5000, against skglm;
@@ -13,11 +13,11 @@ it does.
   largest clique found in the same time (more is better);
 - a ramp-loss support vector machine on an l2 ball against SciPy's SLSQP;
 - a quadratic of five variables on the simplex, and on a polytope, where vertices are linear programmes,
-  against SLSQP: the whole call, the least of twenty.
+  against SLSQP: the whole call, the minimum of twenty.
 
     python -m bench peers [--full]
 
-``--full`` takes five times as many seeds (2 each, and 6 of the support vector machine).
+``--full`` uses five times as many seeds (2 each, and 6 for the support vector machine).
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from dcfw import functions, sets
 Row = tuple[str, float, float, str]
 CLOSE = 1e-4
 Trace = list[tuple[float, float]]
-"""Seconds and values on the way."""
+"""Seconds and values during a run."""
 
 
 def ours(objective: Any, domain: Any, x0: Any = None) -> Trace:
     """Return the trace of the default call."""
     trace: Trace = []
-    begun = process_time()
+    started = process_time()
 
     def note(intermediate_result: Any) -> None:
-        trace.append((process_time() - begun, intermediate_result.fun))
+        trace.append((process_time() - started, intermediate_result.fun))
 
     result = dcfw.minimize(objective, domain, x0, callback=note)
-    return [*trace, (process_time() - begun, result.fun)]
+    return [*trace, (process_time() - started, result.fun)]
 
 
 def quickest(solve: Callable[[], Trace], times: int = 3) -> Trace:
@@ -102,9 +102,9 @@ def projected_gradient(
     value: Callable[..., float], grad: Callable[..., Any], x: np.ndarray, steps: int = 1000, tol: float = 1e-7
 ) -> tuple[np.ndarray, Trace]:
     """Birgin, Martinez and Raydan 2000: Barzilai-Borwein steps, the greatest of ten values as the bar."""
-    begun = process_time()
+    started = process_time()
     fun, g, length = value(x), grad(x), 1.0
-    trace: Trace = [(process_time() - begun, fun)]
+    trace: Trace = [(process_time() - started, fun)]
     for _ in range(steps):
         d = onto_simplex(x - length * g) - x
         slope = float(g @ d)
@@ -117,7 +117,7 @@ def projected_gradient(
         g = grad(x)
         curvature = float(moved @ (g - before))
         length = min(max(float(moved @ moved) / curvature, 1e-10), 1e10) if curvature > 0.0 else 1e10
-        trace.append((process_time() - begun, fun))
+        trace.append((process_time() - started, fun))
     return x, trace
 
 
@@ -141,7 +141,7 @@ def simplex_row(seeds: range, n: int = 1000) -> Row:
 
 def mcp_row(seeds: range, m: int = 500, n: int = 5000) -> Row:
     traces = []
-    for seed in range(-1, len(seeds)):  # the first one compiles
+    for seed in range(-1, len(seeds)):  # the first one is a warm-up
         rng = np.random.default_rng(seed + 1)
         A, x = rng.standard_normal((m, n)), np.zeros(n)
         x[rng.choice(n, 20, replace=False)] = rng.choice((-1.0, 1.0), 20) * (1.0 + rng.random(20))
@@ -155,9 +155,9 @@ def mcp_row(seeds: range, m: int = 500, n: int = 5000) -> Row:
         )
 
         def fit(model: Any = model, A: Any = A_f, y: Any = y, phi: Any = phi) -> Trace:
-            begun = process_time()
+            started = process_time()
             w = np.asarray(model.fit(A, y).coef_).reshape(-1)
-            return [(process_time() - begun, float(phi.value(w)))]
+            return [(process_time() - started, float(phi.value(w)))]
 
         domain = sets.L1Ball(n, radius=2.0 * float(np.abs(x).sum()))
         # A new objective for each run: the old one has columns of A'A at hand.
@@ -181,9 +181,9 @@ def gromov_row(seeds: range, n: int) -> Row:
         grad = lambda T, C1=C1, C2=C2: -4.0 * (C1 @ T @ C2)  # noqa: E731
 
         def transport(C1: Any = C1, C2: Any = C2, p: Any = p, T0: Any = T0, value: Any = value) -> Trace:
-            begun = process_time()
+            started = process_time()
             T = ot.gromov.gromov_wasserstein(C1, C2, p, p, "square_loss", G0=T0)
-            return [(process_time() - begun, value(T))]
+            return [(process_time() - started, value(T))]
 
         phi, domain = defaults.smooth(value, grad), sets.TransportPolytope(p, p)
         solved = quickest(lambda f=phi, d=domain, x=T0: ours(f, d, x))
@@ -250,15 +250,15 @@ def ramp_row(seeds: range, m: int = 400, n: int = 20, delta: float = 0.2, radius
 def slsqp_on_a_ball(phi: Any, radius: float, x0: np.ndarray) -> Trace:
     """Return the trace of SLSQP; what it shows outside of the ball does not count."""
     trace: Trace = []
-    begun = process_time()
+    started = process_time()
 
     def note(w: np.ndarray) -> None:
         if w @ w <= radius**2 * (1.0 + 1e-6):
-            trace.append((process_time() - begun, phi.value(w)))
+            trace.append((process_time() - started, phi.value(w)))
 
     ball = {"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2.0 * w}
     found = scipy_minimize(phi.value, x0, jac=phi.grad, constraints=ball, callback=note, method="SLSQP")
-    return [*trace, (process_time() - begun, float(found.fun))]
+    return [*trace, (process_time() - started, float(found.fun))]
 
 
 def tiny_rows() -> Iterator[Row]:
@@ -277,9 +277,9 @@ def tiny_rows() -> Iterator[Row]:
         best = [math.inf, math.inf]
         for _ in range(20):
             for k, call in enumerate(calls):
-                begun = process_time()
+                started = process_time()
                 call()
-                best[k] = min(best[k], process_time() - begun)
+                best[k] = min(best[k], process_time() - started)
         yield f"five variables, {name}: SLSQP", 1e3 * best[0], 1e3 * best[1], "ms"
 
 
@@ -290,7 +290,7 @@ def _tiny_polytope() -> sets.Set:
 def run(full: bool = False) -> Iterator[Row]:
     """Yield (name, ours, peer, unit)."""
     seeds = range(10 if full else 2)
-    ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # what is imported late is imported now
+    ours(functions.Quadratic(np.eye(3)), sets.Simplex(3))  # trigger late imports
     yield from tiny_rows()
     yield simplex_row(seeds)
     yield ramp_row(range(3 * len(seeds)))

@@ -1,18 +1,18 @@
 """Quadratic assignment: our iterations against those of others, on QAPLIB.
 
-- ``FW``: a whole call of ``qap.solve(method="fw")`` with 60 iterations against one of SciPy's
+- ``FW``: a call of ``qap.solve(method="fw")`` with 60 iterations against SciPy's
   ``quadratic_assignment`` (FAQ), which is the same method, from the same random start.
-- ``FAQ``: the same through ``qap.quadratic_assignment(method="faq")``, which has SciPy's signature and stop.
+- ``FAQ``: the same with ``qap.quadratic_assignment(method="faq")``, with SciPy's signature and stopping rule.
 - ``DC-FW``: one inner iteration of variant 1 with vanilla steps, published protocol, against
-  :mod:`bench.transcription`, for the same iterates (checked to 1e-8, but for tai256c with its ties).
+  :mod:`bench.transcription`, with the same iterates (checked to 1e-8, except for tai256c with its ties).
 - ``LAP``: the geometric means of :mod:`bench.lap`.
-- ``tabu``: one step of robust tabu search on sko100a against a C++ program, where its source is given: it is
-  built with ``g++ -O3`` and run as ``PROGRAM rots91 FILE SEED SECONDS`` (:mod:`bench.field` runs it too).
+- ``tabu``: one step of robust tabu search on sko100a against a C++ program, if its source is given: it is
+  built with ``g++ -O3`` and run as ``PROGRAM rots91 FILE SEED SECONDS`` (also used by :mod:`bench.field`).
 
-Times are CPU times over the number of iterations, everything included; turns alternate between the two and
-the fastest call of each counts.  A turn of short calls is three of them: the first finds the caches full of
-what others have left there, which on a busy machine doubles the time of a call of 0.4 ms.  The geometric mean
-of a kind is followed by its least ratio.
+Times are total CPU times divided by the number of iterations; the two sides alternate and
+the fastest call of each counts.  Short calls are made three times in a turn, because the first one starts
+with cold caches, which on a busy machine doubles the time of a call of 0.4 ms.  The geometric mean
+of each kind is followed by its smallest ratio.
 
     python -m bench qap [--full] [--rival PATH/qap_metaheuristics.cpp]
 """
@@ -52,17 +52,17 @@ LARGE = {"tho150": (60, 100), "tai256c": (20, 30)}
 """Measured with --full as well."""
 PASSES, SECONDS = 5, 1.0
 SHORT, IN_A_ROW = 0.01, 3
-"""Calls shorter than this (seconds) are made so many times in a turn."""
+"""Calls shorter than this (seconds) are repeated this often in a turn."""
 TABU = "sko100a"
 TIED = {"tai256c"}
-"""Where assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the two sides
-take different ones, and only the cost of a step can be compared."""
+"""Instances whose assignment problems have many optimal solutions (a matrix of tai256c repeats its rows): the
+two sides choose different ones, so only the cost of a step can be compared."""
 
 
 def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
-    """Return (seconds of the fastest pass, answer) for each of the runs, made in turns.
+    """Return (seconds of the fastest pass, answer) for each of the runs, which alternate.
 
-    Short runs have many passes, so that some of them are not disturbed by whatever else the machine does.
+    Short runs have many passes, so that some of them are not disturbed by other processes.
     """
     best = [math.inf] * len(runs)
     answers: list[Any] = [None] * len(runs)
@@ -71,9 +71,9 @@ def alternate(*runs: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
     while passes < PASSES or process_time() - started < SECONDS:
         for k, run in enumerate(runs):
             for _ in range(IN_A_ROW):
-                begun = process_time()
+                before = process_time()
                 answers[k] = run()
-                seconds = process_time() - begun
+                seconds = process_time() - before
                 best[k] = min(best[k], seconds)
                 if seconds > SHORT:
                     break
@@ -152,14 +152,14 @@ def lap_rows(full: bool = False) -> Iterator[Row]:
 
 
 def tabu_row(rival: Path | None) -> Row:
-    """Return seconds per step of our tabu search and of the rival's; nan where there is none."""
+    """Return seconds per step of our tabu search and of the rival's; nan if there is none."""
     problem = qap.load(TABU)
     search = layout(problem.A, problem.B).tabu(np.arange(problem.n), 1)
     count, ours = 20_000, math.inf
     for _ in range(10):
-        begun = process_time()
+        before = process_time()
         search.run(count, -(2**62))
-        ours = min(ours, (process_time() - begun) / count)
+        ours = min(ours, (process_time() - before) / count)
     theirs = math.nan if rival is None else _rival_step(rival)
     return f"tabu {TABU}, {1 / ours:,.0f} and {1 / theirs:,.0f} steps a second", ours, theirs, "s/step"
 
@@ -179,7 +179,7 @@ def _rival_step(source: Path) -> float:
 
 
 def run(full: bool = False, rival: Path | None = None) -> Iterator[Row]:
-    """Yield (name, ours, theirs, unit) of all comparisons, and mean and least ratio after each kind."""
+    """Yield (name, ours, theirs, unit) of all comparisons, and mean and smallest ratio after each kind."""
     for kind in (fw_rows, faq_rows, dc_rows, lap_rows):
         logs = []
         for row in kind(full):

@@ -1,19 +1,19 @@
-"""How good a permutation is at equal time: ``qap.solve(restarts="auto")`` against SciPy, on QAPLIB.
+"""Quality of permutations at equal time: ``qap.solve(restarts="auto")`` against SciPy, on QAPLIB.
 
-Each rival is what a SciPy user would write, given the same seconds on the same core, in a loop that keeps the
+Each peer is a loop that a SciPy user would write; it has the same seconds on the same core and keeps the
 best permutation:
 
 - ``faq``: FAQ (``quadratic_assignment``) from random starts;
 - ``faq+2opt``: each of its answers improved by SciPy's 2-opt;
 - ``2opt``: 2-opt from random permutations.
 
-Ours stops on time.  SciPy's functions know no time limit, so what has begun in time counts; but 2-opt on a
-large instance would take hours, so after ten times the seconds it is interrupted and the permutation that it
-then has is taken.  Errors are (value - best known) / max(best known, 1), the values exact integers.
+Ours stops on time.  SciPy's functions have no time limit, so a call that starts in time counts.  Since 2-opt
+on a large instance would take hours, it is interrupted after ten times the seconds, with its permutation at
+that moment.  Errors are (value - best known) / max(best known, 1), with exact integer values.
 
     python -m bench quality --seconds 1 [--instances 30] [--output rows.jsonl]
 
-With ``--output`` each measured row is appended to a file, and a second call goes on where the first ended.
+With ``--output`` each measured row is appended to a file, and a second call resumes from it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Solver = Callable[[Any, float, int], tuple[np.ndarray, int]]
 
 
 def ours(instance: Any, seconds: float, seed: int) -> tuple[np.ndarray, int]:
-    """Return the permutation of our front door and the number of its starts."""
+    """Return the permutation of ``qap.solve`` and the number of its starts."""
     result = qap.solve(instance.A, instance.B, restarts="auto", polish="2opt", time_limit=seconds, rng=seed)
     return result.permutation, len(result.restart_values)
 
@@ -90,7 +90,7 @@ def _interrupt(signum: int, frame: Any) -> None:
 
 
 def _current_permutation(error: _TimeOver, instance: Any) -> np.ndarray:
-    """Return the permutation that SciPy's 2-opt had when interrupted, perhaps in the middle of a trial."""
+    """Return the permutation of SciPy's 2-opt when it was interrupted, perhaps in the middle of a trial."""
     trace = error.__traceback__
     while trace is not None:
         state = trace.tb_frame.f_locals
@@ -111,9 +111,9 @@ def _loop(instance: Any, seconds: float, seed: int, once: Callable[..., Any]) ->
     found: list[np.ndarray] = []
     signal.signal(signal.SIGALRM, _interrupt)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds)
-    begun = perf_counter()
+    started = perf_counter()
     try:
-        while not found or perf_counter() - begun < seconds:
+        while not found or perf_counter() - started < seconds:
             found.append(once(A, B, rng).col_ind)
     except _TimeOver as error:
         found.append(_current_permutation(error, instance))
@@ -123,11 +123,11 @@ def _loop(instance: Any, seconds: float, seed: int, once: Callable[..., Any]) ->
 
 
 def measure(name: str, solver: str, seconds: float, seed: int) -> dict[str, Any]:
-    """Return one row: what a solver finds on an instance in the given time."""
+    """Return one row: the result of a solver on an instance in the given time."""
     instance = qap.load(name)
-    begun = perf_counter()
+    started = perf_counter()
     p, calls = SOLVERS[solver](instance, seconds, seed)
-    spent = perf_counter() - begun
+    spent = perf_counter() - started
     value = qap.evaluate(instance.A, instance.B, p)
     return {
         "instance": name,
@@ -172,7 +172,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _warm_up() -> None:
-    """Compile before any clock starts."""
+    """Do all imports and compilation before timing."""
     for name in ("nug12", "bur26a", "tai10b"):  # symmetric, asymmetric, large numbers
         for _ in range(2):
             ours(qap.load(name), 0.3, 0)
@@ -193,7 +193,7 @@ def report(names: Sequence[str], seconds: float, seed: int = 0, output: Path | N
     ratio = means["dcfw"] / means[rival] if means[rival] else float("nan")
     print(f"ours over the best rival's ({rival}): {ratio:.3f}")
     if len(names) > 1:
-        # One instance can decide a mean of errors: say what is left without it.
+        # One instance can dominate a mean of errors: also print the mean without it.
         most = int(np.argmax(np.subtract(errors[rival], errors["dcfw"])))
         rest = {solver: np.delete(found, most).mean() for solver, found in errors.items()}
         least = min(mean for solver, mean in rest.items() if solver != "dcfw")
@@ -202,7 +202,7 @@ def report(names: Sequence[str], seconds: float, seed: int = 0, output: Path | N
 
 
 def spread(count: int) -> list[str]:
-    """Return that many of the instances, from all sizes."""
+    """Return ``count`` of the instances, from all sizes."""
     if not 1 <= count <= len(INSTANCES):
         raise ValueError(f"instances must be between 1 and {len(INSTANCES)}, got {count}")
     return [INSTANCES[k] for k in np.linspace(0, len(INSTANCES) - 1, count).round().astype(int)]
@@ -223,10 +223,10 @@ def run(full: bool = False) -> Iterator[tuple[str, float, float, str]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each solver and instance")
-    parser.add_argument("--instances", type=int, default=len(INSTANCES), help="how many of the 30")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds for each solver and instance")
+    parser.add_argument("--instances", type=int, default=len(INSTANCES), help="number of instances")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="append rows to this file, and skip those it has")
+    parser.add_argument("--output", type=Path, help="append rows to this file, and skip rows already in it")
     options = parser.parse_args(arguments)
     report(spread(options.instances), options.seconds, options.seed, options.output)
 

@@ -1,11 +1,11 @@
-"""Long vectors: peak memory and seconds at n = 1,000,000, sparse designs (1000 x n, ten entries a column).
+"""Long vectors: peak memory and seconds at n = 1,000,000, sparse designs (1000 x n, ten entries per column).
 
-Each row is a process of its own that makes the data and solves to 1e-3 of the first gap or 200 oracle calls.
-The peer's column is the memory that we allow ourselves, 1 GiB.  The quadratic is indefinite, with a matrix of
-five entries a row.
+Each row is a separate process that generates the data and solves to 1e-3 of the first gap or 200 oracle
+calls.  The peer's column is our memory target, 1 GiB.  The quadratic is indefinite, with a matrix of
+five entries per row.
 
-The last row is a polytope of 2000 rows, 1000 columns: seconds for ten vertices of slowly changing costs, by
-an oracle that keeps its simplex basis (the extra ``lp``) and by ``scipy.optimize.linprog`` without a basis.
+The last row is a polytope with 2000 rows and 1000 columns: seconds for ten vertices of slowly changing costs,
+with an oracle that keeps its simplex basis (extra ``lp``) and with ``scipy.optimize.linprog``.
 
     python -m bench scale
 """
@@ -62,9 +62,9 @@ def _banded(rng: np.random.Generator, n: int) -> csr_array:
 
 
 def _report(objective: functions.Function, domain: sets.Set) -> None:
-    begun = process_time()
+    started = process_time()
     result = dcfw.minimize(objective, domain, rtol=1e-3, max_lmo=200)
-    seconds = process_time() - begun
+    seconds = process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{peak:.3f}|{seconds:.1f} s, {result.n_lmo} calls, {result.status.name}")
 
@@ -89,7 +89,7 @@ def polytope_row(m: int = 2000, n: int = 1000) -> Row:
     for _ in range(10):
         c = c * (1.0 + 0.05 * rng.standard_normal(n))
         for k, answer in enumerate((lambda c: oracle(c).dense(), domain.lmo)):
-            begun = process_time()
+            started = process_time()
             answer(c)
-            taken[k] += process_time() - begun
+            taken[k] += process_time() - started
     return f"polytope, {m} rows: ten vertices", taken[0], taken[1], "s"

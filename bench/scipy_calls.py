@@ -1,8 +1,8 @@
-"""The effect of changing the import: whole calls of ``quadratic_assignment``, ours and SciPy's, on QAPLIB.
+"""Compare whole calls of ``quadratic_assignment`` with SciPy's on QAPLIB: the effect of changing the import.
 
 For every instance with n <= 40 (``--full``: n <= 100), with the same seed, SciPy's default call (FAQ from the
-barycentre) against three of ours: ``method="faq"``, the default (DC-FW), and ten starts with 2-opt.  Errors
-are relative to the best value known, in per cent, and times the processor time of all calls together.
+barycentre) is compared with three of ours: ``method="faq"``, the default (DC-FW), and ten starts with 2-opt.
+Errors are relative to the best known value, in per cent; times are the total processor time of all calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run(full: bool = False) -> Iterator[Row]:
     instances = [qap.load(name) for name in qap.names(paper=True)]
     instances = [instance for instance in instances if instance.n <= (100 if full else 40)]
     for call in CALLS.values():
-        qap.quadratic_assignment(instances[0].A, instances[0].B, **with_seed(call))  # what compiles compiles
+        qap.quadratic_assignment(instances[0].A, instances[0].B, **with_seed(call))  # warm-up
     peer = [measured(optimize.quadratic_assignment, instance, {}) for instance in instances]
     for name, call in CALLS.items():
         ours = [measured(qap.quadratic_assignment, instance, call) for instance in instances]
@@ -48,7 +48,7 @@ def with_seed(call: dict[str, Any]) -> dict[str, Any]:
 
 def measured(solver: Any, instance: Any, call: dict[str, Any]) -> tuple[float, float, float]:
     """Return the value, the relative error in per cent and the seconds of one call."""
-    begun = process_time()
+    started = process_time()
     value = solver(instance.A, instance.B, **with_seed(call)).fun
-    seconds = process_time() - begun
+    seconds = process_time() - started
     return float(value), 100.0 * (value - instance.best) / max(instance.best, 1), seconds

@@ -1,9 +1,9 @@
-"""How often ``qap.solve(restarts="auto")`` ends at a proven optimum in a fifth of a second, for small n.
+"""Count how often ``qap.solve(restarts="auto")`` reaches a proven optimum in 0.2 s, for small n.
 
     DCFW_DATA=... python -m bench small [--seconds 0.2] [--seeds 10] [--first-seed 0] [--names chr25a ...]
 
-All instances of QAPLIB with n <= 32 and a proven optimum; the seconds are processor time, without imports.
-One line for each instance that was missed, and the share of all runs that ended at the optimum.
+Uses all instances of QAPLIB with n <= 32 and a proven optimum; times are processor time without imports.
+Prints a line for each instance that was missed, and the share of all runs that reached the optimum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--names", nargs="+", help="these instances only")
+    parser.add_argument("--names", nargs="+", help="use only these instances")
     options = parser.parse_args(arguments)
     found = [qap.load(name) for name in options.names or sorted(qap.names())]
     found = [instance for instance in found if instance.n <= LARGEST and instance.status == "optimal"]

@@ -1,15 +1,15 @@
-"""The inner steps against each other: corrections, descent, second-order steps, the adaptive rule.
+"""Comparison of the inner steps: corrections, descent, second-order steps, the adaptive rule.
 
 (a) Quadratics 1/2 (x - y)'A(x - y) of condition 1e2, 1e4 and 1e6, n = 100, y a random point of the set, to
-    1e-7 of the first gap: blended steps as they are, against the same with the corrections switched off.
-(b) Convex functions that are no quadratics, to 1e-6 of the first gap: each of the other inner solvers, and
+    1e-7 of the first gap: blended steps with and without corrections.
+(b) Non-quadratic convex functions to 1e-6 of the first gap: each of the other inner solvers, and
     blended steps with the adaptive rule, against blended steps with exact ones.  Logistic losses of 4000 x
     300 samples, in the second one with columns scaled from 1 to 0.01; log-sum-exp of 300 x 100; the
     pseudo-Huber distances of ``bench faces``.
 
-Processor time; a run is stopped after 8 seconds (the peer's column is then a lower bound, or the row says
-"not there").  What is counted in the names: oracle calls, and gradients (with products with a Hessian).
-The steps were chosen on other seeds.
+Times are processor time; a run is stopped after 8 seconds (the peer's column is then a lower bound, or the
+row says "not there").  The names give the numbers of oracle calls and of gradients (with products with a
+Hessian).  The steps were chosen on other seeds.
 
     python -m bench steps [--full]
 """
@@ -90,7 +90,7 @@ def smooth_rows(full: bool) -> Iterator[Row]:
 
 def solved(f: Any, domain: Any, rtol: float, **options: Any) -> tuple[float, str]:
     """Return seconds, and the numbers of oracle calls and gradients."""
-    begun = process_time()
+    started = process_time()
     res = dcfw.minimize(f, domain, method="dcfw", rtol=rtol, max_inner=10**6, time_limit=8, **options)
-    seconds = process_time() - begun
+    seconds = process_time() - started
     return seconds, f"{res.n_lmo:,}/{res.n_grad_f:,}" + ("" if res.success else " (not there)")

@@ -1,6 +1,6 @@
 """Stochastic DC-FW against stochastic Frank-Wolfe at equal numbers of samples.
 
-Two kinds of problem, both nonconvex through a DC penalty, lifted to the epigraph of the norm in it:
+Two kinds of problem, both nonconvex through a DC penalty, lifted to the epigraph of the penalty's norm:
 
 (a) sparse logistic regression with MCP, SCAD, capped l1 or l1 - l2 over an l1 ball: the breast cancer and
     digits data of scikit-learn, and a larger sparse design;
@@ -8,10 +8,10 @@ Two kinds of problem, both nonconvex through a DC penalty, lifted to the epigrap
     matrix of rank 5 with noise, and the digits images with half of the pixels hidden.
 
 For each number of epochs both methods choose the best of their settings (estimator, batch, L or step) on one
-seed, the rivals from the larger menu; the other seeds count.  A figure is the median over
-those seeds of phi(x) - phi_best, where phi_best is the least value that anything has found, a long
-deterministic run included.  x is the last iterate that was made from at most that many epochs of samples;
-values of phi are measured outside the count.
+seed, the peers from the larger menu; the other seeds count.  A figure is the median over
+those seeds of phi(x) - phi_best, where phi_best is the smallest value found by any run, including a long
+deterministic one.  x is the last iterate computed from at most that many epochs of samples;
+evaluations of phi for this measurement are not counted.
 
     python -m bench stochastic [--full]
 """
@@ -133,7 +133,7 @@ MULTIPLES = (1.0, 0.3, 0.15, 0.1, 0.03)
 
 
 def sampling(task: Task, full: bool) -> list[tuple[int, float, str]]:
-    """Return first sizes of batches, growth factors and estimators, the same for both methods."""
+    """Return initial batch sizes, growth factors and estimators, the same for both methods."""
     m = task.loss.m
     sizes = ((m // 16, 1.0), (m // 64, 1.05)) + (((m // 128, 1.05),) if full else ())
     return [(*size, estimator) for size, estimator in itertools.product(sizes, ("momentum", "spider"))]
@@ -150,7 +150,7 @@ def ours(task: Task, full: bool) -> list[Stochastic]:
 
 
 def rivals(task: Task, full: bool) -> list[SFW]:
-    """Return the rivals' menu: open-loop steps of four kinds, short ones for multiples of the constant."""
+    """Return the peers' menu: open-loop steps of four kinds, short ones for multiples of the constant."""
     L = task.loss.lipschitz
     short = [steps.Short(multiple * L) for multiple in MULTIPLES]
     rules = ("open-loop", Decay(0.7), Decay(1.0), Decay(4.0), *short)

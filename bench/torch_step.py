@@ -1,27 +1,27 @@
 """Networks: ``step()`` alone, against ``torch.optim`` and a plain Newton-Schulz iteration.
 
-Element-wise rows: a perceptron 784-768-512-10 (a million parameters) with Gaussian gradients that stay the
-same, against AdamW as it comes; Frank-Wolfe rows have a tolerance of 0, so that all K inner steps are taken.
+Element-wise rows: a perceptron 784-768-512-10 (a million parameters) with constant Gaussian gradients,
+against AdamW with its defaults; Frank-Wolfe rows have a tolerance of 0, so that all K inner steps are taken.
 Spectral rows: the exact projection of the perceptron's matrices (with singular values to clip in every step)
 against Muon, and an oracle step of a 768 x 3072 matrix against five plain Newton-Schulz steps of its gradient
-in single precision. The three bare passes of an exact l_inf step (a sum that finds NaN, the move, the clip)
-have a row of their own, without our loop around them, and so has ``torch.optim.SGD``, which neither looks for
-NaN nor clips.  ``constrain`` rows: AdamW with its weights projected after each step against AdamW alone.  One
-thread, processor time. The two take turns in one process, so that whatever disturbs the machine disturbs
-both, and the best turn of each counts. A turn is one step, which finds its tensors displaced from the caches
-by the other's (three times as many), or, where the row says so, 20 of them, which find what the method itself
-has left there: a step in training is between the two.  The limits are the ones that we set ourselves; rows
-without one are for information.
+in single precision.  For comparison, one row has the three bare passes of an exact l_inf step (a sum that
+finds NaN, the move, the clip), and one has ``torch.optim.SGD``, which neither checks for NaN nor clips.
+``constrain`` rows: AdamW with its weights projected after each step against AdamW alone.
 
-**Memory.**  AdamW makes temporary tensors.  By default the C library (glibc) may give their memory back to
-the system after each step, and ask for it again in the next one, which doubles AdamW's time (5.3 instead of
-2.5 ms where this was measured); whether it does depends on what the process has allocated before, and differs
-from process to process.  Here it is told to keep what it has, the fast one of the two states, for both
-contenders: AdamW is at its best, always.  Other C libraries are left as they are.
+Times are processor time on one thread.  The two sides alternate in one process, and the best turn of each
+counts.  A turn is one step, whose tensors the other side (three times as many) has displaced from the caches,
+or, where the row says so, 20 steps with warm caches; a training step is between the two.  Limits are our
+targets; rows without one are for information.
 
-Muon multiplies in bfloat16, which processors without instructions for it do a hundred times slower.  Where
-the processor announces AMX but does not grant it such a product ends the process: that is found out in a
-process apart, and oneDNN is then told to do without AMX.
+**Memory.**  AdamW allocates temporary tensors.  By default the C library (glibc) may return their memory to
+the system after each step and request it again in the next one, which doubles AdamW's time (5.3 instead of
+2.5 ms when measured); whether it does depends on earlier allocations, and differs
+between processes.  Here glibc is told to keep the memory for both sides, so that AdamW always runs in its
+faster mode.  Other C libraries are not configured.
+
+Muon multiplies in bfloat16, which is a hundred times slower on processors without instructions for it.  If
+the processor announces AMX but does not grant it, such a product ends the process: a separate
+process tests this, and oneDNN is then told not to use AMX.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dcfw.torch import DCFW, SFW, constrain
 
 Row = tuple[str, float, float, str]
 SECONDS = 3.5
-"""How long a pair is timed at most, if that is enough for two rounds."""
+"""The largest time for a pair, if it suffices for two rounds."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""What glibc's ``malloc.h`` calls the options of ``mallopt``."""
+"""Options of glibc's ``mallopt``, from ``malloc.h``."""
 
 
 def run(full: bool = False) -> Iterator[Row]:
@@ -57,9 +57,9 @@ def run(full: bool = False) -> Iterator[Row]:
 
 
 def keep_memory() -> bool:
-    """Tell the C library not to give memory back to the system; return whether it is one that can be told."""
+    """Tell the C library not to return memory to the system; return whether it supports this."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    # No block is so large as to be got from the system apart, no free memory so much as to be returned.
+    # Never map large blocks separately and never return free memory.
     return mallopt is not None and bool(mallopt(M_MMAP_THRESHOLD, 2**25) and mallopt(M_TRIM_THRESHOLD, 2**30))
 
 
@@ -86,7 +86,7 @@ def adamw_rows(rounds: int) -> Iterator[Row]:
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def three_passes(parameters: list[torch.nn.Parameter]) -> None:
-    """Check the gradients, move along them and clip, by PyTorch's own calls: the floor of an exact step."""
+    """Check the gradients, move along them and clip with PyTorch's calls: a lower bound for an exact step."""
     for p in parameters:
         p.grad.sum()
     for p in parameters:
@@ -95,7 +95,7 @@ def three_passes(parameters: list[torch.nn.Parameter]) -> None:
 
 
 def constrain_rows(rounds: int) -> Iterator[Row]:
-    """Yield what projecting after AdamW costs; steps of 1e-3 leave the balls a little each time."""
+    """Yield the cost of projecting after AdamW; steps of 1e-3 leave the balls slightly each time."""
     for name, options in {
         "linf": {"constraint": "linf", "radius": 0.03},
         "spectral": {"constraint": "spectral", "radius": 0.6, "radius_mode": "scion"},
@@ -129,7 +129,7 @@ def newton_schulz_row(rounds: int) -> Row:
 
 
 def newton_schulz(G: torch.Tensor) -> torch.Tensor:
-    """Return what five steps of Muon's iteration make of a wide matrix."""
+    """Return the result of five steps of Muon's iteration on a wide matrix."""
     X = G / (G.norm() + 1e-7)
     for _ in range(5):
         A = X @ X.T
@@ -139,7 +139,7 @@ def newton_schulz(G: torch.Tensor) -> torch.Tensor:
 
 def muon_rows(rounds: int, without_amx: bool) -> Iterator[Row]:
     matrices = _parameters(2)
-    # About half of what the usual initialisation has: with these gradients most singular values are clipped.
+    # About half of the usual initialisation: with these gradients most singular values are clipped.
     ours = DCFW(matrices, constraint="spectral", radius=0.6, radius_mode="scion", solver="exact")
     best = _interleaved({"ours": ours.step, "Muon": torch.optim.Muon(_parameters(2)).step}, rounds)
     note = ", Muon without AMX" if without_amx else ""
@@ -152,7 +152,7 @@ def _row(name: str, ours: float, peer: float, whose: str, limit: float | None = 
 
 
 def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:
-    """Return fresh weights (only those of this many dimensions) with gradients."""
+    """Return new weights (only those of this many dimensions) with gradients."""
     torch.manual_seed(0)
     layers = torch.nn.Sequential(*(torch.nn.Linear(a, b) for a, b in ((784, 768), (768, 512), (512, 10))))
     parameters = [p for p in layers.parameters() if dimensions in (None, p.ndim)]
@@ -164,17 +164,17 @@ def _parameters(dimensions: int | None = None) -> list[torch.nn.Parameter]:
 def _interleaved(steps: dict[str, Callable[[], object]], rounds: int, turn: int = 1) -> dict[str, float]:
     """Return the least processor time of each step, the mean over a turn of several."""
     for step in steps.values():
-        step()  # state is made, and what compiles compiles
+        step()  # warm-up: creates the state
     best = dict.fromkeys(steps, float("inf"))
     ends = process_time() + SECONDS
     for taken in range(rounds):
         if taken >= 2 and process_time() > ends:
             break
         for name, step in steps.items():
-            begun = process_time()
+            started = process_time()
             for _ in range(turn):
                 step()
-            best[name] = min(best[name], (process_time() - begun) / turn)
+            best[name] = min(best[name], (process_time() - started) / turn)
     return best
 
 

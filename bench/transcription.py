@@ -1,9 +1,9 @@
-"""Algorithm 1 for the QAP, written down line by line with NumPy and SciPy: what dcfw is compared with.
+"""Algorithm 1 for the QAP, transcribed line by line into NumPy and SciPy as a baseline for dcfw.
 
-Variant 1, f, g = 1/4 ||A X +- X B||^2, as the authors ran it: A and B divided by
+Variant 1, f, g = 1/4 ||A X +- X B||^2, as in the authors' runs: A and B divided by
 their Frobenius norms, the adaptive tolerance, exact line search.  Every gradient is computed in full and
-every assignment problem by ``scipy.optimize.linear_sum_assignment``.  It is meant to be plain, as someone
-would write it from the paper, and not to be slow on purpose.
+every assignment problem by ``scipy.optimize.linear_sum_assignment``.  The code is a plain implementation of
+the paper and not slow on purpose.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The configuration of the documentation site; ``scripts/docs.sh`` builds it.
+"""Configuration of the documentation site; ``scripts/docs.sh`` builds it.
 
-Nothing is fetched: there is no intersphinx, and formulas become MathML (``_ext/mathml.py``) in place of a
-script from a server.
+The build needs no network: there is no intersphinx, and formulas become MathML (``_ext/mathml.py``) instead
+of a script from a server.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples", "../tutorials"],
     "gallery_dirs": ["gallery", "tutorials"],
     "filename_pattern": r"/plot_",
-    # Without PyTorch the page about networks cannot run.
+    # These pages need PyTorch.
     "ignore_pattern": r"__init__\.py" if TORCH else r"(__init__|plot_constrained_network|plot_5_torch)\.py",
     "within_subsection_order": "gallery_order.ByFamily",
     "abort_on_example_error": True,

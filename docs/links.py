@@ -1,6 +1,6 @@
 """Check the links of the built site: ``python docs/links.py docs/_build/html``.
 
-Every link to a page, a file or an anchor of the site must lead somewhere, and no page may load a script, a
+Every link to a page, file or anchor of the site must exist, and no page may load a script, a
 style sheet, a font or a picture from elsewhere.  Links to other sites are not followed.
 """
 
@@ -15,7 +15,7 @@ LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("source", "src")
 
 
 class Page(HTMLParser):
-    """The anchors of a page, and what it links to and loads."""
+    """The anchors of a page, its links, and the files that it loads."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def problems(root: Path) -> list[str]:
             if goal.is_dir():
                 goal /= "index.html"
             if not goal.exists():
-                found.append(f"{here} links to {target}, which is not there")
+                found.append(f"{here} links to {target}, which does not exist")
             elif parts.fragment and goal in read and unquote(parts.fragment) not in read[goal].anchors:
                 found.append(f"{here} links to {target}, which has no such anchor")
     return found
@@ -64,7 +64,7 @@ def problems(root: Path) -> list[str]:
 def main(folder: str) -> int:
     root = Path(folder).resolve()
     if not (root / "index.html").is_file():
-        print(f"{folder} holds no site: build it first")
+        print(f"{folder} contains no site: build it first")
         return 1
     found = problems(root)
     print(*found, sep="\n", end="\n" if found else "")

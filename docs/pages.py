@@ -1,8 +1,8 @@
-"""The Python on the pages, run: ``python docs/pages.py [PAGE ...]``.
+"""Run the Python code on the pages: ``python docs/pages.py [PAGE ...]``.
 
-Blocks marked ``python`` of one page share a namespace and run in order: as doctests with ``>>>``, else as
-they are.  Blocks marked ``py`` are other libraries' code and are only shown.  A block that
-imports a package which is not installed ends the page, and that is said.
+Blocks marked ``python`` of one page share a namespace and run in order, as doctests if they contain ``>>>``.
+Blocks marked ``py`` are code for other libraries and are only shown.  A block that
+imports a package that is not installed ends the page, and a message says so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Return the pages that people wrote."""
+    """Return the pages that are not generated."""
     return [p for p in sorted(HERE.rglob("*.md")) if not set(p.relative_to(HERE).parts) & set(GENERATED)]
 
 
@@ -49,7 +49,7 @@ def missing(text: str) -> list[str]:
 
 
 def run(page: Path) -> tuple[int, int, list[str]]:
-    """Run a page; return how many examples there were, how many failed, and what was passed over."""
+    """Run a page; return the number of examples and of failures, and messages about skipped blocks."""
     space: dict[str, Any] = {"__name__": "__page__"}
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(optionflags=flags)
@@ -60,7 +60,7 @@ def run(page: Path) -> tuple[int, int, list[str]]:
             continue
         lacking = missing(block.text)
         if lacking:
-            skipped.append(f"line {block.line} needs {', '.join(lacking)}; the rest of the page is left out")
+            skipped.append(f"line {block.line} needs {', '.join(lacking)}; the rest of the page is skipped")
             break
         if ">>>" in block.text:
             test = parser.get_doctest(block.text, space, str(page.name), str(page), block.line)
@@ -75,7 +75,7 @@ def run(page: Path) -> tuple[int, int, list[str]]:
             except Exception:
                 traceback.print_exc()
                 broken = 1
-                break  # what follows builds on it
+                break  # later blocks depend on it
     results = runner.summarize(verbose=False)
     return results.attempted + plain, results.failed + broken, skipped
 
@@ -83,11 +83,11 @@ def run(page: Path) -> tuple[int, int, list[str]]:
 def main(arguments: list[str]) -> int:
     failures = 0
     for page in [Path(a).resolve() for a in arguments] or pages():
-        began = time.perf_counter()
+        started = time.perf_counter()
         count, failed, skipped = run(page)
         failures += failed
         if count or skipped:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started
             print(f"{page.relative_to(HERE)}: {count} examples, {failed} failed, {seconds:.1f} s", *skipped)
     return 1 if failures else 0
 

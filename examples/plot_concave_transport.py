@@ -2,19 +2,19 @@ r"""
 Transport with economies of scale
 =================================
 
-Three plants supply five shops.  The first lorry on a road is dear and each further one cheaper, so the cost
-of a flow is concave in it:
+Three plants supply five shops.  The first lorry on a road is expensive and each further one is cheaper, so
+the cost of a flow is concave:
 
 .. math:: \min_{X \ge 0} \; \sum_{ij} c_{ij} \log(1 + X_{ij}), \qquad
           X \mathbf 1 = \text{supply}, \; X^\top \mathbf 1 = \text{demand}.
 
-As f - g this is f = 0 and :math:`g(X) = -\sum c_{ij} \log(1 + X_{ij})`.  Linearising g at the present flows
-gives an ordinary transport problem with the marginal costs of these flows, so an outer step of DC-FW is one
-call of the linear oracle of the transport polytope.  A concave function has its minimum at a vertex: at most
-3 + 5 - 1 roads are in use, fewer where some plants serve some shops exactly.
+As f - g this is f = 0 and :math:`g(X) = -\sum c_{ij} \log(1 + X_{ij})`.  Linearising g at the current flows
+gives an ordinary transport problem with their marginal costs, so an outer step of DC-FW is one
+call of the linear oracle of the transport polytope.  A concave function attains its minimum at a vertex: at
+most 3 + 5 - 1 roads are in use, fewer if a subset of the plants serves a subset of the shops exactly.
 
-The pictures show what flows where with costs proportional to the flow, with concave costs, and how the local
-minima that 40 runs end in compare with all vertices.  The answer is checked against every vertex, by
+The figure shows the flows for costs proportional to the flow and for concave costs, and compares the local
+minima of 40 runs with all vertices.  The answer is checked against every vertex by
 enumerating the bases of the polytope.
 """
 

@@ -1,19 +1,19 @@
 r"""
-Training a network whose weights may not grow
-=============================================
+Training a network with bounded weights
+=======================================
 
-A network is trained with every weight kept in [-c, c].  :class:`dcfw.torch.DCFW` takes the place of SGD in
+Train a network with every weight in [-c, c].  :class:`dcfw.torch.DCFW` replaces SGD in
 the usual loop: with the minibatch gradient g at :math:`x_t` and L = 1/lr, a step solves
 
 .. math:: \min_{\|X\|_\infty \le c} \; \langle g, X \rangle + \tfrac L2 \|X - x_t\|^2 ,
 
 exactly or with a few Frank-Wolfe steps.  The exact solution clips :math:`x_t - g/L`, so while no weight
-touches the boundary it *is* SGD; with a single Frank-Wolfe step it is close to a sign step.  That the
-results hardly depend on c, once c is large, is close to automatic.
+touches the boundary it *is* SGD; a single Frank-Wolfe step is close to a sign step.  For large c it is
+therefore nearly automatic that the results hardly depend on c.
 
-The pictures show what the networks have learnt on two spirals, and their weights.  The steps are checked
+The figure shows the classifiers learnt on two spirals, and their weights.  The steps are checked
 against ``torch.optim.SGD``, which gives the same weights bit for bit where c is out of reach, and all
-weights against their bounds.  This page needs PyTorch.
+weights against their bounds.  This example needs PyTorch.
 """
 
 import matplotlib.pyplot as plt
@@ -64,7 +64,8 @@ for name, model in networks.items():
     print(f"{name}: accuracy {accuracy:.3f}, largest weight {weights[name].abs().max().item():.2f}")
 
 # %%
-# The checks: SGD bit for bit where the constraint is out of reach; elsewhere no weight outside its bounds.
+# Check that the weights equal those of SGD bit for bit where the constraint is out of reach, and that
+# otherwise no weight is outside its bounds.
 
 assert torch.equal(weights["SGD"], weights["DCFW, c = 100"])
 assert weights["SGD"].abs().max() > 1.0 >= weights["DCFW, c = 1"].abs().max()
@@ -82,6 +83,6 @@ left.set_axis_off()
 for (name, values), colour in zip(weights.items(), ("0.5", "C0", "C3"), strict=True):
     style = {"histtype": "step", "lw": 1.8, "ls": "--"} if name == "DCFW, c = 100" else {"alpha": 0.6}
     right.hist(values.numpy(), bins=80, range=(-2.5, 2.5), color=colour, label=name, log=True, **style)
-right.set(xlabel="weight", ylabel="how many", title="The weights of the three networks")
+right.set(xlabel="weight", ylabel="count", title="The weights of the three networks")
 right.legend()
 plt.show()

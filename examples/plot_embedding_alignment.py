@@ -2,19 +2,19 @@ r"""
 Aligning two embeddings when most entries are missing
 =====================================================
 
-Words of two languages have vectors, and a rotation takes one space to the other.  Only a tenth of the entries
-of the target vectors are known (P is the mask of those, columns are words):
+A rotation maps the word vectors of one language to those of another.  Only a tenth of the entries
+of the target vectors are known (P is their mask, columns are words):
 
 .. math:: \min_{\|X\|_2 \le 1} \; \tfrac{1}{2n} \| P \circ (X E_1) - Y \|_F^2 - \lambda \|X\|_* .
 
 The extreme points of the spectral-norm ball are the orthogonal matrices, the linear oracle is a polar factor,
-and the concave term pulls the solution towards them.  Its subgradient is a polar factor, too, as expensive as
-the oracle.  The rivals FW-K (Khamaru and Wainwright) and FW-M (Millán et al.) take one in every step; DC-FW
-takes one per outer step.  By default it also keeps the last polar factors and takes the best mean of them
-before it asks for another; ``inner="fw"`` takes the paper's vanilla steps.
+and the concave term pulls the solution towards them.  Its subgradient is also a polar factor, as expensive as
+the oracle.  FW-K (Khamaru and Wainwright) and FW-M (Millán et al.) compute one in every step, DC-FW
+one per outer step.  By default DC-FW also stores the last polar factors and finds their best convex
+combination before it computes another; ``inner="fw"`` takes the paper's vanilla steps.
 
-The pictures show the Frank-Wolfe gap against the number of polar factors, and how close the rounded answer
-comes to the rotation that made the data.  It is checked against the Procrustes rotation with every entry
+The figure shows the Frank-Wolfe gap against the number of polar factors, and the distance of the rounded
+answer from the true rotation.  The answer is checked against the Procrustes rotation with every entry
 known.
 """
 
@@ -46,7 +46,7 @@ print(res)
 print({name: (run.n_lmo, run.n_grad_g) for name, run in runs.items()}, "oracle calls, subgradients")
 
 # %%
-# The check: with every entry known, the best rotation is the polar factor of :math:`E_2 E_1^\top`.
+# Check the answer: with every entry known, the best rotation is the polar factor of :math:`E_2 E_1^\top`.
 
 known = align.nearest_rotation(E2 @ E1.T)
 assert np.linalg.norm(known - Q) < 0.4
@@ -62,12 +62,12 @@ for (name, run), colour in zip(runs.items(), ("C3", "C1", "C0", "0.4"), strict=T
     factors = history["n_lmo"] + history["n_grad_g"]
     left.plot(factors, np.minimum.accumulate(history["gap"]), color=colour, label=name)
 left.set(xscale="log", yscale="log", xlabel="polar factors (oracle calls and subgradients)")
-left.set(ylabel="least FW gap so far", title="The same gap for fewer matrix factorisations")
+left.set(ylabel="smallest FW gap so far", title="The same gap with fewer matrix factorisations")
 left.legend()
 angles = {"DC-FW, 10 % known": res.rotation, "Procrustes, all known": known}
 for (name, rotation), colour in zip(angles.items(), ("C3", "0.4"), strict=True):
     off = np.degrees(np.arccos(np.clip(np.sum((rotation @ E1) * (Q @ E1), 0) / np.sum(E1**2, 0), -1, 1)))
     right.hist(off, bins=40, range=(0, 30), color=colour, alpha=0.7, label=name)
-right.set(xlabel="angle to the true image, in degrees", ylabel="words", title="Where the words end up")
+right.set(xlabel="angle to the true image, in degrees", ylabel="words", title="Errors of the mapped words")
 right.legend()
 plt.show()

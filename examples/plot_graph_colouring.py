@@ -2,18 +2,18 @@ r"""
 Colouring a graph, one node at a time
 =====================================
 
-Give every node of a graph one of three colours so that no edge joins equal ones.  With :math:`x_i` in a
-simplex, the chances of node i's colours, the expected number of edges that fail is
+Give every node of a graph one of three colours so that no edge joins equal colours.  With :math:`x_i` in a
+simplex, the probabilities of the colours of node i, the expected number of conflicts is
 
 .. math:: \min_{x_1, \dots, x_n \in \Delta} \; \sum_{ij \in E} \langle x_i, x_j \rangle ,
 
 an indefinite quadratic over a product of simplices.  It is bilinear in any two nodes, so some minimiser is a
-colouring without doubt.  The Frank-Wolfe gap is a sum over the nodes, and ``method="block"`` uses that: a
-step moves one node only, sees what the nodes before it have done, and costs one row of the graph.
+deterministic colouring.  The Frank-Wolfe gap is a sum over the nodes, and ``method="block"`` uses this: a
+step moves a single node, uses the updates of the nodes before it, and costs one row of the graph.
 
-The left picture shows the colouring, the right one how many edges fail against the sweeps through all nodes,
-for steps in blocks and for steps of all nodes together.  The graph was made with a colouring that has no
-conflict; the answer is checked against an exact count of conflicts.
+The left plot shows the colouring, the right one the expected number of conflicts against the sweeps through
+all nodes, for steps in blocks and for steps of all nodes together.  The graph was generated with a colouring
+without conflicts; the answer is checked against an exact count of conflicts.
 """
 
 import matplotlib.pyplot as plt
@@ -45,15 +45,15 @@ runs = {
 res = runs["one node at a time"]
 print(res)
 for name, run in runs.items():
-    print(f"{name}: edges that fail, from the least: {np.round(np.sort(run.restart_values)[:8], 2)} ...")
+    print(f"{name}: fewest expected conflicts: {np.round(np.sort(run.restart_values)[:8], 2)} ...")
 
 # %%
-# The first start is the barycentre, where all colours are alike: a stationary point, and the worst of all.
+# The first start is the barycentre, where all colours are equally likely: a stationary point, and the worst.
 
-print(f"at the barycentre {res.restart_values[0]:.1f} edges fail")
+print(f"expected conflicts at the barycentre: {res.restart_values[0]:.1f}")
 
 # %%
-# The check: read off the colours and count.
+# Check the answer: round to colours and count the conflicts.
 
 chosen = np.argmax(res.x.reshape(n, colours), axis=1)
 conflicts = sum(chosen[i] == chosen[j] for i, j in graph.edges)
@@ -74,6 +74,6 @@ left.axis("off")
 for (name, run), style in zip(runs.items(), ("C3o-", "C0s-"), strict=True):
     sweeps = run.history["n_lmo"] / (n if name.startswith("one") else 1)
     right.plot(sweeps, run.history["fun"], style, ms=4, label=name)
-right.set(xlabel="oracle calls per node", ylabel="edges that fail, expected", title="The best start of each")
+right.set(xlabel="oracle calls per node", ylabel="expected conflicts", title="The best start of each method")
 right.legend()
 plt.show()

@@ -2,22 +2,22 @@ r"""
 Graph matching: which node is which?
 ====================================
 
-Two graphs are given, the second a copy of the first whose nodes have lost their names and whose edges have
-been disturbed.  Who was who?  The best matching P, a permutation matrix, minimises the disagreement
+The second of two graphs is a copy of the first with renamed nodes and some edges changed.  Which
+nodes correspond?  The best matching P, a permutation matrix, minimises the disagreement
 
 .. math:: \tfrac12 \|A - P B P^\top\|^2 = \text{const} - \langle A P B, P \rangle ,
 
 a quadratic assignment problem.  Relaxed to doubly stochastic matrices the objective is an indefinite
-quadratic, so a difference of convex ones; DC-FW's linear oracle is then an assignment problem, and its limit
-is rounded to a permutation.  :func:`dcfw.qap.match` does all that.
+quadratic, hence a difference of convex ones; the linear oracle is an assignment problem, and the limit
+is rounded to a permutation.  :func:`dcfw.qap.match` performs all of these steps.
 
-Plain Frank-Wolfe on the same relaxation is FAQ, what ``scipy.optimize.quadratic_assignment`` does.  It
-commits itself within a few steps.  DC-FW solves a convex problem in each of its steps, which keeps many
-matchings in play for longer, and here it finds the one that was planted.
+Plain Frank-Wolfe on the same relaxation is FAQ, the method of ``scipy.optimize.quadratic_assignment``.  It
+commits to a matching within a few steps.  DC-FW solves a convex problem in each of its steps and so considers
+many matchings for longer; here it finds the planted one.
 
-The pictures show the graph and its copy, with the layout carried over by the matchings: if one is right, they
-look alike.  Edges that have no counterpart are drawn in red.  The answer is checked against the permutation
-that the second graph was made with.
+The figure shows the graph and its copy, with the layout carried over by the matchings: a correct matching
+reproduces the layout.  Edges without a counterpart are drawn in red.  The answer is checked against the
+permutation that generated the second graph.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ first.remove_nodes_from(list(nx.isolates(first)))
 names = list(first)
 secret = dict(zip(names, rng.permutation([f"v{i}" for i in names]).tolist(), strict=True))
 second = nx.Graph()
-second.add_nodes_from(sorted(secret.values()))  # in an order that gives nothing away
+second.add_nodes_from(sorted(secret.values()))  # in an order that does not reveal the matching
 second.add_edges_from((secret[u], secret[v]) for u, v in first.edges)
 edges = sorted(tuple(sorted(edge)) for edge in second.edges)
 second.remove_edges_from([edges[i] for i in rng.choice(len(edges), 6, replace=False)])
@@ -46,9 +46,9 @@ faq = dcfw.qap.match(first, second, polish="2opt", rng=0, method="fw")
 print(res)
 
 # %%
-# The check: as good as the truth or nearly so (rounding, which differs between processors, decides which of
-# the best matchings is met first), and most nodes are recognised (those with the same neighbours cannot be
-# told apart by anyone).  FAQ leaves several times as many edges without a counterpart.
+# Check that the matching is nearly as good as the planted one (rounding, which differs between processors,
+# decides which of the best matchings is found) and that most nodes are recognised (nodes with the same
+# neighbours cannot be distinguished).  FAQ leaves several times as many edges without a counterpart.
 
 image = {frozenset((secret[u], secret[v])) for u, v in first.edges}
 planted = len(image ^ {frozenset(edge) for edge in second.edges})

@@ -2,8 +2,8 @@ r"""
 Matching two clouds by their distances alone
 ============================================
 
-Points in the plane, and a copy of them that is tilted in space, noisy and shuffled: they have no common
-coordinates, only distances within each cloud.  The Gromov-Wasserstein plan moves the one onto the other with
+Points in the plane and a tilted, noisy and shuffled copy of them in space have no common
+coordinates, only distances within each cloud.  The Gromov-Wasserstein plan maps one onto the other with
 the least distortion of distances,
 
 .. math:: \min_T \; \sum_{ijkl} (C_{ik} - D_{jl})^2 \, T_{ij} T_{kl}, \qquad
@@ -11,8 +11,8 @@ the least distortion of distances,
 
 an indefinite quadratic, hence a difference of convex functions, on the transport polytope.  Frank-Wolfe from
 the product of the weights (``stages=0``), the usual start, may end in a poor local minimum (here, and on one
-of six such clouds).  The default also brings in the concave part step by step, and returns the better of
-the two.  The answer is checked against the planted matching.
+of six such clouds).  The default also introduces the concave part gradually, and returns the better of
+the two results.  The answer is checked against the planted matching.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ res = gromov.gromov_wasserstein(C, D)
 print(res)
 
 # %%
-# The check: the matching is the planted one but for neighbours that the noise exchanges, and its loss is no
-# more than that of the planted plan.
+# Check that the matching is the planted one, except for neighbours exchanged by the noise, and that its loss
+# is at most that of the planted plan.
 
 planted = np.zeros((n, n))
 planted[order, np.arange(n)] = 1.0 / n
@@ -49,7 +49,7 @@ ax.scatter(*plane.T, c=angle, cmap="twilight")
 ax.set(title="A cloud in the plane, coloured by the angle", aspect="equal", xticks=[], yticks=[])
 panels = (
     (2, plain, "plain", "Its copy: from the product of the weights"),
-    (3, res, "ours", "Its copy: concave part step by step"),
+    (3, res, "ours", "Its copy: concave part introduced gradually"),
 )
 for place, found, name, title in panels:
     ax = fig.add_subplot(1, 3, place, projection="3d")

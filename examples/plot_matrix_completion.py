@@ -2,20 +2,20 @@ r"""
 Completing a low-rank matrix
 ============================
 
-Some entries of a matrix of low rank are known, the others are to be filled in.  The usual convex model adds
-the nuclear norm, the sum of the singular values, which pulls all of them towards zero, the true ones
-included.  A concave function of the singular values stops pulling where they are large:
+Recover a low-rank matrix from some of its entries.  The usual convex model adds
+the nuclear norm, the sum of the singular values, which shrinks all of them, including the true ones.
+A concave function of the singular values does not shrink the large ones:
 
 .. math:: \min_{\|X\|_* \le r} \; \tfrac12 \sum_{(i,j) \in \Omega} (X_{ij} - M_{ij})^2
           + \sum_k p_\lambda(\sigma_k(X)), \qquad
           \sum_k p_\lambda(\sigma_k) = \lambda \|X\|_* - g(X) .
 
 Here p is the minimax concave penalty, ``functions.MCP(..., spectral=True)``; g is convex, and its gradient
-comes from an SVD.  :func:`dcfw.functions.lift` moves the nuclear norm into one more variable, so that a call
-of the linear oracle is one pair of singular vectors.
+is computed by an SVD.  :func:`dcfw.functions.lift` replaces the nuclear norm by an additional variable, so
+that a call of the linear oracle is one pair of singular vectors.
 
-The pictures show the known entries (the others grey), the two completions, and their singular values.
-The answer is checked against the matrix that the data were taken from.
+The figure shows the known entries (the others grey), the two completions, and their singular values.
+The answer is checked against the true matrix.
 """
 
 import matplotlib.pyplot as plt
@@ -40,8 +40,8 @@ res = dcfw.minimize(objective, domain, convex.x, tol=1e-3)
 print(res)
 
 # %%
-# The check: the matrix itself.  Its two singular values lie where the penalty is flat, so that nothing pulls
-# at them, and M is a stationary point with the value :math:`2 \cdot \gamma \lambda^2 / 2`.
+# Check the answer against M.  Its two singular values lie where the penalty is flat, so that they are not
+# shrunk, and M is a stationary point with the value :math:`2 \cdot \gamma \lambda^2 / 2`.
 
 X, Y = domain.point(res.x), domain.point(convex.x)
 errors = [np.linalg.norm(Z - M) / np.linalg.norm(M) for Z in (X, Y)]

@@ -2,17 +2,17 @@ r"""
 Maximum cut: from a convex function to a concave one
 ====================================================
 
-Divide the nodes of a graph into two sides so that as much weight as possible lies between them.  With a sign
+Divide the nodes of a graph into two sides with the largest possible weight between them.  With a sign
 for each node the cut is :math:`\tfrac14 \sum_{ij} W_{ij} (1 - x_i x_j)`: a quadratic over the corners of a
 cube.  Inside the cube it has many poor local minima.
 
-On the corners every :math:`x_i^2` is 1, so multiples of :math:`r(x) = \tfrac12 \sum_i w_i x_i^2` may be added
-without changing the problem.  ``method="graduated"`` starts with so much of it that the function is convex,
-solves that, which bounds all cuts from above, and takes it away step by step until the function is concave
+On the corners every :math:`x_i^2` is 1, so adding multiples of :math:`r(x) = \tfrac12 \sum_i w_i x_i^2` does
+not change the problem.  ``method="graduated"`` starts with a multiple that makes the function convex,
+solves this problem, which bounds all cuts from above, and reduces the multiple until the function is concave
 and x is at a corner.
 
-The left picture shows the best cut found so far along one path, the right one the cuts of 30 paths that were
-entered at random places, beside those of 30 Frank-Wolfe runs from random points.  On the first 14 nodes
+The left plot shows the best cut so far along one path, the right one the cuts of 30 paths entered at random
+points, and those of 30 Frank-Wolfe runs from random points.  On the first 14 nodes
 the cut and its bound are checked against all 8192 cuts.
 """
 
@@ -44,7 +44,7 @@ assert set(np.unique(res.x)) == {-1.0, 1.0}
 assert cut(res.fun) <= bound
 
 # %%
-# The check: all cuts of the graph on the first 14 nodes.
+# Check all cuts of the graph on the first 14 nodes.
 
 few = functions.Quadratic(W[:14, :14] / 2)
 small = dcfw.minimize(few, sets.LInfBall(14), method="graduated", restarts=10, rng=0)
@@ -54,7 +54,7 @@ assert small.lower_bound <= least
 assert abs(small.fun - least) < 1e-9
 
 # %%
-# Frank-Wolfe from random points, each answer rounded to the nearest corner.
+# Run Frank-Wolfe from random points and round each answer to the nearest corner.
 
 plain = []
 for _ in range(30):

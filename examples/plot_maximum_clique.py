@@ -2,21 +2,21 @@ r"""
 Maximum clique: an indefinite quadratic over the simplex
 ========================================================
 
-How many nodes of a graph can all be joined to each other?  Motzkin and Straus turned that into a quadratic
-over the simplex; with the diagonal that Bomze added, its strict local minimisers are exactly the maximal
+Find the largest set of mutually adjacent nodes of a graph.  Motzkin and Straus formulated this as a quadratic
+over the simplex; with Bomze's additional diagonal, its strict local minimisers are exactly the maximal
 cliques, each as the uniform distribution on its nodes:
 
 .. math:: \min_{x \in \Delta} \; -\tfrac12 x^\top (A + \tfrac12 I) x \;=\;
           -\tfrac12 \left(1 - \tfrac{1}{2\,\omega}\right),
 
-A the adjacency matrix and :math:`\omega` the size of the largest clique.  The quadratic is indefinite, and
-there is more than one way to write it as f - g.  ``splits.spectral`` sorts its eigenvalues by sign: a tight
-split, which takes long steps.  ``splits.proximal`` adds and subtracts the same multiple of
-:math:`\|x\|^2`: a loose one, which takes short steps.
+where A is the adjacency matrix and :math:`\omega` the size of the largest clique.  The indefinite quadratic
+can be written as f - g in several ways.  ``splits.spectral`` separates the eigenvalues by sign: a tight
+split with long steps.  ``splits.proximal`` adds and subtracts the same multiple of
+:math:`\|x\|^2`: a loose split with short steps.
 
-A local method finds a maximal clique, not always a maximum one: hence the restarts.  The left picture shows
-the graph with the largest clique found.  The right one shows what the runs ended in: on this graph the short
-steps more often lead to a large clique.  The size is checked against the exact answer of networkx.
+A local method finds a maximal clique, not always a maximum one, so restarts are used.  The left plot shows
+the graph with the largest clique found.  The right plot shows the cliques found by all runs: on this graph
+the short steps lead to a large clique more often.  The size is checked against the exact answer of networkx.
 """
 
 import matplotlib.pyplot as plt
@@ -40,12 +40,12 @@ for split in (splits.spectral(phi, domain), splits.proximal(phi)):
 print(res)
 
 # %%
-# The support of the minimiser is the clique; its value gives the size away, too.
+# The support of the minimiser is the clique; its value also determines the size.
 
 clique = [int(i) for i in np.flatnonzero(res.x > 0.5 / n)]
 
 # %%
-# The check: networkx's branch and bound.
+# Check the answer against the branch and bound method of networkx.
 
 exact, omega = nx.max_weight_clique(graph, weight=None)
 assert all(graph.has_edge(u, v) for u in clique for v in clique if u < v)
@@ -66,6 +66,6 @@ sizes = np.arange(2, omega + 1)
 for shift, (name, ends) in zip((-0.2, 0.2), found.items(), strict=True):
     bars = right.bar(sizes + shift, [ends.count(size) for size in sizes], width=0.4, label=name)
     right.bar_label(bars)
-right.set(xlabel="size of the maximal clique", ylabel="runs", title=f"Where {runs} starts lead, by split")
+right.set(xlabel="size of the maximal clique", ylabel="runs", title=f"Results of {runs} starts, by split")
 right.legend()
 plt.show()

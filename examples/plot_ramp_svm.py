@@ -2,19 +2,19 @@ r"""
 A support vector machine that ignores outliers
 ==============================================
 
-The hinge loss grows without bound, so one mislabelled point far on the wrong side can turn the whole
-classifier.  The ramp loss stops growing: beyond a margin of zero a point counts as wrong, however wrong it
-is.  A ramp is the difference of two hinges, here with rounded corners so that the first one is smooth:
+The hinge loss is unbounded, so a single mislabelled point far on the wrong side can change the whole
+classifier.  The ramp loss is bounded: all points with a negative margin have nearly the same loss.
+A ramp is the difference of two hinges, here with rounded corners so that the first one is smooth:
 
 .. math:: \min_{\|w\| \le r} \; \frac1m \sum_i h\bigl(1 - y_i a_i^\top w\bigr)
           - \frac1m \sum_i h\bigl(-y_i a_i^\top w\bigr), \qquad
           h(s) = \begin{cases} 0 & s \le 0 \\ s^2 / 2 \delta & 0 < s \le \delta \\
           s - \delta / 2 & s > \delta \end{cases}
 
-(a column of ones in the data makes the intercept).  The first sum alone is the usual, convex machine.  DC-FW
-starts from its answer, and from nine random points because there are local minima.
+(a column of ones in the data provides the intercept).  The first sum alone is the usual convex problem.
+DC-FW starts from its solution, and from nine random points because there are local minima.
 
-The pictures show the two losses, and the two classifiers on data with a cluster of wrong labels.  The answer
+The figure shows the two losses, and the two classifiers on data with a cluster of wrong labels.  The answer
 is checked against SciPy's SLSQP from many starts.
 """
 
@@ -39,7 +39,7 @@ def h(s):
 
 
 def hinges(shift):
-    """The mean of h(shift - margin), a smooth convex function of w."""
+    """Return the mean of h(shift - margin), a smooth convex function of w."""
     return functions.Smooth(
         lambda w: h(shift - y * (A @ w)).mean(),
         lambda w: A.T @ (-y * np.clip((shift - y * (A @ w)) / delta, 0.0, 1.0)) / m,
@@ -54,7 +54,7 @@ ramp = dcfw.minimize(f - g, ball, hinge.x, tol=1e-5, inner="pairwise", restarts=
 print(ramp)
 
 # %%
-# The check: a general nonlinear solver from the convex machine's answer and from thirty random starts.
+# Check the answer with a general nonlinear solver from the convex solution and from thirty random starts.
 
 phi, inside = f - g, {"type": "ineq", "fun": lambda w: radius**2 - w @ w}
 starts = [hinge.x, *(ball.random(rng) for _ in range(30))]

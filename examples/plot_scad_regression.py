@@ -2,19 +2,19 @@ r"""
 Regression with SCAD and MCP
 ============================
 
-The lasso finds which variables matter, and then shrinks all of their coefficients.  The penalties SCAD (Fan
-and Li) and MCP (Zhang) have the lasso's slope at zero but level off, so large coefficients go free:
+The lasso selects variables but also shrinks their coefficients.  The penalties SCAD (Fan
+and Li) and MCP (Zhang) have the lasso's slope at zero but level off, so large coefficients are not shrunk:
 
 .. math:: \min_x \; \tfrac{1}{2m} \|A x - b\|^2 + \sum_j p_\lambda(|x_j|), \qquad
           \sum_j p_\lambda(|x_j|) = \lambda \|x\|_1 - g(x)
 
 with g convex and smooth.  The first part, loss and l1 norm, is the lasso;
-:func:`dcfw.functions.lift` makes it smooth by moving the norm into one more variable.  DC-FW starts from the
-lasso's answer.
+:func:`dcfw.functions.lift` makes it smooth by replacing the norm by an additional variable.  DC-FW starts
+from the lasso solution.
 
-The pictures show the three penalties and the coefficients.  The answers are checked against the *oracle*:
-least squares on the variables that really matter.  It is a stationary point of both problems, since these
-coefficients lie where the penalties are flat, and DC-FW ends there.
+The figure shows the three penalties and the coefficients.  The answers are checked against the *oracle*:
+least squares on the true support.  It is a stationary point of both problems, since its
+coefficients lie where the penalties are flat, and DC-FW finds it.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ for name, penalty in penalties.items():
 print(res)
 
 # %%
-# The check: least squares with the right variables and no penalty.
+# Check the answers against least squares on the true support without a penalty.
 
 oracle = np.zeros(n)
 oracle[support] = np.linalg.lstsq(A[:, support], b, rcond=None)[0]
@@ -63,7 +63,7 @@ right.bar(np.arange(n), oracle, width=0.9, color="0.88", label="oracle least squ
 for (name, x), style in zip(answers.items(), (("s", "0.4"), ("o", "C0"), ("x", "C3")), strict=True):
     right.plot(x, style[0], color=style[1], ms=7, mfc="none", mew=1.5, label=name)
 right.axhline(0.0, color="k", lw=0.6)
-right.set(xlabel="variable", ylabel="coefficient", title="SCAD and MCP do not shrink what is large")
+right.set(xlabel="variable", ylabel="coefficient", title="SCAD and MCP do not shrink large coefficients")
 right.legend(loc="lower right", ncols=2, fontsize=9)
 right.set_ylim(-4.0, 3.6)
 plt.show()

@@ -2,19 +2,19 @@ r"""
 Sparse recovery with l1 - l2
 ============================
 
-A sparse signal is to be found from few measurements b = A x.  When neighbouring columns of A are almost
+Recover a sparse signal from few measurements b = A x.  When neighbouring columns of A are almost
 parallel, as in a finely sampled cosine basis, the l1 norm spreads the weight over them.  The difference
-l1 - l2 is zero for a signal with one spike and grows with every further one, so it prefers sparse vectors
-more strictly:
+l1 - l2 is zero for a signal with one spike and grows with every further spike, so it favours sparse vectors
+more strongly:
 
 .. math:: \min_{\|x\|_1 \le r} \; \tfrac12 \|A x - b\|^2 + \lambda \left( \|x\|_1 - \|x\|_2 \right),
 
 with :math:`f = \tfrac12 \|A x - b\|^2 + \lambda \|x\|_1` and :math:`g = \lambda \|x\|_2`.  Frank-Wolfe needs
-a smooth f: :func:`dcfw.functions.lift` moves the l1 norm into one more variable t with
+a smooth f: :func:`dcfw.functions.lift` replaces the l1 norm by an additional variable t with
 :math:`\|x\|_1 \le t`.
 
-The pictures show the signal with what l1 (the convex part alone) and l1 - l2 make of it; DC-FW starts from
-the l1 answer.  The result is checked against the signal, which was made for the purpose.
+The figure shows the signal and its reconstructions by l1 (the convex part alone) and l1 - l2; DC-FW starts
+from the l1 solution.  The result is checked against the true signal.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +39,7 @@ res = dcfw.minimize(objective, domain, l1.x, inner="blended")
 print(res)
 
 # %%
-# The check: the signal itself, up to the small bias that the weight of the penalty causes.
+# Check the answer against the true signal, up to the small bias of the penalty.
 
 answers = {"l1": domain.point(l1.x), "l1 - l2": domain.point(res.x)}
 errors = {name: np.linalg.norm(x - x_true) / np.linalg.norm(x_true) for name, x in answers.items()}

@@ -2,20 +2,20 @@ r"""
 A sparse classifier from a few samples at a time
 ================================================
 
-With many samples a gradient of the whole loss is expensive, and a batch tells most of what it says.  The
-problem here is logistic regression over an l1 ball whose subtracted l2 norm favours few large coefficients:
+With many samples a full gradient is expensive, and a batch of samples approximates it well.  The
+problem is logistic regression over an l1 ball, with a subtracted l2 norm that favours few large coefficients:
 
 .. math:: \min_{\|x\|_1 \le r} \; \tfrac1m \sum_{i=1}^m \log\bigl(1 + e^{-y_i a_i^\top x}\bigr)
           - \lambda \|x\|_2 .
 
 ``method="stochastic"`` is DC-FW on the sliding split with sampled gradients: all inner steps of an outer
-step use one estimate, so oracle calls cost no samples.  The estimator "storm" corrects old estimates at the
-price of two gradients per sample; plain batches grow so that their noise dies out.
+step use one estimate, so oracle calls need no samples.  The estimator "storm" corrects old estimates at the
+cost of two gradients per sample; plain batches grow so that their noise vanishes.
 
-A gap that is computed from samples certifies nothing.  Before a run ends as converged, the gap is measured
-with the whole gradient once, and that is counted.  The pictures show the value against epochs (passes through
-the data; for whole gradients those of the line search count, too), and the coefficients.  The answers are
-checked against DC-FW with whole gradients.
+A gap computed from samples certifies nothing.  Before a run ends as converged, the gap is therefore computed
+with the full gradient once, which is counted.  The figure shows the value against epochs (passes through
+the data, including those of the line search for full gradients), and the coefficients.  The answers are
+checked against DC-FW with full gradients.
 """
 
 import matplotlib.pyplot as plt
@@ -36,8 +36,8 @@ loss = functions.FiniteSum.logistic(A, y)
 objective = loss - functions.L2Norm(0.02)
 domain = sets.L1Ball(n, radius=7.5)
 methods = {
-    "whole gradients": "dcfw",
-    "batches that grow": Stochastic(batch=200, growth=1.05),
+    "full gradients": "dcfw",
+    "growing batches": Stochastic(batch=200, growth=1.05),
     "storm": Stochastic(batch=200, estimator="storm"),
 }
 runs, curves = {}, {}
@@ -57,7 +57,7 @@ res = runs["storm"]
 print(res)
 
 # %%
-# The check: DC-FW with whole gradients, to a small gap.
+# Check the answers against DC-FW with full gradients and a small gap.
 
 exact = dcfw.minimize(objective, domain, tol=1e-7)
 for run in runs.values():
@@ -69,10 +69,10 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained
 for (name, curve), colour in zip(curves.items(), ("0.4", "C0", "C3"), strict=True):
     left.plot(np.maximum(curve[:, 0], 1e-2), curve[:, 1] - exact.fun + 1e-7, color=colour, label=name)
 left.set(xscale="log", yscale="log", xlabel="epochs", ylabel="value above the best")
-left.set_title("What a pass through the data buys")
+left.set_title("Progress per pass through the data")
 left.legend()
 right.bar(np.arange(n), x_true, color="0.85", width=0.9, label="true coefficients")
-right.plot(exact.x, "s", color="0.4", mfc="none", label="whole gradients")
+right.plot(exact.x, "s", color="0.4", mfc="none", label="full gradients")
 right.plot(res.x, "x", color="C3", label="storm")
 right.set(xlabel="variable", ylabel="coefficient", title="The classifier")
 right.legend()

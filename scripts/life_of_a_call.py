@@ -2,8 +2,8 @@
 
     python scripts/life_of_a_call.py [--names]
 
-Every Python function that runs during the call is seen by ``sys.setprofile``; the call has been made once
-before, so that imports do not count.  ``--names`` prints the files.
+``sys.setprofile`` records every Python function that runs during the call.  The call is made once
+beforehand, so that imports do not count.  ``--names`` prints the files.
 """
 
 from __future__ import annotations

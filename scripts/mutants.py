@@ -1,4 +1,4 @@
-"""Change the library in one place at a time and see whether a test notices.
+"""Change the library in one place at a time and check whether a test fails (mutation testing).
 
     python scripts/mutants.py --seconds 3600
     python scripts/mutants.py --only dcfw.steps.x_search__mutmut_7 ...
@@ -6,18 +6,18 @@
 
 The changes ("mutants") are those of mutmut 3.8: every number, operator, comparison, keyword, argument,
 assignment, string and branch of every function in ``solvers``, ``sets``, ``steps``, ``tolerances`` and
-``gaps``.  mutmut leaves out what has a decorator, so compiled functions and properties are not changed.
-There are some ten thousand, so a sample is taken: the mutants of each file are shuffled with the seed and the
-files interleaved, so that whatever the time allows is a uniform sample in which each file has its share.
+``gaps``.  mutmut skips decorated functions, so compiled functions and properties are not changed.
+There are some ten thousand mutants, so a sample is used: the mutants of each file are shuffled with the seed
+and the files interleaved, so that for any time limit the sample is uniform and each file has its share.
 
-A first pass runs the tests with nothing changed and notes which functions each test reaches and how long it
-takes.  Then each mutant gets a process of its own, forked from the one that has everything imported.  It runs
-the tests that reach the function, those that are short and reach little else first, until one fails (killed)
-or none is left (survived).  A test that takes far longer than it did is ended, which counts as noticed but is
-listed apart (timeout).
+A first pass runs the unchanged tests and records which functions each test reaches and its duration.
+Each mutant then runs in its own process, forked from one that has everything imported.  It runs
+the tests that reach the function, short and specific ones first, until one fails (killed)
+or all have passed (survived).  A test that takes far longer than before is ended, which counts as noticed
+but is listed separately (timeout).
 
-Results are kept in ``build/mutants/results.json``: the same command goes on where it stopped.  Survivors, and
-the reasons why they stay, are in ``tests/mutants.md``.  This needs ``pip install mutmut==3.8.0``.
+Results are stored in ``build/mutants/results.json``, from which the same command resumes.  Survivors, and
+the reasons why they remain, are in ``tests/mutants.md``.  Requires ``pip install mutmut==3.8.0``.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ TESTS = (
     *("lap", "minimize", "noticed", "oracle_counts", "penalties", "polar", "result", "solvers_*"),
     *("spectral_split", "splits", "steps", "stochastic", "tolerances", "weights"),
 )
-"""The test files that say something about these modules and take at most some minutes together."""
+"""The test files about these modules, which together take at most some minutes."""
 LEFT_OUT = ("-k", "not every_claim_of_a_result_holds")  # the many random problems of test_fuzz
 LONGEST = 8.0
-"""Tests that take more seconds than this are left out."""
+"""Tests that take more seconds than this are skipped."""
 BUDGET = 30.0
-"""Seconds of tests that a mutant has to survive at most; what lies beyond might have killed it."""
+"""Seconds of tests run per mutant; tests beyond this limit might have killed it."""
 LIMITS = [(signal.SIGPROF, signal.ITIMER_PROF, 4.0), (signal.SIGALRM, signal.ITIMER_REAL, 60.0)]
-"""A test may take ten times as long as with nothing changed, and these seconds besides."""
+"""A test may take ten times as long as with the unchanged code, plus these seconds."""
 
 
 def targets() -> list[Path]:
@@ -78,7 +78,7 @@ def targets() -> list[Path]:
 
 
 def write_mutants() -> dict[str, list[str]]:
-    """Write the library with all mutants beside each other to the work folder; return their names by file."""
+    """Write the library with all mutants to the work folder; return their names by file."""
     from mutmut.mutation.file_mutation import mutate_file_contents
 
     known = load("written.json")
@@ -94,7 +94,7 @@ def write_mutants() -> dict[str, list[str]]:
             continue
         text = source.read_text()
         digest = hashlib.sha256(text.encode()).hexdigest()
-        if known.get(str(path), {}).get("digest") == digest:  # as it is; writing mutants takes minutes in all
+        if known.get(str(path), {}).get("digest") == digest:  # unchanged; writing all mutants takes minutes
             written[str(path)] = known[str(path)]
             continue
         mutated = mutate_file_contents(str(path), text)
@@ -103,14 +103,14 @@ def write_mutants() -> dict[str, list[str]]:
         names = [f"{module}.{name}" for name in mutated.mutant_names]
         written[str(path)] = {"digest": digest, "names": names}
         save("written.json", known | written)
-        results = load("results.json")  # mutants are numbered: what is known of a file that changed is void
+        results = load("results.json")  # mutants are numbered: results of a changed file are void
         save("results.json", {k: v for k, v in results.items() if k.rpartition(".")[0] != module})
     save("written.json", written)
     return {path: entry["names"] for path, entry in written.items()}
 
 
 def in_sample_order(names: dict[str, list[str]], seed: int) -> list[str]:
-    """Return all mutants such that the first n are a sample in which each file has its share, for every n."""
+    """Return all mutants in an order whose first n are, for every n, a sample with a share of each file."""
     rng = random.Random(seed)
     ranked = []
     for path in sorted(names):
@@ -125,7 +125,7 @@ def function_of(mutant: str) -> str:
 
 
 def difference(mutant: str) -> str:
-    """Return what the mutant changes, as a short diff with the line number in the original file."""
+    """Return the change as a short diff with the line number in the original file."""
     module, _, name = mutant.rpartition(".")
     path = Path(*module.split("."))
     path = next(p for p in (path.with_suffix(".py"), path / "__init__.py") if (WORK / "src" / p).exists())
@@ -157,7 +157,7 @@ def difference(mutant: str) -> str:
 
 
 class Plugin:
-    """Takes the place of pytest's own loop over the tests."""
+    """A pytest plugin that replaces pytest's loop over the tests."""
 
     def __init__(self, order: list[str], options: argparse.Namespace) -> None:
         self.order = order
@@ -184,7 +184,7 @@ class Plugin:
         return True
 
     def find_out(self, session: Any) -> None:
-        """Run all tests once with nothing changed."""
+        """Run all tests once with the unchanged code."""
         from _pytest.runner import runtestprotocol
         from mutmut.state import state
 
@@ -199,7 +199,7 @@ class Plugin:
             took = seconds_spent() - started
             fine = all(report.passed for report in reports)
             if not fine and not any(report.skipped for report in reports):
-                print(f"left out, fails with nothing changed: {item.nodeid}", file=sys.__stderr__)
+                print(f"skipped, fails with the unchanged code: {item.nodeid}", file=sys.__stderr__)
             tests[item.nodeid] = {"seconds": took, "fine": fine, "reaches": sorted(state()._stats)}
         os.environ["MUTANT_UNDER_TEST"] = ""
         self.stats = {"tests": tests}
@@ -208,7 +208,7 @@ class Plugin:
     def run(self, session: Any) -> None:
         from _pytest.runner import runtestprotocol
 
-        # A test that is short and reaches little comes first.
+        # Short tests that reach few functions come first.
         known = self.stats["tests"]
         usable = [item for item in session.items if known[item.nodeid]["fine"]]
         usable = [item for item in usable if known[item.nodeid]["seconds"] <= LONGEST]
@@ -220,10 +220,10 @@ class Plugin:
             control.setdefault(item.path, (test["seconds"], item))
             for name in test["reaches"]:
                 items.setdefault(name, []).append((test["seconds"], item))
-        chosen = [item for _, item in control.values()]  # these also load what is compiled, once for all
+        chosen = [item for _, item in control.values()]  # these also load the compiled modules once
         for item, following in zip(chosen, [*chosen[1:], None], strict=False):
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
-                raise SystemExit(f"fails with nothing changed: {item.nodeid}")
+                raise SystemExit(f"fails with the unchanged code: {item.nodeid}")
         only = self.options.only
         todo = [name for name in self.order if name in only] if only else self.order
         end = time.monotonic() + self.options.seconds
@@ -268,7 +268,7 @@ class Plugin:
             forget_answers()
             for k, (seconds, item) in enumerate(tests):
                 os.write(pipe, f"{item.nodeid}\n".encode())
-                for number, timer, least in LIMITS:  # of the processor's time, and by the clock if it sleeps
+                for number, timer, least in LIMITS:  # processor time, and wall-clock time if it sleeps
                     signal.signal(number, signal.SIG_DFL)
                     signal.setitimer(timer, least + 10.0 * seconds)
                 following = tests[k + 1][1] if k + 1 < len(tests) else None
@@ -280,12 +280,12 @@ class Plugin:
 
 
 def seconds_spent() -> float:
-    """Return the processor's time of this process and of those that it has started."""
+    """Return the processor time of this process and its children."""
     return sum(os.times()[:4])
 
 
 def forget_answers() -> None:
-    """Empty the caches of functions: they have been filled with nothing changed."""
+    """Clear the caches of functions, which were filled with the unchanged code."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "dcfw":
             for value in list(vars(module).values()):
@@ -332,26 +332,26 @@ def row(label: str, found: Counter[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="mutation testing: see the head of this file")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--count", type=int, default=10**9, help="the size of the sample")
     parser.add_argument("--seconds", type=float, default=3600.0, help="start no mutant after this time")
-    parser.add_argument("--only", nargs="+", default=[], help="these mutants, whether tried before or not")
-    parser.add_argument("--fresh", action="store_true", help="forget what tests reach (after they changed)")
-    parser.add_argument("--report", action="store_true", help="run nothing; show the survivors")
+    parser.add_argument("--only", nargs="+", default=[], help="run these mutants, even if tried before")
+    parser.add_argument("--fresh", action="store_true", help="measure again which functions the tests reach")
+    parser.add_argument("--report", action="store_true", help="only show the survivors")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     if options.report:
         report({path: entry["names"] for path, entry in load("written.json").items()}, show=True)
         return
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"  # a process that forks should have no threads
+        os.environ[variable] = "1"  # forking is unsafe with threads
     names = write_mutants()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(WORK / "src"), os.environ.get("PYTHONPATH", "")])
     sys.path.insert(0, str(WORK / "src"))
     sys.dont_write_bytecode = True
     os.chdir(ROOT)
 
-    find = doctest.DocTestFinder.find  # each mutant has the examples of its function as well
+    find = doctest.DocTestFinder.find  # skip the mutants' copies of the functions' examples
 
     def find_originals(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
         return [test for test in find(self, *args, **kwargs) if "__mutmut_" not in test.name]

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The package as people get it: build it, look into it, install it somewhere else, use it, test it.
+# Build, inspect, install, use and test the package as users get it.
 #
 #   scripts/wheel.sh          a quick selection of the tests against the installed wheel
-#   scripts/wheel.sh --all    all tests but the slow ones
+#   scripts/wheel.sh --all    all tests except the slow ones
 #
 # 1. builds the source archive and, from it, the wheel
-# 2. checks what the wheel holds: every module and resource of src/dcfw that is not ignored by git, py.typed,
-#    and nothing else: no tests, no data, no caches
-# 3. installs the wheel with the versions of constraints.txt in a new virtual environment outside of the tree
-# 4. runs a few lines, and the tests, which are copied to a temporary folder, against it
+# 2. checks the contents of the wheel: every module and resource of src/dcfw that is not ignored by git, py.typed,
+#    and nothing else (no tests, data or caches)
+# 3. installs the wheel with the versions of constraints.txt in a new virtual environment outside the tree
+# 4. runs a few lines of code and the tests, copied to a temporary folder, against it
 # 5. checks the types of a user's script with mypy --strict: a correct one passes, a wrong one fails
 #
-# PYTHON names the interpreter (python3).  Exit code: 0 if all of that is in order.
+# PYTHON names the interpreter (python3).  Exit code: 0 on success.
 set -euo pipefail
 
 all=no
@@ -44,7 +44,7 @@ folder, root = map(Path, sys.argv[1:])
 names = zipfile.ZipFile(wheel).namelist()
 package = {name for name in names if not re.match(r"dcfw-[^/]*\.dist-info/", name)}
 known = {name for name in (folder / "known").read_text().split("\n") if name and (root / name).is_file()}
-native = "src/dcfw/kernels/native/"  # in the source archive only: the wheel has what is made of it
+native = "src/dcfw/kernels/native/"  # in the source archive only: the wheel has the compiled extension
 expected = {name.removeprefix("src/") for name in known if name.startswith("src/dcfw/") and native not in name}
 compiled = {name for name in package if re.fullmatch(r"dcfw/_kernels\.[^/]*\.(so|pyd)", name)}
 package -= compiled
@@ -94,7 +94,7 @@ assert len(checksums()) == 136
 print("dcfw", dcfw.__version__, "with numpy", np.__version__)
 PYTHON
 quietly "$folder/venv/bin/dcfw" demo
-[ -s dcfw-demo.html ] || { echo "wheel: the demo left no page" >&2; exit 1; }
+[ -s dcfw-demo.html ] || { echo "wheel: the demo wrote no page" >&2; exit 1; }
 
 echo "== types"
 cat > right.py << 'PYTHON'
@@ -125,7 +125,7 @@ sets.KSparse(3)
 PYTHON
 "$folder/venv/bin/mypy" --strict right.py
 if "$folder/venv/bin/mypy" --strict wrong.py > "$folder/types" 2>&1; then
-    echo "wheel: mypy found nothing wrong in a script that is" >&2
+    echo "wheel: mypy found no error in a wrong script" >&2
     exit 1
 fi
 found=$(grep -c '^wrong.py:.* error:' "$folder/types")
@@ -143,4 +143,4 @@ quick="test_imports.py test_minimize.py test_functions.py test_splits.py test_se
 # shellcheck disable=SC2086
 "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider $selection
 "$folder/venv/bin/python" -c "import dcfw; assert dcfw.__file__.startswith('$folder/venv')"
-echo "wheel: all is well"
+echo "wheel: passed"

@@ -2,8 +2,8 @@
 Quadratic assignment from a table
 =================================
 
-Twelve departments, the traffic between them, twelve rooms, the distances between these: who sits where?
-Tables with names go in as DataFrames, and names come out.  Needs ``pip install ".[plots]" pandas``.
+Assign twelve departments to twelve rooms, given the traffic between departments and the distances between
+rooms.  Input and output are tables with names.  Requires ``pip install ".[plots]" pandas``.
 """
 
 import numpy as np
@@ -20,23 +20,23 @@ distance = pd.DataFrame(problem.B, rooms, rooms)
 distance.iloc[:4, :4]
 
 # %%
-# Say how much time there is.  On the command line the same is
+# Solve within a time limit.  The equivalent on the command line is
 # ``dcfw qap --flow flow.csv --distance distance.csv --output answer.csv``.
 res = qap.solve(flow, distance, restarts="auto", time_limit=1.0, rng=0)
 pd.DataFrame(res.labels, columns=["department", "room"])
 
 # %%
-# How good is it?  No assignment can cost less than ``res.bound``; the grey area is what is not known.
+# How good is it?  ``res.bound`` is a lower bound on the cost of every assignment; the grey area is the gap.
 print("cost", res.fun, "bound", res.bound)
 res.plot()
 
 # %%
-# ``qap.bound`` with more time proves more (here, often all of it):
+# ``qap.bound`` gives a stronger bound in more time (here it often proves optimality):
 low = qap.bound(flow, distance, time_limit=3.0)
 print("bound", float(low), "by", low.method, "- distance", f"{(res.fun - low) / low:.1%}")
 
 # %%
-# SciPy's function takes the same matrices and is one import away.  Its answer for comparison:
+# SciPy's function takes the same matrices.  Its result for comparison:
 costs = [
     quadratic_assignment(
         problem.A, problem.B, options={"rng": np.random.default_rng(k), "P0": "randomized"}

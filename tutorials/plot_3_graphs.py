@@ -2,8 +2,8 @@
 Match two graphs
 ================
 
-Two copies of one network, the nodes of the second renamed and some edges moved: which node is which?
-Needs ``pip install ".[graphs,plots]"``.
+Match a network with a copy whose nodes are renamed and which lacks some edges.
+Requires ``pip install ".[graphs,plots]"``.
 """
 
 import networkx as nx
@@ -19,21 +19,21 @@ for edge in [list(second.edges)[k] for k in rng.choice(second.number_of_edges(),
     second.remove_edge(*edge)
 
 # %%
-# One call; ``mapping`` has the partners, ``disagreement`` the edges that only one of the graphs has.
+# ``mapping`` has the partners, ``disagreement`` the number of edges that only one of the graphs has.
 res = qap.match(first, second, rng=0)
 print(f"{res.disagreement} edges without a counterpart; 8 were removed")
 right = sum(res.mapping[node] == secret[node] for node in first)
-print(f"{right} of 60 nodes as in the secret; a different matching can keep as many edges")
+print(f"{right} of 60 nodes as planted; a different matching can keep as many edges")
 res.plot()
 
 # %%
-# Something is known?  Pairs are ``seeds``, a matrix or a function of two nodes is a ``similarity``:
+# Pass known pairs as ``seeds``, and a matrix or a function of two nodes as ``similarity``:
 seeds = {node: secret[node] for node in list(first)[:3]}
 res = qap.match(first, second, seeds=seeds, rng=0)
 print(res.disagreement, "with three seeds;", res.mapping[0], "is node 0")
 
 # %%
-# Thousands of small graphs go in one call, without Python between them.
+# Match thousands of small graphs in one compiled call:
 graphs = [nx.gnp_random_graph(12, 0.4, seed=k) for k in range(200)]
 shuffled = [nx.relabel_nodes(G, dict(enumerate(rng.permutation(12).tolist()))) for G in graphs]
 many = qap.match_many(zip(graphs, shuffled, strict=True), rng=0)

@@ -2,9 +2,9 @@
 Train a network inside norm balls
 =================================
 
-A fifth of the labels is wrong.  A large network may learn them by heart; balls for its weight matrices limit
-how far it can go.  Both optimisers below have six settings to choose from, and the choice is made on labels
-that are as noisy as the training labels.  Needs ``pip install ".[torch,plots]"``.
+A fifth of the labels is wrong.  A large network can memorise them; norm balls for its weight matrices limit
+this.  Both optimisers below have six settings, selected on labels
+that are as noisy as the training labels.  Requires ``pip install ".[torch,plots]"``.
 """
 
 import itertools
@@ -43,12 +43,12 @@ def fit(model, optimizer, epochs=40):
 
 
 # %%
-# Which weight gets which set, by its role in the network:
+# Each weight gets a set according to its role in the network:
 print(dcfw.torch.param_groups(network(), roles={"hidden": {"radius": 0.5}, "head": {"radius": 20.0}}))
 
 # %%
-# The one line that changes is the optimiser.  AdamW chooses among three learning rates and two weight decays,
-# Scion among three learning rates and two sizes of the balls.
+# Only the optimiser changes.  AdamW has three learning rates and two weight decays,
+# Scion three learning rates and two sizes of the balls.
 RADII = {"default": {}, "small": {"hidden": {"radius": 0.5}, "head": {"radius": 20.0}}}
 
 
@@ -69,17 +69,17 @@ for name, make, others in (("AdamW", adamw, (0.01, 1.0)), ("Scion", scion, tuple
         runs.append((accuracy(model, choose, noisy), lr, other, model))
     chosen, lr, other, model = max(runs, key=lambda run: run[0])
     found[name] = accuracy(model, train, noisy), accuracy(model, test, truth)
-    print(f"{name}, lr {lr}, {other}: {chosen:.1%} of the labels it was chosen by")
+    print(f"{name}, lr {lr}, {other}: {chosen:.1%} of the validation labels")
     seen, right = found[name]
     print(f"    {seen:.1%} of the noisy training labels, {right:.1%} of 2048 true test labels")
 
 # %%
-# One seed of one small problem is no ranking; the comparison of optimisers on a language model is in
-# :doc:`the guide </guide/torch>`.  What the balls always give is a bound on every layer:
+# One seed of one small problem does not rank the optimisers; :doc:`the guide </guide/torch>` compares them on
+# a language model.  The balls always bound every layer:
 print(dcfw.torch.norms(model, dcfw.torch.param_groups(model, roles=RADII[other])))
 
 # %%
-# To keep another optimiser and bound its layers: ``dcfw.torch.constrain(optimizer, groups)``.
+# To bound the layers with another optimiser, use ``dcfw.torch.constrain(optimizer, groups)``.
 places = range(len(found))
 plt.bar([k - 0.2 for k in places], [seen for seen, _ in found.values()], 0.4, label="noisy training labels")
 plt.bar([k + 0.2 for k in places], [right for _, right in found.values()], 0.4, label="true test labels")

@@ -1,13 +1,13 @@
-"""Aligned lists of the docstrings as definition lists.
+"""Turn aligned lists of the docstrings into definition lists.
 
-In the source a list of names reads best as it would be typed in a mail ::
+In the source a list of names is most readable in this form ::
 
     ``fun``   phi(x)
     ``gap``   the FW gap at x
               (nan where it was not measured)
 
-which reStructuredText takes for one long paragraph.  This turns such a paragraph into a definition list
-before Sphinx sees it; the docstrings stay as they are.
+but reStructuredText reads it as one long paragraph.  This extension converts such a paragraph to a
+definition list before Sphinx processes it.
 """
 
 from __future__ import annotations

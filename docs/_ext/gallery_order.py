@@ -1,4 +1,4 @@
-"""The order of the gallery: family by family."""
+"""Sort the gallery by families of problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDER = [f"plot_{name}.py" for names in FAMILIES.values() for name in names]
 
 
 class ByFamily:
-    """A sort key for sphinx-gallery; examples that are not listed come last."""
+    """A sort key for sphinx-gallery; unlisted examples come last."""
 
     def __init__(self, folder: str) -> None:
         pass
@@ -25,4 +25,4 @@ class ByFamily:
         return (ORDER.index(filename) if filename in ORDER else len(ORDER), filename)
 
     def __repr__(self) -> str:
-        return "ByFamily"  # the same in every build, or all pages would be made anew
+        return "ByFamily"  # a constant: otherwise every build would regenerate all pages

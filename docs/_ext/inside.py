@@ -1,8 +1,8 @@
-"""Small repairs for names that are documented twice, on a page of their own and on one about the inside.
+"""Sphinx fixes for names that are documented twice, on their own page and on one about the internals.
 
-On the pages about the inside, a reference to something private is text; elsewhere it stays an error.  On the
-pages with source code, the links back to the documentation are left out: viewcode knows one place for a
-module's names, and so gets half of these wrong.
+On the pages about the internals, a reference to a private object becomes text; elsewhere it is an error.  On
+the pages with source code, the links back to the documentation are removed: viewcode knows only one place for
+a module's names, so half of these links would be wrong.
 """
 
 from __future__ import annotations

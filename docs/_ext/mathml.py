@@ -1,7 +1,7 @@
-"""Formulas as MathML, which every browser of today draws by itself: no script, no font and no network.
+"""Render formulas as MathML, which browsers display without scripts, fonts or network access.
 
-docutils translates LaTeX; this only hooks it into Sphinx's HTML and makes a formula that it does not
-understand a warning.
+docutils translates LaTeX; this extension connects it to Sphinx's HTML and turns formulas that it cannot
+translate into warnings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def render(node: nodes.Element, *, block: bool) -> str:
-    # docutils knows ``aligned``, not the environments that stand on their own.
+    # docutils supports ``aligned``, but not the display environments.
     tex = re.sub(r"\{(align|equation|gather)\*?\}", "{aligned}", node.astext())
     tex = re.sub(r"\\dots(?![a-z])", r"\\ldots", tex)
     if block and "\\\\" in tex and "\\begin" not in tex:
@@ -29,7 +29,7 @@ def render(node: nodes.Element, *, block: bool) -> str:
     except (MathError, ValueError, KeyError, IndexError) as error:
         logger.warning("formula not understood: %s: %s", tex, error, location=node)
         return f"<code>{tex}</code>"
-    # Brackets without \left and \right keep the size of the text; MathML would stretch these.
+    # Keep brackets without \left and \right at text size; MathML would stretch them.
     return re.sub(r'<mo( class="math\w+")?>([‖|⟨⟩{}])</mo>', r'<mo stretchy="false">\2</mo>', mathml)
 
 

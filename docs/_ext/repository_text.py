@@ -1,13 +1,13 @@
-"""Text of the repository inside pages, so that no number is copied by hand.
+"""Include text of the repository in pages, so that no number is copied by hand.
 
 A line of a Markdown page such as ::
 
     [QAPLIB](../results/qap/README.md "included here")
     [Which inner solver](../results/inner/README.md#which-inner-solver "included here")
 
-is a link where the page is read in the repository, and becomes on the site the file (without its title), or
-the one section of it whose heading is the link's text.  Pictures are found where they are, and links to files
-become downloads.  A study that has not been run is said to be missing.
+is a link where the page is read in the repository.  On the site it is replaced by the file (without its
+title), or by the section whose heading is the link's text.  Paths of pictures are adapted, and links to files
+become downloads.  A missing file is replaced by a note.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def section_of(text: str, title: str) -> str:
-    """Return what stands between the heading ``title`` and the next one of the same rank or above."""
+    """Return the text from the heading ``title`` to the next one of the same or a higher level."""
     found = re.search(rf"^(#+) {re.escape(title)}\n", text, re.M)
     if found is None:
         raise KeyError(title)
@@ -52,7 +52,7 @@ def include(app: Sphinx, docname: str, content: list[str]) -> None:
     def replace(match: re.Match[str]) -> str:
         source = (page.parent / match["path"]).resolve()
         if not source.is_file():
-            return f"*There is no `{source.name}` of this study yet: it has not been run.*"
+            return f"*`{source.name}` is missing: this study has not been run yet.*"
         app.env.note_dependency(str(source))
         text = source.read_text(encoding="utf-8")
         if match["section"]:

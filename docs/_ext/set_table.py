@@ -1,8 +1,8 @@
-"""The table of the feasible sets and what each can do, asked of the sets themselves.
+"""Generate the table of the feasible sets and their capabilities from the code.
 
     PYTHONPATH=src python docs/_ext/set_table.py > docs/api/set_table.md
 
-``tests/repository/test_set_table.py`` compares the page with what the code says.
+``tests/repository/test_set_table.py`` compares the page with the code.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ EXAMPLES: dict[str, Any] = {
     "Scale": sets.Scale(sets.Simplex(3), 2.0),
     "LinearImage": sets.LinearImage(np.ones((2, 3)), sets.Simplex(3)),
 }
-"""One set of each kind; a cell of the table is what this one answers."""
+"""One set of each kind, from which the cells of its row are computed."""
 
 THROUGH_NUMPY = (CompactSet, sets.Birkhoff, sets.Polytope, sets.ConvexHull)
-"""Sets whose vertices are found in NumPy, for arrays of every library."""
+"""Sets that compute vertices in NumPy, for arrays of every library."""
 
 
 def row(name: str) -> dict[str, str]:
