@@ -1,8 +1,8 @@
 """Sets whose vertices are found in NumPy, as compact atoms.
 
-A set that needs sorting, a graph or a linear programme to find a vertex gains nothing from other array
-libraries.  It defines ``_atom(G)``, a vertex for a NumPy gradient in double precision, and has the rest of
-the oracle from here: other precisions and backends get the same vertex in their own form.
+Sorting, graphs and linear programmes gain nothing from other array libraries.  Such a set defines
+``_atom(G)`` for a NumPy gradient in double precision; other precisions and backends get the same vertex in
+their own form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CompactSet(Set, trusted=True):
         return like(self._atom(np.asarray(to_numpy(G), dtype=np.float64)).dense(), G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with compact atoms."""
+        """Return an oracle that returns compact atoms for NumPy gradients."""
         return CompactOracle(self)
 
 
@@ -34,20 +34,15 @@ class CompactSet(Set, trusted=True):
 class CompactOracle(Oracle):
     """The set's own atoms for NumPy gradients, dense ones for other backends.
 
-    An oracle that keeps something between calls defines ``_atom(G)`` and its state anew.
+    A subclass that keeps something between calls defines ``_atom(G)`` and its state.
     """
 
     domain: CompactSet
 
-    def __init__(self, domain: CompactSet) -> None:
-        self.domain = domain
-
     def __call__(self, G: Array) -> Atom:
         if not isinstance(G, np.ndarray):
-            return Dense(self.domain._vertex(G))
-        if G.dtype == np.float64:
-            return self._atom(G)
-        return recast(self._atom(G.astype(np.float64)), G)
+            return Dense(self._vertex(G))
+        return self._atom(G) if G.dtype == np.float64 else recast(self._atom(G.astype(np.float64)), G)
 
     def _atom(self, G: np.ndarray) -> Atom:
         return self.domain._atom(G)
