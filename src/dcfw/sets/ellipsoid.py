@@ -29,7 +29,7 @@ class Ellipsoid(CompactSet, trusted=True):
     center : array_like, optional
         The centre, by default the origin.
     radius : float, default 1.0
-        The radius (that of the ball, if A is the identity).
+        The radius.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Ellipsoid(CompactSet, trusted=True):
         return Dense(self.center - self._out(self._axes * (y / np.linalg.norm(y))))
 
     def violation(self, x: Array) -> float:
-        """Return how far x is outside, in units in which the shortest half axis is itself."""
+        """Return the scaled norm minus 1, in units of the shortest half axis."""
         y = self._in(self._values(x) - self.center) / self._axes
         return excess((norm(y) - 1.0) * self.scale)
 
@@ -100,8 +100,9 @@ class Ellipsoid(CompactSet, trusted=True):
         length = norm(z)
         if length <= 1.0:
             return x
-        # The answer is y / (1 + mu ratios) with mu >= 0 such that it lies on the boundary.  The inverse of
-        # its scaled norm is concave and increasing in mu: Newton's method ascends to the root from below.
+        # The nearest point is y / (1 + mu ratios), with mu >= 0 such that it lies on the boundary.  The
+        # inverse of its scaled norm is concave and increasing in mu: Newton's method ascends to the root from
+        # below.
         ratios = (self._axes.min() / self._axes) ** 2
         mu = length - 1.0
         for _ in range(100):

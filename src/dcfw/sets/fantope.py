@@ -1,7 +1,7 @@
 """The Fantope {0 <= X <= I, trace X = k}: the hull of the orthogonal projections of rank k.
 
-It is to eigenvalues what the hypersimplex is to entries: the oracle takes the k lowest eigenvectors, the
-projection the nearest eigenvalues in the hypersimplex.
+It is the hypersimplex of the eigenvalues: the oracle takes the k lowest eigenvectors, the projection projects
+the eigenvalues onto the hypersimplex.
 """
 
 from __future__ import annotations
@@ -50,18 +50,16 @@ class Fantope(CompactSet, trusted=True):
         from scipy.linalg import eigh
 
         n = self.shape[0]
-        largest = float(np.abs(G).max()) or 1.0
-        G = G / largest
-        # The smaller of the two eigenspaces, of the k lowest eigenvalues or of the others.
-        low = 2 * self.k <= n
         if self.k == n:
             return Dense(np.eye(n))
-        part = (0, self.k - 1) if low else (self.k, n - 1)
-        _, V = eigh(0.5 * (G + G.T), subset_by_index=part)
+        G = G / (float(np.abs(G).max()) or 1.0)
+        # The smaller of two eigenspaces: of the k lowest eigenvalues, or of the others.
+        low = 2 * self.k <= n
+        _, V = eigh(0.5 * (G + G.T), subset_by_index=(0, self.k - 1) if low else (self.k, n - 1))
         return Dense(V @ V.T if low else np.eye(n) - V @ V.T)
 
     def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, the eigenvalues' way to [0, 1] and the trace's error / k."""
+        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1] and the trace's error / k."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf

@@ -1,9 +1,8 @@
-"""Sets of matrices that are defined through singular values or eigenvalues.
+"""Sets of matrices defined by singular values or eigenvalues.
 
-The Schatten-p ball is the l_p ball of the singular values: oracle and projection are those of the vector ball
-after one singular value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the
-nuclear-norm ball (p = 1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the
-simplex of the eigenvalues.
+The Schatten-p ball is the l_p ball of the singular values, with its oracle and projection after one singular
+value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the nuclear-norm ball (p =
+1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the simplex of the eigenvalues.
 """
 
 from __future__ import annotations
@@ -19,22 +18,19 @@ from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, excess, in_double, in_numpy
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
-from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
+from dcfw.sets.lp import lp_norm, lp_vertex, project_lp
+from dcfw.sets.norms import NormBall
 from dcfw.sets.polar import METHODS, polar
 from dcfw.sets.polar_inexact import certified
 from dcfw.sets.simplex import project_simplex
 from dcfw.sets.spheres import Spheres, one_sphere
 
-DENSE = 16
-"""Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
-
 INEXACT = "inexact"
+DENSE = 16  # up to this size LAPACK's full decomposition beats a Lanczos method in Python
+AFFORDABLE = 2000  # up to this size an unproven answer of Lanczos is replaced by a full decomposition
 
-AFFORDABLE = 2000
-"""Up to this size a full decomposition is the way out when the answer of Lanczos cannot be proven."""
 
-
-class SchattenBall(Set, trusted=True):
+class SchattenBall(NormBall, trusted=True):
     """The ball {||X||_Sp <= radius} of the Schatten norm, the l_p norm of the singular values.
 
     Parameters
@@ -61,12 +57,8 @@ class SchattenBall(Set, trusted=True):
     """
 
     def __init__(self, shape: tuple[int, int], p: float, radius: float = 1.0) -> None:
-        self.shape = _validate.shape(shape, ndim=2)
-        self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.scale = self.radius
-        self.diameter = lp_diameter(min(self.shape), self.p, self.radius)
-        self.strong_convexity = lp_strong_convexity(min(self.shape), self.p, self.radius)
+        matrix = _validate.shape(shape, ndim=2)
+        super().__init__(matrix, min(matrix), p, radius)
         self.faces = self.p in (1.0, math.inf) and min(self.shape) > 1
 
     def _vertex(self, G: Array) -> Array:
@@ -74,12 +66,11 @@ class SchattenBall(Set, trusted=True):
             return -self.radius * polar(G)
         if self.p == 1.0 and isinstance(G, np.ndarray):
             return NuclearOracle(self)(G).dense()
-        xp = namespace(G)
-        U, sigma, Vt = xp.linalg.svd(G, full_matrices=False)
+        U, sigma, Vt = namespace(G).linalg.svd(G, full_matrices=False)
         return (U * lp_vertex(sigma, self.p, self.radius)) @ Vt
 
     def oracle(self) -> Oracle:
-        """Return an oracle (for p = 1, one that answers with a :class:`~dcfw.sets.atoms.RankOne`)."""
+        """Return an oracle (with :class:`~dcfw.sets.atoms.RankOne` atoms for p = 1)."""
         return NuclearOracle(self) if self.p == 1.0 else Oracle(self)
 
     def check_work(self) -> float:
@@ -88,16 +79,13 @@ class SchattenBall(Set, trusted=True):
     def violation(self, x: Array) -> float:
         """Return ||X||_Sp - radius where that is positive."""
         x = self._values(x)
-        if not np.isfinite(x).all():  # LAPACK refuses them
+        if not np.isfinite(x).all():  # LAPACK raises an error
             return math.inf
         # ||X||_Sp is at most this multiple of ||X||_F: near the centre no singular values are needed.
         most = min(self.shape) ** max(1.0 / self.p - 0.5, 0.0)
         if most * norm(x) <= 0.999 * self.radius:
             return 0.0
         return excess(lp_norm(np.linalg.svd(x, compute_uv=False), self.p) - self.radius)
-
-    def _centre(self) -> np.ndarray:
-        return np.zeros(self.shape)
 
     def spheres(self) -> Spheres | None:
         return one_sphere(self.shape) if self.p in (1.0, 2.0, math.inf) else None
@@ -109,9 +97,6 @@ class SchattenBall(Set, trusted=True):
         if lp_norm(sigma, self.p) <= self.radius:
             return x
         return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
-
-    def _parameters(self) -> str:
-        return f", p={self.p:g}" + super()._parameters()
 
 
 class SpectralBall(SchattenBall, trusted=True):
@@ -126,10 +111,9 @@ class SpectralBall(SchattenBall, trusted=True):
     radius : float, default 1.0
         The radius.
     polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
-        How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
-        steps in single precision: its answers lie in the ball, near its extreme points, and come with a
-        certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which the
-        gaps of a solve include.
+        How the linear oracle computes the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
+        steps in single precision: the answers lie in the ball, near its extreme points, with a certified
+        error bound (about 1e-3 of the gradient's nuclear norm) that the gaps of a solve include.
 
     Examples
     --------
@@ -139,10 +123,12 @@ class SpectralBall(SchattenBall, trusted=True):
            [ 1.,  0.]])
     """
 
+    shows_p = False
+
     def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
         self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
-        # Active sets trust the oracle that what it finds is better than the atoms by what the gap promises.
+        # Active sets rely on an oracle whose answers are better than the atoms by as much as the gap says.
         self.faces = self.faces and self.polar != INEXACT
 
     def _vertex(self, G: Array) -> Array:
@@ -151,15 +137,14 @@ class SpectralBall(SchattenBall, trusted=True):
         return -self.radius * polar(G, self.polar)
 
     def oracle(self) -> Oracle:
-        """Return an oracle (an inexact one, if that was asked for, with the bound of its error)."""
+        """Return an oracle (an inexact one with its error bound for ``polar="inexact"``)."""
         return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
 
     def spheres(self) -> Spheres | None:
         return None if self.polar == INEXACT else super().spheres()
 
     def _parameters(self) -> str:
-        method = "" if self.polar == "auto" else f", polar={self.polar!r}"
-        return Set._parameters(self) + method
+        return super()._parameters() + ("" if self.polar == "auto" else f", polar={self.polar!r}")
 
 
 class NuclearBall(SchattenBall, trusted=True):
@@ -182,11 +167,10 @@ class NuclearBall(SchattenBall, trusted=True):
            [ 0.,  0.]])
     """
 
+    shows_p = False
+
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
         super().__init__(shape, 1.0, radius)
-
-    def _parameters(self) -> str:
-        return Set._parameters(self)
 
 
 class Spectraplex(Set, trusted=True):
@@ -216,16 +200,14 @@ class Spectraplex(Set, trusted=True):
     def __init__(self, n: int, radius: float = 1.0, at_most: bool = False) -> None:
         n = _validate.integer(n, "n", low=1)
         self.shape = (n, n)
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.at_most = _validate.flag(at_most, "at_most")
-        self.scale = self.radius
         self.diameter = self.radius * (math.sqrt(2.0) if n > 1 else float(self.at_most))
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
             return SpectraplexOracle(self)(G).dense()
-        xp = namespace(G)
-        values, vectors = xp.linalg.eigh(0.5 * (G + G.T))
+        values, vectors = namespace(G).linalg.eigh(0.5 * (G + G.T))
         v = vectors[:, :1]
         return self._trace(float(values[0])) * (v @ v.T)
 
@@ -234,15 +216,14 @@ class Spectraplex(Set, trusted=True):
         return 0.0 if self.at_most and lowest >= 0.0 else self.radius
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.RankOne`."""
+        """Return an oracle with :class:`~dcfw.sets.atoms.RankOne` atoms for NumPy gradients."""
         return SpectraplexOracle(self)
 
     def check_work(self) -> float:
-        return 8.0 * math.prod(self.shape) * min(self.shape)  # all singular values
+        return 8.0 * self.shape[0] ** 3  # all eigenvalues
 
     def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, the size of the lowest eigenvalue below 0 and the error
-        of the trace."""
+        """Return the largest of the asymmetry, minus the lowest eigenvalue and the error of the trace."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
@@ -265,8 +246,7 @@ class Spectraplex(Set, trusted=True):
 
     @in_numpy
     def project(self, x: Array) -> Array:
-        """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
-        projected onto the simplex)."""
+        """Return the nearest matrix: the eigenvalues of the symmetric part projected onto the simplex."""
         eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
         inside = np.maximum(eigenvalues, 0.0)
         if not self.at_most or float(inside.sum()) > self.radius:
@@ -279,15 +259,19 @@ class Spectraplex(Set, trusted=True):
 
 
 class WarmOracle(Oracle):
-    """An oracle that starts its search from the vector of the previous answer.
-
-    ``error`` is radius times what the answer is proven to miss at most (:mod:`dcfw.sets.lanczos`).
-    """
+    """An oracle that starts from its previous answer and bounds its error (:mod:`dcfw.sets.lanczos`)."""
 
     def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
         self.radius = domain.radius
         self._guess: np.ndarray | None = None
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        return self._found(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
+
+    def _found(self, G: np.ndarray) -> Atom:
+        raise NotImplementedError
 
     def get_state(self) -> Any:
         return self._guess
@@ -299,48 +283,22 @@ class WarmOracle(Oracle):
 class NuclearOracle(WarmOracle):
     """The leading singular pair."""
 
-    get_state = WarmOracle.get_state  # the guess is all that calls leave behind
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self._vertex(G))
+    def _found(self, G: np.ndarray) -> Atom:
         if min(G.shape) > DENSE:
             u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
             self.error = self.radius * error
         else:
             U, _, Vt = np.linalg.svd(G, full_matrices=False)
-            # Copies: views would keep the whole factors alive for as long as the atom lives.
-            u, v = U[:, 0].copy(), Vt[0].copy()
+            u, v = U[:, 0].copy(), Vt[0].copy()  # views would keep the whole factors alive
             self.error = 0.0
         self._guess = v if G.shape[1] <= G.shape[0] else u
         return RankOne(u, v, -self.radius)
 
 
-@stateless
-class InexactPolarOracle(Oracle):
-    """Points of the spectral-norm ball near the best vertex, with a certified bound of the difference."""
-
-    def __init__(self, domain: SpectralBall) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        S, error = certified(G)
-        self.error = self.radius * error
-        return Dense(-self.radius * S)
-
-
 class SpectraplexOracle(WarmOracle):
     """The lowest eigenvector of the symmetric part."""
 
-    get_state = WarmOracle.get_state  # the guess is all that calls leave behind
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self._vertex(G))
+    def _found(self, G: np.ndarray) -> Atom:
         if len(G) > DENSE:
             v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
             self.error = self.radius * error
@@ -350,3 +308,14 @@ class SpectraplexOracle(WarmOracle):
             self.error = 0.0
         self._guess = v
         return RankOne(v, v, self.domain._trace(lowest))
+
+
+@stateless
+class InexactPolarOracle(Oracle):
+    """Points of the spectral-norm ball near the best vertex, with a certified error bound."""
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        S, error = certified(G)
+        self.error = self.domain.radius * error
+        return Dense(-self.domain.radius * S)
