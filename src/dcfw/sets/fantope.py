@@ -59,7 +59,7 @@ class Fantope(CompactSet, trusted=True):
         return Dense(V @ V.T if low else np.eye(n) - V @ V.T)
 
     def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1] and the trace's error / k."""
+        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1], the trace's error / k."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf

@@ -42,7 +42,7 @@ SAFE = 100  # matrices whose largest entry is between 2^-100 and 2^100 need no s
 def leading_singular_pair(
     G: np.ndarray, guess: np.ndarray | None = None, products: int = 4 * BASIS, affordable: int = 0
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return unit vectors u, v, the value sigma = <u, G v> and a bound on the largest singular value minus it.
+    """Return unit vectors u, v, sigma = <u, G v> and a bound of the largest singular value minus sigma.
 
     G is a NumPy matrix, and ``guess`` a guess of the singular vector on its shorter side (v, if G is square).
     The search ends at a relative residual of 1e-10 (or the precision of G), or after ``products`` products of
@@ -70,7 +70,7 @@ def leading_singular_pair(
 def lowest_eigenpair(
     G: np.ndarray, guess: np.ndarray | None = None, products: int = 4 * BASIS, affordable: int = 0
 ) -> tuple[np.ndarray, float, float]:
-    """Return a unit vector v, the value <v, G v> and a bound on it minus the lowest eigenvalue.
+    """Return a unit vector v, the value <v, G v> and a bound of it minus the lowest eigenvalue.
 
     The eigenvalues are those of the symmetric part of G; the parameters are those of
     :func:`leading_singular_pair`, with the residual relative to the largest eigenvalue (in size) seen.
