@@ -84,18 +84,11 @@ class Dense:
         return self._key
 
 
-class _Sparse:
-    """An atom with few nonzeros, which ``_added(y, c)`` adds to an array in place."""
+class _Compact:
+    """An atom of NumPy arrays, with ``_added(y, c)``, which adds c s to y in place."""
 
     __slots__ = ()
-    dtype: Any
-    shape: Any
-
-    def _added(self, y: Array, c: float) -> Array:
-        raise NotImplementedError
-
-    def dense(self) -> Array:
-        return self._added(np.zeros(self.shape, dtype=self.dtype), 1.0)
+    _added: Any
 
     def mix(self, x: Array, eta: float) -> Array:
         return self._added((1.0 - eta) * x, eta)
@@ -105,13 +98,16 @@ class _Sparse:
 
 
 @dataclass(slots=True, eq=False)
-class OneHot(_Sparse):
+class OneHot(_Compact):
     """``value`` at one (flat) ``index``, zero elsewhere: vertices of the simplex and the l1 ball."""
 
     index: int
     value: float
     shape: tuple[int, ...]
     dtype: Any = np.float64
+
+    def dense(self) -> Array:
+        return self._added(np.zeros(self.shape, dtype=self.dtype), 1.0)
 
     def _added(self, y: Array, c: float) -> Array:
         if y.ndim == 1:
@@ -137,16 +133,15 @@ class OneHot(_Sparse):
 
 
 @dataclass(slots=True, eq=False)
-class Entries(_Sparse):
+class Entries(_Compact):
     """``values`` at a few (flat) ``indices`` in increasing order: vertices of the k-sparse polytope."""
 
     indices: np.ndarray
     values: np.ndarray
     shape: tuple[int, ...]
 
-    @property
-    def dtype(self) -> Any:
-        return self.values.dtype
+    def dense(self) -> Array:
+        return self._added(np.zeros(self.shape, dtype=self.values.dtype), 1.0)
 
     def _added(self, y: Array, c: float) -> Array:
         if y.ndim == 1:
@@ -171,7 +166,7 @@ class Entries(_Sparse):
 
 
 @dataclass(slots=True, eq=False)
-class Signs:
+class Signs(_Compact):
     """``radius`` times a sign per entry, one byte each: vertices of the cube."""
 
     signs: np.ndarray
@@ -184,14 +179,8 @@ class Signs:
     def inner(self, G: Array) -> float:
         return self.radius * inner(G, self.signs.astype(G.dtype))
 
-    def mix(self, x: Array, eta: float) -> Array:
-        y = np.multiply(self.signs, eta * self.radius, dtype=x.dtype)
-        y += (1.0 - eta) * x
-        return y
-
-    def plus(self, x: Array, c: float) -> Array:
-        y = np.multiply(self.signs, c * self.radius, dtype=x.dtype)
-        y += x
+    def _added(self, y: Array, c: float) -> Array:
+        y += np.multiply(self.signs, c * self.radius, dtype=y.dtype)
         return y
 
     def distance2(self, x: Array) -> float:
@@ -202,7 +191,7 @@ class Signs:
         return (np.packbits(self.signs > 0).tobytes(), self.radius)
 
 
-class Permutation(_Sparse):
+class Permutation(_Compact):
     """The permutation matrix with ones at ``(i, columns[i])``: vertices of the Birkhoff polytope."""
 
     __slots__ = ("columns", "dtype", "rows")
@@ -241,7 +230,7 @@ class Permutation(_Sparse):
 
 
 @dataclass(slots=True, eq=False)
-class RankOne:
+class RankOne(_Compact):
     """``scale * u v^T`` with unit vectors: vertices of the nuclear-norm ball and (u = v) the spectraplex."""
 
     u: np.ndarray
@@ -254,11 +243,9 @@ class RankOne:
     def inner(self, G: Array) -> float:
         return self.scale * float(self.u @ (G @ self.v))
 
-    def mix(self, x: Array, eta: float) -> Array:
-        return (1.0 - eta) * x + np.outer((eta * self.scale) * self.u, self.v)
-
-    def plus(self, x: Array, c: float) -> Array:
-        return x + np.outer((c * self.scale) * self.u, self.v)
+    def _added(self, y: Array, c: float) -> Array:
+        y += np.outer((c * self.scale) * self.u, self.v)
+        return y
 
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + self.scale**2 - 2.0 * self.inner(x), 0.0)
@@ -271,11 +258,7 @@ class RankOne:
 
 
 def recast(atom: Atom, x: Array) -> Atom:
-    """Return the atom in the precision of ``x``.
-
-    Radii (kept in double precision) and unit vectors lose nothing; a rounded array may be outside of its set
-    by the rounding of its old precision.
-    """
+    """Return the atom in the precision of ``x``; a rounded array may leave its set by its old rounding."""
     if isinstance(atom, OneHot):
         return OneHot(atom.index, atom.value, atom.shape, x.dtype)
     if isinstance(atom, Entries):

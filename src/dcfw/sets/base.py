@@ -59,8 +59,7 @@ class Oracle:
     """A set's linear minimisation oracle during one solve: ``oracle(G)`` returns an atom.
 
     Subclasses may keep state between calls (dual variables, Lanczos vectors).  ``error`` bounds
-    ``<G, s> - min_{x in D} <G, x>`` for the last answer; it is 0 for an exact oracle, and certificates
-    add it otherwise.
+    ``<G, s> - min_{x in D} <G, x>`` for the last answer, 0 for an exact oracle; certificates add it.
 
     Examples
     --------
@@ -119,10 +118,10 @@ def state_in(part: str) -> Callable[[type[O]], type[O]]:
     return declare
 
 
-# Methods of subclasses that work on copies; methods with a generic form, and the methods which that form
-# calls
+# Methods of subclasses that work on copies
 GUARDED = ("lmo", "_vertex", "contains", "violation", "project", "tangent", "reach", "start", "random")
-DERIVED = {"oracle": ("lmo", "_vertex"), "contains": ("violation",)}
+# Attributes with a generic form, and the methods that this form calls
+DERIVED = {"oracle": ("lmo", "_vertex"), "_oracle": ("lmo", "_vertex"), "contains": ("violation",)}
 
 
 class Set:
@@ -154,6 +153,7 @@ class Set:
     project: Any  #: ``project(x)``, where it exists (see ``projects``).
     nonnegative: bool = False  #: Whether all entries of all points are known to be at least 0.
     flat: bool = True  #: Whether ``tangent`` projects onto the directions in which the set extends.
+    _oracle: Any = Oracle
 
     def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
         """Make the methods of a class work on copies unless it is trusted (:mod:`dcfw._protocol`)."""
@@ -195,17 +195,16 @@ class Set:
 
     def oracle(self) -> Oracle:
         """Return a new oracle for one solve."""
-        return Oracle(self)
+        return self._oracle(self)  # type: ignore[no-any-return]
 
     def violation(self, x: Array) -> float:
         """Return by how much ``x`` violates the constraints, in their units (not a distance); 0 inside."""
         raise NotImplementedError(f"{type(self).__name__} must define violation(x)")
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether ``x`` satisfies the constraints to within ``tol``.
+        """Return whether ``x`` satisfies the constraints to within ``tol``, relative to the set's size.
 
-        ``tol`` is relative to the size of the set (its radius, for instance), and at least the rounding error
-        of ``x``'s precision.
+        ``tol`` is at least the rounding error of ``x``'s precision.
         """
         x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
         if tuple(x.shape) != self.shape:
@@ -215,10 +214,7 @@ class Set:
         return self.violation(x) <= allowed * self.scale
 
     def tangent(self, G: Array) -> Array:
-        """Return the orthogonal projection of ``G`` onto the directions in which the set extends.
-
-        These are the directions of its affine hull: those of sum 0 for a simplex, all for a ball.
-        """
+        """Return the projection of ``G`` onto the directions of the affine hull (sum 0 for a simplex)."""
         return apply(self._directions, G, self.shape, "G")
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
@@ -263,8 +259,7 @@ class Set:
     def entry_bounds(self) -> tuple[Any, Any] | None:
         """Return the bounds of the entries of a set given by bounds and equations alone, else None.
 
-        Which entries are at their bounds then determines the face: ``minimize(..., inner="in-face")``
-        needs it.
+        ``minimize(..., inner="in-face")`` needs them: the entries at their bounds determine the face.
         """
         return None
 
@@ -280,8 +275,7 @@ class Set:
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a random feasible point: a random convex combination of random vertices."""
         rng = _validate.generator(rng)
-        count = min(math.prod(self.shape) + 1, 8)
-        weights = rng.dirichlet(np.ones(count))
+        weights = rng.dirichlet(np.ones(min(math.prod(self.shape) + 1, 8)))
         return np.asarray(sum(w * self.lmo(rng.standard_normal(self.shape)) for w in weights))
 
     def _values(self, x: Array) -> np.ndarray:

@@ -15,21 +15,6 @@ from dcfw.sets.atoms import Atom, Dense, recast
 from dcfw.sets.base import Oracle, Set
 
 
-class CompactSet(Set, trusted=True):
-    """A set with ``_atom(G)``, the minimising vertex as a compact atom."""
-
-    def _atom(self, G: np.ndarray) -> Atom:
-        """Return a vertex that minimises <G, s>, for a NumPy array in double precision."""
-        raise NotImplementedError(f"{type(self).__name__} must define _atom(G)")
-
-    def _vertex(self, G: Array) -> Array:
-        return like(self._atom(np.asarray(to_numpy(G), dtype=np.float64)).dense(), G)
-
-    def oracle(self) -> Oracle:
-        """Return an oracle that returns compact atoms for NumPy gradients."""
-        return CompactOracle(self)
-
-
 @stateless
 class CompactOracle(Oracle):
     """The set's own atoms for NumPy gradients, dense ones for other backends.
@@ -46,3 +31,16 @@ class CompactOracle(Oracle):
 
     def _atom(self, G: np.ndarray) -> Atom:
         return self.domain._atom(G)
+
+
+class CompactSet(Set, trusted=True):
+    """A set with ``_atom(G)``, the minimising vertex as a compact atom."""
+
+    _oracle = CompactOracle
+
+    def _atom(self, G: np.ndarray) -> Atom:
+        """Return a vertex that minimises <G, s>, for a NumPy array in double precision."""
+        raise NotImplementedError(f"{type(self).__name__} must define _atom(G)")
+
+    def _vertex(self, G: Array) -> Array:
+        return like(self._atom(np.asarray(to_numpy(G), dtype=np.float64)).dense(), G)

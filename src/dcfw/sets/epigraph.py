@@ -18,6 +18,35 @@ from dcfw.sets.norms import LpBall
 from dcfw.sets.spectral import SchattenBall
 
 
+@state_in("lower")
+class EpigraphOracle(Oracle):
+    """The ball's oracle and a comparison; ``error`` is the ball's."""
+
+    def __init__(self, domain: Epigraph) -> None:
+        self.domain = domain
+        self.lower = domain.ball.oracle()
+
+    def __call__(self, G: Array) -> Atom:
+        domain = self.domain
+        Gx = domain.point(G)
+        S = self.lower(Gx)
+        self.error = self.lower.error
+        radius: float = domain.radius
+        away = S.inner(Gx) + float(G[-1]) * radius < 0.0
+        if isinstance(S, OneHot):
+            # The apex has two entries as well (zeros), as an active set stacks vertices of one size.
+            return self._raised(G, *((S.index, S.value, radius) if away else (0, 0.0, 0.0)))
+        return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)
+
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        near = self.lower.runners_up(self.domain.point(G), count)
+        return [self._raised(G, S.index, S.value, self.domain.radius) for S in near if isinstance(S, OneHot)]
+
+    def _raised(self, G: Array, index: int, value: float, top: float) -> Entries:
+        """Return the vertex of the ball with this entry, at height ``top``."""
+        return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)
+
+
 class Epigraph(Set, trusted=True):
     """The set {(x, t): ||x|| <= t <= r} for a ball ||x|| <= r; its points are vectors, x raveled and then t.
 
@@ -35,6 +64,8 @@ class Epigraph(Set, trusted=True):
     >>> domain.lmo(np.array([0.5, -2.0, 1.0])), domain.lmo(np.array([0.5, -0.9, 1.0]))
     (array([0., 3., 3.]), array([0., 0., 0.]))
     """
+
+    _oracle = EpigraphOracle
 
     def __init__(self, ball: LpBall | SchattenBall) -> None:
         if not isinstance(ball, LpBall | SchattenBall):
@@ -67,10 +98,6 @@ class Epigraph(Set, trusted=True):
     def _vertex(self, G: Array) -> Array:
         return EpigraphOracle(self)(G).dense()
 
-    def oracle(self) -> Oracle:
-        """Return an oracle around the ball's own."""
-        return EpigraphOracle(self)
-
     def check_work(self) -> float:
         return self.ball.check_work()
 
@@ -86,32 +113,3 @@ class Epigraph(Set, trusted=True):
 
     def __repr__(self) -> str:
         return f"Epigraph({self.ball!r})"
-
-
-@state_in("lower")
-class EpigraphOracle(Oracle):
-    """The ball's oracle and a comparison; ``error`` is the ball's."""
-
-    def __init__(self, domain: Epigraph) -> None:
-        self.domain = domain
-        self.lower = domain.ball.oracle()
-
-    def __call__(self, G: Array) -> Atom:
-        domain = self.domain
-        Gx = domain.point(G)
-        S = self.lower(Gx)
-        self.error = self.lower.error
-        radius: float = domain.radius
-        away = S.inner(Gx) + float(G[-1]) * radius < 0.0
-        if isinstance(S, OneHot):
-            # The apex has two entries as well (zeros), as an active set stacks vertices of one size.
-            return self._raised(G, *((S.index, S.value, radius) if away else (0, 0.0, 0.0)))
-        return Dense(domain.lift(S.dense(), radius) if away else 0.0 * G)
-
-    def runners_up(self, G: Array, count: int) -> list[Atom]:
-        near = self.lower.runners_up(self.domain.point(G), count)
-        return [self._raised(G, S.index, S.value, self.domain.radius) for S in near if isinstance(S, OneHot)]
-
-    def _raised(self, G: Array, index: int, value: float, top: float) -> Entries:
-        """Return the vertex of the ball with this entry, at height ``top``."""
-        return Entries(np.array([index, G.shape[0] - 1]), np.array([value, top], dtype=G.dtype), G.shape)

@@ -23,21 +23,7 @@ REPLACEABLE = ("lmo", "_vertex", "contains")  # methods that a user may replace 
 
 
 def as_set(candidate: Any, name: str = "domain") -> Set:
-    """Return ``candidate`` as a :class:`Set`, from any object with ``lmo``, ``contains`` and ``start``.
-
-    >>> import numpy as np
-    >>> class Segment:
-    ...     def lmo(self, G):
-    ...         return np.where(G > 0, 0.0, 1.0)
-    ...
-    ...     def contains(self, x):
-    ...         return 0 <= x[0] <= 1
-    ...
-    ...     def start(self):
-    ...         return np.array([0.5])
-    >>> as_set(Segment()).shape
-    (1,)
-    """
+    """Return ``candidate`` as a :class:`Set`, from any object with ``lmo``, ``contains`` and ``start``."""
     if isinstance(candidate, Set) and vars(candidate).keys().isdisjoint(REPLACEABLE):
         return candidate
     return GivenSet(_validate.domain(candidate, name))

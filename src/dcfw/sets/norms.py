@@ -290,6 +290,7 @@ class KSparse(Set, trusted=True):
     """
 
     polytope = True
+    _oracle = AtomOracle
 
     def __init__(self, shape: int | tuple[int, ...], k: int, radius: float = 1.0) -> None:
         self.shape = _validate.shape(shape)
@@ -312,10 +313,6 @@ class KSparse(Set, trusted=True):
         top = np.argpartition(np.abs(flat), rest)[rest:] if rest else np.arange(self.k)
         top = np.sort(top)  # a copy, as a view would keep the whole partition alive
         return Entries(top, np.where(flat[top] > 0, -self.radius, self.radius).astype(G.dtype), self.shape)
-
-    def oracle(self) -> Oracle:
-        """Return an oracle with :class:`~dcfw.sets.atoms.Entries` for NumPy gradients."""
-        return AtomOracle(self)
 
     def violation(self, x: Array) -> float:
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""

@@ -6,6 +6,7 @@ blocks' oracles.  A point is one flat vector, the blocks raveled one after the o
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,6 +19,28 @@ from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set
 from dcfw.sets.given import as_set
 from dcfw.sets.spheres import Spheres
+
+
+class ProductOracle(Oracle):
+    """The blocks' oracles side by side; the errors add up."""
+
+    def __init__(self, domain: Product) -> None:
+        super().__init__(domain)
+        self.product = domain
+        self.oracles = [block.oracle() for block in domain.sets]
+
+    def __call__(self, G: Array) -> Atom:
+        parts = zip(self.oracles, self.product.split(G), strict=True)
+        s = self.product.join([oracle(part).dense() for oracle, part in parts])
+        self.error = sum(oracle.error for oracle in self.oracles)
+        return Dense(s)
+
+    def get_state(self) -> Any:
+        return [oracle.get_state() for oracle in self.oracles]
+
+    def set_state(self, state: Any) -> None:
+        for oracle, own in zip(self.oracles, state, strict=True):
+            oracle.set_state(own)
 
 
 class Product(Set, trusted=True):
@@ -40,6 +63,8 @@ class Product(Set, trusted=True):
     [(2,), (2, 2)]
     """
 
+    _oracle = ProductOracle
+
     def __init__(self, sets: Sequence[Any]) -> None:
         if isinstance(sets, Set) or not isinstance(sets, Iterable):
             raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
@@ -47,9 +72,9 @@ class Product(Set, trusted=True):
         if not self.sets:
             raise ValueError("sets must not be empty")
         self.shapes = tuple(block.shape for block in self.sets)
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-        self.shape = (int(ends[-1]),)
+        ends = np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
+        self._slices = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.shape = (ends[-1],)
         self.polytope = all(block.polytope for block in self.sets)
         self.faces = not self.polytope and all(block.polytope or block.faces for block in self.sets)
         self.scale = max(block.scale for block in self.sets)
@@ -84,10 +109,6 @@ class Product(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         return self.join([block.lmo(part) for block, part in self._parts(G)])
-
-    def oracle(self) -> Oracle:
-        """Return an oracle made of the blocks' own, so that each keeps its state."""
-        return ProductOracle(self)
 
     def check_work(self) -> float:
         return sum(block.check_work() for block in self.sets)
@@ -140,7 +161,6 @@ class Product(Set, trusted=True):
         return np.concatenate([np.asarray(block.random(rng)).reshape(-1) for block in self.sets])
 
     def _project(self, x: Array) -> Array:
-        """Return the nearest point: each block projected."""
         x = _validate.array(x, "x", shape=self.shape)
         return self.join([block.project(part) for block, part in self._parts(x)])
 
@@ -156,25 +176,3 @@ def check_blocks(domain: Any) -> Product:
             "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
         )
     return domain
-
-
-class ProductOracle(Oracle):
-    """The blocks' oracles side by side; the errors add up."""
-
-    def __init__(self, domain: Product) -> None:
-        super().__init__(domain)
-        self.product = domain
-        self.oracles = [block.oracle() for block in domain.sets]
-
-    def __call__(self, G: Array) -> Atom:
-        parts = zip(self.oracles, self.product.split(G), strict=True)
-        s = self.product.join([oracle(part).dense() for oracle, part in parts])
-        self.error = sum(oracle.error for oracle in self.oracles)
-        return Dense(s)
-
-    def get_state(self) -> Any:
-        return [oracle.get_state() for oracle in self.oracles]
-
-    def set_state(self, state: Any) -> None:
-        for oracle, own in zip(self.oracles, state, strict=True):
-            oracle.set_state(own)

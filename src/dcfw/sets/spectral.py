@@ -30,6 +30,69 @@ DENSE = 16  # up to this size LAPACK's full decomposition beats a Lanczos method
 AFFORDABLE = 2000  # up to this size an unproven answer of Lanczos is replaced by a full decomposition
 
 
+class WarmOracle(Oracle):
+    """An oracle that starts from its previous answer and bounds its error (:mod:`dcfw.sets.lanczos`)."""
+
+    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
+        super().__init__(domain)
+        self.radius = domain.radius
+        self._guess: np.ndarray | None = None
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        return self._found(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
+
+    def _found(self, G: np.ndarray) -> Atom:
+        raise NotImplementedError
+
+    def get_state(self) -> Any:
+        return self._guess
+
+    def set_state(self, state: Any) -> None:
+        self._guess = state
+
+
+class NuclearOracle(WarmOracle):
+    """The leading singular pair."""
+
+    def _found(self, G: np.ndarray) -> Atom:
+        if min(G.shape) > DENSE:
+            u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
+            self.error = self.radius * error
+        else:
+            U, _, Vt = np.linalg.svd(G, full_matrices=False)
+            u, v = U[:, 0].copy(), Vt[0].copy()  # views would keep the whole factors alive
+            self.error = 0.0
+        self._guess = v if G.shape[1] <= G.shape[0] else u
+        return RankOne(u, v, -self.radius)
+
+
+class SpectraplexOracle(WarmOracle):
+    """The lowest eigenvector of the symmetric part."""
+
+    def _found(self, G: np.ndarray) -> Atom:
+        if len(G) > DENSE:
+            v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
+            self.error = self.radius * error
+        else:
+            values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
+            v, lowest = vectors[:, 0].copy(), float(values[0])
+            self.error = 0.0
+        self._guess = v
+        return RankOne(v, v, self.domain._trace(lowest))
+
+
+@stateless
+class InexactPolarOracle(Oracle):
+    """Points of the spectral-norm ball near the best vertex, with a certified error bound."""
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        S, error = certified(G)
+        self.error = self.domain.radius * error
+        return Dense(-self.domain.radius * S)
+
+
 class SchattenBall(NormBall, trusted=True):
     """The ball {||X||_Sp <= radius} of the Schatten norm, the l_p norm of the singular values.
 
@@ -196,6 +259,7 @@ class Spectraplex(Set, trusted=True):
     """
 
     faces = True
+    _oracle = SpectraplexOracle
 
     def __init__(self, n: int, radius: float = 1.0, at_most: bool = False) -> None:
         n = _validate.integer(n, "n", low=1)
@@ -214,10 +278,6 @@ class Spectraplex(Set, trusted=True):
     def _trace(self, lowest: float) -> float:
         """Return the trace of the best vertex for a gradient with this lowest eigenvalue."""
         return 0.0 if self.at_most and lowest >= 0.0 else self.radius
-
-    def oracle(self) -> Oracle:
-        """Return an oracle with :class:`~dcfw.sets.atoms.RankOne` atoms for NumPy gradients."""
-        return SpectraplexOracle(self)
 
     def check_work(self) -> float:
         return 8.0 * self.shape[0] ** 3  # all eigenvalues
@@ -256,66 +316,3 @@ class Spectraplex(Set, trusted=True):
 
     def __repr__(self) -> str:
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
-
-
-class WarmOracle(Oracle):
-    """An oracle that starts from its previous answer and bounds its error (:mod:`dcfw.sets.lanczos`)."""
-
-    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-        self._guess: np.ndarray | None = None
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        return self._found(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
-
-    def _found(self, G: np.ndarray) -> Atom:
-        raise NotImplementedError
-
-    def get_state(self) -> Any:
-        return self._guess
-
-    def set_state(self, state: Any) -> None:
-        self._guess = state
-
-
-class NuclearOracle(WarmOracle):
-    """The leading singular pair."""
-
-    def _found(self, G: np.ndarray) -> Atom:
-        if min(G.shape) > DENSE:
-            u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
-        else:
-            U, _, Vt = np.linalg.svd(G, full_matrices=False)
-            u, v = U[:, 0].copy(), Vt[0].copy()  # views would keep the whole factors alive
-            self.error = 0.0
-        self._guess = v if G.shape[1] <= G.shape[0] else u
-        return RankOne(u, v, -self.radius)
-
-
-class SpectraplexOracle(WarmOracle):
-    """The lowest eigenvector of the symmetric part."""
-
-    def _found(self, G: np.ndarray) -> Atom:
-        if len(G) > DENSE:
-            v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
-        else:
-            values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
-            v, lowest = vectors[:, 0].copy(), float(values[0])
-            self.error = 0.0
-        self._guess = v
-        return RankOne(v, v, self.domain._trace(lowest))
-
-
-@stateless
-class InexactPolarOracle(Oracle):
-    """Points of the spectral-norm ball near the best vertex, with a certified error bound."""
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        S, error = certified(G)
-        self.error = self.domain.radius * error
-        return Dense(-self.domain.radius * S)
