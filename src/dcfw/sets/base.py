@@ -35,8 +35,6 @@ class FeasibleSet(Protocol):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
     >>> class Segment:
     ...     def lmo(self, G):
     ...         return np.where(G > 0, 0.0, 1.0)
@@ -46,7 +44,7 @@ class FeasibleSet(Protocol):
     ...
     ...     def start(self):
     ...         return np.array([0.5])
-    >>> isinstance(Segment(), sets.FeasibleSet)
+    >>> isinstance(Segment(), dcfw.sets.FeasibleSet)
     True
     """
 
@@ -63,9 +61,7 @@ class Oracle:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
-    >>> oracle = sets.Simplex(3).oracle()
+    >>> oracle = dcfw.sets.Simplex(3).oracle()
     >>> oracle(np.array([0.0, -1.0, 2.0])).dense(), oracle.error
     (array([0., 1., 0.]), 0.0)
     """
@@ -129,9 +125,7 @@ class Set:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
-    >>> class Interval(sets.Set):
+    >>> class Interval(dcfw.sets.Set):
     ...     shape, diameter = (1,), 2.0
     ...
     ...     def _vertex(self, G):

@@ -107,8 +107,7 @@ class Shift(_Affine, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L1Ball, Shift
-    >>> Shift(L1Ball(2), by=[3.0, 0.0]).lmo(np.array([1.0, 0.0]))
+    >>> dcfw.sets.Shift(dcfw.sets.L1Ball(2), by=[3.0, 0.0]).lmo(np.array([1.0, 0.0]))
     array([2., 0.])
     """
 
@@ -141,8 +140,7 @@ class Scale(_Affine, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Scale, Simplex
-    >>> Scale(Simplex(2), factor=-3.0).lmo(np.array([1.0, 0.0]))
+    >>> dcfw.sets.Scale(dcfw.sets.Simplex(2), factor=-3.0).lmo(np.array([1.0, 0.0]))
     array([-3., -0.])
     """
 
@@ -191,8 +189,7 @@ class LinearImage(_Made, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import LInfBall, LinearImage
-    >>> LinearImage([[1.0, 1.0, 0.0]], LInfBall(3)).lmo(np.array([1.0]))
+    >>> dcfw.sets.LinearImage([[1.0, 1.0, 0.0]], dcfw.sets.LInfBall(3)).lmo(np.array([1.0]))
     array([-2.])
     """
 

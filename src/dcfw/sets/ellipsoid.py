@@ -38,8 +38,7 @@ class Ellipsoid(CompactSet, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Ellipsoid
-    >>> Ellipsoid([1.0, 4.0], center=[1.0, 0.0]).lmo(np.array([0.0, 3.0]))
+    >>> dcfw.sets.Ellipsoid([1.0, 4.0], center=[1.0, 0.0]).lmo(np.array([0.0, 3.0]))
     array([ 1. , -0.5])
     """
 

@@ -57,10 +57,7 @@ class Epigraph(Set, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw.sets import L1Ball
-    >>> from dcfw.sets.epigraph import Epigraph
-    >>> domain = Epigraph(L1Ball(2, radius=3.0))
+    >>> domain = dcfw.sets.Epigraph(dcfw.sets.L1Ball(2, radius=3.0))
     >>> domain.lmo(np.array([0.5, -2.0, 1.0])), domain.lmo(np.array([0.5, -0.9, 1.0]))
     (array([0., 3., 3.]), array([0., 0., 0.]))
     """

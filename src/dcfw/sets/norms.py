@@ -67,8 +67,7 @@ class LpBall(NormBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import LpBall
-    >>> LpBall(2, p=3).lmo(np.array([1.0, -1.0])).round(4)
+    >>> dcfw.sets.LpBall(2, p=3).lmo(np.array([1.0, -1.0])).round(4)
     array([-0.7937,  0.7937])
     """
 
@@ -132,8 +131,7 @@ class L1Ball(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L1Ball
-    >>> L1Ball(3, radius=2.0).lmo(np.array([1.0, -5.0, 3.0]))
+    >>> dcfw.sets.L1Ball(3, radius=2.0).lmo(np.array([1.0, -5.0, 3.0]))
     array([0., 2., 0.])
     """
 
@@ -155,8 +153,7 @@ class L2Ball(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L2Ball
-    >>> L2Ball(2).lmo(np.array([3.0, 4.0]))
+    >>> dcfw.sets.L2Ball(2).lmo(np.array([3.0, 4.0]))
     array([-0.6, -0.8])
     """
 
@@ -178,8 +175,7 @@ class LInfBall(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import LInfBall
-    >>> LInfBall(3).lmo(np.array([1.0, -5.0, 3.0]))
+    >>> dcfw.sets.LInfBall(3).lmo(np.array([1.0, -5.0, 3.0]))
     array([-1.,  1., -1.])
     """
 
@@ -201,10 +197,9 @@ class Box(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Box
-    >>> Box([0.0, -1.0], [2.0, 1.0]).lmo(np.array([1.0, -1.0]))
+    >>> dcfw.sets.Box([0.0, -1.0], [2.0, 1.0]).lmo(np.array([1.0, -1.0]))
     array([0., 1.])
-    >>> Box(0.0, 1.0, shape=3).start()
+    >>> dcfw.sets.Box(0.0, 1.0, shape=3).start()
     array([0.5, 0.5, 0.5])
     """
 
@@ -284,8 +279,7 @@ class KSparse(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import KSparse
-    >>> KSparse(4, k=2).lmo(np.array([1.0, -5.0, 3.0, 0.0]))
+    >>> dcfw.sets.KSparse(4, k=2).lmo(np.array([1.0, -5.0, 3.0, 0.0]))
     array([ 0.,  1., -1.,  0.])
     """
 

@@ -90,9 +90,6 @@ def by_svd(G: Array) -> Array:
     return U @ Vt
 
 
-# -- through the Gram matrix ------------------------------------------------------------------------------
-
-
 def by_eigh(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, or None if it is too close to singular."""
     xp = namespace(G)
@@ -123,8 +120,7 @@ def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
     ratio = (1.0 / lengths)[:, None] * lengths[None, :]
     ratio += 1.0
     E /= ratio
-    if is_numpy(E):
-        # E is small, so single precision is enough for the correction.
+    if is_numpy(E):  # E is small, so single precision is enough for the correction
         U -= U.astype(np.float32, copy=False) @ E.astype(np.float32, copy=False)
     else:
         U -= U @ E
@@ -155,8 +151,7 @@ def by_mixed(G: Array) -> Array | None:
     short = int(np.sum(squares < TAIL**2 * squares[-1]))
     if short > MOST * squares.size:
         return None
-    single = V
-    V = V.astype(np.float64)
+    single, V = V, V.astype(np.float64)
     W = G @ V
     lengths = np.sqrt(np.einsum("ij,ij->j", W, W))
     if short > 0:
@@ -223,9 +218,6 @@ def _orthogonalised_tail(W: Array, V: Array, lengths: Array) -> tuple[Array, Arr
         count = short
 
 
-# -- by matrix products -----------------------------------------------------------------------------------
-
-
 @functools.lru_cache
 def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
     """Return (a, b, c) of odd quintics a x + b x^3 + c x^5 whose composition maps [lowest, 1] near 1.
@@ -233,9 +225,6 @@ def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
     Each is the best uniform approximation of 1 on the image of the interval under its predecessors, divided
     by its maximum to stay in [0, 1]; from 0.8 on it is Newton-Schulz's (15 x - 10 x^3 + 3 x^5) / 8, which
     converges cubically.
-
-    >>> len(schedule(1e-3))
-    8
     """
     found = []
     while lowest < 1.0 - 1e-9:

@@ -27,11 +27,6 @@ def missed(G: Array, S: Array) -> float | None:
     """Return a bound of ||G||_* - <G, S> for square matrices, None if ||S||_2 <= 1 cannot be shown.
 
     It holds for every S in the unit ball, and is small for a good one.  Entries must be of moderate size.
-
-    >>> missed(np.diag([3.0, 1.0]), 0.999 * np.eye(2)) <= 1.01 * 0.001 * 4.0
-    True
-    >>> missed(np.diag([3.0, 1.0]), 1.001 * np.eye(2)) is None
-    True
     """
     from array_api_compat import array_namespace
 
@@ -40,7 +35,13 @@ def missed(G: Array, S: Array) -> float | None:
     single = xp.astype(G, xp.float32, copy=False)
     M = xp.astype(S, xp.float32, copy=False).T @ single
     G, S = xp.astype(G, xp.float64, copy=False), xp.astype(S, xp.float64, copy=False)
-    if cholesky(_minus_gram(S), 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
+    if is_numpy(S):
+        from scipy.linalg.blas import dsyrk
+
+        minus_gram = dsyrk(-1.0, S.T).T  # one triangle
+    else:
+        minus_gram = -(S.T @ S)
+    if cholesky(minus_gram, 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
         return None
     size = norm(G)
     shift = SHIFT * size / math.sqrt(k)
@@ -52,15 +53,6 @@ def missed(G: Array, S: Array) -> float | None:
     # Sums of k^2 terms, and k^1.5 rounding errors in the solution of a triangular system.
     rounding = 8.0 * k**2 * 2.0**-52
     return largest - inner(G, S) + rounding * (largest + math.sqrt(k) * size)
-
-
-def _minus_gram(S: Array) -> Array:
-    """Return the lower triangle of -S^T S (the upper one is arbitrary)."""
-    if is_numpy(S):
-        from scipy.linalg.blas import dsyrk
-
-        return dsyrk(-1.0, S.T).T
-    return -(S.T @ S)
 
 
 def _product_of_norms(G: Array, single: Array, L: Array) -> float:

@@ -25,16 +25,9 @@ def certified(G: Array) -> tuple[Array, float]:
     """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from a few steps in single precision.
 
     ||G||_* is the largest <G, Z> over the unit ball, so this bounds the error of a linear oracle.  It is
-    below 1e-3 ||G||_*, or more if many singular values are below a thirtieth of the largest, which are not
-    brought all the way to 1.  If nothing can be certified, S is that of an SVD, with its rounding as the
+    below 1e-3 ||G||_*, or more if many singular values are below a thirtieth of the largest, which a few
+    steps do not bring to 1.  If nothing can be certified, S is that of an SVD, with its rounding as the
     bound.
-
-    >>> rng = np.random.default_rng(0)
-    >>> G = rng.standard_normal((30, 30))
-    >>> S, error = certified(G)
-    >>> missing = np.linalg.norm(G, "nuc") - np.vdot(G, S)
-    >>> bool(0.0 <= missing <= error <= 0.01 * np.linalg.norm(G, "nuc"))
-    True
     """
     from array_api_compat import array_namespace
 
@@ -83,10 +76,6 @@ def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, fl
 
     These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps
     [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as possible.
-
-    >>> (a, b, c), _ = rational_schedule(0.03, 2)
-    >>> round(0.03 * (a + b * 0.03**2) / (1 + c * 0.03**2), 3)
-    0.677
     """
     found = []
     for _ in range(steps):
@@ -110,8 +99,8 @@ def _rational_steps(X: Array) -> Array | None:
     from scipy.linalg.blas import ssymm, ssyrk
     from scipy.linalg.lapack import spotrf, spotri
 
-    # Matrices are in LAPACK's order from here on, and symmetric ones have an upper triangle only.  Work is in
-    # place where possible: new memory costs as much as a pass of arithmetic.
+    # In LAPACK's order; symmetric matrices have an upper triangle only.  Work is in place where possible, as
+    # new memory costs as much as a pass of arithmetic.
     X = X.T
     for number, (a, b, c) in enumerate(rational_schedule(*STRONG)):
         A = ssyrk(1.0, X)
@@ -122,10 +111,8 @@ def _rational_steps(X: Array) -> Array | None:
             A *= scale**2
         A *= c
         factor, info = spotrf(plus_diagonal(A.T, 1.0).T, overwrite_a=1, clean=0)
-        if info != 0:
-            return None
-        inverse, info = spotri(factor, overwrite_c=1)
-        if info != 0:
+        inverse, singular = spotri(factor, overwrite_c=1)
+        if info or singular:
             return None
         inverse *= a - b / c
         X = ssymm(1.0, plus_diagonal(inverse.T, b / c).T, X)
@@ -133,10 +120,7 @@ def _rational_steps(X: Array) -> Array | None:
 
 
 def _largest_eigenvalue(A: Array) -> float:
-    """Return nearly the largest eigenvalue of a positive semidefinite matrix, from below.
-
-    A is in single precision and in LAPACK's order; only its upper triangle is read.
-    """
+    """Return nearly the largest eigenvalue, from below, of the upper triangle of a semidefinite matrix."""
     from scipy.linalg.blas import ssymv
 
     v = _generic(A.shape[0])

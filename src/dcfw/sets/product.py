@@ -55,8 +55,7 @@ class Product(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L1Ball, Product, Simplex
-    >>> domain = Product([Simplex(2), L1Ball((2, 2))])
+    >>> domain = dcfw.sets.Product([dcfw.sets.Simplex(2), dcfw.sets.L1Ball((2, 2))])
     >>> domain.lmo(np.array([1.0, 0.0, 0.0, 0.0, 3.0, 0.0]))
     array([ 0.,  1.,  0.,  0., -1.,  0.])
     >>> [block.shape for block in domain.split(domain.start())]

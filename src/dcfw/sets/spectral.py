@@ -2,7 +2,8 @@
 
 The Schatten-p ball is the l_p ball of the singular values, with its oracle and projection after one singular
 value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the nuclear-norm ball (p =
-1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the simplex of the eigenvalues.
+1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the simplex of the eigenvalues,
+the Fantope their hypersimplex.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dcfw._arrays import Array, namespace, norm
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, excess, in_double, in_numpy
+from dcfw.sets.compact import CompactSet
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
 from dcfw.sets.lp import lp_norm, lp_vertex, project_lp
 from dcfw.sets.norms import NormBall
 from dcfw.sets.polar import METHODS, polar
 from dcfw.sets.polar_inexact import certified
-from dcfw.sets.simplex import project_simplex
+from dcfw.sets.simplex import project_capped, project_simplex
 from dcfw.sets.spheres import Spheres, one_sphere
 
 INEXACT = "inexact"
@@ -33,6 +35,8 @@ AFFORDABLE = 2000  # up to this size an unproven answer of Lanczos is replaced b
 class WarmOracle(Oracle):
     """An oracle that starts from its previous answer and bounds its error (:mod:`dcfw.sets.lanczos`)."""
 
+    _found: Any  # the atom for a NumPy gradient in at most double precision
+
     def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
         self.radius = domain.radius
@@ -41,9 +45,6 @@ class WarmOracle(Oracle):
     @in_double
     def __call__(self, G: Array) -> Atom:
         return self._found(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
-
-    def _found(self, G: np.ndarray) -> Atom:
-        raise NotImplementedError
 
     def get_state(self) -> Any:
         return self._guess
@@ -113,8 +114,7 @@ class SchattenBall(NormBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import SchattenBall
-    >>> SchattenBall((2, 2), p=2).lmo(np.array([[3.0, 0.0], [0.0, 4.0]])).round(12) + 0.0
+    >>> dcfw.sets.SchattenBall((2, 2), p=2).lmo(np.array([[3.0, 0.0], [0.0, 4.0]])).round(12) + 0.0
     array([[-0.6,  0. ],
            [ 0. , -0.8]])
     """
@@ -180,8 +180,7 @@ class SpectralBall(SchattenBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import SpectralBall
-    >>> SpectralBall((2, 2)).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    >>> dcfw.sets.SpectralBall((2, 2)).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
@@ -224,8 +223,7 @@ class NuclearBall(SchattenBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import NuclearBall
-    >>> NuclearBall((2, 2), radius=2.0).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    >>> dcfw.sets.NuclearBall((2, 2), radius=2.0).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
     array([[ 0., -2.],
            [ 0.,  0.]])
     """
@@ -252,8 +250,7 @@ class Spectraplex(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Spectraplex
-    >>> Spectraplex(2).lmo(np.array([[1.0, 0.0], [0.0, -1.0]])).round(12) + 0.0
+    >>> dcfw.sets.Spectraplex(2).lmo(np.array([[1.0, 0.0], [0.0, -1.0]])).round(12) + 0.0
     array([[0., 0.],
            [0., 1.]])
     """
@@ -316,3 +313,77 @@ class Spectraplex(Set, trusted=True):
 
     def __repr__(self) -> str:
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
+
+
+class Fantope(CompactSet, trusted=True):
+    """The Fantope {0 <= X <= I, trace X = k}: the hull of the orthogonal projections of rank k.
+
+    It is the hypersimplex of the eigenvalues, for sparse PCA and clustering.
+
+    Parameters
+    ----------
+    n : int
+        The order of the matrices.
+    k : int
+        The trace, from 1 (the spectraplex) to n (a single point).
+
+    Examples
+    --------
+    >>> dcfw.sets.Fantope(3, k=2).lmo(np.diag([1.0, -2.0, 0.5])).round(12) + 0.0
+    array([[0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    faces = True
+
+    def __init__(self, n: int, k: int) -> None:
+        n = _validate.integer(n, "n", low=1)
+        self.k = _validate.integer(k, "k", low=1, high=n)
+        self.shape = (n, n)
+        self.diameter = math.sqrt(2.0 * min(self.k, n - self.k))
+
+    def _atom(self, G: np.ndarray) -> Dense:
+        from scipy.linalg import eigh
+
+        n = self.shape[0]
+        if self.k == n:
+            return Dense(np.eye(n))
+        G = G / (float(np.abs(G).max()) or 1.0)
+        # The smaller of two eigenspaces: of the k lowest eigenvalues, or of the others.
+        low = 2 * self.k <= n
+        _, V = eigh(0.5 * (G + G.T), subset_by_index=(0, self.k - 1) if low else (self.k, n - 1))
+        return Dense(V @ V.T if low else np.eye(n) - V @ V.T)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1], the trace's error / k."""
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        values = np.linalg.eigvalsh(0.5 * (x + x.T))
+        trace = abs(float(np.trace(x)) - self.k) / self.k
+        return excess(max(float(np.abs(x - x.T).max()), -values[0], values[-1] - 1.0, trace))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        n = self.shape[0]
+        if self.k == n:
+            return np.zeros(self.shape)
+        return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
+
+    def _centre(self) -> np.ndarray:
+        return np.asarray(np.eye(self.shape[0]) * (self.k / self.shape[0]))
+
+    @in_numpy
+    def project(self, x: Array) -> Array:
+        """Return the nearest matrix: the eigenvalues of the symmetric part projected."""
+        if self.k == self.shape[0]:
+            return np.eye(self.k)
+        values, Q = np.linalg.eigh(0.5 * (x + x.T))
+        nearest = (Q * project_capped(values, 1.0, float(self.k))) @ Q.T
+        return np.asarray(0.5 * (nearest + nearest.T))
+
+    def __repr__(self) -> str:
+        return f"Fantope({self.shape[0]}, k={self.k})"

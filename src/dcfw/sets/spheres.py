@@ -25,10 +25,6 @@ class Spheres(NamedTuple):
         The centres, an array of the set's shape.
     blocks : array of int
         For each coordinate the number of its block, counted from 0.
-
-    >>> from dcfw import sets
-    >>> sets.Box([0.0, 0.0], [1.0, 4.0]).spheres()
-    Spheres(centre=array([0.5, 2. ]), blocks=array([0, 1]))
     """
 
     centre: np.ndarray
