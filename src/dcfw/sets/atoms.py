@@ -268,12 +268,6 @@ def recast(atom: Atom, x: Array) -> Atom:
     if isinstance(atom, Permutation):
         return Permutation(atom.columns, atom.rows, x.dtype)
     if isinstance(atom, RankOne):
-        u = _unit(atom.u, x)
-        return RankOne(u, u if atom.v is atom.u else _unit(atom.v, x), atom.scale)
+        u, v = atom.u.astype(x.dtype), atom.v.astype(x.dtype)
+        return RankOne(u / norm(u), v / norm(v), atom.scale)
     return Dense(like(to_numpy(atom.dense()), x))
-
-
-def _unit(u: np.ndarray, x: Array) -> np.ndarray:
-    """Return a vector of length one in the precision of ``x``."""
-    u = u.astype(x.dtype)
-    return np.asarray(u / norm(u))

@@ -35,16 +35,7 @@ class FeasibleSet(Protocol):
 
     Examples
     --------
-    >>> class Segment:
-    ...     def lmo(self, G):
-    ...         return np.where(G > 0, 0.0, 1.0)
-    ...
-    ...     def contains(self, x):
-    ...         return 0 <= x[0] <= 1
-    ...
-    ...     def start(self):
-    ...         return np.array([0.5])
-    >>> isinstance(Segment(), dcfw.sets.FeasibleSet)
+    >>> isinstance(dcfw.sets.Simplex(3), dcfw.sets.FeasibleSet)
     True
     """
 

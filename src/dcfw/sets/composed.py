@@ -161,7 +161,17 @@ class Scale(_Affine, trusted=True):
         return G if self.factor > 0.0 else -G
 
     def _outer(self, atom: Atom, G: Array) -> Atom:
-        return scaled(atom, self.factor)
+        factor = self.factor
+        if isinstance(atom, OneHot):
+            return OneHot(atom.index, factor * atom.value, atom.shape, atom.dtype)
+        if isinstance(atom, Entries | Permutation):
+            indices, values = atom.support()
+            return Entries(indices, factor * values, atom.shape)
+        if isinstance(atom, Signs):
+            return Signs(atom.signs, factor * atom.radius, atom.dtype)
+        if isinstance(atom, RankOne):
+            return RankOne(atom.u, atom.v, factor * atom.scale)
+        return Dense(factor * atom.dense())
 
     def __repr__(self) -> str:
         return f"Scale({self.domain!r}, factor={self.factor:g})"
@@ -237,20 +247,6 @@ class LinearImage(_Made, trusted=True):
 
     def __repr__(self) -> str:
         return f"LinearImage({self.A.shape[0]} x {self.A.shape[1]}, {self.domain!r})"
-
-
-def scaled(atom: Atom, factor: float) -> Atom:
-    """Return factor times an atom, in compact form if possible."""
-    if isinstance(atom, OneHot):
-        return OneHot(atom.index, factor * atom.value, atom.shape, atom.dtype)
-    if isinstance(atom, Entries | Permutation):
-        indices, values = atom.support()
-        return Entries(indices, factor * values, atom.shape)
-    if isinstance(atom, Signs):
-        return Signs(atom.signs, factor * atom.radius, atom.dtype)
-    if isinstance(atom, RankOne):
-        return RankOne(atom.u, atom.v, factor * atom.scale)
-    return Dense(factor * atom.dense())
 
 
 def _own(domain: Any) -> Set:

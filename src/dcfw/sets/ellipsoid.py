@@ -48,7 +48,7 @@ class Ellipsoid(CompactSet, trusted=True):
             raise ValueError(
                 f"A must be a square matrix or a vector (its diagonal), got shape {matrix.shape}"
             )
-        n = matrix.shape[0]
+        n = len(matrix)
         if matrix.ndim == 1:
             self._eigenvalues, self._basis = matrix.copy(), None
         else:
@@ -59,9 +59,8 @@ class Ellipsoid(CompactSet, trusted=True):
         if low <= n * np.finfo(np.float64).eps * high:
             raise ValueError(f"A must be positive definite, but its lowest eigenvalue is {low:g}")
         self.shape = (n,)
-        self.center = np.zeros(n)
-        if center is not None:
-            self.center += np.asarray(to_numpy(_validate.array(center, "center", shape=(n,))))
+        center = np.zeros(n) if center is None else _validate.array(center, "center", shape=(n,))
+        self.center = np.array(to_numpy(center), dtype=np.float64)
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self._axes = self.radius / np.sqrt(self._eigenvalues)  # the half axes: x = c + Q (axes * unit vector)
         self.scale = float(self._axes.min())

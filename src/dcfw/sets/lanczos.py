@@ -53,8 +53,8 @@ def leading_singular_pair(
     if m < n:
         v, u, sigma, error = leading_singular_pair(G.T, guess, products, affordable)
         return u, v, sigma, error
-    scaled, exponent = _scaled(G)
-    v, _, error = _lowest(_Gram(scaled), guess, _tolerance(G), products, affordable)
+    scaled, exponent, tol = _scaled(G)
+    v, _, error = _lowest(_Gram(scaled), guess, tol, products, affordable)
     w = scaled @ v
     sigma = math.sqrt(float(w @ w))
     u = w / sigma if sigma > 0.0 else np.eye(1, m)[0]
@@ -71,14 +71,9 @@ def lowest_eigenpair(
     The eigenvalues are those of the symmetric part of G; the parameters are those of
     :func:`leading_singular_pair`, with the residual relative to the largest eigenvalue (in size) seen.
     """
-    scaled, exponent = _scaled(G)
-    K = _Symmetric(0.5 * (scaled + scaled.T))
-    v, value, error = _lowest(K, guess, _tolerance(G), products, affordable)
+    scaled, exponent, tol = _scaled(G)
+    v, value, error = _lowest(_Symmetric(0.5 * (scaled + scaled.T)), guess, tol, products, affordable)
     return v.astype(G.dtype), _unscaled(value, exponent), _unscaled(error, exponent)
-
-
-def _tolerance(G: np.ndarray) -> float:
-    return max(TOL, 4.0 * float(np.finfo(G.dtype).eps))
 
 
 class _Symmetric:
@@ -133,10 +128,9 @@ def sparse_singular_pair(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return unit vectors u, v with nearly the largest <u, G v>, and an estimate of the difference.
 
-    G has products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most ``max(wanted,
-    rounding)`` and at most ``rough`` times the value.  The error adds the residual and the gain of the last
-    steps: it is a bound unless a larger singular value has been missed altogether, which generic vectors in
-    the start (two if ``careful``) make unlikely but do not exclude.
+    G has products ``G @ v`` and ``G.T @ u``.  The search ends at an error of ``max(wanted, rounding)``, and
+    of ``rough`` times the value.  The error (the residual plus the gain of the last steps) is a bound unless
+    a larger singular value was missed, which generic vectors in the start (two if ``careful``) make unlikely.
     """
     transposed = G.T
     times = lambda v: transposed @ (G @ v)  # noqa: E731
@@ -233,10 +227,14 @@ def _lowest(
     size = max(K.size, float(np.abs(T).max()))  # at most ||K||
     rounding = 4.0 * K.n * EPS * size
     if K.n > affordable or residual <= 10.0 * tol * size:
-        wanted = max(rounding, residual)
-        error = value - _least(T, beta, K.rest(T, beta), value - wanted)
-        if error <= wanted:
-            return v, value, max(error, 0.0) + rounding
+        wanted, rest = max(rounding, residual), K.rest(T, beta)
+        if -rest >= value - wanted:  # the lowest eigenvalue is below every entry of the diagonal
+            bordered = np.pad(T, (0, 1))
+            bordered[-1, -1] = -rest
+            bordered[-1, -2] = bordered[-2, -1] = beta
+            error = value - float(np.linalg.eigvalsh(bordered)[0])
+            if error <= wanted:
+                return v, value, max(error, 0.0) + rounding
         error = max(rounding, 1e-3 * residual)
         while (proven := cholesky(K.matrix(), error - value)) is None and (
             K.n > affordable or error < residual
@@ -250,26 +248,12 @@ def _lowest(
     return vectors[:, 0].copy(), float(values[0]), 0.0
 
 
-def _least(T: np.ndarray, beta: float, rest: float, low: float) -> float:
-    """Return the lowest eigenvalue of T with one more row: beta beside the diagonal, -rest on it.
-
-    Minus infinity stands for one that is obviously below ``low``.
-    """
-    if -rest < low:  # the lowest eigenvalue is below every entry of the diagonal
-        return -math.inf
-    extended = np.pad(T, (0, 1))
-    extended[-1, -1] = -rest
-    extended[-1, -2] = extended[-2, -1] = beta
-    return float(np.linalg.eigvalsh(extended)[0])
-
-
 def _search(
     K: _Symmetric | _Gram, guess: np.ndarray | None, tol: float, products: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return nearly the lowest eigenvector, the last T, and its beta."""
     n = K.n
-    v = _start(n, guess)
-    basis = min(n, BASIS)
+    v, basis = _start(n, guess), min(n, BASIS)
     V = np.empty((basis + 1, n))
     spent, converged = 0, False
     while not converged and spent < products:
@@ -280,7 +264,12 @@ def _search(
             spent += 1
             w = K.times(V[k])
             T[k, k] = float(w @ V[k])
-            beta = _orthogonalise(w, V[: k + 1])
+            before = float(np.linalg.norm(w))
+            for _ in range(2):
+                w -= (V[: k + 1] @ w) @ V[: k + 1]
+            beta = float(np.linalg.norm(w))
+            if not beta > 8.0 * EPS * before:  # rounding, which ends the Krylov space
+                beta = 0.0
             full = k + 1 == basis or spent >= products
             if full or beta == 0.0 or k % CHECK == CHECK - 1:
                 values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
@@ -294,38 +283,25 @@ def _search(
     return v, T[: k + 1, : k + 1], beta
 
 
-def _orthogonalise(w: np.ndarray, basis: np.ndarray) -> float:
-    """Subtract from ``w`` (in place) its part in the span of ``basis``; return the norm of the remainder.
-
-    A remainder at rounding level counts as zero, which ends the Krylov space.
-    """
-    before = float(np.linalg.norm(w))
-    for _ in range(2):  # twice is enough
-        w -= (basis @ w) @ basis
-    after = float(np.linalg.norm(w))
-    return after if after > 8.0 * EPS * before else 0.0
-
-
-def _scaled(G: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return G / 2^exponent in double precision, and the exponent, 0 where entries are of moderate size."""
+def _scaled(G: np.ndarray) -> tuple[np.ndarray, int, float]:
+    """Return G / 2^exponent in double precision, the exponent (0 for moderate entries) and the tolerance."""
     largest = max(float(G.max()), -float(G.min()))
     if not math.isfinite(largest):
         raise np.linalg.LinAlgError("G has entries that are NaN or infinite.")
     exponent = math.frexp(largest)[1]
+    tol = max(TOL, 4.0 * float(np.finfo(G.dtype).eps))
     G = G.astype(np.float64, copy=False)
-    return (G, 0) if abs(exponent) <= SAFE else (np.ldexp(G, -exponent), exponent)
+    return (G, 0, tol) if abs(exponent) <= SAFE else (np.ldexp(G, -exponent), exponent, tol)
 
 
 def _unscaled(number: float, exponent: int) -> float:
     """Return number * 2^exponent, infinite on overflow."""
-    half = exponent // 2
-    return number * 2.0**half * 2.0 ** (exponent - half)
+    return number * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
 
 
 def _start(n: int, guess: np.ndarray | None) -> np.ndarray:
     """Return a unit vector near ``guess`` with a part in every direction, deterministically."""
-    generic = _generic(n)
-    start = generic if guess is None else guess + 0.05 * generic
+    start = _generic(n) if guess is None else guess + 0.05 * _generic(n)
     return np.asarray(start / np.linalg.norm(start))
 
 

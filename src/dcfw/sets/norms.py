@@ -218,10 +218,10 @@ class Box(Set, trusted=True):
             raise ValueError("lower and upper are scalars: give shape too, as in Box(0.0, 1.0, shape=5)")
         self.shape = _validate.shape(wanted, "the shape of lower and upper")
         if bool((self.lower > self.upper).any()):
-            at = tuple(int(i) for i in np.argwhere(self.lower > self.upper)[0])
+            at = tuple(np.argwhere(self.lower > self.upper)[0].tolist())
+            one, two = self.lower[at], self.upper[at]
             raise ValueError(
-                f"lower must not exceed upper, but at {at} lower is {self.lower[at]:g} "
-                f"and upper is {self.upper[at]:g}"
+                f"lower must not exceed upper, but at {at} lower is {one:g} and upper is {two:g}"
             )
         self.scale = float(max(np.abs(self.lower).max(), np.abs(self.upper).max())) or 1.0
         self.diameter = norm(self.upper - self.lower)

@@ -94,7 +94,7 @@ def by_eigh(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, or None if it is too close to singular."""
     xp = namespace(G)
     scale = float(xp.max(xp.abs(G)))
-    if not (scale > 0.0 and math.isfinite(scale)):
+    if not 0.0 < scale < math.inf:
         return None
     if not 1e-12 < scale < 1e12:
         G = G / scale  # squares must neither overflow nor vanish
@@ -130,16 +130,15 @@ def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
 def by_mixed(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, with eigenvectors V from single precision, or None.
 
-    This V is orthogonal and made of eigenvectors only to some 1e-6, but both errors are known to first order.
-    The short columns of W = G V are too far from orthogonal for that, and so are made orthogonal to the long
-    ones, and to each other, in double precision.
+    V is orthogonal, and its columns eigenvectors, to some 1e-6 with errors known to first order.  The short
+    columns of W = G V need more: they are made orthogonal to all others in double precision.
     """
     if not (is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE):
         return by_eigh(G)
     from scipy.linalg.lapack import ssyevd
 
     scale = float(np.max(np.abs(G)))
-    if not (scale > 0.0 and math.isfinite(scale)):
+    if not 0.0 < scale < math.inf:
         return None
     if not 1e-12 < scale < 1e12:
         G = G / scale
@@ -228,12 +227,11 @@ def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
     """
     found = []
     while lowest < 1.0 - 1e-9:
+        a, b, c = 15.0 / 8.0, -10.0 / 8.0, 3.0 / 8.0
         if lowest < 0.8:
             a, b, c, error = _best_quintic(lowest)
             peak = (1.0 + error) * (1.0 + 1e-13)  # with a margin for the rounding of the coefficients
             a, b, c = a / peak, b / peak, c / peak
-        else:
-            a, b, c = 15.0 / 8.0, -10.0 / 8.0, 3.0 / 8.0
         found.append((a, b, c))
         lowest = a * lowest + b * lowest**3 + c * lowest**5
     return tuple(found)
@@ -270,10 +268,9 @@ def _step(X: Array, coefficients: tuple[float, float, float], A: Array = None, A
 
 
 def steps_by_products(G: Array, coefficients: tuple[tuple[float, float, float], ...]) -> Array:
-    """Return the polynomials of G divided by an upper bound of its spectral norm.
+    """Return the polynomials of a nonzero G of moderate size, divided by a bound of its spectral norm.
 
     The bound is the Schatten-8 norm, the fourth root of ||(G^T G)^2||_F, which the first step needs anyway.
-    G is not zero, and of moderate size.
     """
     A = G.T @ G
     A2 = A.T @ A
@@ -291,7 +288,7 @@ def by_products(G: Array) -> Array | None:
     """
     tol = 8.0 * math.sqrt(G.shape[1]) * math.sqrt(max(G.shape)) * eps_of(G)
     size = norm(G)
-    if not (size > 0.0 and math.isfinite(size)):
+    if not 0.0 < size < math.inf:
         return None
     X = G / size
     for _ in range(ROUNDS):

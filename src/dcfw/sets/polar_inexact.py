@@ -96,7 +96,7 @@ def _rational_steps(X: Array) -> Array | None:
     and a product with it (faster than triangular solves), about the work of a quintic but far stronger.
     X is overwritten.
     """
-    from scipy.linalg.blas import ssymm, ssyrk
+    from scipy.linalg.blas import ssymm, ssymv, ssyrk
     from scipy.linalg.lapack import spotrf, spotri
 
     # In LAPACK's order; symmetric matrices have an upper triangle only.  Work is in place where possible, as
@@ -106,7 +106,10 @@ def _rational_steps(X: Array) -> Array | None:
         A = ssyrk(1.0, X)
         if number == 0:
             # The bound is not proven; the certificate checks that the result lies in the unit ball.
-            scale = 1.0 / (HEADROOM * math.sqrt(_largest_eigenvalue(A)))
+            v = _generic(A.shape[0])
+            for _ in range(8):  # power iterations
+                v = ssymv(1.0 / float(np.linalg.norm(v)), A, v)
+            scale = 1.0 / (HEADROOM * math.sqrt(float(np.linalg.norm(v))))
             X *= scale
             A *= scale**2
         A *= c
@@ -117,16 +120,6 @@ def _rational_steps(X: Array) -> Array | None:
         inverse *= a - b / c
         X = ssymm(1.0, plus_diagonal(inverse.T, b / c).T, X)
     return X.T
-
-
-def _largest_eigenvalue(A: Array) -> float:
-    """Return nearly the largest eigenvalue, from below, of the upper triangle of a semidefinite matrix."""
-    from scipy.linalg.blas import ssymv
-
-    v = _generic(A.shape[0])
-    for _ in range(8):
-        v = ssymv(1.0 / float(np.linalg.norm(v)), A, v)
-    return float(np.linalg.norm(v))
 
 
 @functools.lru_cache

@@ -1,16 +1,7 @@
 """Many atoms of one kind in one array, so that one NumPy call serves them all.
 
-A solver with an active set needs <G, a_j> of all its atoms in every step, which would be a Python call each:
-
-==================  ==================================================  =================
-stack               atoms                                               <G, a_j> for all
-==================  ==================================================  =================
-``EntryStack``      ``OneHot``, ``Entries``, ``Permutation``            a gather
-``SignStack``       ``Signs``                                           a product
-``RankOneStack``    ``RankOne``                                         a product
-``DenseStack``      everything else, NumPy                              one by one
-``DenseStack``      arrays of other backends, stacked on their device   a product
-==================  ==================================================  =================
+A solver with an active set needs <G, a_j> of all its atoms in every step: a gather for entries, a product for
+signs, rank-one matrices and the arrays of other backends, which are stacked on their device.
 """
 
 from __future__ import annotations
