@@ -67,8 +67,7 @@ class Oracle:
 
         self.domain: Any = as_set(domain)
         # Inside a solve G has been checked, which Set.lmo would do again.
-        checked = type(self.domain).lmo is Set.lmo
-        self._vertex = self.domain._answer if checked else self.domain.lmo
+        self._vertex = self.domain._answer if type(self.domain).lmo is Set.lmo else self.domain.lmo
 
     def __call__(self, G: Array) -> Atom:
         return Dense(as_point(self._vertex(G), G))
@@ -234,18 +233,11 @@ class Set:
         return bisected_reach(lambda y: self.contains(y, 0.0), x, d, self.diameter / length)
 
     def spheres(self) -> Spheres | None:
-        """Return spheres around one centre, by blocks, on which all vertices lie; None if none are known.
-
-        ``minimize(..., method="graduated")`` needs them, or a user's function that is constant on the
-        vertices.
-        """
+        """Return spheres on which all vertices lie, for ``method="graduated"``; None if none are known."""
         return None
 
     def entry_bounds(self) -> tuple[Any, Any] | None:
-        """Return the bounds of the entries of a set given by bounds and equations alone, else None.
-
-        ``minimize(..., inner="in-face")`` needs them: the entries at their bounds determine the face.
-        """
+        """Return the bounds of the entries if these determine faces, for ``inner="in-face"``; else None."""
         return None
 
     def start(self, xp: Any = None) -> Array:
@@ -336,10 +328,7 @@ def in_numpy(rule: Any) -> Any:
 
 
 def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None) -> float:
-    """Return nearly the largest step for which ``contains(x + step * d)`` holds.
-
-    ``high`` is a step that leads out of the set or to its boundary, found by doubling if None.
-    """
+    """Return nearly the largest step with ``contains(x + step * d)``; ``high``, if known, bounds it."""
     low = 0.0
     if high is None:
         high = 1.0

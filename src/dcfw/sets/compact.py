@@ -17,10 +17,7 @@ from dcfw.sets.base import Oracle, Set
 
 @stateless
 class CompactOracle(Oracle):
-    """The set's own atoms for NumPy gradients, dense ones for other backends.
-
-    A subclass that keeps something between calls defines ``_atom(G)`` and its state.
-    """
+    """The set's own ``_atom(G)`` for NumPy gradients, dense vertices for other backends."""
 
     domain: CompactSet
 

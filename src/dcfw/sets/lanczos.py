@@ -68,8 +68,7 @@ def lowest_eigenpair(
 ) -> tuple[np.ndarray, float, float]:
     """Return a unit vector v, the value <v, G v> and a bound of it minus the lowest eigenvalue.
 
-    The eigenvalues are those of the symmetric part of G; the parameters are those of
-    :func:`leading_singular_pair`, with the residual relative to the largest eigenvalue (in size) seen.
+    The eigenvalues are those of the symmetric part of G; see :func:`leading_singular_pair`.
     """
     scaled, exponent, tol = _scaled(G)
     v, value, error = _lowest(_Symmetric(0.5 * (scaled + scaled.T)), guess, tol, products, affordable)
@@ -128,9 +127,10 @@ def sparse_singular_pair(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return unit vectors u, v with nearly the largest <u, G v>, and an estimate of the difference.
 
-    G has products ``G @ v`` and ``G.T @ u``.  The search ends at an error of ``max(wanted, rounding)``, and
-    of ``rough`` times the value.  The error (the residual plus the gain of the last steps) is a bound unless
-    a larger singular value was missed, which generic vectors in the start (two if ``careful``) make unlikely.
+    G has products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most ``wanted`` and
+    ``rough`` times the value (or rounding).  The error (the residual plus the gain of the last steps) is a
+    bound unless a larger singular value was missed, which generic vectors in the start (two if ``careful``)
+    make unlikely.
     """
     transposed = G.T
     times = lambda v: transposed @ (G @ v)  # noqa: E731
@@ -143,10 +143,7 @@ def sparse_singular_pair(
 def sparse_lowest_vector(
     G: Any, guess: np.ndarray | None, wanted: float, rough: float, careful: bool = True
 ) -> tuple[np.ndarray, float]:
-    """Return a unit vector v with nearly the lowest <v, G v>, and an estimate of the difference.
-
-    G is square, and its symmetric part counts; the rest is as in :func:`sparse_singular_pair`.
-    """
+    """Return a unit vector v with nearly the lowest <v, G v>, likewise, for the symmetric part of G."""
     transposed = G.T
     times = lambda v: -0.5 * (G @ v + transposed @ v)  # noqa: E731
     v, top, error = _climb(times, G.shape[0], guess, wanted, rough, careful, root=False)
@@ -158,10 +155,10 @@ def _climb(
 ) -> tuple[np.ndarray, float, float]:
     """Return nearly the leading eigenvector of a symmetric matrix, its value and the error of that.
 
-    With ``root`` the matrix is positive semidefinite, and value and error are those of the value's root. With
-    ``careful`` Lanczos works on two vectors at a time, the guess and a generic one, and checks less often
-    whether it gains more: near an optimum on a face eigenvalues cluster at the largest one, and a single
-    vector then ends at another one of them in one of twenty calls.
+    With ``root`` the matrix is positive semidefinite, and value and error are those of the root.  With
+    ``careful`` Lanczos works on two vectors, the guess and a generic one, and checks less often whether it
+    gains more: near an optimum on a face eigenvalues cluster at the largest one, and a single vector ends at
+    another one of them in one of twenty calls.
     """
     if n < 8:
         values, vectors = np.linalg.eigh(times(np.eye(n)))

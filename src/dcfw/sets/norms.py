@@ -5,6 +5,7 @@ The oracles, projections and constants of l_p norms are in :mod:`dcfw.sets.lp`.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -32,8 +33,6 @@ from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 class NormBall(Set, trusted=True):
     """The ball of the l_p norm of ``size`` numbers: the entries of x, or its singular values."""
 
-    shows_p = True  # in the repr
-
     def __init__(self, shape: tuple[int, ...], size: int, p: float, radius: float) -> None:
         self.shape = shape
         self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
@@ -45,7 +44,8 @@ class NormBall(Set, trusted=True):
         return np.zeros(self.shape)
 
     def _parameters(self) -> str:
-        return (f", p={self.p:g}" if self.shows_p else "") + super()._parameters()
+        takes_p = "p" in inspect.signature(type(self)).parameters
+        return (f", p={self.p:g}" if takes_p else "") + super()._parameters()
 
 
 class LpBall(NormBall, trusted=True):
@@ -80,7 +80,6 @@ class LpBall(NormBall, trusted=True):
         return lp_vertex(G, self.p, self.radius)
 
     def oracle(self) -> Oracle:
-        """Return an oracle, with compact atoms (``OneHot``, ``Signs``) for p = 1 and p = inf."""
         return {1.0: L1Oracle, math.inf: AtomOracle}.get(self.p, Oracle)(self)
 
     def _atom(self, G: np.ndarray) -> Atom:
@@ -135,8 +134,6 @@ class L1Ball(LpBall, trusted=True):
     array([0., 2., 0.])
     """
 
-    shows_p = False
-
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, 1.0, radius)
 
@@ -157,8 +154,6 @@ class L2Ball(LpBall, trusted=True):
     array([-0.6, -0.8])
     """
 
-    shows_p = False
-
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, 2.0, radius)
 
@@ -178,8 +173,6 @@ class LInfBall(LpBall, trusted=True):
     >>> dcfw.sets.LInfBall(3).lmo(np.array([1.0, -5.0, 3.0]))
     array([-1.,  1., -1.])
     """
-
-    shows_p = False
 
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, math.inf, radius)

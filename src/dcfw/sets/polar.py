@@ -112,10 +112,9 @@ def by_eigh(G: Array) -> Array | None:
 
 
 def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
-    """Return the polar factor of U D V^-1 to first order in E = U^T U + V^T V - 2 I.
+    """Return the polar factor of U D V^-1, up to the order of E^2, with E = U^T U + V^T V - 2 I.
 
-    It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j), up to an error of order E^2.  U and E are
-    overwritten.
+    It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j).  U and E are overwritten.
     """
     ratio = (1.0 / lengths)[:, None] * lengths[None, :]
     ratio += 1.0
@@ -282,10 +281,7 @@ def steps_by_products(G: Array, coefficients: tuple[tuple[float, float, float], 
 
 
 def by_products(G: Array) -> Array | None:
-    """Return the polar factor of a square or tall matrix by products alone, or None if it is singular.
-
-    Rounds of polynomial steps go on until ||S^T S - I||_F is at rounding level.
-    """
+    """Return the polar factor of a square or tall matrix by products alone, or None if it is singular."""
     tol = 8.0 * math.sqrt(G.shape[1]) * math.sqrt(max(G.shape)) * eps_of(G)
     size = norm(G)
     if not 0.0 < size < math.inf:

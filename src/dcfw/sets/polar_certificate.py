@@ -24,10 +24,7 @@ SHIFT = 1e-4
 
 
 def missed(G: Array, S: Array) -> float | None:
-    """Return a bound of ||G||_* - <G, S> for square matrices, None if ||S||_2 <= 1 cannot be shown.
-
-    It holds for every S in the unit ball, and is small for a good one.  Entries must be of moderate size.
-    """
+    """Return a bound of ||G||_* - <G, S> for square G of moderate size, None unless ||S||_2 <= 1."""
     from array_api_compat import array_namespace
 
     xp = array_namespace(G)

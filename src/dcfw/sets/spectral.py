@@ -39,7 +39,6 @@ class WarmOracle(Oracle):
 
     def __init__(self, domain: SchattenBall | Spectraplex) -> None:
         super().__init__(domain)
-        self.radius = domain.radius
         self._guess: np.ndarray | None = None
 
     @in_double
@@ -59,13 +58,13 @@ class NuclearOracle(WarmOracle):
     def _found(self, G: np.ndarray) -> Atom:
         if min(G.shape) > DENSE:
             u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
+            self.error = self.domain.radius * error
         else:
             U, _, Vt = np.linalg.svd(G, full_matrices=False)
             u, v = U[:, 0].copy(), Vt[0].copy()  # views would keep the whole factors alive
             self.error = 0.0
         self._guess = v if G.shape[1] <= G.shape[0] else u
-        return RankOne(u, v, -self.radius)
+        return RankOne(u, v, -self.domain.radius)
 
 
 class SpectraplexOracle(WarmOracle):
@@ -74,7 +73,7 @@ class SpectraplexOracle(WarmOracle):
     def _found(self, G: np.ndarray) -> Atom:
         if len(G) > DENSE:
             v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
+            self.error = self.domain.radius * error
         else:
             values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
             v, lowest = vectors[:, 0].copy(), float(values[0])
@@ -109,8 +108,7 @@ class SchattenBall(NormBall, trusted=True):
     Attributes
     ----------
     strong_convexity : float
-        (p-1) k^(1/2-1/p) / radius with k = min(m, n) for 1 < p <= 2 (with respect to the Frobenius
-        norm), 0 otherwise.
+        (p-1) k^(1/2-1/p) / radius with k = min(m, n) for 1 < p <= 2 (Frobenius norm), 0 otherwise.
 
     Examples
     --------
@@ -133,7 +131,6 @@ class SchattenBall(NormBall, trusted=True):
         return (U * lp_vertex(sigma, self.p, self.radius)) @ Vt
 
     def oracle(self) -> Oracle:
-        """Return an oracle (with :class:`~dcfw.sets.atoms.RankOne` atoms for p = 1)."""
         return NuclearOracle(self) if self.p == 1.0 else Oracle(self)
 
     def check_work(self) -> float:
@@ -185,8 +182,6 @@ class SpectralBall(SchattenBall, trusted=True):
            [ 1.,  0.]])
     """
 
-    shows_p = False
-
     def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
         self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
@@ -199,7 +194,6 @@ class SpectralBall(SchattenBall, trusted=True):
         return -self.radius * polar(G, self.polar)
 
     def oracle(self) -> Oracle:
-        """Return an oracle (an inexact one with its error bound for ``polar="inexact"``)."""
         return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
 
     def spheres(self) -> Spheres | None:
@@ -227,8 +221,6 @@ class NuclearBall(SchattenBall, trusted=True):
     array([[ 0., -2.],
            [ 0.,  0.]])
     """
-
-    shows_p = False
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
         super().__init__(shape, 1.0, radius)

@@ -18,17 +18,10 @@ class Spheres(NamedTuple):
 
     sum_b w_b/2 ||x_b - centre_b||^2 is the same at every vertex for all weights w_b of the blocks, which the
     set's :meth:`~dcfw.sets.Set.tangent` does not mix.
-
-    Attributes
-    ----------
-    centre : array
-        The centres, an array of the set's shape.
-    blocks : array of int
-        For each coordinate the number of its block, counted from 0.
     """
 
-    centre: np.ndarray
-    blocks: np.ndarray
+    centre: np.ndarray  #: The centres, an array of the set's shape.
+    blocks: np.ndarray  #: For each coordinate the number of its block, counted from 0.
 
 
 def one_sphere(shape: tuple[int, ...]) -> Spheres:
