@@ -31,7 +31,7 @@ class EpigraphOracle(Oracle):
         Gx = domain.point(G)
         S = self.lower(Gx)
         self.error = self.lower.error
-        radius: float = domain.radius
+        radius = float(domain.radius)
         away = S.inner(Gx) + float(G[-1]) * radius < 0.0
         if isinstance(S, OneHot):
             # The apex has two entries as well (zeros), as an active set stacks vertices of one size.

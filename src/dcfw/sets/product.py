@@ -94,7 +94,6 @@ class Product(Set, trusted=True):
         return [xp.reshape(x[s], shape) for s, shape in zip(self._slices, self.shapes, strict=True)]
 
     def _parts(self, x: Array) -> Iterator[tuple[Set, Array]]:
-        """Return pairs of a set and its block of ``x``."""
         return zip(self.sets, self.split(x), strict=True)
 
     def join(self, blocks: Sequence[Array]) -> Array:

@@ -58,11 +58,10 @@ class NuclearOracle(WarmOracle):
     def _found(self, G: np.ndarray) -> Atom:
         if min(G.shape) > DENSE:
             u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.domain.radius * error
         else:
             U, _, Vt = np.linalg.svd(G, full_matrices=False)
-            u, v = U[:, 0].copy(), Vt[0].copy()  # views would keep the whole factors alive
-            self.error = 0.0
+            u, v, error = U[:, 0].copy(), Vt[0].copy(), 0.0  # views would keep the whole factors alive
+        self.error = self.domain.radius * error
         self._guess = v if G.shape[1] <= G.shape[0] else u
         return RankOne(u, v, -self.domain.radius)
 
@@ -73,11 +72,10 @@ class SpectraplexOracle(WarmOracle):
     def _found(self, G: np.ndarray) -> Atom:
         if len(G) > DENSE:
             v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.domain.radius * error
         else:
             values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
-            v, lowest = vectors[:, 0].copy(), float(values[0])
-            self.error = 0.0
+            v, lowest, error = vectors[:, 0].copy(), float(values[0]), 0.0
+        self.error = self.domain.radius * error
         self._guess = v
         return RankOne(v, v, self.domain._trace(lowest))
 
@@ -276,22 +274,19 @@ class Spectraplex(Set, trusted=True):
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        asymmetry = float(np.abs(x - x.T).max())
         lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
         over = float(np.trace(x)) - self.radius
-        return excess(max(asymmetry, -lowest, over if self.at_most else abs(over)))
+        return excess(max(float(np.abs(x - x.T).max()), -lowest, over if self.at_most else abs(over)))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        n = self.shape[0]
-        mean = 0.0 if self.at_most else float(np.trace(G)) / n
-        return np.asarray(0.5 * (G + G.T) - np.eye(n) * mean)
+        mean = 0.0 if self.at_most else float(np.trace(G)) / len(G)
+        return np.asarray(0.5 * (G + G.T) - np.eye(len(G)) * mean)
 
     def spheres(self) -> Spheres | None:
         return None if self.at_most else one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
-        n = self.shape[0]
-        return np.asarray(np.eye(n) * (self.radius / (n + self.at_most)))
+        return np.asarray(np.eye(self.shape[0]) * (self.radius / (self.shape[0] + self.at_most)))
 
     @in_numpy
     def project(self, x: Array) -> Array:
@@ -357,10 +352,9 @@ class Fantope(CompactSet, trusted=True):
         return excess(max(float(np.abs(x - x.T).max()), -values[0], values[-1] - 1.0, trace))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        n = self.shape[0]
-        if self.k == n:
+        if self.k == len(G):
             return np.zeros(self.shape)
-        return np.asarray(0.5 * (G + G.T) - np.eye(n) * (float(np.trace(G)) / n))
+        return np.asarray(0.5 * (G + G.T) - np.eye(len(G)) * (float(np.trace(G)) / len(G)))
 
     def spheres(self) -> Spheres:
         return one_sphere(self.shape)

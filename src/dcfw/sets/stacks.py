@@ -189,7 +189,6 @@ class DenseStack(Stack):
         return np.array([inner(G, array) for array in self.arrays])
 
     def _rows(self, xp: Any) -> Array:
-        """Return all arrays as the rows of one."""
         known = 0 if self._stacked is None else self._stacked.shape[0]
         if known < len(self.arrays):
             more = xp.stack([xp.reshape(array, (-1,)) for array in self.arrays[known:]])
