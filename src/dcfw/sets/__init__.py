@@ -41,13 +41,11 @@ set                    points                                              one o
 ``Epigraph``           (x, t) with ||x|| <= t <= r, for a ball ||x|| <= r  the ball's own
 =====================  ==================================================  ===================
 
->>> import numpy as np
->>> from dcfw import sets
->>> sets.L1Ball(3).lmo(np.array([0.5, -2.0, 1.0]))
+>>> dcfw.sets.L1Ball(3).lmo(np.array([0.5, -2.0, 1.0]))
 array([0., 1., 0.])
 
-Your own set is any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``; deriving it from
-:class:`Set` adds the rest.
+A set of your own is any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``; deriving it
+from :class:`Set` adds the rest.
 """
 
 from __future__ import annotations
@@ -68,7 +66,6 @@ if TYPE_CHECKING:
     from dcfw.sets.composed import Shift as Shift
     from dcfw.sets.ellipsoid import Ellipsoid as Ellipsoid
     from dcfw.sets.epigraph import Epigraph as Epigraph
-    from dcfw.sets.fantope import Fantope as Fantope
     from dcfw.sets.flows import FlowPolytope as FlowPolytope
     from dcfw.sets.flows import ShortestPath as ShortestPath
     from dcfw.sets.groups import GroupBall as GroupBall
@@ -87,6 +84,7 @@ if TYPE_CHECKING:
     from dcfw.sets.polytope import Polytope as Polytope
     from dcfw.sets.product import Product as Product
     from dcfw.sets.simplex import Simplex as Simplex
+    from dcfw.sets.spectral import Fantope as Fantope
     from dcfw.sets.spectral import NuclearBall as NuclearBall
     from dcfw.sets.spectral import SchattenBall as SchattenBall
     from dcfw.sets.spectral import SpectralBall as SpectralBall
@@ -97,6 +95,7 @@ if TYPE_CHECKING:
     from dcfw.sets.trees import SpanningTree as SpanningTree
     from dcfw.sets.variation import TotalVariation1D as TotalVariation1D
 
+# Module -> the public names that it defines; sets are loaded on first use.
 _NAMES = {
     "base": ("FeasibleSet", "Oracle", "Set"),
     "birkhoff": ("Birkhoff",),
@@ -104,7 +103,6 @@ _NAMES = {
     "composed": ("LinearImage", "Scale", "Shift"),
     "ellipsoid": ("Ellipsoid",),
     "epigraph": ("Epigraph",),
-    "fantope": ("Fantope",),
     "flows": ("FlowPolytope", "ShortestPath"),
     "groups": ("GroupBall",),
     "intersection": ("Intersection",),
@@ -115,12 +113,10 @@ _NAMES = {
     "polytope": ("ConvexHull", "Polytope"),
     "product": ("Product",),
     "simplex": ("Simplex",),
-    "spectral": ("NuclearBall", "SchattenBall", "SpectralBall", "Spectraplex"),
+    "spectral": ("Fantope", "NuclearBall", "SchattenBall", "SpectralBall", "Spectraplex"),
     "transport": ("PartialTransport", "TransportPolytope"),
     "trees": ("Matching", "SpanningTree"),
     "variation": ("TotalVariation1D",),
 }
-"""Module -> the public names that it defines; sets are loaded when they are first used."""
-
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 __getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF)

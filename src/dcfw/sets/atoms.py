@@ -1,11 +1,9 @@
 """Vertices in compact form.
 
-A linear minimisation oracle answers with a vertex, and most vertices are far smaller than the point
-they stand for: a few signed coordinates, a sign per entry, a permutation, a rank-one matrix.  An
-:class:`Atom` keeps that form, so that a step costs what the vertex costs, and a quadratic can take its
-gradient at a vertex from one column.  NumPy solves use compact atoms; other backends use :class:`Dense` ones.
-
-Every atom has the same few verbs:
+Most vertices that a linear minimisation oracle returns are far smaller than a point: a few signed
+coordinates, a sign per entry, a permutation, a rank-one matrix.  An :class:`Atom` keeps that form, so that a
+step costs what the vertex costs, and a quadratic takes its gradient at a vertex from one column.  NumPy
+solves use compact atoms, other backends :class:`Dense` ones.  All atoms have these methods:
 
 ``dense()``        the vertex as an array of the set's shape
 ``inner(G)``       <G, s>
@@ -14,8 +12,7 @@ Every atom has the same few verbs:
 ``distance2(x)``   ||s - x||^2
 ``key``            a hashable identity (equal vertices of one set have equal keys)
 
-Those with few nonzeros (``OneHot``, ``Entries``, ``Permutation``) also have ``support()``: the flat indices
-of the nonzeros, and their values.
+``OneHot``, ``Entries`` and ``Permutation`` also have ``support()``: flat indices and values of the nonzeros.
 """
 
 from __future__ import annotations
@@ -23,14 +20,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dcfw._arrays import Array, inner, like, norm, norm2, to_numpy
 
-SHORT = 1024
-"""Dense atoms of at most this many bytes are their own keys; for longer ones a digest is the key."""
+SHORT = 1024  # dense atoms of at most this many bytes are their own keys, longer ones have a digest
 
 
 class Atom(Protocol):
@@ -46,7 +43,7 @@ class Atom(Protocol):
 
 
 def _bytes(values: np.ndarray) -> bytes:
-    """Return bytes that are equal for equal values: those of extended precision have padding between them."""
+    """Return bytes that are equal for equal values, without the padding of extended precision."""
     if values.dtype.itemsize <= 8:
         return values.tobytes()
     mantissa, exponent = np.frexp(values)
@@ -55,14 +52,12 @@ def _bytes(values: np.ndarray) -> bytes:
     return b"".join(part.tobytes() for part in (high, low, exponent))
 
 
+@dataclass(slots=True, eq=False)
 class Dense:
-    """A vertex kept as the array it is, of any backend."""
+    """A vertex kept as an array of any backend."""
 
-    __slots__ = ("_key", "array")
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-        self._key: bytes | None = None
+    array: Array
+    _key: bytes | None = field(default=None, init=False)
 
     def dense(self) -> Array:
         return self.array
@@ -81,7 +76,7 @@ class Dense:
 
     @property
     def key(self) -> Hashable:
-        if self._key is None:  # arrays of other libraries have to be transferred for it
+        if self._key is None:  # cached: arrays of other libraries have to be transferred
             # Adding zero turns -0.0 into 0.0: equal vertices must have equal keys.
             entries = _bytes(to_numpy(self.array) + 0.0)
             short = len(entries) <= SHORT
@@ -89,37 +84,40 @@ class Dense:
         return self._key
 
 
-class OneHot:
+class _Compact:
+    """An atom of NumPy arrays, with ``_added(y, c)``, which adds c s to y in place."""
+
+    __slots__ = ()
+    _added: Any
+
+    def mix(self, x: Array, eta: float) -> Array:
+        return self._added((1.0 - eta) * x, eta)
+
+    def plus(self, x: Array, c: float) -> Array:
+        return self._added(x.copy(), c)
+
+
+@dataclass(slots=True, eq=False)
+class OneHot(_Compact):
     """``value`` at one (flat) ``index``, zero elsewhere: vertices of the simplex and the l1 ball."""
 
-    __slots__ = ("dtype", "index", "shape", "value")
-
-    def __init__(self, index: int, value: float, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
-        self.index = index
-        self.value = value
-        self.shape = shape
-        self.dtype = dtype
+    index: int
+    value: float
+    shape: tuple[int, ...]
+    dtype: Any = np.float64
 
     def dense(self) -> Array:
-        s = np.zeros(self.shape, dtype=self.dtype)
-        s.reshape(-1)[self.index] = self.value
-        return s
+        return self._added(np.zeros(self.shape, dtype=self.dtype), 1.0)
+
+    def _added(self, y: Array, c: float) -> Array:
+        if y.ndim == 1:
+            y[self.index] += c * self.value
+        else:
+            y.flat[self.index] += c * self.value  # reshape(-1) would copy an array in Fortran order
+        return y
 
     def inner(self, G: Array) -> float:
         return self.value * float(G.item(self.index))
-
-    def mix(self, x: Array, eta: float) -> Array:
-        y = (1.0 - eta) * x
-        if x.ndim == 1:
-            y[self.index] += eta * self.value
-        else:
-            y.flat[self.index] += eta * self.value  # not reshape(-1): a copy, if x is in Fortran order
-        return y
-
-    def plus(self, x: Array, c: float) -> Array:
-        y = x.copy()
-        y.flat[self.index] += c * self.value
-        return y
 
     def distance2(self, x: Array) -> float:
         at = float(x.item(self.index))
@@ -134,39 +132,26 @@ class OneHot:
         return (self.index, self.value)
 
 
-class Entries:
-    """``values`` at a few (flat) ``indices``, zero elsewhere: vertices of the k-sparse polytope.
+@dataclass(slots=True, eq=False)
+class Entries(_Compact):
+    """``values`` at a few (flat) ``indices`` in increasing order: vertices of the k-sparse polytope."""
 
-    The indices are in increasing order, so that equal vertices have equal keys.
-    """
-
-    __slots__ = ("indices", "shape", "values")
-
-    def __init__(self, indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> None:
-        self.indices = indices
-        self.values = values
-        self.shape = shape
+    indices: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, ...]
 
     def dense(self) -> Array:
-        s = np.zeros(self.shape, dtype=self.values.dtype)
-        s.reshape(-1)[self.indices] = self.values
-        return s
-
-    def inner(self, G: Array) -> float:
-        return float(self.values.dot(G.reshape(-1)[self.indices]))
-
-    def mix(self, x: Array, eta: float) -> Array:
-        return self._added((1.0 - eta) * x, eta)
-
-    def plus(self, x: Array, c: float) -> Array:
-        return self._added(x.copy(), c)
+        return self._added(np.zeros(self.shape, dtype=self.values.dtype), 1.0)
 
     def _added(self, y: Array, c: float) -> Array:
         if y.ndim == 1:
             y[self.indices] += c * self.values
         else:
-            y.flat[self.indices] += c * self.values  # not reshape(-1): a copy, if y is in Fortran order
+            y.flat[self.indices] += c * self.values
         return y
+
+    def inner(self, G: Array) -> float:
+        return float(self.values.dot(G.reshape(-1)[self.indices]))
 
     def distance2(self, x: Array) -> float:
         at = x.reshape(-1)[self.indices]
@@ -180,15 +165,13 @@ class Entries:
         return (self.indices.tobytes(), _bytes(self.values))
 
 
-class Signs:
+@dataclass(slots=True, eq=False)
+class Signs(_Compact):
     """``radius`` times a sign per entry, one byte each: vertices of the cube."""
 
-    __slots__ = ("dtype", "radius", "signs")
-
-    def __init__(self, signs: np.ndarray, radius: float, dtype: Any = np.float64) -> None:
-        self.signs = signs
-        self.radius = radius
-        self.dtype = dtype
+    signs: np.ndarray
+    radius: float
+    dtype: Any = np.float64
 
     def dense(self) -> Array:
         return np.multiply(self.signs, self.radius, dtype=self.dtype)
@@ -196,14 +179,8 @@ class Signs:
     def inner(self, G: Array) -> float:
         return self.radius * inner(G, self.signs.astype(G.dtype))
 
-    def mix(self, x: Array, eta: float) -> Array:
-        y = np.multiply(self.signs, eta * self.radius, dtype=x.dtype)
-        y += (1.0 - eta) * x
-        return y
-
-    def plus(self, x: Array, c: float) -> Array:
-        y = np.multiply(self.signs, c * self.radius, dtype=x.dtype)
-        y += x
+    def _added(self, y: Array, c: float) -> Array:
+        y += np.multiply(self.signs, c * self.radius, dtype=y.dtype)
         return y
 
     def distance2(self, x: Array) -> float:
@@ -214,7 +191,7 @@ class Signs:
         return (np.packbits(self.signs > 0).tobytes(), self.radius)
 
 
-class Permutation:
+class Permutation(_Compact):
     """The permutation matrix with ones at ``(i, columns[i])``: vertices of the Birkhoff polytope."""
 
     __slots__ = ("columns", "dtype", "rows")
@@ -233,18 +210,12 @@ class Permutation:
         s[self.rows, self.columns] = 1.0
         return s
 
-    def inner(self, G: Array) -> float:
-        return float(G[self.rows, self.columns].sum())
-
-    def mix(self, x: Array, eta: float) -> Array:
-        y = (1.0 - eta) * x
-        y[self.rows, self.columns] += eta
-        return y
-
-    def plus(self, x: Array, c: float) -> Array:
-        y = x.copy()
+    def _added(self, y: Array, c: float) -> Array:
         y[self.rows, self.columns] += c
         return y
+
+    def inner(self, G: Array) -> float:
+        return float(G[self.rows, self.columns].sum())
 
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + len(self.columns) - 2.0 * self.inner(x), 0.0)
@@ -258,16 +229,13 @@ class Permutation:
         return self.columns.tobytes()
 
 
-class RankOne:
-    """The matrix ``scale * u v^T`` with unit vectors u, v: vertices of the nuclear-norm ball and, with
-    u = v, of the spectraplex."""
+@dataclass(slots=True, eq=False)
+class RankOne(_Compact):
+    """``scale * u v^T`` with unit vectors: vertices of the nuclear-norm ball and (u = v) the spectraplex."""
 
-    __slots__ = ("scale", "u", "v")
-
-    def __init__(self, u: np.ndarray, v: np.ndarray, scale: float) -> None:
-        self.u = u
-        self.v = v
-        self.scale = scale
+    u: np.ndarray
+    v: np.ndarray
+    scale: float
 
     def dense(self) -> Array:
         return np.outer(self.scale * self.u, self.v)
@@ -275,11 +243,9 @@ class RankOne:
     def inner(self, G: Array) -> float:
         return self.scale * float(self.u @ (G @ self.v))
 
-    def mix(self, x: Array, eta: float) -> Array:
-        return (1.0 - eta) * x + np.outer((eta * self.scale) * self.u, self.v)
-
-    def plus(self, x: Array, c: float) -> Array:
-        return x + np.outer((c * self.scale) * self.u, self.v)
+    def _added(self, y: Array, c: float) -> Array:
+        y += np.outer((c * self.scale) * self.u, self.v)
+        return y
 
     def distance2(self, x: Array) -> float:
         return max(norm2(x) + self.scale**2 - 2.0 * self.inner(x), 0.0)
@@ -292,11 +258,7 @@ class RankOne:
 
 
 def recast(atom: Atom, x: Array) -> Atom:
-    """Return the atom in the precision of ``x``.
-
-    Numbers that are kept in double precision (a radius) and unit vectors lose nothing; an array that was
-    rounded stays so, and may be outside of its set by the rounding of its old precision.
-    """
+    """Return the atom in the precision of ``x``; a rounded array may leave its set by its old rounding."""
     if isinstance(atom, OneHot):
         return OneHot(atom.index, atom.value, atom.shape, x.dtype)
     if isinstance(atom, Entries):
@@ -306,12 +268,6 @@ def recast(atom: Atom, x: Array) -> Atom:
     if isinstance(atom, Permutation):
         return Permutation(atom.columns, atom.rows, x.dtype)
     if isinstance(atom, RankOne):
-        u = _unit(atom.u, x)
-        return RankOne(u, u if atom.v is atom.u else _unit(atom.v, x), atom.scale)
+        u, v = atom.u.astype(x.dtype), atom.v.astype(x.dtype)
+        return RankOne(u / norm(u), v / norm(v), atom.scale)
     return Dense(like(to_numpy(atom.dense()), x))
-
-
-def _unit(u: np.ndarray, x: Array) -> np.ndarray:
-    """Return a vector of length one in the precision of ``x``."""
-    u = u.astype(x.dtype)
-    return np.asarray(u / norm(u))

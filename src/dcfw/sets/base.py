@@ -1,18 +1,15 @@
 """The base class of feasible sets, and the oracle that a solve takes from one.
 
-A set is compact and convex and knows how to minimise a linear function over itself.  That one verb,
-``lmo(G)``, is what Frank-Wolfe lives on, and it is often far cheaper than a projection: the largest
-entry of G for the l1 ball, one assignment problem for the Birkhoff polytope, one singular pair for
-the nuclear-norm ball.
+A set is compact and convex and minimises linear functions over itself, ``lmo(G)``, which is often far cheaper
+than a projection: the largest entry of G for the l1 ball, one assignment problem for the Birkhoff polytope,
+one singular pair for the nuclear-norm ball.
 
-Users' own sets need only ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``: any object with
-those methods is accepted by the solvers.  A subclass of :class:`Set` gives ``shape``, ``diameter``,
-``violation`` and either ``lmo`` or, to have its input checked for it, ``_vertex``; ``project`` and
-``strong_convexity`` where they exist; ``_directions`` if the set is flat, and ``_reach`` if the way to
-its edge is known better than by bisection.
-
-Only the linear oracle runs in the caller's array library.  ``violation``, ``project``, ``tangent`` and
-``reach`` are asked for once in a while and work in NumPy with double precision, whatever they are given.
+Solvers accept any object with ``lmo(G)``, ``contains(x)``, ``start()`` and ``diameter``.  A subclass of
+:class:`Set` defines ``shape``, ``diameter``, ``violation`` and either ``lmo`` or ``_vertex`` (with checked
+input); ``project`` and ``strong_convexity`` where they exist; ``_directions`` if the set is flat, and
+``_reach`` if there is a better way than bisection.  Only the linear oracle runs in the caller's array
+library: ``violation``, ``project``, ``tangent`` and ``reach`` are rarely called and work in NumPy in double
+precision.
 """
 
 from __future__ import annotations
@@ -34,22 +31,11 @@ O = TypeVar("O", bound="Oracle")
 
 @runtime_checkable
 class FeasibleSet(Protocol):
-    """The least that a solver asks of a set (a user's own class need not inherit anything).
+    """The methods that every set needs; a user's own class need not inherit from anything.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
-    >>> class Segment:
-    ...     def lmo(self, G):
-    ...         return np.where(G > 0, 0.0, 1.0)
-    ...
-    ...     def contains(self, x):
-    ...         return 0 <= x[0] <= 1
-    ...
-    ...     def start(self):
-    ...         return np.array([0.5])
-    >>> isinstance(Segment(), sets.FeasibleSet)
+    >>> isinstance(dcfw.sets.Simplex(3), dcfw.sets.FeasibleSet)
     True
     """
 
@@ -62,62 +48,52 @@ class Oracle:
     """A set's linear minimisation oracle during one solve: ``oracle(G)`` returns an atom.
 
     Subclasses may keep state between calls (dual variables, Lanczos vectors).  ``error`` bounds
-    ``<G, s> - min_{x in D} <G, x>`` for the last answer; it is 0 for an exact oracle, and certificates
-    add it otherwise.
+    ``<G, s> - min_{x in D} <G, x>`` for the last answer, 0 for an exact oracle; certificates add it.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
-    >>> oracle = sets.Simplex(3).oracle()
+    >>> oracle = dcfw.sets.Simplex(3).oracle()
     >>> oracle(np.array([0.0, -1.0, 2.0])).dense(), oracle.error
     (array([0., 1., 0.]), 0.0)
     """
 
     error: float = 0.0
-    gap: float = math.inf
-    """The Frank-Wolfe gap that the last answer gave, which the accuracy of the next one may follow."""
-    claim: float = math.inf
-    """The gap that a first answer is to confirm, for oracles whose accuracy follows the gap."""
-    recalls: bool = False
-    """Whether the next answer is one that was given, and counted, before."""
+    gap: float = math.inf  #: The last Frank-Wolfe gap, which the accuracy of the next answer may follow.
+    claim: float = math.inf  #: The gap that a first answer is to confirm, where the accuracy follows the gap.
+    recalls: bool = False  #: Whether the next answer has been given, and counted, before.
 
     def __init__(self, domain: FeasibleSet) -> None:
         from dcfw.sets.given import as_set
 
         self.domain: Any = as_set(domain)
-        # Inside a solve G has been checked: the wrapper around _vertex that checks it again is left out.
-        checked = type(self.domain).lmo is Set.lmo
-        self._vertex = self.domain._answer if checked else self.domain.lmo
+        # Inside a solve G has been checked, which Set.lmo would do again.
+        self._vertex = self.domain._answer if type(self.domain).lmo is Set.lmo else self.domain.lmo
 
     def __call__(self, G: Array) -> Atom:
-        s = self._vertex(G)
-        # Vertices such as rows of np.eye(n, dtype=int) are points as good as others.
-        return Dense(s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s)
+        return Dense(as_point(self._vertex(G), G))
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
-        """Return up to ``count`` further vertices with small <G, s>, where the set has them at hand."""
+        """Return up to ``count`` further vertices with small <G, s>, if the set finds them cheaply."""
         return []
 
     def get_state(self) -> Any:
-        """Return what is kept between calls, as numbers and arrays that no later call changes."""
+        """Return the state between calls as numbers and arrays that no later call changes."""
         return None
 
     def set_state(self, state: Any) -> None:
-        """Go on from a state that :meth:`get_state` returned (of an oracle of the same set)."""
+        """Restore a state that :meth:`get_state` of an oracle of the same set returned."""
 
 
 @_protocol.stateless
 class AtomOracle(Oracle):
     """The set's own ``_atom(G)`` for NumPy gradients, dense vertices for other backends."""
 
-    def __call__(self, G: Array) -> Atom:
-        found: Atom = self.domain._atom(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
-        return found
+    def __call__(self, G: Array) -> Any:
+        return self.domain._atom(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
 
 
 def state_in(part: str) -> Callable[[type[O]], type[O]]:
-    """Have the state of an oracle class be that of its attribute ``part``."""
+    """Delegate the state of an oracle class to its attribute ``part``."""
 
     def declare(kind: type[O]) -> type[O]:
         verbs: Any = kind
@@ -128,10 +104,10 @@ def state_in(part: str) -> Callable[[type[O]], type[O]]:
     return declare
 
 
+# Methods of subclasses that work on copies
 GUARDED = ("lmo", "_vertex", "contains", "violation", "project", "tangent", "reach", "start", "random")
-"""Methods of subclasses that work on copies."""
-DERIVED = {"oracle": ("lmo", "_vertex"), "contains": ("violation",)}
-"""Methods that have a generic form, and the methods which that form asks."""
+# Attributes with a generic form, and the methods that this form calls
+DERIVED = {"oracle": ("lmo", "_vertex"), "_oracle": ("lmo", "_vertex"), "contains": ("violation",)}
 
 
 class Set:
@@ -139,9 +115,7 @@ class Set:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import sets
-    >>> class Interval(sets.Set):
+    >>> class Interval(dcfw.sets.Set):
     ...     shape, diameter = (1,), 2.0
     ...
     ...     def _vertex(self, G):
@@ -155,24 +129,18 @@ class Set:
     """
 
     shape: tuple[int, ...]
-    diameter: float
-    """An upper bound of the Euclidean diameter, infinite where none is known."""
+    diameter: float  #: An upper bound of the Euclidean diameter, infinite where none is known.
     strong_convexity: float = 0.0
-    polytope: bool = False
-    """Whether the set is the hull of finitely many points, so that remembering them pays."""
-    faces: bool = False
-    """Whether, without being a polytope, it has flat faces on which vanilla steps zigzag."""
-    scale: float = 1.0
-    """The size of the constraints' right-hand sides, to which ``tol`` of ``contains`` is relative."""
-    project: Any
-    """``project(x)``, where there is one (see ``projects``)."""
-    nonnegative: bool = False
-    """Whether all entries of all points are known to be at least 0."""
-    flat: bool = True
-    """Whether ``tangent`` tells in which directions the set extends."""
+    polytope: bool = False  #: Whether the set is the hull of finitely many points (worth remembering).
+    faces: bool = False  #: Whether a set that is no polytope has flat faces on which vanilla steps zigzag.
+    scale: float = 1.0  #: The size of the right-hand sides, to which ``tol`` of ``contains`` is relative.
+    project: Any  #: ``project(x)``, where it exists (see ``projects``).
+    nonnegative: bool = False  #: Whether all entries of all points are known to be at least 0.
+    flat: bool = True  #: Whether ``tangent`` projects onto the directions in which the set extends.
+    _oracle: Any = Oracle
 
     def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
-        """Have a class's methods work on copies unless it vouches for them (:mod:`dcfw._protocol`)."""
+        """Make the methods of a class work on copies unless it is trusted (:mod:`dcfw._protocol`)."""
         super().__init_subclass__(**options)
         _protocol.declare(cls, trusted)
         _protocol.restore(cls, Set, DERIVED)
@@ -185,46 +153,42 @@ class Set:
 
     @property
     def decides(self) -> bool:
-        """Whether ``contains`` knows more than ``violation``, having been overridden without it."""
+        """Whether ``contains`` was overridden without ``violation`` and so is more exact."""
         return _protocol.outdated(type(self), "violation", ("contains",))
 
     @property
     def projects(self) -> bool:
-        """Whether there is a ``project(x)``."""
+        """Whether ``project(x)`` exists."""
         return callable(getattr(self, "project", None))
 
     def check_work(self) -> float:
-        """Return about how many operations one ``contains`` takes."""
+        """Return a rough number of operations of one ``contains``."""
         return 16.0 * math.prod(self.shape)
 
     def lmo(self, G: Array) -> Array:
-        """Return a vertex that minimises <G, s> over the set, as an array like ``G``.
-
-        Ties are broken towards some vertex; G = 0 gives one too.
-        """
+        """Return a vertex that minimises <G, s> over the set, as an array like ``G`` (also for G = 0)."""
         return self._answer(_validate.array(G, "G", shape=self.shape))
 
     def _answer(self, G: Array) -> Array:
-        """Return ``_vertex(G)``, found in double precision where ``G`` has more."""
+        """Return ``_vertex(G)``, computed in double precision if ``G`` has extended precision."""
         return like(self._vertex(G.astype(np.float64)), G) if is_extended(G) else self._vertex(G)
 
     def _vertex(self, G: Array) -> Array:
-        """Answer ``lmo`` for a floating-point ``G`` that is known to be of the right shape."""
+        """Return ``lmo(G)`` for a floating-point ``G`` of the right shape."""
         raise NotImplementedError(f"{type(self).__name__} must define lmo(G)")
 
     def oracle(self) -> Oracle:
-        """Return a fresh oracle for one solve."""
-        return Oracle(self)
+        """Return a new oracle for one solve."""
+        return self._oracle(self)  # type: ignore[no-any-return]
 
     def violation(self, x: Array) -> float:
-        """Return how far ``x`` breaks the constraints, 0 inside (constraint units, not a distance)."""
+        """Return by how much ``x`` violates the constraints, in their units (not a distance); 0 inside."""
         raise NotImplementedError(f"{type(self).__name__} must define violation(x)")
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether ``x`` satisfies the constraints to within ``tol``.
+        """Return whether ``x`` satisfies the constraints to within ``tol``, relative to the set's size.
 
-        ``tol`` is relative to the size of the set (its radius, for instance), and is not taken finer
-        than the rounding errors of ``x``'s own precision allow.
+        ``tol`` is at least the rounding error of ``x``'s precision.
         """
         x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
         if tuple(x.shape) != self.shape:
@@ -234,15 +198,11 @@ class Set:
         return self.violation(x) <= allowed * self.scale
 
     def tangent(self, G: Array) -> Array:
-        """Return the orthogonal projection of ``G`` onto the directions in which the set extends.
-
-        They span its affine hull: directions of sum 0 for a simplex, all of space for a ball.  A function's
-        curvature across them is of no consequence on the set (:func:`dcfw.splits.spectral` ignores it).
-        """
+        """Return the projection of ``G`` onto the directions of the affine hull (sum 0 for a simplex)."""
         return apply(self._directions, G, self.shape, "G")
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        """Answer ``tangent`` in NumPy; a set with an interior extends in all directions."""
+        """Return ``tangent(G)`` for a NumPy array; a set with an interior extends in all directions."""
         return G
 
     def reach(self, x: Array, d: Array) -> float:
@@ -250,8 +210,10 @@ class Set:
 
         ``x`` is a point of the set and ``d`` one of its directions, such as the difference of two points.
         """
-        x, d = (_validate.array(v, name, shape=self.shape) for v, name in ((x, "x"), (d, "d")))
-        x, d = self._values(x), self._values(d, "d")
+        x, d = (
+            np.asarray(to_numpy(_validate.array(v, name, shape=self.shape)), dtype=np.float64)
+            for v, name in ((x, "x"), (d, "d"))
+        )
         size = float(np.abs(d).max(initial=0.0))
         if 0.0 < size < 1e-100 or size > 1e100:  # squares and quotients would leave the range of the floats
             step = self._reach(x, d / size)
@@ -259,7 +221,7 @@ class Set:
         return self._reach(x, d)
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        """Answer ``reach`` in NumPy, here by the bounds of the entries or by bisection."""
+        """Return ``reach(x, d)`` for NumPy arrays, here by the bounds of the entries or by bisection."""
         bounds = self.entry_bounds()
         if bounds is not None:
             low, high = bounds
@@ -267,55 +229,43 @@ class Set:
         length = float(np.linalg.norm(d))
         if length == 0.0:
             return math.inf
-        # To rounding, which is tighter than for a user's x0: the point may be what the solver returns.
+        # Exact up to rounding, unlike for a user's x0: the solver may return the point.
         return bisected_reach(lambda y: self.contains(y, 0.0), x, d, self.diameter / length)
 
     def spheres(self) -> Spheres | None:
-        """Return a centre from which all vertices have one distance, by blocks; None where none is known.
-
-        ``minimize(..., method="graduated")`` needs it, or a function of the user's own that is constant on
-        the vertices.
-        """
+        """Return spheres on which all vertices lie, for ``method="graduated"``; None if none are known."""
         return None
 
     def entry_bounds(self) -> tuple[Any, Any] | None:
-        """Return the bounds of the entries, if the face of a point is told by the entries that are at them.
-
-        So it is for sets that are given by bounds and equations alone; None for all others.
-        ``minimize(..., inner="in-face")`` needs it.
-        """
+        """Return the bounds of the entries if these determine faces, for ``inner="in-face"``; else None."""
         return None
 
     def start(self, xp: Any = None) -> Array:
-        """Return the canonical feasible point (the centre, where there is one).
-
-        ``xp`` is the array namespace of the answer, NumPy unless given.
-        """
+        """Return the canonical feasible point (the centre, if any) as an array of the namespace ``xp``."""
         centre = self._centre()
         return centre if xp is None or xp is np else xp.asarray(centre)
 
     def _centre(self) -> np.ndarray:
-        """Return ``start()`` as a new NumPy array, by default the vertex in direction of all ones."""
+        """Return ``start()`` as a new NumPy array, by default ``lmo`` of all ones."""
         return np.array(self.lmo(np.ones(self.shape)))
 
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a random feasible point: a random convex combination of random vertices."""
         rng = _validate.generator(rng)
-        count = min(math.prod(self.shape) + 1, 8)
-        weights = rng.dirichlet(np.ones(count))
+        weights = rng.dirichlet(np.ones(min(math.prod(self.shape) + 1, 8)))
         return np.asarray(sum(w * self.lmo(rng.standard_normal(self.shape)) for w in weights))
 
-    def _values(self, x: Array, name: str = "x") -> np.ndarray:
+    def _values(self, x: Array) -> np.ndarray:
         """Return ``x`` of this set's shape as a NumPy array in double precision."""
-        x = _validate.numeric(x, name)
-        self._check(x, name)
+        x = _validate.numeric(x, "x")
+        self._check(x)
         return np.asarray(to_numpy(x), dtype=np.float64)
 
-    def _check(self, G: Array, name: str = "G") -> None:
-        """Refuse an array that is not of this set's shape."""
-        if not hasattr(G, "shape") or tuple(G.shape) != self.shape:
-            got = tuple(G.shape) if hasattr(G, "shape") else type(G).__name__
-            raise ValueError(f"{name} must have shape {self.shape} for {type(self).__name__}, got {got}")
+    def _check(self, x: Array) -> None:
+        """Raise ``ValueError`` unless ``x`` has this set's shape."""
+        if tuple(getattr(x, "shape", ())) != self.shape:
+            got = tuple(x.shape) if hasattr(x, "shape") else type(x).__name__
+            raise ValueError(f"x must have shape {self.shape} for {type(self).__name__}, got {got}")
 
     def __repr__(self) -> str:
         shape = self.shape[0] if len(self.shape) == 1 else self.shape
@@ -327,7 +277,7 @@ class Set:
         return _html.table(type(self).__name__, facts)
 
     def _parameters(self) -> str:
-        """Return what the repr shows after the shape, such as ``, radius=2.0``."""
+        """Return the part of the repr after the shape, such as ``, radius=2``."""
         radius = getattr(self, "radius", 1.0)
         return "" if radius == 1.0 else f", radius={radius:g}"
 
@@ -335,13 +285,18 @@ class Set:
 _protocol.declare(Set, True)
 
 
+def as_point(s: Array, G: Array) -> Array:
+    """Return a vertex of integers (such as a row of ``np.eye(n, dtype=int)``) in the dtype of ``G``."""
+    return s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s
+
+
 def is_extended(G: Array) -> bool:
-    """Return whether ``G`` has a precision beyond that of LAPACK, HiGHS and the kernels."""
+    """Return whether ``G`` has a higher precision than LAPACK, HiGHS and the kernels."""
     return is_numpy(G) and G.dtype.itemsize > 8
 
 
 def in_double(answer: Any) -> Any:
-    """Have an oracle's ``__call__`` find its answer in double precision where the gradient has more."""
+    """Make an oracle's ``__call__`` work in double precision if the gradient has extended precision."""
 
     @functools.wraps(answer)
     def call(self: Oracle, G: Array) -> Atom:
@@ -351,22 +306,19 @@ def in_double(answer: Any) -> Any:
 
 
 def excess(amount: float) -> float:
-    """Return ``amount`` if positive, else 0; a NaN stays NaN, so that no comparison takes it for inside."""
+    """Return max(amount, 0), or NaN for NaN, so that no comparison takes it for inside."""
     amount = float(amount)
     return 0.0 if amount <= 0.0 else amount
 
 
 def apply(rule: Any, x: Array, shape: tuple[int, ...], name: str = "x") -> Array:
-    """Return ``rule(x)``, a function of a NumPy array in double precision, for an ``x`` of any backend.
-
-    The answer is a new array of x's backend and dtype.
-    """
+    """Return ``rule`` of ``x`` as a NumPy array in double precision, with x's own backend and dtype."""
     x = _validate.array(x, name, shape=shape)
     return like(rule(np.array(to_numpy(x), dtype=np.float64)), x)
 
 
 def in_numpy(rule: Any) -> Any:
-    """Have ``rule(self, x)``, a method of a set for NumPy in double precision, take any backend's x."""
+    """Make ``rule(self, x)``, a set's method for NumPy in double precision, accept any backend's x."""
 
     @functools.wraps(rule)
     def call(self: Set, x: Array) -> Array:
@@ -376,10 +328,7 @@ def in_numpy(rule: Any) -> Any:
 
 
 def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None) -> float:
-    """Return nearly the largest step for which ``x + step * d`` is inside, where only that can be asked.
-
-    ``high`` is a step that leads out of the set or to its edge; without one, steps are doubled to find it.
-    """
+    """Return nearly the largest step with ``contains(x + step * d)``; ``high``, if known, bounds it."""
     low = 0.0
     if high is None:
         high = 1.0
@@ -389,57 +338,46 @@ def bisected_reach(contains: Any, x: Array, d: Array, high: float | None = None)
                 return low
     elif contains(x + high * d):
         return high
-    for _ in range(24):  # to 1e-7 of the first bracket, which is plenty for a line search
+    for _ in range(24):  # to 1e-7 of the first bracket, enough for a line search
         middle = 0.5 * (low + high)
         low, high = (middle, high) if contains(x + middle * d) else (low, middle)
     return low
 
 
 def first_hit(slack: np.ndarray, rate: np.ndarray) -> float:
-    """Return the least slack/rate over the constraints that are approached, infinite if there are none."""
-    # Rates at rounding level do not count: a step across the whole set changes their slack by rounding.
+    """Return the least slack/rate over the constraints with a positive rate, infinite if there are none."""
+    # Rates at rounding level do not count: a step across the whole set changes their slack by rounding only.
     moving = rate > 8.0 * np.finfo(np.float64).eps * float(np.abs(rate).max(initial=0.0))
     return max(float((slack[moving] / rate[moving]).min(initial=math.inf)), 0.0)
 
 
 def sums_hit(slack: np.ndarray, d: np.ndarray, axis: int) -> float:
-    """Return :func:`first_hit` for bounds on the sums of d along an axis; sums of mere rounding are none."""
+    """Return :func:`first_hit` for bounds on the sums of d along an axis, sums at rounding level being 0."""
     rate, size = d.sum(axis=axis), np.abs(d).sum(axis=axis)
     return first_hit(slack, np.where(rate > 8.0 * np.finfo(np.float64).eps * size, rate, 0.0))
 
 
 def one_hot(index: int, value: float, template: Array) -> Array:
-    """Return ``value`` at flat ``index`` and zero elsewhere, like ``template``, without in-place writes
-    on backends that have none."""
+    """Return ``value`` at flat ``index`` and zero elsewhere, like ``template``, on any backend."""
     if is_numpy(template):
         s = np.zeros(template.shape, dtype=template.dtype)
         s.reshape(-1)[index] = value
         return s
     xp = namespace(template)
-    size = math.prod(template.shape)
-    flat = xp.arange(size, device=template.device) == index
-    s = xp.where(
-        flat,
-        xp.asarray(value, dtype=template.dtype, device=template.device),
-        xp.zeros(size, dtype=template.dtype, device=template.device),
-    )
-    return xp.reshape(s, template.shape)
+    flat = xp.arange(math.prod(template.shape), device=template.device) == index
+    return xp.reshape(select(flat, value, 0.0, template), template.shape)
 
 
 def select(condition: Array, yes: float, no: float, template: Array) -> Array:
     """Return ``yes`` where ``condition`` holds and ``no`` elsewhere, in the dtype of ``template``."""
     if is_numpy(template):
         return np.where(condition, template.dtype.type(yes), template.dtype.type(no))
-    xp = namespace(template)
-    return xp.where(
-        condition,
-        xp.asarray(yes, dtype=template.dtype, device=template.device),
-        xp.asarray(no, dtype=template.dtype, device=template.device),
-    )
+    xp, options = namespace(template), {"dtype": template.dtype, "device": template.device}
+    return xp.where(condition, xp.asarray(yes, **options), xp.asarray(no, **options))
 
 
 def rounding(x: Array) -> float:
-    """Return the machine epsilon of ``x``, that of double precision for integers."""
+    """Return the machine epsilon of ``x``, or that of double precision for integers."""
     try:
         return eps_of(x)
     except (TypeError, ValueError):

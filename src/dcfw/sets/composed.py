@@ -1,6 +1,6 @@
-"""Sets made from another one: shifted, scaled, mapped by a matrix.
+"""Images of another set: shifted, scaled, mapped by a matrix.
 
-Their oracles are the other set's: min over A x + c of <G, .> is min over x of <A^T G, x>.
+They use its oracle: minimising <G, A x + c> means minimising <A^T G, x>.
 """
 
 from __future__ import annotations
@@ -19,45 +19,50 @@ from dcfw.sets.membership import separation
 from dcfw.sets.spheres import Spheres
 
 
+@state_in("_other")
+class MadeOracle(Oracle):
+    """The other set's oracle, its vertices mapped."""
+
+    def __init__(self, domain: _Made) -> None:
+        self.domain = domain
+        self._other = domain.domain.oracle()
+
+    def __call__(self, G: Array) -> Any:
+        atom = self._other(self.domain._inner_direction(G))
+        self.error = abs(self.domain.factor) * self._other.error
+        return self.domain._outer(atom, G)
+
+
 class _Made(Set, trusted=True):
-    """A set whose oracle asks that of another one."""
+    """The image of another set, whose oracle it uses."""
 
     domain: Any
-    factor: float = 1.0
-    """By how much lengths grow, in the oracle's error too."""
-
-    def _image(self, x: Array) -> Array:
-        """Return the point of this set that a point of the other one makes."""
-        raise NotImplementedError
-
-    def _outer(self, atom: Atom, G: Array) -> Atom:
-        """Return the vertex of this set that a vertex of the other one makes."""
-        raise NotImplementedError
+    factor: float = 1.0  # of lengths, and of the oracle's error
+    _image: Any  # a point of the other set -> the point of this set
+    _outer: Any  # a vertex of the other set, G -> the vertex of this set
+    _oracle = MadeOracle
 
     def _inner_direction(self, G: Array) -> Array:
-        """Return the direction to ask the other set for."""
+        """Return the gradient for the other set."""
         return G
 
     def _vertex(self, G: Array) -> Array:
         return self._outer(Dense(self.domain.lmo(self._inner_direction(G))), G).dense()
 
-    def oracle(self) -> Oracle:
-        """Return an oracle around the other set's own, which keeps its state."""
-        return MadeOracle(self)
-
     def _centre(self) -> np.ndarray:
         return np.asarray(self._image(self.domain.start()))
 
     def random(self, rng: Any = None) -> np.ndarray:
-        """Return the image of a random point of the other set."""
         return np.asarray(self._image(self.domain.random(rng)))
 
 
 class _Affine(_Made, trusted=True):
-    """The image of another set under a bijection that stretches all lengths by one factor."""
+    """The image of another set under a bijection that scales all lengths by one factor."""
+
+    _preimage: Any
 
     def _take(self, domain: Any) -> None:
-        """Set what follows from the other set and the factor."""
+        """Set the attributes that follow from the other set and the factor."""
         self.domain = _own(domain)
         self.shape = tuple(domain.shape)
         self.polytope, self.faces = domain.polytope, domain.faces
@@ -66,12 +71,9 @@ class _Affine(_Made, trusted=True):
         if domain.projects:
             self.project = self._project
 
-    def _preimage(self, x: Array) -> Array:
-        raise NotImplementedError
-
     @property
     def diameter(self) -> float:  # type: ignore[override]
-        """That of the other set, scaled."""
+        """The diameter of the other set, scaled."""
         return abs(self.factor) * float(self.domain.diameter)
 
     def violation(self, x: Array) -> float:
@@ -89,7 +91,6 @@ class _Affine(_Made, trusted=True):
         return None if own is None else own._replace(centre=self._image(own.centre))
 
     def _project(self, x: Array) -> Array:
-        """Return the nearest point."""
         x = _validate.array(x, "x", shape=self.shape)
         return self._image(self.domain.project(self._preimage(x)))
 
@@ -106,8 +107,7 @@ class Shift(_Affine, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L1Ball, Shift
-    >>> Shift(L1Ball(2), by=[3.0, 0.0]).lmo(np.array([1.0, 0.0]))
+    >>> dcfw.sets.Shift(dcfw.sets.L1Ball(2), by=[3.0, 0.0]).lmo(np.array([1.0, 0.0]))
     array([2., 0.])
     """
 
@@ -140,8 +140,7 @@ class Scale(_Affine, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Scale, Simplex
-    >>> Scale(Simplex(2), factor=-3.0).lmo(np.array([1.0, 0.0]))
+    >>> dcfw.sets.Scale(dcfw.sets.Simplex(2), factor=-3.0).lmo(np.array([1.0, 0.0]))
     array([-3., -0.])
     """
 
@@ -162,7 +161,17 @@ class Scale(_Affine, trusted=True):
         return G if self.factor > 0.0 else -G
 
     def _outer(self, atom: Atom, G: Array) -> Atom:
-        return scaled(atom, self.factor)
+        factor = self.factor
+        if isinstance(atom, OneHot):
+            return OneHot(atom.index, factor * atom.value, atom.shape, atom.dtype)
+        if isinstance(atom, Entries | Permutation):
+            indices, values = atom.support()
+            return Entries(indices, factor * values, atom.shape)
+        if isinstance(atom, Signs):
+            return Signs(atom.signs, factor * atom.radius, atom.dtype)
+        if isinstance(atom, RankOne):
+            return RankOne(atom.u, atom.v, factor * atom.scale)
+        return Dense(factor * atom.dense())
 
     def __repr__(self) -> str:
         return f"Scale({self.domain!r}, factor={self.factor:g})"
@@ -185,12 +194,12 @@ class LinearImage(_Made, trusted=True):
 
     Notes
     -----
-    ``contains`` asks the oracle by Wolfe's method, which is exact for polytopes and approximate elsewhere.
+    ``contains`` uses the oracle in Wolfe's method, which is exact for polytopes and approximate for other
+    sets.
 
     Examples
     --------
-    >>> from dcfw.sets import LInfBall, LinearImage
-    >>> LinearImage([[1.0, 1.0, 0.0]], LInfBall(3)).lmo(np.array([1.0]))
+    >>> dcfw.sets.LinearImage([[1.0, 1.0, 0.0]], dcfw.sets.LInfBall(3)).lmo(np.array([1.0]))
     array([-2.])
     """
 
@@ -228,12 +237,11 @@ class LinearImage(_Made, trusted=True):
         return separation(lambda G: np.asarray(self._vertex(G)), x) if np.isfinite(x).all() else math.inf
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        """The column space of A, which contains them."""
         return np.asarray(self._columns @ (self._columns.T @ G))
 
     @functools.cached_property
     def _columns(self) -> np.ndarray:
-        """An orthonormal basis of the column space of A."""
+        """An orthonormal basis of the column space of A, which contains all directions."""
         U, sigma, _ = np.linalg.svd(self.A, full_matrices=False)
         return np.asarray(U[:, sigma > 1e-13 * max(float(sigma[0]), 1e-300) * max(self.A.shape)])
 
@@ -241,41 +249,8 @@ class LinearImage(_Made, trusted=True):
         return f"LinearImage({self.A.shape[0]} x {self.A.shape[1]}, {self.domain!r})"
 
 
-@state_in("_other")
-class MadeOracle(Oracle):
-    """The other set's oracle, its vertices mapped."""
-
-    domain: Any
-
-    def __init__(self, domain: _Made) -> None:
-        self.domain = domain
-        self._other = domain.domain.oracle()
-
-    def __call__(self, G: Array) -> Atom:
-        atom = self._other(self.domain._inner_direction(G))
-        self.error = abs(self.domain.factor) * self._other.error
-        made: Atom = self.domain._outer(atom, G)
-        return made
-
-
-def scaled(atom: Atom, factor: float) -> Atom:
-    """Return factor times an atom, in compact form if it has one."""
-    if isinstance(atom, OneHot):
-        return OneHot(atom.index, factor * atom.value, atom.shape, atom.dtype)
-    if isinstance(atom, Entries):
-        return Entries(atom.indices, factor * atom.values, atom.shape)
-    if isinstance(atom, Permutation):
-        indices, values = atom.support()
-        return Entries(indices, factor * values, atom.shape)
-    if isinstance(atom, Signs):
-        return Signs(atom.signs, factor * atom.radius, atom.dtype)
-    if isinstance(atom, RankOne):
-        return RankOne(atom.u, atom.v, factor * atom.scale)
-    return Dense(factor * atom.dense())
-
-
 def _own(domain: Any) -> Set:
-    """Return the set to make another one from, which has to be one of the library's kind."""
+    """Return ``domain``, or raise ``TypeError`` if it is no :class:`Set`."""
     if not isinstance(domain, Set):
         raise TypeError(f"domain must be derived from dcfw.sets.Set, got {type(domain).__name__}")
     return domain

@@ -29,7 +29,7 @@ class Ellipsoid(CompactSet, trusted=True):
     center : array_like, optional
         The centre, by default the origin.
     radius : float, default 1.0
-        The radius (that of the ball, if A is the identity).
+        The radius.
 
     Attributes
     ----------
@@ -38,8 +38,7 @@ class Ellipsoid(CompactSet, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Ellipsoid
-    >>> Ellipsoid([1.0, 4.0], center=[1.0, 0.0]).lmo(np.array([0.0, 3.0]))
+    >>> dcfw.sets.Ellipsoid([1.0, 4.0], center=[1.0, 0.0]).lmo(np.array([0.0, 3.0]))
     array([ 1. , -0.5])
     """
 
@@ -49,7 +48,7 @@ class Ellipsoid(CompactSet, trusted=True):
             raise ValueError(
                 f"A must be a square matrix or a vector (its diagonal), got shape {matrix.shape}"
             )
-        n = matrix.shape[0]
+        n = len(matrix)
         if matrix.ndim == 1:
             self._eigenvalues, self._basis = matrix.copy(), None
         else:
@@ -60,9 +59,8 @@ class Ellipsoid(CompactSet, trusted=True):
         if low <= n * np.finfo(np.float64).eps * high:
             raise ValueError(f"A must be positive definite, but its lowest eigenvalue is {low:g}")
         self.shape = (n,)
-        self.center = np.zeros(n)
-        if center is not None:
-            self.center += np.asarray(to_numpy(_validate.array(center, "center", shape=(n,))))
+        center = np.zeros(n) if center is None else _validate.array(center, "center", shape=(n,))
+        self.center = np.array(to_numpy(center), dtype=np.float64)
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self._axes = self.radius / np.sqrt(self._eigenvalues)  # the half axes: x = c + Q (axes * unit vector)
         self.scale = float(self._axes.min())
@@ -82,7 +80,7 @@ class Ellipsoid(CompactSet, trusted=True):
         return Dense(self.center - self._out(self._axes * (y / np.linalg.norm(y))))
 
     def violation(self, x: Array) -> float:
-        """Return how far x is outside, in units in which the shortest half axis is itself."""
+        """Return the scaled norm minus 1, in units of the shortest half axis."""
         y = self._in(self._values(x) - self.center) / self._axes
         return excess((norm(y) - 1.0) * self.scale)
 
@@ -100,8 +98,9 @@ class Ellipsoid(CompactSet, trusted=True):
         length = norm(z)
         if length <= 1.0:
             return x
-        # The answer is y / (1 + mu ratios) with mu >= 0 such that it lies on the boundary.  The inverse of
-        # its scaled norm is concave and increasing in mu: Newton's method ascends to the root from below.
+        # The nearest point is y / (1 + mu ratios), with mu >= 0 such that it lies on the boundary.  The
+        # inverse of its scaled norm is concave and increasing in mu: Newton's method ascends to the root from
+        # below.
         ratios = (self._axes.min() / self._axes) ** 2
         mu = length - 1.0
         for _ in range(100):

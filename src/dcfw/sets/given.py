@@ -1,8 +1,8 @@
-"""A user's own set behind the protocol of :class:`~dcfw.sets.base.Set`: the one place that looks what it has.
+"""A user's own set behind the protocol of :class:`~dcfw.sets.base.Set`.
 
-Solvers talk to a :class:`Set` and never ask whether an attribute is there.  An object with ``lmo``,
-``contains`` and ``start`` is wrapped once, where it enters the library; what it does not define has the
-default of :class:`Set`, and its methods work on copies.
+Solvers only use the methods of :class:`Set`.  An object with ``lmo``, ``contains`` and ``start`` is wrapped
+once, where it enters the library: its methods work on copies, and the others have the defaults of
+:class:`Set`.
 """
 
 from __future__ import annotations
@@ -14,32 +14,16 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, copy_of, is_numpy
-from dcfw.sets.base import Oracle, Set, bisected_reach
+from dcfw._arrays import Array, copy_of
+from dcfw.sets.base import Oracle, Set, as_point, bisected_reach
 from dcfw.sets.spheres import Spheres
 
-FACTS: dict[str, Any] = {"strong_convexity": 0.0, "polytope": False, "faces": False, "scale": 1.0}
-"""Attributes that a set may state, with their defaults."""
-REPLACEABLE = ("lmo", "_vertex", "contains")
-"""Methods that a user may have replaced on an object of ours."""
+FACTS = ("strong_convexity", "polytope", "faces", "scale")  # attributes that a set may define
+REPLACEABLE = ("lmo", "_vertex", "contains")  # methods that a user may replace on an instance of Set
 
 
 def as_set(candidate: Any, name: str = "domain") -> Set:
-    """Return ``candidate`` as a :class:`Set`; any object with ``lmo``, ``contains`` and ``start`` will do.
-
-    >>> import numpy as np
-    >>> class Segment:
-    ...     def lmo(self, G):
-    ...         return np.where(G > 0, 0.0, 1.0)
-    ...
-    ...     def contains(self, x):
-    ...         return 0 <= x[0] <= 1
-    ...
-    ...     def start(self):
-    ...         return np.array([0.5])
-    >>> as_set(Segment()).shape
-    (1,)
-    """
+    """Return ``candidate`` as a :class:`Set`, from any object with ``lmo``, ``contains`` and ``start``."""
     if isinstance(candidate, Set) and vars(candidate).keys().isdisjoint(REPLACEABLE):
         return candidate
     return GivenSet(_validate.domain(candidate, name))
@@ -55,12 +39,12 @@ class GivenSet(Set, trusted=True):
 
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped
-        for name, default in FACTS.items():
-            setattr(self, name, getattr(wrapped, name, default))
+        for name in FACTS:
+            setattr(self, name, getattr(wrapped, name, getattr(Set, name)))
         self.flat = callable(getattr(wrapped, "tangent", None))
 
     def __getattr__(self, name: str) -> Any:
-        """Return other attributes of the object, for step rules and methods that know it."""
+        """Return other attributes of the object, for step rules and methods that use them."""
         if name.startswith("__") or name == "wrapped":
             raise AttributeError(name)
         return getattr(self.wrapped, name)
@@ -80,12 +64,10 @@ class GivenSet(Set, trusted=True):
         return math.inf if stated is None else float(stated)
 
     def lmo(self, G: Array) -> Array:
-        s = copy_of(self.wrapped.lmo(copy_of(G)))
-        # Vertices such as rows of np.eye(n, dtype=int) are points as good as others.
-        return s.astype(G.dtype) if is_numpy(s) and s.dtype.kind in "biu" and is_numpy(G) else s
+        return as_point(copy_of(self.wrapped.lmo(copy_of(G))), G)
 
     def oracle(self) -> Oracle:
-        """Return the object's own oracle if it has one and its ``lmo`` is not newer, else one of its lmo."""
+        """Return the object's own oracle, unless it is a :class:`Set` with a replaced ``lmo``."""
         own = None if isinstance(self.wrapped, Set) else getattr(self.wrapped, "oracle", None)
         return own() if callable(own) else Oracle(self)
 
@@ -98,7 +80,7 @@ class GivenSet(Set, trusted=True):
         return start if xp is None or xp is np else xp.asarray(start)
 
     def violation(self, x: Array) -> float:
-        """Return the object's own figure; without one, 0 inside and inf outside."""
+        """Return the object's own value; without one, 0 inside and inf outside."""
         own = getattr(self.wrapped, "violation", None)
         if own is None:
             return 0.0 if self.contains(x) else math.inf
@@ -117,7 +99,7 @@ class GivenSet(Set, trusted=True):
         return None if own is None else own()
 
     def random(self, rng: Any = None) -> np.ndarray:
-        """Return a random point: the object's own, or a random combination of four vertices."""
+        """Return the object's own random point, or the mean of four random vertices."""
         own = getattr(self.wrapped, "random", None)
         if own is not None:
             return np.asarray(copy_of(own(rng)))

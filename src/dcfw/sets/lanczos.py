@@ -1,11 +1,11 @@
 """Leading singular pairs and lowest eigenpairs by a Lanczos method, for NumPy matrices, with a proven error.
 
-The Krylov basis is reorthogonalised in full.  The start mixes the caller's guess with a fixed generic vector:
-an exact eigenvector spans an invariant subspace, however far from the lowest its eigenvalue is.  When the
-basis is full, the method starts again from the best vector so far.
+The Krylov basis is reorthogonalised in full.  The start mixes the caller's guess with a fixed generic vector,
+because an exact eigenvector spans an invariant subspace.  When the basis is full, the method restarts from
+the best vector so far.
 
-The residual of a pair only says that *some* eigenvalue is near.  The error that is returned is proven, in the
-first of these ways that shows it to be no larger than rounding or the residual:
+The residual of a pair only shows that *some* eigenvalue is near.  The returned error is proven, in the first
+of these ways that shows it to be no larger than rounding or the residual:
 
 1. K is [T, B'; B, C] with T and B known and C the rest.  C is at least -r I, with r its Frobenius norm (or
    its trace, for C <= 0), which follows from K's and T's.  So K's lowest eigenvalue is at least that of a
@@ -14,7 +14,7 @@ first of these ways that shows it to be no larger than rounding or the residual:
 3. A full decomposition, up to a size at which it is affordable.  Above, the error of 2. grows until the
    factorisation exists.
 
-All three hold up to rounding, a small multiple of n eps ||K||, which is added to the error of 1. and 2.
+The error of 1. and 2. includes rounding, a small multiple of n eps ||K||.
 
 Singular vectors are eigenvectors of K = -G'G: a relative error of eps in the largest eigenvalue is one of
 eps / 2 in the largest singular value.  Matrices far from size 1 are scaled by a power of two first.
@@ -31,92 +31,58 @@ import numpy as np
 from dcfw.sets.polar_certificate import cholesky
 
 EPS = 2.0**-52
-
-BASIS = 80
-"""Vectors kept before a restart; the reorthogonalisation costs as much as a product with 80 rows."""
-
-CHECK = 4
-"""Steps between two looks at the small problem."""
-
-FORMED = 100
-"""Up to this order G'G is formed at once; it saves one of two products in every step."""
-
-PATIENCE = 24
-"""Steps after which it is formed in any case: an end is not near, and a factorisation will need it."""
-
-SAFE = 100
-"""Matrices whose largest entry is between 2^-100 and 2^100 need no scaling."""
+TOL = 1e-10  # the relative residual at which the search ends, unless G's precision is lower
+BASIS = 80  # vectors kept before a restart; the reorthogonalisation costs as much as a product with 80 rows
+CHECK = 4  # steps between two solutions of the small problem
+FORMED = 100  # up to this order G'G is formed at once, which saves one of two products in every step
+PATIENCE = 24  # steps after which it is formed in any case: a factorisation will probably need it
+SAFE = 100  # matrices whose largest entry is between 2^-100 and 2^100 need no scaling
 
 
 def leading_singular_pair(
-    G: np.ndarray,
-    guess: np.ndarray | None = None,
-    tol: float = 1e-10,
-    products: int = 4 * BASIS,
-    affordable: int = 0,
+    G: np.ndarray, guess: np.ndarray | None = None, products: int = 4 * BASIS, affordable: int = 0
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return unit vectors u, v, the value sigma = <u, G v> and a bound of what the largest is above it.
+    """Return unit vectors u, v, sigma = <u, G v> and a bound of the largest singular value minus sigma.
 
-    G is a NumPy matrix. ``guess`` is a guess of the singular vector on its shorter side (v, if G is square).
-    The search ends when the residual is at most ``tol * sigma`` (or what G's precision allows), or after
-    ``products`` products of G^T G with a vector. Up to a shorter side of ``affordable``, what cannot be
-    proven is found by a full decomposition.
-
-    >>> u, v, sigma, error = leading_singular_pair(np.diag(np.arange(1.0, 41.0)))
-    >>> round(sigma, 9), int(abs(v).argmax()), error < 1e-9
-    (40.0, 39, True)
+    G is a NumPy matrix, and ``guess`` a guess of the singular vector on its shorter side (v, if G is square).
+    The search ends at a relative residual of 1e-10 (or the precision of G), or after ``products`` products of
+    G^T G with a vector.  Up to a shorter side of ``affordable``, a full decomposition replaces what cannot be
+    proven.
     """
     m, n = G.shape
     if m < n:
-        v, u, sigma, error = leading_singular_pair(G.T, guess, tol, products, affordable)
+        v, u, sigma, error = leading_singular_pair(G.T, guess, products, affordable)
         return u, v, sigma, error
-    scaled, exponent = _scaled(G)
-    tol = max(tol, 4.0 * float(np.finfo(G.dtype).eps))
+    scaled, exponent, tol = _scaled(G)
     v, _, error = _lowest(_Gram(scaled), guess, tol, products, affordable)
     w = scaled @ v
     sigma = math.sqrt(float(w @ w))
-    if sigma > 0.0:
-        u = w / sigma
-    else:
-        u = np.zeros(m)
-        u[0] = 1.0
+    u = w / sigma if sigma > 0.0 else np.eye(1, m)[0]
     if error > 0.0:  # the square of the largest is at most sigma^2 + error
         error /= sigma + math.sqrt(sigma**2 + error)
-    u, v = u.astype(G.dtype), v.astype(G.dtype)
-    return u, v, _unscaled(sigma, exponent), _unscaled(error, exponent)
+    return u.astype(G.dtype), v.astype(G.dtype), _unscaled(sigma, exponent), _unscaled(error, exponent)
 
 
 def lowest_eigenpair(
-    G: np.ndarray,
-    guess: np.ndarray | None = None,
-    tol: float = 1e-10,
-    products: int = 4 * BASIS,
-    affordable: int = 0,
+    G: np.ndarray, guess: np.ndarray | None = None, products: int = 4 * BASIS, affordable: int = 0
 ) -> tuple[np.ndarray, float, float]:
-    """Return a unit vector v, the value <v, G v> and a bound of what the lowest eigenvalue is below it.
+    """Return a unit vector v, the value <v, G v> and a bound of it minus the lowest eigenvalue.
 
-    The eigenvalues are those of the symmetric part of G.  The parameters are those of
-    :func:`leading_singular_pair`; ``tol`` is relative to the largest eigenvalue (in size) seen so far.
-
-    >>> v, value, error = lowest_eigenpair(np.diag(np.arange(1.0, 41.0)))
-    >>> round(value, 9), int(abs(v).argmax()), error < 1e-9
-    (1.0, 0, True)
+    The eigenvalues are those of the symmetric part of G; see :func:`leading_singular_pair`.
     """
-    scaled, exponent = _scaled(G)
-    tol = max(tol, 4.0 * float(np.finfo(G.dtype).eps))
+    scaled, exponent, tol = _scaled(G)
     v, value, error = _lowest(_Symmetric(0.5 * (scaled + scaled.T)), guess, tol, products, affordable)
     return v.astype(G.dtype), _unscaled(value, exponent), _unscaled(error, exponent)
 
 
 class _Symmetric:
-    """A symmetric matrix K: products with it, its norm, and a bound of the part outside a Krylov space."""
+    """A symmetric matrix K: its products, its norm, and a bound of the part outside a Krylov space."""
 
     def __init__(self, K: np.ndarray) -> None:
         self.n = len(K)
         self.K = K
         self.squares: float = float(np.vdot(K, K))
-        self.size = math.sqrt(self.squares / self.n)
-        """At most the largest eigenvalue in size, and 0 for K = 0 only."""
+        self.size = math.sqrt(self.squares / self.n)  # at most the largest |eigenvalue|, and 0 only for K = 0
 
     def times(self, v: np.ndarray) -> np.ndarray:
         return np.asarray(self.K @ v)
@@ -131,7 +97,7 @@ class _Symmetric:
 
 
 class _Gram:
-    """The same for -G'G, which is formed only if many products are needed, or all of it."""
+    """The same for -G'G, which is formed only if many products, or all of it, are needed."""
 
     def __init__(self, G: np.ndarray) -> None:
         self.n: int = G.shape[1]
@@ -153,24 +119,22 @@ class _Gram:
         return self.K
 
     def rest(self, T: np.ndarray, beta: float) -> float:
-        rest = self.squares + float(np.trace(T))
-        return max(rest, 0.0) + self.n * EPS * self.squares
+        return max(self.squares + float(np.trace(T)), 0.0) + self.n * EPS * self.squares
 
 
 def sparse_singular_pair(
     G: Any, guess: np.ndarray | None, wanted: float, rough: float, careful: bool = True
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return unit vectors u, v with nearly the largest <u, G v>, and what the largest is above it.
+    """Return unit vectors u, v with nearly the largest <u, G v>, and an estimate of the difference.
 
-    G is anything with products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most
-    ``max(wanted, rounding)``, and at most ``rough`` times the value.  The error is that of the residual and
-    what the last steps have gained: it bounds what is missing if no larger singular value has been missed
-    altogether, which generic vectors in the start (two if ``careful``) make unlikely but do not exclude.
+    G has products ``G @ v`` and ``G.T @ u``.  The search ends when the error is at most ``wanted`` and
+    ``rough`` times the value (or rounding).  The error (the residual plus the gain of the last steps) is a
+    bound unless a larger singular value was missed, which generic vectors in the start (two if ``careful``)
+    make unlikely.
     """
     transposed = G.T
-    v, sigma, error = _climb(
-        lambda v: transposed @ (G @ v), G.shape[1], guess, wanted, rough, careful, root=True
-    )
+    times = lambda v: transposed @ (G @ v)  # noqa: E731
+    v, sigma, error = _climb(times, G.shape[1], guess, wanted, rough, careful, root=True)
     w = G @ v
     size = float(np.linalg.norm(w))
     return w / size if size else w, v, error + max(sigma - size, 0.0)
@@ -179,10 +143,7 @@ def sparse_singular_pair(
 def sparse_lowest_vector(
     G: Any, guess: np.ndarray | None, wanted: float, rough: float, careful: bool = True
 ) -> tuple[np.ndarray, float]:
-    """Return a unit vector v with nearly the lowest <v, G v>, and what the lowest is below it.
-
-    The rest is as in :func:`sparse_singular_pair`; G is square, and its symmetric part counts.
-    """
+    """Return a unit vector v with nearly the lowest <v, G v>, likewise, for the symmetric part of G."""
     transposed = G.T
     times = lambda v: -0.5 * (G @ v + transposed @ v)  # noqa: E731
     v, top, error = _climb(times, G.shape[0], guess, wanted, rough, careful, root=False)
@@ -194,10 +155,10 @@ def _climb(
 ) -> tuple[np.ndarray, float, float]:
     """Return nearly the leading eigenvector of a symmetric matrix, its value and the error of that.
 
-    With ``root`` the matrix is positive semidefinite, and value and error are those of the value's root.
-    With ``careful`` Lanczos works on two vectors at a time, the guess and a generic one, and takes longer to
-    believe that nothing more is gained: eigenvalues crowd at the largest one near an optimum on a face, and a
-    single vector then often (in one of twenty calls) ends at another one of them.
+    With ``root`` the matrix is positive semidefinite, and value and error are those of the root.  With
+    ``careful`` Lanczos works on two vectors, the guess and a generic one, and checks less often whether it
+    gains more: near an optimum on a face eigenvalues cluster at the largest one, and a single vector ends at
+    another one of them in one of twenty calls.
     """
     if n < 8:
         values, vectors = np.linalg.eigh(times(np.eye(n)))
@@ -227,13 +188,13 @@ def _climb(
                 if root:
                     value = size = math.sqrt(max(value, 0.0))
                     error = math.sqrt(value**2 + error) - value
-                if not closed:  # the residual says that some eigenvalue is near, not that it is the largest
+                if not closed:  # the residual shows that some eigenvalue is near, perhaps not the largest
                     error += max(value - before, 0.0)
                 before = value
                 done = closed or error <= max(min(wanted, rough * size), 4.0 * n * EPS * size)
                 if k == basis or done:
                     break
-            if careful:  # a column of W that is all rounding leaves one of Q that is not orthogonal to V
+            if careful:  # a column of W at rounding level leaves one of Q that is not orthogonal to V
                 Q = _orthonormal(Q - V[:k].T @ (V[:k] @ Q))[0]
             V[k : k + width] = Q.T
         block = _orthonormal(V[:k].T @ vectors[:, : -width - 1 : -1])[0]
@@ -243,7 +204,7 @@ def _climb(
 
 
 def _orthonormal(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix Q with orthonormal columns and R with W = Q R."""
+    """Return Q with orthonormal columns and R with W = Q R."""
     if W.shape[1] > 1:
         return np.linalg.qr(W)
     size = float(np.linalg.norm(W))
@@ -263,10 +224,14 @@ def _lowest(
     size = max(K.size, float(np.abs(T).max()))  # at most ||K||
     rounding = 4.0 * K.n * EPS * size
     if K.n > affordable or residual <= 10.0 * tol * size:
-        wanted = max(rounding, residual)
-        error = value - _least(T, beta, K.rest(T, beta), value - wanted)
-        if error <= wanted:
-            return v, value, max(error, 0.0) + rounding
+        wanted, rest = max(rounding, residual), K.rest(T, beta)
+        if -rest >= value - wanted:  # the lowest eigenvalue is below every entry of the diagonal
+            bordered = np.pad(T, (0, 1))
+            bordered[-1, -1] = -rest
+            bordered[-1, -2] = bordered[-2, -1] = beta
+            error = value - float(np.linalg.eigvalsh(bordered)[0])
+            if error <= wanted:
+                return v, value, max(error, 0.0) + rounding
         error = max(rounding, 1e-3 * residual)
         while (proven := cholesky(K.matrix(), error - value)) is None and (
             K.n > affordable or error < residual
@@ -280,26 +245,12 @@ def _lowest(
     return vectors[:, 0].copy(), float(values[0]), 0.0
 
 
-def _least(T: np.ndarray, beta: float, rest: float, low: float) -> float:
-    """Return the lowest eigenvalue of T with one more row: beta beside the diagonal, -rest on it.
-
-    If it is seen to be below ``low``, minus infinity.
-    """
-    if -rest < low:  # the lowest eigenvalue is below every entry of the diagonal
-        return -math.inf
-    extended = np.pad(T, (0, 1))
-    extended[-1, -1] = -rest
-    extended[-1, -2] = extended[-2, -1] = beta
-    return float(np.linalg.eigvalsh(extended)[0])
-
-
 def _search(
     K: _Symmetric | _Gram, guess: np.ndarray | None, tol: float, products: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return nearly the lowest eigenvector, the last T, and the beta that leads out of its space."""
+    """Return nearly the lowest eigenvector, the last T, and its beta."""
     n = K.n
-    v = _start(n, guess)
-    basis = min(n, BASIS)
+    v, basis = _start(n, guess), min(n, BASIS)
     V = np.empty((basis + 1, n))
     spent, converged = 0, False
     while not converged and spent < products:
@@ -310,7 +261,12 @@ def _search(
             spent += 1
             w = K.times(V[k])
             T[k, k] = float(w @ V[k])
-            beta = _orthogonalise(w, V[: k + 1])
+            before = float(np.linalg.norm(w))
+            for _ in range(2):
+                w -= (V[: k + 1] @ w) @ V[: k + 1]
+            beta = float(np.linalg.norm(w))
+            if not beta > 8.0 * EPS * before:  # rounding, which ends the Krylov space
+                beta = 0.0
             full = k + 1 == basis or spent >= products
             if full or beta == 0.0 or k % CHECK == CHECK - 1:
                 values, vectors = np.linalg.eigh(T[: k + 1, : k + 1])
@@ -324,39 +280,25 @@ def _search(
     return v, T[: k + 1, : k + 1], beta
 
 
-def _orthogonalise(w: np.ndarray, basis: np.ndarray) -> float:
-    """Subtract from ``w`` (in place) its part in the span of ``basis``; return what is left of its norm.
-
-    Twice is enough; a remainder of rounding size counts as zero, which ends the Krylov space.
-    """
-    before = float(np.linalg.norm(w))
-    if len(basis):
-        w -= (basis @ w) @ basis
-        w -= (basis @ w) @ basis
-    after = float(np.linalg.norm(w))
-    return after if after > 8.0 * EPS * before else 0.0
-
-
-def _scaled(G: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return G / 2^exponent in double precision, and the exponent, 0 where entries are of moderate size."""
+def _scaled(G: np.ndarray) -> tuple[np.ndarray, int, float]:
+    """Return G / 2^exponent in double precision, the exponent (0 for moderate entries) and the tolerance."""
     largest = max(float(G.max()), -float(G.min()))
     if not math.isfinite(largest):
         raise np.linalg.LinAlgError("G has entries that are NaN or infinite.")
     exponent = math.frexp(largest)[1]
+    tol = max(TOL, 4.0 * float(np.finfo(G.dtype).eps))
     G = G.astype(np.float64, copy=False)
-    return (G, 0) if abs(exponent) <= SAFE else (np.ldexp(G, -exponent), exponent)
+    return (G, 0, tol) if abs(exponent) <= SAFE else (np.ldexp(G, -exponent), exponent, tol)
 
 
 def _unscaled(number: float, exponent: int) -> float:
-    """Return number * 2^exponent, infinite if that is too large."""
-    half = exponent // 2
-    return number * 2.0**half * 2.0 ** (exponent - half)
+    """Return number * 2^exponent, infinite on overflow."""
+    return number * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
 
 
 def _start(n: int, guess: np.ndarray | None) -> np.ndarray:
-    """Return a unit vector near ``guess`` with a part in every direction; the same at every call."""
-    generic = _generic(n)
-    start = generic if guess is None else guess + 0.05 * generic
+    """Return a unit vector near ``guess`` with a part in every direction, deterministically."""
+    start = _generic(n) if guess is None else guess + 0.05 * _generic(n)
     return np.asarray(start / np.linalg.norm(start))
 
 

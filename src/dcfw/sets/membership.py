@@ -1,9 +1,8 @@
-"""Membership in a polytope of which only the linear oracle is known: Wolfe's minimum norm point.
+"""Membership in a polytope by its linear oracle alone: Wolfe's minimum norm point.
 
-Wolfe's algorithm (Math. Programming 11, 1976) finds the point of the set nearest to x as a combination of
-vertices: each major step adds a vertex, minor steps drop vertices until the nearest point of the affine hull
-of the rest has positive weights.  It ends after finitely many steps, with a hyperplane that separates x from
-the set if x is outside.
+Wolfe's algorithm (Math. Programming 11, 1976) finds the nearest point to x as a combination of vertices: each
+major step adds a vertex, minor steps drop vertices until the nearest point of the affine hull of the rest has
+positive weights.  It is finite, and returns a separating hyperplane if x is outside.
 """
 
 from __future__ import annotations
@@ -12,15 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-LARGEST = 600
-"""The largest number of entries for which membership is decided exactly, at cubic cost at worst."""
+LARGEST = 600  # entries for which membership is decided exactly, at cubic cost at worst
 
 
 def separation(vertex: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> float:
-    """Return a lower bound of the distance from x to the hull of what ``vertex(G)`` returns, 0 if x is in it.
-
-    The bound is tight up to rounding.
-    """
+    """Return a lower bound, tight up to rounding, of the distance from x to the hull of all ``vertex(G)``."""
     first = vertex(np.zeros(x.size)) - x
     scale = max(float(np.abs(first).max()), float(np.abs(x).max()), 1e-300)
     points, weights = [first / scale], np.ones(1)
@@ -40,12 +35,15 @@ def separation(vertex: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> flo
 
 
 def _corral(points: list[np.ndarray], weights: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the weights of the nearest point of the hull's relative interior, and the points it needs."""
+    """Return the weights of the nearest point of the hull's relative interior, and its points."""
     while True:
-        affine = _affine_minimiser(np.array(points))
+        # The weights, of sum 1, of the point of the affine hull that is nearest to the origin.
+        P, last = np.array(points[:-1]), points[-1]
+        found = np.linalg.lstsq((P - last).T, -last, rcond=None)[0] if len(P) else np.zeros(0)
+        affine = np.append(found, 1.0 - found.sum())
         if bool((affine > 1e-14).all()):
             return affine, points
-        # Move towards the minimiser until the first weight is zero, and drop what is zero.
+        # Move towards that point until the first weight is zero, and drop the zeros.
         falling = affine < weights
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.where(falling & (affine <= 1e-14), weights / (weights - affine), np.inf)
@@ -57,12 +55,3 @@ def _corral(points: list[np.ndarray], weights: np.ndarray) -> tuple[np.ndarray, 
             keep[int(weights.argmax())] = True
         weights = weights[keep] / weights[keep].sum()
         points = [point for point, kept in zip(points, keep, strict=True) if kept]
-
-
-def _affine_minimiser(P: np.ndarray) -> np.ndarray:
-    """Return the weights, of sum 1, of the point of the rows' affine hull that is nearest to the origin."""
-    if len(P) == 1:
-        return np.ones(1)
-    last = P[-1]
-    found = np.linalg.lstsq((P[:-1] - last).T, -last, rcond=None)[0]
-    return np.append(found, 1.0 - found.sum())

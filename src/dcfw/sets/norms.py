@@ -1,11 +1,11 @@
-"""Balls of vector norms, boxes, and the k-sparse polytope.
+"""Balls of vector norms, boxes, and the k-sparse polytope; arrays of any shape count as vectors.
 
-What is known of l_p norms as such, their oracles and projections, is in :mod:`dcfw.sets.lp`.
-The arrays may have any shape; the norms see them as vectors.
+The oracles, projections and constants of l_p norms are in :mod:`dcfw.sets.lp`.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -30,7 +30,25 @@ from dcfw.sets.simplex import least
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
-class LpBall(Set, trusted=True):
+class NormBall(Set, trusted=True):
+    """The ball of the l_p norm of ``size`` numbers: the entries of x, or its singular values."""
+
+    def __init__(self, shape: tuple[int, ...], size: int, p: float, radius: float) -> None:
+        self.shape = shape
+        self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
+        self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.diameter = lp_diameter(size, self.p, self.radius)
+        self.strong_convexity = lp_strong_convexity(size, self.p, self.radius)
+
+    def _centre(self) -> np.ndarray:
+        return np.zeros(self.shape)
+
+    def _parameters(self) -> str:
+        takes_p = "p" in inspect.signature(type(self)).parameters
+        return (f", p={self.p:g}" if takes_p else "") + super()._parameters()
+
+
+class LpBall(NormBall, trusted=True):
     """The ball {||x||_p <= radius} of the l_p norm, 1 <= p <= inf.
 
     Parameters
@@ -49,29 +67,20 @@ class LpBall(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import LpBall
-    >>> LpBall(2, p=3).lmo(np.array([1.0, -1.0])).round(4)
+    >>> dcfw.sets.LpBall(2, p=3).lmo(np.array([1.0, -1.0])).round(4)
     array([-0.7937,  0.7937])
     """
 
     def __init__(self, shape: int | tuple[int, ...], p: float, radius: float = 1.0) -> None:
-        self.shape = _validate.shape(shape)
-        self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.scale = self.radius
-        n = math.prod(self.shape)
-        self.diameter = lp_diameter(n, self.p, self.radius)
-        self.strong_convexity = lp_strong_convexity(n, self.p, self.radius)
+        shape = _validate.shape(shape)
+        super().__init__(shape, math.prod(shape), p, radius)
         self.polytope = self.p in (1.0, math.inf)
 
     def _vertex(self, G: Array) -> Array:
         return lp_vertex(G, self.p, self.radius)
 
     def oracle(self) -> Oracle:
-        """Return an oracle (that answers with a :class:`~dcfw.sets.atoms.OneHot` for p = 1, and with
-        :class:`~dcfw.sets.atoms.Signs` for p = inf)."""
-        kind = {1.0: L1Oracle, math.inf: AtomOracle}.get(self.p, Oracle)
-        return kind(self)
+        return {1.0: L1Oracle, math.inf: AtomOracle}.get(self.p, Oracle)(self)
 
     def _atom(self, G: np.ndarray) -> Atom:
         """Return the vertex in compact form, for p = 1 and p = inf."""
@@ -83,7 +92,7 @@ class LpBall(Set, trusted=True):
         return Signs(signs, self.radius, G.dtype)
 
     def _spike(self, G: np.ndarray, index: int) -> OneHot:
-        """Return the vertex of the l1 ball at ``index`` with the sign opposite to that of G."""
+        """Return the vertex of the l1 ball at ``index`` with the opposite sign of G."""
         return OneHot(index, -self.radius if G.item(index) > 0.0 else self.radius, self.shape, G.dtype)
 
     def violation(self, x: Array) -> float:
@@ -98,9 +107,6 @@ class LpBall(Set, trusted=True):
             return reach_l1(x, d, self.radius)
         return reach_l2(x, d, self.radius) if self.p == 2.0 else super()._reach(x, d)
 
-    def _centre(self) -> np.ndarray:
-        return np.zeros(self.shape)
-
     def spheres(self) -> Spheres | None:
         if self.p == math.inf:
             return coordinate_spheres(np.zeros(self.shape))
@@ -108,11 +114,8 @@ class LpBall(Set, trusted=True):
 
     @in_numpy
     def project(self, x: Array) -> Array:
-        """Return the point of the ball nearest to ``x`` (for general p by Newton's method, to rounding)."""
+        """Return the point of the ball nearest to ``x``, for general p by Newton's method to rounding."""
         return project_lp(x, self.p, self.radius)
-
-    def _parameters(self) -> str:
-        return f", p={self.p:g}" + super()._parameters()
 
 
 class L1Ball(LpBall, trusted=True):
@@ -127,16 +130,12 @@ class L1Ball(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L1Ball
-    >>> L1Ball(3, radius=2.0).lmo(np.array([1.0, -5.0, 3.0]))
+    >>> dcfw.sets.L1Ball(3, radius=2.0).lmo(np.array([1.0, -5.0, 3.0]))
     array([0., 2., 0.])
     """
 
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, 1.0, radius)
-
-    def _parameters(self) -> str:
-        return Set._parameters(self)
 
 
 class L2Ball(LpBall, trusted=True):
@@ -151,16 +150,12 @@ class L2Ball(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import L2Ball
-    >>> L2Ball(2).lmo(np.array([3.0, 4.0]))
+    >>> dcfw.sets.L2Ball(2).lmo(np.array([3.0, 4.0]))
     array([-0.6, -0.8])
     """
 
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, 2.0, radius)
-
-    def _parameters(self) -> str:
-        return Set._parameters(self)
 
 
 class LInfBall(LpBall, trusted=True):
@@ -175,16 +170,12 @@ class LInfBall(LpBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import LInfBall
-    >>> LInfBall(3).lmo(np.array([1.0, -5.0, 3.0]))
+    >>> dcfw.sets.LInfBall(3).lmo(np.array([1.0, -5.0, 3.0]))
     array([-1.,  1., -1.])
     """
 
     def __init__(self, shape: int | tuple[int, ...], radius: float = 1.0) -> None:
         super().__init__(shape, math.inf, radius)
-
-    def _parameters(self) -> str:
-        return Set._parameters(self)
 
 
 class Box(Set, trusted=True):
@@ -199,10 +190,9 @@ class Box(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Box
-    >>> Box([0.0, -1.0], [2.0, 1.0]).lmo(np.array([1.0, -1.0]))
+    >>> dcfw.sets.Box([0.0, -1.0], [2.0, 1.0]).lmo(np.array([1.0, -1.0]))
     array([0., 1.])
-    >>> Box(0.0, 1.0, shape=3).start()
+    >>> dcfw.sets.Box(0.0, 1.0, shape=3).start()
     array([0.5, 0.5, 0.5])
     """
 
@@ -212,24 +202,19 @@ class Box(Set, trusted=True):
         low = np.asarray(to_numpy(_validate.array(lower, "lower")), dtype=np.float64)
         high = np.asarray(to_numpy(_validate.array(upper, "upper")), dtype=np.float64)
         try:
-            wanted = np.broadcast_shapes(low.shape, high.shape)
-            if shape is not None:
-                wanted = np.broadcast_shapes(wanted, _validate.shape(shape))
-                if wanted != _validate.shape(shape):
-                    raise ValueError
+            wanted = np.broadcast_shapes(low.shape, high.shape) if shape is None else _validate.shape(shape)
+            self.lower, self.upper = (np.broadcast_to(bound, wanted).copy() for bound in (low, high))
         except ValueError:
             given = "" if shape is None else f" and shape {shape}"
             raise ValueError(f"lower {low.shape} and upper {high.shape}{given} do not fit together") from None
         if wanted == ():
             raise ValueError("lower and upper are scalars: give shape too, as in Box(0.0, 1.0, shape=5)")
         self.shape = _validate.shape(wanted, "the shape of lower and upper")
-        self.lower = np.broadcast_to(low, self.shape).copy()
-        self.upper = np.broadcast_to(high, self.shape).copy()
         if bool((self.lower > self.upper).any()):
-            at = tuple(int(i) for i in np.argwhere(self.lower > self.upper)[0])
+            at = tuple(np.argwhere(self.lower > self.upper)[0].tolist())
+            one, two = self.lower[at], self.upper[at]
             raise ValueError(
-                f"lower must not exceed upper, but at {at} lower is {self.lower[at]:g} "
-                f"and upper is {self.upper[at]:g}"
+                f"lower must not exceed upper, but at {at} lower is {one:g} and upper is {two:g}"
             )
         self.scale = float(max(np.abs(self.lower).max(), np.abs(self.upper).max())) or 1.0
         self.diameter = norm(self.upper - self.lower)
@@ -239,7 +224,7 @@ class Box(Set, trusted=True):
         return namespace(G).where(G > 0, like(self.lower, G), like(self.upper, G))
 
     def violation(self, x: Array) -> float:
-        """Return by how much the worst entry is outside its bounds."""
+        """Return the largest excess of an entry over its bounds."""
         x = self._values(x)
         return excess(float(np.maximum(self.lower - x, x - self.upper).max()))
 
@@ -262,7 +247,7 @@ class Box(Set, trusted=True):
 
     @in_numpy
     def project(self, x: Array) -> Array:
-        """Return ``x`` with each entry moved to its nearest bound where it is outside."""
+        """Return ``x`` with its entries clipped to the bounds."""
         return np.clip(x, self.lower, self.upper)
 
     def _parameters(self) -> str:
@@ -287,40 +272,34 @@ class KSparse(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import KSparse
-    >>> KSparse(4, k=2).lmo(np.array([1.0, -5.0, 3.0, 0.0]))
+    >>> dcfw.sets.KSparse(4, k=2).lmo(np.array([1.0, -5.0, 3.0, 0.0]))
     array([ 0.,  1., -1.,  0.])
     """
 
     polytope = True
+    _oracle = AtomOracle
 
     def __init__(self, shape: int | tuple[int, ...], k: int, radius: float = 1.0) -> None:
         self.shape = _validate.shape(shape)
         self.k = _validate.integer(k, "k", low=1, high=math.prod(self.shape))
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.scale = self.radius
+        self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.diameter = 2.0 * self.radius * math.sqrt(self.k)
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
             return self._atom(G).dense()
         xp = namespace(G)
-        # The rank of each entry by size: a scatter that needs no in-place write.
+        # The rank of each entry by size, without writing in place.
         rank = xp.argsort(xp.argsort(xp.reshape(xp.abs(G), (-1,)), descending=True))
-        chosen = xp.reshape(rank, self.shape) < self.k
         signed = select(G > 0, -self.radius, self.radius, G)
-        return xp.where(chosen, signed, xp.zeros_like(G))
+        return xp.where(xp.reshape(rank, self.shape) < self.k, signed, xp.zeros_like(G))
 
     def _atom(self, G: np.ndarray) -> Entries:
         flat = G.reshape(-1)
         rest = flat.size - self.k
         top = np.argpartition(np.abs(flat), rest)[rest:] if rest else np.arange(self.k)
-        top = np.sort(top)  # a copy: a view would keep the whole partition alive for as long as the atom
+        top = np.sort(top)  # a copy, as a view would keep the whole partition alive
         return Entries(top, np.where(flat[top] > 0, -self.radius, self.radius).astype(G.dtype), self.shape)
-
-    def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with :class:`~dcfw.sets.atoms.Entries`."""
-        return AtomOracle(self)
 
     def violation(self, x: Array) -> float:
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""
@@ -346,7 +325,7 @@ class KSparse(Set, trusted=True):
 
 
 class L1Oracle(AtomOracle):
-    """The entry of largest size, kept as an index and a signed radius."""
+    """The largest entry in absolute value, as an index and a signed radius."""
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
         return [self.domain._spike(G, j) for j in least(-abs(G), count)]

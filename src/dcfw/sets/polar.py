@@ -1,21 +1,21 @@
-"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, five ways.
+"""Polar factors: the orthogonal factor U V^T of a matrix G = U diag(sigma) V^T, by five methods.
 
 It is the linear oracle of the spectral-norm ball, the subgradient of the nuclear norm and the nearest
-orthogonal matrix, so a solve asks for thousands of them.
+orthogonal matrix.
 
-``"svd"``       the definition; what the others fall back to when G is (nearly) singular, where the factor
-                is not unique
+``"svd"``       the definition, and the fallback of the others when G is (nearly) singular, where the
+                factor is not unique
 ``"eigh"``      G^T G = V Lambda V^T, then polish W = G V.  Three quarters of the work of an SVD.  The squares
-                in G^T G cost accuracy in the small singular values, but G = W V^-1 holds whatever V is: the
+                in G^T G cost accuracy in the small singular values, but G = W V^-1 holds for every V: the
                 columns of W fail to be orthogonal by a small E, whose effect is known to first order
 ``"mixed"``     the same with V from single precision, which is not quite orthogonal either: two thirds of
-                the work of an SVD, and some 1e-11 from it.  For large NumPy arrays in double precision;
-                anything else is done by ``"eigh"``.  No default, because gaps are promised to rounding
-``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1.
-                Nothing but matrix products, so it is what GPUs like
-``"auto"``      the fastest of those that are right to rounding, for the given array
+                the work of an SVD, and some 1e-11 from it, so not a default.  For large NumPy arrays in
+                double precision; ``"eigh"`` serves all others
+``"products"``  X <- X q(X^T X) with odd polynomials that keep [0, 1] in [0, 1] and push it towards 1: only
+                matrix products, which suits GPUs
+``"auto"``      the fastest of those that are exact up to rounding, for the given array
 
-:mod:`dcfw.sets.polar_inexact` has a faster one that is not exact and says by how much.
+:mod:`dcfw.sets.polar_inexact` has a faster inexact one with an error bound.
 """
 
 from __future__ import annotations
@@ -30,49 +30,33 @@ from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm, norm2
 
 METHODS = ("auto", "svd", "eigh", "mixed", "products")
 
-SMALL = 24
-"""Up to this size an SVD beats the Gram matrix: calls cost more than arithmetic."""
-
-SPREAD = 0.03
-"""Columns of W shorter than this fraction of the longest are orthogonalised once more among themselves."""
-
-LARGE = 100
-"""From this size on eigenvectors in single precision, and what they need afterwards, cost less."""
-
+SMALL = 24  # up to this size an SVD beats the Gram matrix: calls cost more than arithmetic
+LARGE = 100  # from this size on eigenvectors in single precision, and their corrections, cost less
+SPREAD = 0.03  # columns of W shorter than this fraction of the longest are orthogonalised once more
+# In by_mixed, columns of W shorter than the first fraction of the longest count as short.  If more than the
+# second fraction of all are short, an SVD is faster.
 TAIL, MOST = 0.1, 0.7
-"""Columns of W shorter than the first fraction of the longest count as short in :func:`by_mixed`.  If more
-than the second fraction of all are short, an SVD is faster."""
-
+# If (sum sigma^2)^2 is below this fraction of n sum sigma^4, a few singular values dominate and nearly all
+# columns of W would be short: by_mixed leaves such a matrix to by_eigh.
 FLAT = 0.05
-"""Where (sum sigma^2)^2 is below that fraction of n sum sigma^4, few singular values tower above the others:
-nearly all columns of W would be short, so :func:`by_mixed` leaves such a matrix to :func:`by_eigh`."""
-
-SMALL_ENOUGH = 6e-5
-"""The largest column norm of E in :func:`by_mixed`: a correction leaves terms of second order."""
-
-LOWEST = 1e-3
-"""The relative singular value from which one round of polynomial steps leads to 1."""
-
-FEW = (0.05, 4)
-"""Lowest relative singular value and number of the polynomial steps where a few are enough."""
-
-ROUNDS = 6
-"""After this many rounds a matrix counts as singular; they lift singular values by more than 1e12."""
+SMALL_ENOUGH = 6e-5  # the largest column norm of E in by_mixed: the correction leaves terms of second order
+LOWEST = 1e-3  # the relative singular value from which one round of polynomial steps leads to 1
+FEW = (0.05, 4)  # lowest relative singular value and number of the polynomial steps, where a few are enough
+ROUNDS = 6  # then a matrix counts as singular: these rounds lift singular values by more than 1e12
 
 
 def polar(G: Array, method: str = "auto") -> Array:
     """Return the orthogonal polar factor U V^T of ``G`` = U diag(sigma) V^T.
 
-    All its singular values are 1, also where G is rank-deficient or zero (it is then one of several
-    nearest such matrices).  G need not be square.
+    All its singular values are 1, also for a rank-deficient or zero G (it is then not unique).
 
     Parameters
     ----------
     G : array of shape (m, n)
-        Of floating-point numbers; lists and whole numbers are taken for double precision.
+        Any matrix; lists and integers become double precision.
     method : {"auto", "svd", "eigh", "mixed", "products"}
-        See the text of the module; all give the same factor up to rounding (some eps times the condition
-        number of G), and up to 1e-10 with ``"mixed"``.
+        See the module's docstring.  All give the same factor up to rounding (some eps times the condition
+        number of G), ``"mixed"`` up to 1e-10.
 
     >>> polar(np.array([[0.0, 2.0], [1.0, 0.0]])).round(12)
     array([[0., 1.],
@@ -82,10 +66,10 @@ def polar(G: Array, method: str = "auto") -> Array:
     G = _validate.array(G, "G", ndim=2)
     if is_numpy(G) and G.dtype.itemsize > 8:  # LAPACK has no extended precision
         G = G.astype(np.float64)
-    if method == "auto":
-        method = "eigh" if is_numpy(G) and min(G.shape) > SMALL else "svd"
-        if not is_numpy(G) and _on_accelerator(G):
-            method = "products"
+    if method == "auto" and is_numpy(G):
+        method = "eigh" if min(G.shape) > SMALL else "svd"
+    elif method == "auto":
+        method = "products" if _on_accelerator(G) else "svd"
     if method == "svd":
         return by_svd(G)
     if G.shape[0] < G.shape[1]:
@@ -95,25 +79,22 @@ def polar(G: Array, method: str = "auto") -> Array:
 
 
 def _on_accelerator(G: Array) -> bool:
-    # Libraries do not agree on what a device is, but all of them name it.
+    # Libraries have different device objects, but all of them have names.
     device = str(getattr(G, "device", "cpu")).lower()
     return any(name in device for name in ("cuda", "gpu", "hip", "mps", "xpu"))
 
 
 def by_svd(G: Array) -> Array:
-    """Return U V^T as the singular value decomposition defines it."""
+    """Return U V^T from a singular value decomposition."""
     U, _, Vt = namespace(G).linalg.svd(G, full_matrices=False)
     return U @ Vt
-
-
-# -- through the Gram matrix ------------------------------------------------------------------------------
 
 
 def by_eigh(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, or None if it is too close to singular."""
     xp = namespace(G)
     scale = float(xp.max(xp.abs(G)))
-    if not (scale > 0.0 and math.isfinite(scale)):
+    if not 0.0 < scale < math.inf:
         return None
     if not 1e-12 < scale < 1e12:
         G = G / scale  # squares must neither overflow nor vanish
@@ -131,16 +112,14 @@ def by_eigh(G: Array) -> Array | None:
 
 
 def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
-    """Return the polar factor of U D V^-1 to first order in E = U^T U + V^T V - 2 I.
+    """Return the polar factor of U D V^-1, up to the order of E^2, with E = U^T U + V^T V - 2 I.
 
-    It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j), and what is left out is of the order of E^2.
-    U and E are written over.
+    It is U (I - C) V^T with C_ij = d_i E_ij / (d_i + d_j).  U and E are overwritten.
     """
     ratio = (1.0 / lengths)[:, None] * lengths[None, :]
     ratio += 1.0
     E /= ratio
-    if is_numpy(E):
-        # E is small, so single precision has digits enough for the correction.
+    if is_numpy(E):  # E is small, so single precision is enough for the correction
         U -= U.astype(np.float32, copy=False) @ E.astype(np.float32, copy=False)
     else:
         U -= U @ E
@@ -150,16 +129,15 @@ def _corrected(U: Array, V: Array, lengths: Array, E: Array) -> Array:
 def by_mixed(G: Array) -> Array | None:
     """Return the polar factor of a square or tall matrix, with eigenvectors V from single precision, or None.
 
-    The V of single precision is neither orthogonal nor made of eigenvectors beyond some 1e-6, but both
-    errors are known to first order.  Only the short columns of W = G V are too far from orthogonal for that,
-    and so they are made orthogonal to the long ones, and to each other, in double precision.
+    V is orthogonal, and its columns eigenvectors, to some 1e-6 with errors known to first order.  The short
+    columns of W = G V need more: they are made orthogonal to all others in double precision.
     """
     if not (is_numpy(G) and G.dtype == np.float64 and G.shape[1] >= LARGE):
         return by_eigh(G)
     from scipy.linalg.lapack import ssyevd
 
     scale = float(np.max(np.abs(G)))
-    if not (scale > 0.0 and math.isfinite(scale)):
+    if not 0.0 < scale < math.inf:
         return None
     if not 1e-12 < scale < 1e12:
         G = G / scale
@@ -171,8 +149,7 @@ def by_mixed(G: Array) -> Array | None:
     short = int(np.sum(squares < TAIL**2 * squares[-1]))
     if short > MOST * squares.size:
         return None
-    single = V
-    V = V.astype(np.float64)
+    single, V = V, V.astype(np.float64)
     W = G @ V
     lengths = np.sqrt(np.einsum("ij,ij->j", W, W))
     if short > 0:
@@ -197,7 +174,7 @@ def by_mixed(G: Array) -> Array | None:
 
 
 def plus_diagonal(A: Array, shift: float) -> Array:
-    """Return A + shift I, in A's own memory where that can be."""
+    """Return A + shift I, in place for NumPy arrays."""
     if is_numpy(A):
         A.flat[:: A.shape[1] + 1] += shift
         return A
@@ -208,9 +185,9 @@ def _eigenvectors(W: Array) -> Array:
     """Return the eigenvectors of W^T W, eigenvalues ascending."""
     A = W.T @ W
     if is_numpy(A):
-        from scipy.linalg.lapack import dsyevd, ssyevd  # in single precision NumPy's takes half as long again
+        from scipy.linalg.lapack import dsyevd, ssyevd  # in single precision NumPy's takes 50 % longer
 
-        # A.T is A in LAPACK's own order; the shape of the answer is that of a matrix without a copy.
+        # A.T is A in LAPACK's order, which saves a copy.
         return (ssyevd if A.dtype == np.float32 else dsyevd)(A.T, overwrite_a=1)[1]
     return namespace(A).linalg.eigh(A)[1]
 
@@ -218,8 +195,8 @@ def _eigenvectors(W: Array) -> Array:
 def _orthogonalised_tail(W: Array, V: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """Return W and V with the short columns of W made orthogonal to each other.
 
-    W^T W was formed with an error relative to its longest column.  Among the short ones alone the error is
-    relative to the longest of those: an eigenvalue problem of their own, then of the shortest of them, ...
+    The error of W^T W is relative to its longest column.  Among the short columns alone it is relative to the
+    longest of those: they get an eigenvalue problem of their own, then the shortest of them, ...
     """
     from array_api_compat import array_namespace  # NumPy has all of these names only from 2.1 on
 
@@ -239,28 +216,21 @@ def _orthogonalised_tail(W: Array, V: Array, lengths: Array) -> tuple[Array, Arr
         count = short
 
 
-# -- by matrix products -----------------------------------------------------------------------------------
-
-
 @functools.lru_cache
 def schedule(lowest: float) -> tuple[tuple[float, float, float], ...]:
-    """Return (a, b, c) of odd quintics a x + b x^3 + c x^5 whose composition takes [lowest, 1] near 1.
+    """Return (a, b, c) of odd quintics a x + b x^3 + c x^5 whose composition maps [lowest, 1] near 1.
 
-    Each is the best uniform approximation of 1 on the interval that its predecessors lead to, divided by
-    its maximum, so that [0, 1] is never left; from 0.8 on it is Newton-Schulz's (15 x - 10 x^3 + 3 x^5) / 8,
-    which converges cubically.
-
-    >>> len(schedule(1e-3))
-    8
+    Each is the best uniform approximation of 1 on the image of the interval under its predecessors, divided
+    by its maximum to stay in [0, 1]; from 0.8 on it is Newton-Schulz's (15 x - 10 x^3 + 3 x^5) / 8, which
+    converges cubically.
     """
     found = []
     while lowest < 1.0 - 1e-9:
+        a, b, c = 15.0 / 8.0, -10.0 / 8.0, 3.0 / 8.0
         if lowest < 0.8:
             a, b, c, error = _best_quintic(lowest)
-            peak = (1.0 + error) * (1.0 + 1e-13)  # with room for the rounding of the coefficients
+            peak = (1.0 + error) * (1.0 + 1e-13)  # with a margin for the rounding of the coefficients
             a, b, c = a / peak, b / peak, c / peak
-        else:
-            a, b, c = 15.0 / 8.0, -10.0 / 8.0, 3.0 / 8.0
         found.append((a, b, c))
         lowest = a * lowest + b * lowest**3 + c * lowest**5
     return tuple(found)
@@ -285,11 +255,11 @@ def _best_quintic(lowest: float) -> tuple[float, float, float, float]:
 
 
 def _step(X: Array, coefficients: tuple[float, float, float], A: Array = None, A2: Array = None) -> Array:
-    """Return a X + b X A + c X A^2 with A = X^T X (where it is given, it is written over)."""
+    """Return a X + b X A + c X A^2 with A = X^T X (overwritten if given)."""
     a, b, c = coefficients
     if A is None:
         A = X.T @ X
-        A2 = A.T @ A  # A is symmetric; written like this, NumPy computes one triangle only
+        A2 = A.T @ A  # for X.T @ X NumPy computes one triangle only
     A2 *= c
     A *= b
     A2 += A
@@ -297,10 +267,9 @@ def _step(X: Array, coefficients: tuple[float, float, float], A: Array = None, A
 
 
 def steps_by_products(G: Array, coefficients: tuple[tuple[float, float, float], ...]) -> Array:
-    """Return what the polynomials make of G divided by an upper bound of its spectral norm.
+    """Return the polynomials of a nonzero G of moderate size, divided by a bound of its spectral norm.
 
     The bound is the Schatten-8 norm, the fourth root of ||(G^T G)^2||_F, which the first step needs anyway.
-    G is not zero, and of moderate size.
     """
     A = G.T @ G
     A2 = A.T @ A
@@ -311,21 +280,16 @@ def steps_by_products(G: Array, coefficients: tuple[tuple[float, float, float], 
     return X
 
 
-def by_products(G: Array, tol: float | None = None) -> Array | None:
-    """Return the polar factor of a square or tall matrix by products alone, or None if it is singular.
-
-    Rounds of polynomial steps go on until ||S^T S - I||_F <= ``tol`` (some rounding errors, by default).
-    """
-    columns = int(G.shape[1])
-    if tol is None:
-        tol = 8.0 * math.sqrt(columns) * math.sqrt(max(G.shape)) * eps_of(G)
+def by_products(G: Array) -> Array | None:
+    """Return the polar factor of a square or tall matrix by products alone, or None if it is singular."""
+    tol = 8.0 * math.sqrt(G.shape[1]) * math.sqrt(max(G.shape)) * eps_of(G)
     size = norm(G)
-    if not (size > 0.0 and math.isfinite(size)):
+    if not 0.0 < size < math.inf:
         return None
     X = G / size
     for _ in range(ROUNDS):
         X = steps_by_products(X, schedule(LOWEST))
-        # Newton-Schulz's cubic: a last step that squares what is left of the residual.
+        # Newton-Schulz's cubic: a last step that squares the residual.
         residual = plus_diagonal(X.T @ X, -1.0)
         X = X - 0.5 * (X @ residual)
         if norm(residual) <= math.sqrt(tol) and norm(plus_diagonal(X.T @ X, -1.0)) <= tol:

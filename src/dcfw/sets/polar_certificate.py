@@ -1,16 +1,13 @@
-"""A proof that S is nearly the polar factor of G: ||S||_2 <= 1, and ||G||_* - <G, S> is at most so much.
-
-Two facts make it, and each is cheap to check.
+"""A proof that S is nearly the polar factor of G: ||S||_2 <= 1, and a bound of ||G||_* - <G, S>.
 
 - ||S||_2 <= 1 if I - S^T S is positive semidefinite, which a Cholesky factorisation shows.
 - ||G||_* <= ||B||_F ||L||_F whenever G = B L^T (Hölder's inequality), with equality for
   L L^T = H = (G^T G)^(1/2).  If S is near the polar factor then S^T G is near H, so a triangular L comes
-  from a product and a Cholesky factorisation in single precision.  No error in L can make the bound wrong,
-  only larger: just the solution of B L^T = G, two norms and <G, S> have to be right, and they are found in
-  double precision.
+  from a product and a Cholesky factorisation in single precision.  An error in L makes the bound larger, not
+  wrong: only the solution of B L^T = G, two norms and <G, S> have to be right, in double precision.
 
-With S = U f(Sigma) V^T the bound is a sum of sigma (1/f - f) / 2, which is sigma (1 - f) to first order in
-1 - f.  So it is nearly what is really missing.
+With S = U f(Sigma) V^T the bound is a sum of sigma (1/f - f) / 2, which is sigma (1 - f), the true
+difference, to first order in 1 - f.
 """
 
 from __future__ import annotations
@@ -21,21 +18,13 @@ import numpy as np
 
 from dcfw._arrays import Array, inner, is_numpy, namespace, norm, norm2
 
+# Added to S^T G, relative to the root mean square of the singular values: far above rounding in single
+# precision, and the right size of L where S falls short of a singular vector
 SHIFT = 1e-4
-"""Added to S^T G, relative to the root mean square of the singular values: far above rounding in single
-precision, and where S falls short of a singular vector it is what L should be there."""
 
 
 def missed(G: Array, S: Array) -> float | None:
-    """Return a bound of ||G||_* - <G, S> for square matrices, None if ||S||_2 <= 1 cannot be shown.
-
-    It holds for every S in the unit ball; a good S makes it small.  Entries must be of moderate size.
-
-    >>> missed(np.diag([3.0, 1.0]), 0.999 * np.eye(2)) <= 1.01 * 0.001 * 4.0
-    True
-    >>> missed(np.diag([3.0, 1.0]), 1.001 * np.eye(2)) is None
-    True
-    """
+    """Return a bound of ||G||_* - <G, S> for square G of moderate size, None unless ||S||_2 <= 1."""
     from array_api_compat import array_namespace
 
     xp = array_namespace(G)
@@ -43,7 +32,13 @@ def missed(G: Array, S: Array) -> float | None:
     single = xp.astype(G, xp.float32, copy=False)
     M = xp.astype(S, xp.float32, copy=False).T @ single
     G, S = xp.astype(G, xp.float64, copy=False), xp.astype(S, xp.float64, copy=False)
-    if cholesky(_minus_gram(S), 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
+    if is_numpy(S):
+        from scipy.linalg.blas import dsyrk
+
+        minus_gram = dsyrk(-1.0, S.T).T  # one triangle
+    else:
+        minus_gram = -(S.T @ S)
+    if cholesky(minus_gram, 1.0 - 8.0 * k * 2.0**-52, overwrite=True) is None:
         return None
     size = norm(G)
     shift = SHIFT * size / math.sqrt(k)
@@ -57,25 +52,16 @@ def missed(G: Array, S: Array) -> float | None:
     return largest - inner(G, S) + rounding * (largest + math.sqrt(k) * size)
 
 
-def _minus_gram(S: Array) -> Array:
-    """Return -S^T S, of which only the lower triangle is needed."""
-    if is_numpy(S):
-        from scipy.linalg.blas import dsyrk
-
-        return dsyrk(-1.0, S.T).T
-    return -(S.T @ S)
-
-
 def _product_of_norms(G: Array, single: Array, L: Array) -> float:
-    """Return a bound of ||B||_F ||L||_F + ||G - B L^T||_*, the last up to rounding, with B L^T nearly G.
+    """Return ||B||_F ||L||_F and a bound, up to rounding, of ||G - B L^T||_*, added, with B L^T nearly G.
 
-    Single precision (``single`` is G rounded to it) is enough for B: what it leaves of G is in the bound.
+    Single precision (``single`` is G rounded to it) is enough for B: the bound includes the remainder of G.
     """
     xp = namespace(G)
     if is_numpy(G):
         from scipy.linalg.blas import dtrmm, strsm
 
-        # In LAPACK's order the transposes are matrices without a copy: L B^T = G^T.
+        # In LAPACK's order transposes need no copy: L B^T = G^T.
         B = strsm(1.0, L.T, single.T, trans_a=1).T.astype(np.float64)
         L = L.astype(np.float64)
         norms = norm2(B) * norm2(L)
@@ -96,7 +82,7 @@ def cholesky(A: Array, shift: float, overwrite: bool = False) -> Array | None:
 
         A = A if overwrite else A.copy()
         A.flat[:: A.shape[1] + 1] += shift
-        # A.T: the lower triangle is the upper one in LAPACK's order.
+        # In LAPACK's order the lower triangle of A is the upper one of A.T.
         factor, info = (spotrf if A.dtype == np.float32 else dpotrf)(A.T, overwrite_a=1)
         return factor.T if info == 0 else None
     try:

@@ -1,8 +1,8 @@
-"""Polar factors that are nearly right, with a proof of how nearly, which a certificate can include.
+"""Inexact polar factors with a proven error bound, which a certificate can include.
 
 A few steps in single precision, with rational functions (or with polynomials, where products are fast), bring
 the singular values of a matrix close to 1.  Then :mod:`dcfw.sets.polar_certificate` proves that the answer S
-lies in the unit ball, and how much of ||G||_* = max <G, Z> it misses.
+lies in the unit ball, and bounds ||G||_* - <G, S>.
 """
 
 from __future__ import annotations
@@ -16,30 +16,18 @@ from dcfw._arrays import Array, eps_of, is_numpy, namespace, norm
 from dcfw.sets.polar import FEW, by_svd, plus_diagonal, schedule, steps_by_products
 from dcfw.sets.polar_certificate import missed
 
-STRONG = (0.03, 2)
-"""Lowest relative singular value and number of the rational steps, where arrays are NumPy's."""
-
-MODERATE = 32
-"""Norms between 2^-32 and 2^32 are near enough to 1 for single precision."""
-
-HEADROOM = 1.25
-"""The spectral norm is at most about this many times the estimate of a few power iterations."""
+STRONG = (0.03, 2)  # lowest relative singular value and number of the rational steps, for NumPy arrays
+MODERATE = 32  # norms between 2^-32 and 2^32 need no scaling in single precision
+HEADROOM = 1.25  # the spectral norm is at most about this multiple of the estimate of a few power iterations
 
 
 def certified(G: Array) -> tuple[Array, float]:
     """Return S with ||S||_2 <= 1 and a bound of ||G||_* - <G, S>, from a few steps in single precision.
 
-    ||G||_* is the largest <G, Z> over the unit ball, so the bound is that of a linear oracle's error.  It is
-    below 1e-3 ||G||_*, and more where many singular values are below a thirtieth of the largest: these are
-    not brought all the way to 1.  What cannot be certified comes from an SVD, with the rounding of one as
-    its bound.
-
-    >>> rng = np.random.default_rng(0)
-    >>> G = rng.standard_normal((30, 30))
-    >>> S, error = certified(G)
-    >>> missing = np.linalg.norm(G, "nuc") - np.vdot(G, S)
-    >>> bool(0.0 <= missing <= error <= 0.01 * np.linalg.norm(G, "nuc"))
-    True
+    ||G||_* is the largest <G, Z> over the unit ball, so this bounds the error of a linear oracle.  It is
+    below 1e-3 ||G||_*, or more if many singular values are below a thirtieth of the largest, which a few
+    steps do not bring to 1.  If nothing can be certified, S is that of an SVD, with its rounding as the
+    bound.
     """
     from array_api_compat import array_namespace
 
@@ -50,12 +38,12 @@ def certified(G: Array) -> tuple[Array, float]:
     if m > n:  # G = Q R: the polar factor is Q times that of the square R
         Q, R = namespace(G).linalg.qr(G)
         S, error = certified(R)
-        # Q is orthonormal up to rounding only, and so is the answer kept inside the ball.
+        # Q is orthonormal up to rounding only; the slack keeps the answer inside the ball.
         slack = 4.0 * m * eps_of(G)
         return (1.0 - slack) * (Q @ S), error + 2.0 * slack * math.sqrt(n) * norm(G)
     size = norm(G)
     if 0.0 < size < math.inf:
-        # Squares in single precision must be representable; a power of two changes nothing else.
+        # Squares must be representable in single precision; a power of two changes nothing else.
         exponent = max(min(math.frexp(size)[1], 1000), -1000)
         scale = 1.0 if abs(exponent) <= MODERATE else 2.0**-exponent
         xp = array_namespace(G)
@@ -84,14 +72,10 @@ def _few_steps(G: Array) -> Array | None:
 
 @functools.lru_cache
 def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, float], ...]:
-    """Return (a, b, c) of x (a + b x^2) / (1 + c x^2), whose composition takes [lowest, 1] near 1.
+    """Return (a, b, c) of x (a + b x^2) / (1 + c x^2), whose composition maps [lowest, 1] near 1.
 
-    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps [0,
-    1] in [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as then can be.
-
-    >>> (a, b, c), _ = rational_schedule(0.03, 2)
-    >>> round(0.03 * (a + b * 0.03**2) / (1 + c * 0.03**2), 3)
-    0.677
+    These are the dynamically weighted Halley iterations of Nakatsukasa, Bai and Gygi (2010): each keeps
+    [0, 1], reaches 1 at 1 and (with slope 0) once before, and lifts ``lowest`` as far as possible.
     """
     found = []
     for _ in range(steps):
@@ -106,51 +90,39 @@ def rational_schedule(lowest: float, steps: int) -> tuple[tuple[float, float, fl
 
 
 def _rational_steps(X: Array) -> Array | None:
-    """Return what the rational functions make of X divided by (nearly) an upper bound of its spectral norm.
+    """Return the rational functions of X divided by (nearly) an upper bound of its spectral norm.
 
     x (a + b x^2) / (1 + c x^2) is b/c x + (a - b/c) x / (1 + c x^2): an inverse by Cholesky's factorisation,
     and a product with it (faster than triangular solves), about the work of a quintic but far stronger.
-    X is written over.
+    X is overwritten.
     """
-    from scipy.linalg.blas import ssymm, ssyrk
+    from scipy.linalg.blas import ssymm, ssymv, ssyrk
     from scipy.linalg.lapack import spotrf, spotri
 
-    # Matrices are in LAPACK's order from here on, symmetric ones have an upper triangle only, and all is done
-    # in place where it can be: fresh memory costs as much as a pass of arithmetic.
+    # In LAPACK's order; symmetric matrices have an upper triangle only.  Work is in place where possible, as
+    # new memory costs as much as a pass of arithmetic.
     X = X.T
     for number, (a, b, c) in enumerate(rational_schedule(*STRONG)):
         A = ssyrk(1.0, X)
         if number == 0:
-            # The bound is not proved; whether the result lies in the unit ball is looked at in the end.
-            scale = 1.0 / (HEADROOM * math.sqrt(_largest_eigenvalue(A)))
+            # The bound is not proven; the certificate checks that the result lies in the unit ball.
+            v = _generic(A.shape[0])
+            for _ in range(8):  # power iterations
+                v = ssymv(1.0 / float(np.linalg.norm(v)), A, v)
+            scale = 1.0 / (HEADROOM * math.sqrt(float(np.linalg.norm(v))))
             X *= scale
             A *= scale**2
         A *= c
         factor, info = spotrf(plus_diagonal(A.T, 1.0).T, overwrite_a=1, clean=0)
-        if info != 0:
-            return None
-        inverse, info = spotri(factor, overwrite_c=1)
-        if info != 0:
+        inverse, singular = spotri(factor, overwrite_c=1)
+        if info or singular:
             return None
         inverse *= a - b / c
         X = ssymm(1.0, plus_diagonal(inverse.T, b / c).T, X)
     return X.T
 
 
-def _largest_eigenvalue(A: Array) -> float:
-    """Return nearly the largest eigenvalue of a positive semidefinite matrix, from below.
-
-    A is in single precision and in LAPACK's order; only its upper triangle is read.
-    """
-    from scipy.linalg.blas import ssymv
-
-    v = _somewhere(A.shape[0])
-    for _ in range(8):
-        v = ssymv(1.0 / float(np.linalg.norm(v)), A, v)
-    return float(np.linalg.norm(v))
-
-
 @functools.lru_cache
-def _somewhere(n: int) -> Array:
-    """Return a vector in single precision that no matrix has been made for."""
+def _generic(n: int) -> Array:
+    """Return a fixed vector in general position, in single precision."""
     return np.random.default_rng(0).standard_normal(n).astype(np.float32)

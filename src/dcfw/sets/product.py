@@ -1,13 +1,14 @@
 """The Cartesian product of sets.
 
-A linear function on a product is a sum of linear functions on its blocks, so the oracle is the blocks'
-oracles side by side.  A point is one flat vector, the blocks raveled one after the other.
+A linear function on a product is a sum of linear functions on its blocks, so the oracle consists of the
+blocks' oracles.  A point is one flat vector, the blocks raveled one after the other.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,142 +18,7 @@ from dcfw._arrays import Array, namespace
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set
 from dcfw.sets.given import as_set
-from dcfw.sets.spheres import Spheres, joined_spheres
-
-
-class Product(Set, trusted=True):
-    """The product of sets; x is the concatenation of the raveled blocks.
-
-    ``project`` exists if every block has one.
-
-    Parameters
-    ----------
-    sets : sequence of sets
-        The blocks, in order.
-
-    Examples
-    --------
-    >>> from dcfw.sets import L1Ball, Product, Simplex
-    >>> domain = Product([Simplex(2), L1Ball((2, 2))])
-    >>> domain.lmo(np.array([1.0, 0.0, 0.0, 0.0, 3.0, 0.0]))
-    array([ 0.,  1.,  0.,  0., -1.,  0.])
-    >>> [block.shape for block in domain.split(domain.start())]
-    [(2,), (2, 2)]
-    """
-
-    def __init__(self, sets: Sequence[Any]) -> None:
-        if isinstance(sets, Set) or not isinstance(sets, Iterable):
-            raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
-        self.sets = tuple(as_set(block, f"sets[{i}]") for i, block in enumerate(sets))
-        if not self.sets:
-            raise ValueError("sets must not be empty")
-        self.shapes = tuple(block.shape for block in self.sets)
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        self._slices = [slice(int(a), int(b)) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-        self.shape = (int(ends[-1]),)
-        self.polytope = all(block.polytope for block in self.sets)
-        self.faces = not self.polytope and all(block.polytope or block.faces for block in self.sets)
-        self.scale = max(block.scale for block in self.sets)
-        # No other product is strongly convex: it contains segments of its boundary.
-        alone = len(self.sets) == 1
-        self.strong_convexity = self.sets[0].strong_convexity if alone else 0.0
-        if all(block.projects for block in self.sets):
-            self.project = self._project
-
-    @property
-    def diameter(self) -> float:  # type: ignore[override]
-        """The root of the sum of the blocks' squared diameters."""
-        return math.hypot(*(block.diameter for block in self.sets))
-
-    def split(self, x: Array) -> list[Array]:
-        """Return the blocks of ``x`` in their own shapes."""
-        self._check(x, "x")
-        xp = namespace(x)
-        return [xp.reshape(x[s], shape) for s, shape in zip(self._slices, self.shapes, strict=True)]
-
-    def join(self, blocks: Sequence[Array]) -> Array:
-        """Return the flat vector of ``blocks``, the inverse of :meth:`split`."""
-        blocks = list(blocks)
-        shapes = tuple(tuple(block.shape) for block in blocks)
-        if shapes != self.shapes:
-            raise ValueError(f"blocks must have the shapes {self.shapes}, got {shapes}")
-        xp = namespace(*blocks)
-        return xp.concat([xp.reshape(block, (-1,)) for block in blocks])
-
-    def _vertex(self, G: Array) -> Array:
-        return self.join([block.lmo(g) for block, g in zip(self.sets, self.split(G), strict=True)])
-
-    def oracle(self) -> Oracle:
-        """Return an oracle made of the blocks' own, so that each keeps its state."""
-        return ProductOracle(self)
-
-    def check_work(self) -> float:
-        return sum(block.check_work() for block in self.sets)
-
-    def violation(self, x: Array) -> float:
-        """Return the largest violation of a block."""
-        parts = zip(self.sets, self.split(self._values(x)), strict=True)
-        values = [float(block.violation(part)) for block, part in parts]
-        return math.inf if any(math.isnan(value) for value in values) else max(values)
-
-    def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether every block contains its part of ``x`` to within ``tol``."""
-        x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
-        if tuple(x.shape) != self.shape:
-            return False
-        parts = zip(self.sets, self.split(x), strict=True)
-        return all(block.contains(part, tol) for block, part in parts)
-
-    def _directions(self, G: np.ndarray) -> np.ndarray:
-        parts = zip(self.sets, self.split(G), strict=True)
-        return np.asarray(self.join([block.tangent(part) for block, part in parts]))
-
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return min(
-            float(block.reach(*part)) if part[1].any() else math.inf
-            for block, *part in zip(self.sets, self.split(x), self.split(d), strict=True)
-        )
-
-    def entry_bounds(self) -> tuple[Any, Any] | None:
-        bounds = [block.entry_bounds() for block in self.sets]
-        if any(pair is None for pair in bounds):
-            return None
-        low, high = (
-            np.concatenate(
-                [np.broadcast_to(end, shape).ravel() for end, shape in zip(ends, self.shapes, strict=True)]
-            )
-            for ends in zip(*bounds, strict=True)
-        )
-        return low, high
-
-    def _centre(self) -> np.ndarray:
-        return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
-
-    def spheres(self) -> Spheres | None:
-        return joined_spheres(self.sets)
-
-    def random(self, rng: Any = None) -> np.ndarray:
-        """Return a random point of each block."""
-        rng = _validate.generator(rng)
-        return np.concatenate([np.asarray(block.random(rng)).reshape(-1) for block in self.sets])
-
-    def _project(self, x: Array) -> Array:
-        """Return the nearest point: each block projected."""
-        x = _validate.array(x, "x", shape=self.shape)
-        return self.join([block.project(part) for block, part in zip(self.sets, self.split(x), strict=True)])
-
-    def __repr__(self) -> str:
-        return f"Product([{', '.join(repr(block) for block in self.sets)}])"
-
-
-def check_blocks(domain: Any) -> Product:
-    """Return the domain if it has blocks."""
-    if not isinstance(domain, Product):
-        raise ValueError(
-            f"method 'block' needs a domain with blocks: domain must be a sets.Product, got {domain!r}; "
-            "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
-        )
-    return domain
+from dcfw.sets.spheres import Spheres
 
 
 class ProductOracle(Oracle):
@@ -175,3 +41,136 @@ class ProductOracle(Oracle):
     def set_state(self, state: Any) -> None:
         for oracle, own in zip(self.oracles, state, strict=True):
             oracle.set_state(own)
+
+
+class Product(Set, trusted=True):
+    """The product of sets; x is the concatenation of the raveled blocks.
+
+    ``project`` exists if every block has one.
+
+    Parameters
+    ----------
+    sets : sequence of sets
+        The blocks, in order.
+
+    Examples
+    --------
+    >>> domain = dcfw.sets.Product([dcfw.sets.Simplex(2), dcfw.sets.L1Ball((2, 2))])
+    >>> domain.lmo(np.array([1.0, 0.0, 0.0, 0.0, 3.0, 0.0]))
+    array([ 0.,  1.,  0.,  0., -1.,  0.])
+    >>> [block.shape for block in domain.split(domain.start())]
+    [(2,), (2, 2)]
+    """
+
+    _oracle = ProductOracle
+
+    def __init__(self, sets: Sequence[Any]) -> None:
+        if isinstance(sets, Set) or not isinstance(sets, Iterable):
+            raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
+        self.sets = tuple(as_set(block, f"sets[{i}]") for i, block in enumerate(sets))
+        if not self.sets:
+            raise ValueError("sets must not be empty")
+        self.shapes = tuple(block.shape for block in self.sets)
+        ends = np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
+        self._slices = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.shape = (ends[-1],)
+        self.polytope = all(block.polytope for block in self.sets)
+        self.faces = not self.polytope and all(block.polytope or block.faces for block in self.sets)
+        self.scale = max(block.scale for block in self.sets)
+        if len(self.sets) == 1:  # the boundaries of other products contain segments
+            self.strong_convexity = self.sets[0].strong_convexity
+        if all(block.projects for block in self.sets):
+            self.project = self._project
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """The root of the sum of the blocks' squared diameters."""
+        return math.hypot(*(block.diameter for block in self.sets))
+
+    def split(self, x: Array) -> list[Array]:
+        """Return the blocks of ``x`` in their own shapes."""
+        self._check(x)
+        xp = namespace(x)
+        return [xp.reshape(x[s], shape) for s, shape in zip(self._slices, self.shapes, strict=True)]
+
+    def _parts(self, x: Array) -> Iterator[tuple[Set, Array]]:
+        return zip(self.sets, self.split(x), strict=True)
+
+    def join(self, blocks: Sequence[Array]) -> Array:
+        """Return the flat vector of ``blocks``, the inverse of :meth:`split`."""
+        blocks = list(blocks)
+        shapes = tuple(tuple(block.shape) for block in blocks)
+        if shapes != self.shapes:
+            raise ValueError(f"blocks must have the shapes {self.shapes}, got {shapes}")
+        xp = namespace(*blocks)
+        return xp.concat([xp.reshape(block, (-1,)) for block in blocks])
+
+    def _vertex(self, G: Array) -> Array:
+        return self.join([block.lmo(part) for block, part in self._parts(G)])
+
+    def check_work(self) -> float:
+        return sum(block.check_work() for block in self.sets)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest violation of a block."""
+        values = [float(block.violation(part)) for block, part in self._parts(self._values(x))]
+        return math.inf if any(map(math.isnan, values)) else max(values)
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Return whether every block contains its part of ``x`` to within ``tol``."""
+        x, tol = _validate.numeric(x, "x"), _validate.scalar(tol, "tol", low=0.0, allow_inf=True)
+        if tuple(x.shape) != self.shape:
+            return False
+        return all(block.contains(part, tol) for block, part in self._parts(x))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(self.join([block.tangent(part) for block, part in self._parts(G)]))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        parts = zip(self._parts(x), self.split(d), strict=True)
+        return min(float(block.reach(part, way)) if way.any() else math.inf for (block, part), way in parts)
+
+    def entry_bounds(self) -> tuple[Any, Any] | None:
+        bounds = [block.entry_bounds() for block in self.sets]
+        if any(pair is None for pair in bounds):
+            return None
+
+        def joined(ends: Iterable[Any]) -> np.ndarray:
+            pairs = zip(ends, self.shapes, strict=True)
+            return np.concatenate([np.broadcast_to(end, shape).ravel() for end, shape in pairs])
+
+        low, high = map(joined, zip(*bounds, strict=True))
+        return low, high
+
+    def _centre(self) -> np.ndarray:
+        return np.concatenate([np.asarray(block.start()).reshape(-1) for block in self.sets])
+
+    def spheres(self) -> Spheres | None:
+        found = [own for block in self.sets if (own := block.spheres()) is not None]
+        if len(found) < len(self.sets):
+            return None
+        first = np.cumsum([0, *(int(own.blocks.max()) + 1 for own in found[:-1])])
+        blocks = [own.blocks.reshape(-1) + start for own, start in zip(found, first, strict=True)]
+        return Spheres(np.concatenate([own.centre.reshape(-1) for own in found]), np.concatenate(blocks))
+
+    def random(self, rng: Any = None) -> np.ndarray:
+        """Return a random point of each block."""
+        rng = _validate.generator(rng)
+        return np.concatenate([np.asarray(block.random(rng)).reshape(-1) for block in self.sets])
+
+    def _project(self, x: Array) -> Array:
+        x = _validate.array(x, "x", shape=self.shape)
+        return self.join([block.project(part) for block, part in self._parts(x)])
+
+    def __repr__(self) -> str:
+        return f"Product([{', '.join(repr(block) for block in self.sets)}])"
+
+
+def check_blocks(domain: Any) -> Product:
+    """Return the domain, or raise ``ValueError`` if it has no blocks."""
+    if not isinstance(domain, Product):
+        raise ValueError(
+            f"method 'block' needs a domain with blocks: domain must be a sets.Product, got {domain!r}; "
+            "use method 'dcfw', or sets.Product([...]) of the sets that x consists of"
+        )
+    return domain

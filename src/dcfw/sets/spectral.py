@@ -1,9 +1,9 @@
-"""Sets of matrices that are defined through singular values or eigenvalues.
+"""Sets of matrices defined by singular values or eigenvalues.
 
-The Schatten-p ball is the l_p ball of the singular values: oracle and projection are those of the vector ball
-after one singular value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the
-nuclear-norm ball (p = 1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the
-simplex of the eigenvalues.
+The Schatten-p ball is the l_p ball of the singular values, with its oracle and projection after one singular
+value decomposition.  The spectral-norm ball (p = inf) needs only the polar factor, the nuclear-norm ball (p =
+1) only the leading singular pair (Lanczos, warm-started).  The spectraplex is the simplex of the eigenvalues,
+the Fantope their hypersimplex.
 """
 
 from __future__ import annotations
@@ -18,23 +18,80 @@ from dcfw._arrays import Array, namespace, norm
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense, RankOne
 from dcfw.sets.base import Oracle, Set, excess, in_double, in_numpy
+from dcfw.sets.compact import CompactSet
 from dcfw.sets.lanczos import leading_singular_pair, lowest_eigenpair
-from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp
+from dcfw.sets.lp import lp_norm, lp_vertex, project_lp
+from dcfw.sets.norms import NormBall
 from dcfw.sets.polar import METHODS, polar
 from dcfw.sets.polar_inexact import certified
-from dcfw.sets.simplex import project_simplex
+from dcfw.sets.simplex import project_capped, project_simplex
 from dcfw.sets.spheres import Spheres, one_sphere
 
-DENSE = 16
-"""Up to this size LAPACK's full decomposition beats a Lanczos method written in Python."""
-
 INEXACT = "inexact"
+DENSE = 16  # up to this size LAPACK's full decomposition beats a Lanczos method in Python
+AFFORDABLE = 2000  # up to this size an unproven answer of Lanczos is replaced by a full decomposition
 
-AFFORDABLE = 2000
-"""Up to this size a full decomposition is the way out when the answer of Lanczos cannot be proven."""
+
+class WarmOracle(Oracle):
+    """An oracle that starts from its previous answer and bounds its error (:mod:`dcfw.sets.lanczos`)."""
+
+    _found: Any  # the atom for a NumPy gradient in at most double precision
+
+    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
+        super().__init__(domain)
+        self._guess: np.ndarray | None = None
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        return self._found(G) if isinstance(G, np.ndarray) else Dense(self._vertex(G))
+
+    def get_state(self) -> Any:
+        return self._guess
+
+    def set_state(self, state: Any) -> None:
+        self._guess = state
 
 
-class SchattenBall(Set, trusted=True):
+class NuclearOracle(WarmOracle):
+    """The leading singular pair."""
+
+    def _found(self, G: np.ndarray) -> Atom:
+        if min(G.shape) > DENSE:
+            u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
+        else:
+            U, _, Vt = np.linalg.svd(G, full_matrices=False)
+            u, v, error = U[:, 0].copy(), Vt[0].copy(), 0.0  # views would keep the whole factors alive
+        self.error = self.domain.radius * error
+        self._guess = v if G.shape[1] <= G.shape[0] else u
+        return RankOne(u, v, -self.domain.radius)
+
+
+class SpectraplexOracle(WarmOracle):
+    """The lowest eigenvector of the symmetric part."""
+
+    def _found(self, G: np.ndarray) -> Atom:
+        if len(G) > DENSE:
+            v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
+        else:
+            values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
+            v, lowest, error = vectors[:, 0].copy(), float(values[0]), 0.0
+        self.error = self.domain.radius * error
+        self._guess = v
+        return RankOne(v, v, self.domain._trace(lowest))
+
+
+@stateless
+class InexactPolarOracle(Oracle):
+    """Points of the spectral-norm ball near the best vertex, with a certified error bound."""
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        S, error = certified(G)
+        self.error = self.domain.radius * error
+        return Dense(-self.domain.radius * S)
+
+
+class SchattenBall(NormBall, trusted=True):
     """The ball {||X||_Sp <= radius} of the Schatten norm, the l_p norm of the singular values.
 
     Parameters
@@ -49,24 +106,18 @@ class SchattenBall(Set, trusted=True):
     Attributes
     ----------
     strong_convexity : float
-        (p-1) k^(1/2-1/p) / radius with k = min(m, n) for 1 < p <= 2 (with respect to the Frobenius
-        norm), 0 otherwise.
+        (p-1) k^(1/2-1/p) / radius with k = min(m, n) for 1 < p <= 2 (Frobenius norm), 0 otherwise.
 
     Examples
     --------
-    >>> from dcfw.sets import SchattenBall
-    >>> SchattenBall((2, 2), p=2).lmo(np.array([[3.0, 0.0], [0.0, 4.0]])).round(12) + 0.0
+    >>> dcfw.sets.SchattenBall((2, 2), p=2).lmo(np.array([[3.0, 0.0], [0.0, 4.0]])).round(12) + 0.0
     array([[-0.6,  0. ],
            [ 0. , -0.8]])
     """
 
     def __init__(self, shape: tuple[int, int], p: float, radius: float = 1.0) -> None:
-        self.shape = _validate.shape(shape, ndim=2)
-        self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.scale = self.radius
-        self.diameter = lp_diameter(min(self.shape), self.p, self.radius)
-        self.strong_convexity = lp_strong_convexity(min(self.shape), self.p, self.radius)
+        matrix = _validate.shape(shape, ndim=2)
+        super().__init__(matrix, min(matrix), p, radius)
         self.faces = self.p in (1.0, math.inf) and min(self.shape) > 1
 
     def _vertex(self, G: Array) -> Array:
@@ -74,12 +125,10 @@ class SchattenBall(Set, trusted=True):
             return -self.radius * polar(G)
         if self.p == 1.0 and isinstance(G, np.ndarray):
             return NuclearOracle(self)(G).dense()
-        xp = namespace(G)
-        U, sigma, Vt = xp.linalg.svd(G, full_matrices=False)
+        U, sigma, Vt = namespace(G).linalg.svd(G, full_matrices=False)
         return (U * lp_vertex(sigma, self.p, self.radius)) @ Vt
 
     def oracle(self) -> Oracle:
-        """Return an oracle (for p = 1, one that answers with a :class:`~dcfw.sets.atoms.RankOne`)."""
         return NuclearOracle(self) if self.p == 1.0 else Oracle(self)
 
     def check_work(self) -> float:
@@ -88,16 +137,13 @@ class SchattenBall(Set, trusted=True):
     def violation(self, x: Array) -> float:
         """Return ||X||_Sp - radius where that is positive."""
         x = self._values(x)
-        if not np.isfinite(x).all():  # LAPACK refuses them
+        if not np.isfinite(x).all():  # LAPACK raises an error
             return math.inf
         # ||X||_Sp is at most this multiple of ||X||_F: near the centre no singular values are needed.
         most = min(self.shape) ** max(1.0 / self.p - 0.5, 0.0)
         if most * norm(x) <= 0.999 * self.radius:
             return 0.0
         return excess(lp_norm(np.linalg.svd(x, compute_uv=False), self.p) - self.radius)
-
-    def _centre(self) -> np.ndarray:
-        return np.zeros(self.shape)
 
     def spheres(self) -> Spheres | None:
         return one_sphere(self.shape) if self.p in (1.0, 2.0, math.inf) else None
@@ -109,9 +155,6 @@ class SchattenBall(Set, trusted=True):
         if lp_norm(sigma, self.p) <= self.radius:
             return x
         return np.asarray((U * project_lp(sigma, self.p, self.radius)) @ Vt)
-
-    def _parameters(self) -> str:
-        return f", p={self.p:g}" + super()._parameters()
 
 
 class SpectralBall(SchattenBall, trusted=True):
@@ -126,15 +169,13 @@ class SpectralBall(SchattenBall, trusted=True):
     radius : float, default 1.0
         The radius.
     polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
-        How the linear oracle finds the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
-        steps in single precision: its answers lie in the ball, near its extreme points, and come with a
-        certified bound on what they miss (about a thousandth of the gradient's nuclear norm), which the
-        gaps of a solve include.
+        How the linear oracle computes the polar factor (:mod:`dcfw.sets.polar`).  ``"inexact"`` takes a few
+        steps in single precision: the answers lie in the ball, near its extreme points, with a certified
+        error bound (about 1e-3 of the gradient's nuclear norm) that the gaps of a solve include.
 
     Examples
     --------
-    >>> from dcfw.sets import SpectralBall
-    >>> SpectralBall((2, 2)).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    >>> dcfw.sets.SpectralBall((2, 2)).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
@@ -142,7 +183,7 @@ class SpectralBall(SchattenBall, trusted=True):
     def __init__(self, shape: tuple[int, int], radius: float = 1.0, *, polar: str = "auto") -> None:
         super().__init__(shape, math.inf, radius)
         self.polar = _validate.choice(polar, "polar", (*METHODS, INEXACT))
-        # Active sets trust the oracle that what it finds is better than the atoms by what the gap promises.
+        # Active sets rely on an oracle whose answers are better than the atoms by as much as the gap says.
         self.faces = self.faces and self.polar != INEXACT
 
     def _vertex(self, G: Array) -> Array:
@@ -151,15 +192,13 @@ class SpectralBall(SchattenBall, trusted=True):
         return -self.radius * polar(G, self.polar)
 
     def oracle(self) -> Oracle:
-        """Return an oracle (an inexact one, if that was asked for, with the bound of its error)."""
         return InexactPolarOracle(self) if self.polar == INEXACT else Oracle(self)
 
     def spheres(self) -> Spheres | None:
         return None if self.polar == INEXACT else super().spheres()
 
     def _parameters(self) -> str:
-        method = "" if self.polar == "auto" else f", polar={self.polar!r}"
-        return Set._parameters(self) + method
+        return super()._parameters() + ("" if self.polar == "auto" else f", polar={self.polar!r}")
 
 
 class NuclearBall(SchattenBall, trusted=True):
@@ -176,17 +215,13 @@ class NuclearBall(SchattenBall, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import NuclearBall
-    >>> NuclearBall((2, 2), radius=2.0).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
+    >>> dcfw.sets.NuclearBall((2, 2), radius=2.0).lmo(np.array([[0.0, 3.0], [-0.1, 0.0]])).round(12) + 0.0
     array([[ 0., -2.],
            [ 0.,  0.]])
     """
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
         super().__init__(shape, 1.0, radius)
-
-    def _parameters(self) -> str:
-        return Set._parameters(self)
 
 
 class Spectraplex(Set, trusted=True):
@@ -205,27 +240,25 @@ class Spectraplex(Set, trusted=True):
 
     Examples
     --------
-    >>> from dcfw.sets import Spectraplex
-    >>> Spectraplex(2).lmo(np.array([[1.0, 0.0], [0.0, -1.0]])).round(12) + 0.0
+    >>> dcfw.sets.Spectraplex(2).lmo(np.array([[1.0, 0.0], [0.0, -1.0]])).round(12) + 0.0
     array([[0., 0.],
            [0., 1.]])
     """
 
     faces = True
+    _oracle = SpectraplexOracle
 
     def __init__(self, n: int, radius: float = 1.0, at_most: bool = False) -> None:
         n = _validate.integer(n, "n", low=1)
         self.shape = (n, n)
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.at_most = _validate.flag(at_most, "at_most")
-        self.scale = self.radius
         self.diameter = self.radius * (math.sqrt(2.0) if n > 1 else float(self.at_most))
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
             return SpectraplexOracle(self)(G).dense()
-        xp = namespace(G)
-        values, vectors = xp.linalg.eigh(0.5 * (G + G.T))
+        values, vectors = namespace(G).linalg.eigh(0.5 * (G + G.T))
         v = vectors[:, :1]
         return self._trace(float(values[0])) * (v @ v.T)
 
@@ -233,40 +266,31 @@ class Spectraplex(Set, trusted=True):
         """Return the trace of the best vertex for a gradient with this lowest eigenvalue."""
         return 0.0 if self.at_most and lowest >= 0.0 else self.radius
 
-    def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.RankOne`."""
-        return SpectraplexOracle(self)
-
     def check_work(self) -> float:
-        return 8.0 * math.prod(self.shape) * min(self.shape)  # all singular values
+        return 8.0 * self.shape[0] ** 3  # all eigenvalues
 
     def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, the size of the lowest eigenvalue below 0 and the error
-        of the trace."""
+        """Return the largest of the asymmetry, minus the lowest eigenvalue and the error of the trace."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        asymmetry = float(np.abs(x - x.T).max())
         lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
         over = float(np.trace(x)) - self.radius
-        return excess(max(asymmetry, -lowest, over if self.at_most else abs(over)))
+        return excess(max(float(np.abs(x - x.T).max()), -lowest, over if self.at_most else abs(over)))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        n = self.shape[0]
-        mean = 0.0 if self.at_most else float(np.trace(G)) / n
-        return np.asarray(0.5 * (G + G.T) - np.eye(n) * mean)
+        mean = 0.0 if self.at_most else float(np.trace(G)) / len(G)
+        return np.asarray(0.5 * (G + G.T) - np.eye(len(G)) * mean)
 
     def spheres(self) -> Spheres | None:
         return None if self.at_most else one_sphere(self.shape)
 
     def _centre(self) -> np.ndarray:
-        n = self.shape[0]
-        return np.asarray(np.eye(n) * (self.radius / (n + self.at_most)))
+        return np.asarray(np.eye(self.shape[0]) * (self.radius / (self.shape[0] + self.at_most)))
 
     @in_numpy
     def project(self, x: Array) -> Array:
-        """Return the matrix of the spectraplex nearest to ``x`` (of its symmetric part: eigenvalues
-        projected onto the simplex)."""
+        """Return the nearest matrix: the eigenvalues of the symmetric part projected onto the simplex."""
         eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
         inside = np.maximum(eigenvalues, 0.0)
         if not self.at_most or float(inside.sum()) > self.radius:
@@ -278,75 +302,74 @@ class Spectraplex(Set, trusted=True):
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
 
 
-class WarmOracle(Oracle):
-    """An oracle that starts its search from the vector of the previous answer.
+class Fantope(CompactSet, trusted=True):
+    """The Fantope {0 <= X <= I, trace X = k}: the hull of the orthogonal projections of rank k.
 
-    ``error`` is radius times what the answer is proven to miss at most (:mod:`dcfw.sets.lanczos`).
+    It is the hypersimplex of the eigenvalues, for sparse PCA and clustering.
+
+    Parameters
+    ----------
+    n : int
+        The order of the matrices.
+    k : int
+        The trace, from 1 (the spectraplex) to n (a single point).
+
+    Examples
+    --------
+    >>> dcfw.sets.Fantope(3, k=2).lmo(np.diag([1.0, -2.0, 0.5])).round(12) + 0.0
+    array([[0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
     """
 
-    def __init__(self, domain: SchattenBall | Spectraplex) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-        self._guess: np.ndarray | None = None
+    faces = True
 
-    def get_state(self) -> Any:
-        return self._guess
+    def __init__(self, n: int, k: int) -> None:
+        n = _validate.integer(n, "n", low=1)
+        self.k = _validate.integer(k, "k", low=1, high=n)
+        self.shape = (n, n)
+        self.diameter = math.sqrt(2.0 * min(self.k, n - self.k))
 
-    def set_state(self, state: Any) -> None:
-        self._guess = state
+    def _atom(self, G: np.ndarray) -> Dense:
+        from scipy.linalg import eigh
 
+        n = self.shape[0]
+        if self.k == n:
+            return Dense(np.eye(n))
+        G = G / (float(np.abs(G).max()) or 1.0)
+        # The smaller of two eigenspaces: of the k lowest eigenvalues, or of the others.
+        low = 2 * self.k <= n
+        _, V = eigh(0.5 * (G + G.T), subset_by_index=(0, self.k - 1) if low else (self.k, n - 1))
+        return Dense(V @ V.T if low else np.eye(n) - V @ V.T)
 
-class NuclearOracle(WarmOracle):
-    """The leading singular pair."""
+    def violation(self, x: Array) -> float:
+        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1], the trace's error / k."""
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        values = np.linalg.eigvalsh(0.5 * (x + x.T))
+        trace = abs(float(np.trace(x)) - self.k) / self.k
+        return excess(max(float(np.abs(x - x.T).max()), -values[0], values[-1] - 1.0, trace))
 
-    get_state = WarmOracle.get_state  # the guess is all that calls leave behind
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        if self.k == len(G):
+            return np.zeros(self.shape)
+        return np.asarray(0.5 * (G + G.T) - np.eye(len(G)) * (float(np.trace(G)) / len(G)))
 
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self._vertex(G))
-        if min(G.shape) > DENSE:
-            u, v, _, error = leading_singular_pair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
-        else:
-            U, _, Vt = np.linalg.svd(G, full_matrices=False)
-            # Copies: views would keep the whole factors alive for as long as the atom lives.
-            u, v = U[:, 0].copy(), Vt[0].copy()
-            self.error = 0.0
-        self._guess = v if G.shape[1] <= G.shape[0] else u
-        return RankOne(u, v, -self.radius)
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
 
+    def _centre(self) -> np.ndarray:
+        return np.asarray(np.eye(self.shape[0]) * (self.k / self.shape[0]))
 
-@stateless
-class InexactPolarOracle(Oracle):
-    """Points of the spectral-norm ball near the best vertex, with a certified bound of the difference."""
+    @in_numpy
+    def project(self, x: Array) -> Array:
+        """Return the nearest matrix: the eigenvalues of the symmetric part projected."""
+        if self.k == self.shape[0]:
+            return np.eye(self.k)
+        values, Q = np.linalg.eigh(0.5 * (x + x.T))
+        nearest = (Q * project_capped(values, 1.0, float(self.k))) @ Q.T
+        return np.asarray(0.5 * (nearest + nearest.T))
 
-    def __init__(self, domain: SpectralBall) -> None:
-        super().__init__(domain)
-        self.radius = domain.radius
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        S, error = certified(G)
-        self.error = self.radius * error
-        return Dense(-self.radius * S)
-
-
-class SpectraplexOracle(WarmOracle):
-    """The lowest eigenvector of the symmetric part."""
-
-    get_state = WarmOracle.get_state  # the guess is all that calls leave behind
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        if not isinstance(G, np.ndarray):
-            return Dense(self._vertex(G))
-        if len(G) > DENSE:
-            v, lowest, error = lowest_eigenpair(G, self._guess, affordable=AFFORDABLE)
-            self.error = self.radius * error
-        else:
-            values, vectors = np.linalg.eigh(0.5 * G + 0.5 * G.T)  # halves first: sums may overflow
-            v, lowest = vectors[:, 0].copy(), float(values[0])
-            self.error = 0.0
-        self._guess = v
-        return RankOne(v, v, self.domain._trace(lowest))
+    def __repr__(self) -> str:
+        return f"Fantope({self.shape[0]}, k={self.k})"

@@ -1,33 +1,13 @@
-"""Many atoms of one kind, side by side, so that one NumPy call serves them all.
+"""Many atoms of one kind in one array, so that one NumPy call serves them all.
 
-A solver with an active set asks for <G, a_j> of all its atoms in every step.  Atom by atom that is a Python
-call each; a stack keeps the compact forms as rows of one array instead:
-
-==================  ==================================================  =================
-stack               atoms                                               <G, a_j> for all
-==================  ==================================================  =================
-``EntryStack``      ``OneHot``, ``Entries``, ``Permutation``            a gather
-``SignStack``       ``Signs``                                           a product
-``RankOneStack``    ``RankOne``                                         a product
-``DenseStack``      everything else, NumPy                              one by one
-``DenseStack``      arrays of other backends, stacked on their device   a product
-==================  ==================================================  =================
-
->>> import numpy as np
->>> from dcfw.sets.atoms import OneHot
->>> atoms = [OneHot(2, 5.0, (3,)), OneHot(0, -1.0, (3,))]
->>> stack = stack_for(atoms[0])
->>> stack.extend(atoms)
->>> stack.inner(np.array([10.0, 20.0, 30.0]))
-array([150., -10.])
->>> stack.add(np.zeros(3), np.array([0.5, 1.0]))
-array([-1. ,  0. ,  2.5])
+A solver with an active set needs <G, a_j> of all its atoms in every step: a gather for entries, a product for
+signs, rank-one matrices and the arrays of other backends, which are stacked on their device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,34 +15,7 @@ from dcfw._arrays import Array, inner, like, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Permutation, RankOne, Signs
 from dcfw.sets.sampled import KEPT, Factored
 
-BLOCK = 2**18
-"""The number of signs converted to floating point at a time."""
-
-
-class Stack:
-    """The interface of a stack; rows are in the order of ``extend``."""
-
-    _parts: tuple[Rows, ...] = ()
-
-    def extend(self, atoms: Any) -> None:
-        raise NotImplementedError
-
-    def keep(self, rows: np.ndarray) -> None:
-        """Forget all rows but these."""
-        for part in self._parts:
-            part.keep(rows)
-
-    def inner(self, G: Array) -> np.ndarray:
-        """Return <G, a_j> for all rows."""
-        raise NotImplementedError
-
-    def inner_all(self, arrays: list[Array]) -> np.ndarray:
-        """Return <G_i, a_j> for several G and all rows."""
-        return np.stack([self.inner(G) for G in arrays])
-
-    def add(self, x: Array, c: np.ndarray) -> Array:
-        """Return x + sum_j c_j a_j, a new array."""
-        raise NotImplementedError
+BLOCK = 2**18  # signs that are converted to floating point at a time
 
 
 class Rows:
@@ -73,13 +26,13 @@ class Rows:
         self.count = 0
 
     def extend(self, rows: Any) -> None:
-        """Add rows of one length; shorter ones are filled up with zeros, longer ones widen all."""
+        """Add rows of one length; shorter ones are padded with zeros, longer ones widen the array."""
         count, width = len(rows), len(rows[0])
         room, wide = self._data.shape
         if width > wide or self.count + count > room:
             room = room if self.count + count <= room else 2 * max(self.count, count)
             more = np.zeros((room, max(width, wide)), dtype=self._data.dtype)
-            more[: self.count, :wide] = self._data[: self.count]
+            more[: self.count, :wide] = self.array
             self._data = more
         new = self._data[self.count : self.count + count]
         new[:, :width] = rows
@@ -95,20 +48,38 @@ class Rows:
         return self._data[: self.count]
 
 
+class Stack(Protocol):
+    """The interface of a stack, with rows in the order of ``extend``."""
+
+    _parts: tuple[Rows, ...] = ()
+
+    def extend(self, atoms: Any) -> None: ...
+    def inner(self, G: Array) -> np.ndarray: ...  # <G, a_j> for all rows
+    def add(self, x: Array, c: np.ndarray) -> Array: ...  # x + sum_j c_j a_j, a new array
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Remove all rows but these."""
+        for part in self._parts:
+            part.keep(rows)
+
+    def inner_all(self, arrays: list[Array]) -> np.ndarray:
+        """Return <G_i, a_j> for several G and all rows."""
+        return np.stack([self.inner(G) for G in arrays])
+
+
 class EntryStack(Stack):
     """Atoms with few nonzeros: flat indices and values (zeros at index 0 where an atom has fewer)."""
 
     def __init__(self, atom: Any) -> None:
         indices, values = atom.support()
         self._indices = Rows(len(indices), np.intp)
-        # A permutation's values are all one and need not be kept.
-        self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)
+        self._values = None if isinstance(atom, Permutation) else Rows(len(indices), values.dtype)  # or ones
         self._parts = tuple(part for part in (self._indices, self._values) if part is not None)
 
     def extend(self, atoms: Any) -> None:
         if all(atom.__class__ is OneHot for atom in atoms) and self._values is not None:
-            self._indices.extend(np.array([[atom.index] for atom in atoms]))
-            self._values.extend(np.array([[atom.value] for atom in atoms]))
+            self._indices.extend([(atom.index,) for atom in atoms])
+            self._values.extend([(atom.value,) for atom in atoms])
             return
         for indices, values in (atom.support() for atom in atoms):
             self._indices.extend(indices[None])
@@ -129,7 +100,7 @@ class EntryStack(Stack):
         return np.asarray(np.einsum("kij,ij->ki", found, self._values.array))
 
     def add(self, x: Array, c: np.ndarray) -> Array:
-        y = x.copy()  # in C order, whatever x is: its reshape is a view
+        y = x.copy()  # in C order for every x, so that its reshape is a view
         rows = c.nonzero()[0]
         indices = self._indices.array[rows]
         if self._values is None:
@@ -196,10 +167,7 @@ class RankOneStack(Stack):
 
 
 class DenseStack(Stack):
-    """Arrays of any backend, as a list.
-
-    Those of other libraries than NumPy are also stacked on their device: all products are one transfer.
-    """
+    """A list of arrays of any backend, which libraries other than NumPy also stack on their device."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
@@ -212,7 +180,6 @@ class DenseStack(Stack):
         self.replace([self.arrays[row] for row in rows])
 
     def replace(self, arrays: list[Array]) -> None:
-        """Hold these arrays in place of all others."""
         self.arrays, self._stacked = arrays, None
 
     def inner(self, G: Array) -> np.ndarray:
@@ -222,7 +189,6 @@ class DenseStack(Stack):
         return np.array([inner(G, array) for array in self.arrays])
 
     def _rows(self, xp: Any) -> Array:
-        """Return all arrays as rows of one on their device."""
         known = 0 if self._stacked is None else self._stacked.shape[0]
         if known < len(self.arrays):
             more = xp.stack([xp.reshape(array, (-1,)) for array in self.arrays[known:]])
@@ -243,7 +209,7 @@ class DenseStack(Stack):
 
 
 class FactoredStack(Stack):
-    """Observed entries of matrices U V^T (:mod:`dcfw.sets.sampled`); the entries are kept if they are few."""
+    """Observed entries of matrices U V^T (:mod:`dcfw.sets.sampled`), stored if they are few."""
 
     def __init__(self, atom: Any) -> None:
         self._atoms: list[Any] = []
@@ -273,19 +239,7 @@ class FactoredStack(Stack):
         return x
 
 
-def kind_of(atom: Atom) -> Hashable:
-    """Return the kind of stack that holds the atom."""
-    kind = type(atom)
-    return kind if kind in _STACKS else Dense
-
-
-def stack_for(atom: Atom) -> Stack:
-    """Return an empty stack for atoms like the given one."""
-    make = _STACKS.get(type(atom))
-    return DenseStack() if make is None else make(atom)
-
-
-_STACKS: dict[type, Any] = {
+STACKS: dict[type, Any] = {
     OneHot: EntryStack,
     Entries: EntryStack,
     Permutation: EntryStack,
@@ -293,3 +247,14 @@ _STACKS: dict[type, Any] = {
     RankOne: RankOneStack,
     Factored: FactoredStack,
 }
+
+
+def kind_of(atom: Atom) -> Hashable:
+    """Return the kind of stack that holds the atom."""
+    return type(atom) if type(atom) in STACKS else Dense
+
+
+def stack_for(atom: Atom) -> Stack:
+    """Return an empty stack for atoms like the given one."""
+    make = STACKS.get(type(atom))
+    return DenseStack() if make is None else make(atom)
