@@ -1,13 +1,12 @@
-"""When the inner loop may stop.
+"""Tolerance rules of the inner loop.
 
-A rule answers two questions.  Before an inner loop, ``next(eps, gap)``: given the last tolerance (None in
-the first outer step) and the FW gap at x_t, what is the tolerance now?  Inside it, ``enough(gap, eps,
-decrease)``: may Algorithm 1 break at line 7?
+``next(eps, gap)`` returns the tolerance of an inner loop, given the last one (None in the first outer step)
+and the FW gap at x_t.  ``enough(gap, eps, decrease)`` returns whether Algorithm 1 may break at line 7.
 
-``Fixed(eps)``       one eps for all outer steps: theorem 1's setting
+``Fixed(eps)``       one eps for all outer steps, as in theorem 1
 ``Adaptive(beta)``   starts at beta times the first gap and shrinks whenever the gap falls below it
-``Progress()``       no parameter: stop when the surrogate's gap is at most what has been gained so far;
-                     then gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
+``Progress()``       stops when the surrogate's gap is at most the decrease so far; then
+                     gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
 
 >>> from dcfw import tolerances
 >>> rule = tolerances.Adaptive(0.5)
@@ -29,7 +28,7 @@ class NoProgress(Exception):
 
     Examples
     --------
-    A run that meets it ends with a status of its own:
+    A run in which this happens ends with its own status:
 
     >>> import dcfw
     >>> dcfw.Status.NO_PROGRESS.sentence
@@ -95,16 +94,16 @@ class Adaptive:
     Parameters
     ----------
     beta : float
-        The factor, strictly between 0 and 1 (the paper uses 0.8).
+        The factor, strictly between 0 and 1 (0.8 in the paper).
     update : {"text", "published"}
-        When the gap at x_t is below eps: ``"text"`` sets eps to beta * eps, as the paper says;
-        ``"published"`` to beta * gap, as the authors' code does.
+        If the gap at x_t is below eps, set eps to beta * eps as in the paper (``"text"``), or to beta * gap
+        as in the authors' code (``"published"``).
 
     Notes
     -----
     The paper's bound 2 (phi(x_0) - phi*)/t on the least DC gap assumes gap_DC(x_t) >= eps_t in every outer
     step, while the rule compares the FW gap, which may be much larger, with eps_t.  The bound holds over the
-    steps that satisfy the assumption, and can fail over all of them; :class:`Progress` has it in every step.
+    steps that satisfy the assumption, and can fail over all steps; with :class:`Progress` it always holds.
 
     Examples
     --------
@@ -126,7 +125,7 @@ class Adaptive:
             return self.beta * gap
         if gap < eps:
             eps = self.beta * (gap if self.update == "published" else eps)
-        # The inner loop would end without moving: shrink on, so that every outer step makes progress.
+        # Otherwise the inner loop would end at once: shrink further, so that every outer step makes progress.
         return eps if gap > 0.5 * eps else self.beta * gap
 
     def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:

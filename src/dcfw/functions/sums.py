@@ -217,12 +217,11 @@ def _added(arrays: Iterable[Array]) -> Array:
 
 def common_size(functions: Iterable[Function]) -> int | None:
     """Return the size that the functions share, None if none of them has one."""
-    sizes = {function.size for function in functions} - {None}
+    sizes = sorted({function.size for function in functions if function.size is not None})
     if len(sizes) > 1:
-        raise ValueError(
-            f"objective has parts for different numbers of variables: {', '.join(map(str, sorted(sizes)))}"  # type: ignore[type-var]
-        )
-    return sizes.pop() if sizes else None
+        listed = ", ".join(map(str, sizes))
+        raise ValueError(f"objective has parts for different numbers of variables: {listed}")
+    return sizes[0] if sizes else None
 
 
 def _convexity(terms: list[Function]) -> bool | None:
