@@ -80,9 +80,8 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     Examples
     --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> wrong = functions.Smooth(lambda x: (x**2).sum(), lambda x: x)     # the gradient is 2x
-    >>> report = dcfw.check(wrong, sets.L2Ball(3))
+    >>> wrong = dcfw.functions.Smooth(lambda x: (x**2).sum(), lambda x: x)     # the gradient is 2x
+    >>> report = dcfw.check(wrong, dcfw.sets.L2Ball(3))
     >>> report.ok
     False
     >>> print(report.problems[0])

@@ -140,8 +140,6 @@ def watched(solve: Any, /, *args: Any, **options: Any) -> Any:
 class target:
     """End the run when phi is at most ``value``.
 
-    Examples
-    --------
     >>> import dcfw
     >>> stop = dcfw.callbacks.target(-1.0)
     """

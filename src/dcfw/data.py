@@ -52,8 +52,6 @@ def _home(instead: str) -> Path:
 def data_folder() -> Path:
     """Return the folder to write data to: ``DCFW_DATA`` if it is set, else the cache folder.
 
-    Examples
-    --------
     >>> isinstance(data_folder(), Path)
     True
     """

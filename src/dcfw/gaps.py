@@ -7,14 +7,6 @@
 
 For every decomposition fw_gap >= dc_gap.  For the sliding split dc_gap >= pgm_gap; for the proximal split
 dc_gap >= (1 - rho/L) ppm_gap, with rho the weak convexity modulus of phi.
-
->>> import numpy as np
->>> from dcfw import functions, gaps, sets
->>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 1.0]))
->>> x = np.array([0.5, 0.5])
->>> low, high = gaps.dc_gap(dc, sets.Simplex(2), x)
->>> gaps.fw_gap(dc, sets.Simplex(2), x), round(low, 6), round(high, 6)
-(0.25, 0.0625, 0.0625)
 """
 
 from __future__ import annotations
@@ -45,8 +37,6 @@ from dcfw.steps import Exact
 class Interval(NamedTuple):
     """Certified bounds: the true value lies in [low, high].
 
-    Examples
-    --------
     >>> from dcfw import gaps
     >>> low, high = gaps.Interval(0.0, 0.5)
     >>> high
@@ -137,12 +127,9 @@ def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> fl
 
     The projection is the set's, or computed by Frank-Wolfe to high accuracy.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, gaps, sets
-    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
-    >>> gaps.pgm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> dcfw.gaps.pgm_gap(phi, dcfw.sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
     0.125
     """
     phi, domain, x, L = _without_kinks_in_f(objective, domain, x, L)
@@ -160,12 +147,9 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
     ``L`` must be at least phi's weak convexity modulus.  The subproblem is solved to the relative
     ``accuracy`` by accelerated projected gradients if the set has a projection, else by Frank-Wolfe.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, gaps, sets
-    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
-    >>> round(gaps.ppm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> round(dcfw.gaps.ppm_gap(phi, dcfw.sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
     0.125
     """
     phi, domain, x, L = _without_kinks_in_f(objective, domain, x, L)

@@ -3,14 +3,6 @@
 ``numpy.load`` trusts the header: a damaged one raises various errors or warnings, and allocates the memory
 that it claims.  Here every such error is a ValueError, and the array is mapped after a check of the file
 size.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     file = Path(folder, "small.npy")
-...     np.save(file, np.eye(2))
-...     print(np.array(mapped(file)))
-[[1. 0.]
- [0. 1.]]
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ from dcfw._arrays import to_numpy
 class Status(enum.IntEnum):
     """The reason why a run ended; ``status.sentence`` states it in words.
 
-    Examples
-    --------
     >>> import dcfw
     >>> dcfw.Status.MAXITER.sentence
     'The iteration limit was reached before the tolerance.'
@@ -97,8 +95,8 @@ class History:
         self.limit = limit
         self._table = np.empty(64, dtype=ROW)
         self._length, self._stride, self._seen = 0, 1, 0
-        self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is cheaper
-        self._deferred: list[Callable[[History], None]] = []  # work postponed until the history is read
+        self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
+        self._deferred: list[Callable[[], None]] = []  # work postponed until the history is read
 
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
@@ -107,13 +105,13 @@ class History:
             self._flush()
 
     def extend(self, rows: np.ndarray) -> None:
-        """Add several rows at once, as an array of dtype :data:`ROW`."""
+        """Add an array of dtype :data:`ROW`."""
         self._flush()
         self._enter(rows)
 
     def postpone(self, rows: Callable[[], np.ndarray]) -> None:
-        """Add what ``rows`` returns, an array of dtype :data:`ROW`, when the history is read."""
-        self._defer(lambda history: history._enter(rows()))
+        """Add the array of dtype :data:`ROW` that ``rows`` returns when the history is read."""
+        self._defer(lambda: self._enter(rows()))
 
     def amend(self, **values: float) -> None:
         """Set the named columns of the last row."""
@@ -136,8 +134,8 @@ class History:
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
         """Replace phi by sign * scale * phi + offset, and multiply gaps by scale."""
 
-        def convert(history: History) -> None:
-            rows = history._table[: history._length]
+        def convert() -> None:
+            rows = self._table[: self._length]
             rows["fun"] = sign * scale * rows["fun"] + offset
             for name in ("gap", "dc_low", "dc_high", "eps"):
                 rows[name] *= scale
@@ -180,7 +178,7 @@ class History:
 
     def __getstate__(self) -> dict[str, Any]:
         rows = self.table().copy()  # enters the pending rows
-        return {**self.__dict__, "_table": rows}
+        return {**self.__dict__, "_table": rows, "_pending": [], "_deferred": []}
 
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
@@ -191,17 +189,17 @@ class History:
             raise IndexError("the history has no rows yet")
         return Row(*rows[index].item())
 
-    def _defer(self, work: Callable[[History], None]) -> None:
+    def _defer(self, work: Callable[[], None]) -> None:
         """Postpone ``work`` until the history is read, after the rows added before."""
         pending, self._pending = self._pending, []
         if pending:
-            self._deferred.append(lambda history: history._enter_pending(pending))
+            self._deferred.append(lambda: self._enter_pending(pending))
         self._deferred.append(work)
 
     def _flush(self) -> None:
         deferred, self._deferred = self._deferred, []
         for work in deferred:
-            work(self)
+            work()
         pending, self._pending = self._pending, []
         if pending:
             self._enter_pending(pending)
@@ -227,13 +225,14 @@ class History:
 
     def _enter_thinned(self, row: np.void) -> None:
         # Between two kept rows the newest one replaces the last, so that the end is always recorded.
-        between = self._stride > 1 and self._seen % self._stride and self._length > 1
-        if not between:
+        if self._stride == 1 or self._seen % self._stride == 0 or self._length <= 1:
             self._make_room(1)
             self._length += 1
         self._table[self._length - 1] = row
         if self._length > self.limit:
-            self._thin()
+            kept = np.unique([*range(0, self._length, 2), self._length - 1])
+            self._table, self._length = self._table[kept], len(kept)
+            self._stride *= 2
         self._seen += 1
 
     def _make_room(self, count: int) -> None:
@@ -241,13 +240,6 @@ class History:
             grown = np.empty(max(2 * len(self._table), self._length + count), dtype=ROW)
             grown.view(_BYTES)[: self._length] = self._table.view(_BYTES)[: self._length]
             self._table = grown
-
-    def _thin(self) -> None:
-        kept = np.arange(0, self._length, 2)
-        if kept[-1] != self._length - 1:
-            kept = np.append(kept, self._length - 1)
-        self._table, self._length = self._table[kept], len(kept)
-        self._stride *= 2
 
 
 class _Declared(OptimizeResult):  # type: ignore[misc]
@@ -318,12 +310,9 @@ class Result(_Declared):
     A subclass declares further fields as annotations, with optional defaults, and adds lines to the printed
     text in ``_details``; ``Extended(**result, field=value)`` constructs it.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> res = dcfw.minimize(dc, sets.Simplex(2), x0=np.array([0.5, 0.5]))
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> res = dcfw.minimize(dc, dcfw.sets.Simplex(2), x0=np.array([0.5, 0.5]))
     >>> res.success, res.status.name, res.fun, res.gap
     (True, 'CONVERGED', -1.0, 0.0)
     >>> float(res.history["gap"][0]), float(res.history["gap"][-1])
@@ -366,8 +355,6 @@ class Result(_Declared):
     def plot(self, ax: Any = None, *, y: str = "certificate", x: str | None = None, **style: Any) -> Any:
         """Draw the certificate, or a column of the history, by :func:`dcfw.plots.plot`; return the axes.
 
-        Examples
-        --------
         >>> import dcfw
         >>> from matplotlib.figure import Figure
         >>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])

@@ -12,14 +12,6 @@ DC-FW on different decompositions phi = f - g of one objective is a different al
 phi may be smooth, a difference p - q with a nonsmooth convex q, or (sliding only) a function whose negative
 is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).  With ``L="auto"`` the
 solver of the first two finds the constant.
-
->>> import numpy as np
->>> from dcfw import functions, splits
->>> phi = functions.Quadratic(np.diag([1.0, -2.0]))
->>> dc = splits.proximal(phi, L=2.0)
->>> x = np.array([0.5, 0.5])
->>> dc.f.value(x) - dc.g.value(x) == phi.value(x)
-True
 """
 
 from __future__ import annotations
@@ -133,9 +125,8 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> splits.sliding(functions.Quadratic(np.diag([1.0, -3.0]))).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.sliding(dcfw.functions.Quadratic(np.diag([1.0, -3.0]))).name
     'sliding(L=3)'
     """
     phi = as_function(phi, "phi")
@@ -170,9 +161,8 @@ def proximal(phi: Any, L: float | str | None = None) -> DC:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> splits.proximal(functions.Quadratic(np.diag([5.0, -3.0]))).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.proximal(dcfw.functions.Quadratic(np.diag([5.0, -3.0]))).name
     'proximal(L=3)'
     """
     phi = as_function(phi, "phi")
@@ -197,12 +187,9 @@ def proximal(phi: Any, L: float | str | None = None) -> DC:
 def strengthen(dc: Any, mu: float) -> DC:
     """Add mu/2 ||x||^2 to both sides of a decomposition, so that f is mu-strongly convex.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
-    >>> splits.strengthen(dc, 0.5).f.lipschitz
+    >>> import numpy as np, dcfw
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.L1Norm()
+    >>> dcfw.splits.strengthen(dc, 0.5).f.lipschitz
     1.5
     """
     if not isinstance(dc, DC):
@@ -285,9 +272,8 @@ def best(phi: Any, domain: Any = None) -> DC:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, sets, splits
-    >>> splits.best(functions.Quadratic(np.diag([1.0, -2.0])), sets.L2Ball(2)).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.best(dcfw.functions.Quadratic(np.diag([1.0, -2.0])), dcfw.sets.L2Ball(2)).name
     'spectral'
     """
     phi = as_function(phi, "phi")

@@ -15,10 +15,6 @@ rule                step                                              needs
 
 References: Demyanov and Rubinov 1970 (short steps); Dunn and Harshbarger 1978 (open loop); Pedregosa, Negiar,
 Askari and Jaggi 2020 (backtracking); Pokutta 2024 (adaptive).
-
->>> from dcfw import steps
->>> steps.resolve("open-loop")
-OpenLoop(log=False)
 """
 
 from __future__ import annotations
@@ -40,19 +36,16 @@ Step = Callable[[Segment], float]
 class StepRule(Protocol):
     """The interface of a step rule; users may write their own.
 
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
     >>> @dataclass(frozen=True)
     ... class Cautious:
     ...     factor: float = 0.5
     ...
     ...     def bind(self, f, domain):
     ...         return lambda segment: self.factor * 2.0 / (segment.k + 1.0)
-    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> dcfw.minimize(f - g, sets.Simplex(2), step=Cautious(), tol=1e-3).success
+    >>> f, g = dcfw.functions.SquaredNorm(1.0), dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, dcfw.sets.Simplex(2), step=Cautious(), tol=1e-3).success
     True
     """
 
@@ -124,10 +117,9 @@ class Exact:
     Examples
     --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets, steps
-    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
-    >>> rough = steps.Exact(accuracy=1e-2)
-    >>> dcfw.minimize(phi, sets.Box(0.0, 4.0, 2), x0=np.full(2, 2.0), step=rough, tol=1e-6).x.round(2)
+    >>> phi = dcfw.functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> rough = dcfw.steps.Exact(accuracy=1e-2)
+    >>> dcfw.minimize(phi, dcfw.sets.Box(0.0, 4.0, 2), x0=np.full(2, 2.0), step=rough, tol=1e-6).x.round(2)
     array([3.14, 3.14])
     """
 
@@ -155,8 +147,6 @@ class Exact:
 class Short:
     """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's constant.
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> from dcfw import steps
     >>> steps.Short(L=2.0).bind(None, None)(SimpleNamespace(gap=1.0, norm2=4.0))
@@ -190,8 +180,6 @@ class Short:
 class Scaled:
     """The step min(gap / C, 1) with a curvature constant C (Khamaru and Wainwright's choice: L D^2).
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> from dcfw import steps
     >>> steps.Scaled(C=4.0).bind(None, None)(SimpleNamespace(gap=1.0))
@@ -218,8 +206,6 @@ class Backtracking:
     ``Adaptive`` of FrankWolfe.jl).  A step then costs one gradient, which the next step reuses, and for a
     convex function no value, so that rounding in values does not matter.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets, steps
     >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))

@@ -7,11 +7,6 @@ and the FW gap at x_t.  ``enough(gap, eps, decrease)`` returns whether Algorithm
 ``Adaptive(beta)``   starts at beta times the first gap and shrinks whenever the gap falls below it
 ``Progress()``       stops when the surrogate's gap is at most the decrease so far; then
                      gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
-
->>> from dcfw import tolerances
->>> rule = tolerances.Adaptive(0.5)
->>> rule.next(None, 8.0), rule.next(4.0, 3.0), rule.next(4.0, 5.0)
-(4.0, 2.0, 4.0)
 """
 
 from __future__ import annotations
@@ -39,18 +34,15 @@ class NoProgress(Exception):
 class Tolerance(Protocol):
     """The interface of a tolerance rule; users may write their own.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
     >>> class Halving:
     ...     def next(self, eps, gap):
     ...         return 0.5 * gap
     ...
     ...     def enough(self, gap, eps, decrease):
     ...         return gap <= eps
-    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> dcfw.minimize(f - g, sets.Simplex(2), tolerance=Halving()).success
+    >>> f, g = dcfw.functions.SquaredNorm(1.0), dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, dcfw.sets.Simplex(2), tolerance=Halving()).success
     True
     """
 
@@ -62,8 +54,6 @@ class Tolerance(Protocol):
 class Fixed:
     """The inner loop ends when the FW gap of the surrogate is at most eps/2.
 
-    Examples
-    --------
     >>> from dcfw import tolerances
     >>> rule = tolerances.Fixed(0.1)
     >>> rule.next(None, 8.0), rule.enough(0.05, 0.1, lambda: 0.0)
@@ -136,8 +126,6 @@ class Adaptive:
 class Progress:
     """The inner loop ends when the surrogate's FW gap is at most its decrease so far.
 
-    Examples
-    --------
     >>> from dcfw import tolerances
     >>> rule = tolerances.Progress()
     >>> rule.enough(0.3, 1.0, lambda: 0.2), rule.enough(0.2, 1.0, lambda: 0.3)

@@ -1,8 +1,7 @@
 """Functions: objectives, and the convex functions that they subtract.
 
->>> import numpy as np
->>> from dcfw import functions
->>> phi = functions.LeastSquares(np.eye(2), np.ones(2)) - 0.5 * functions.L2Norm()
+>>> import numpy as np, dcfw
+>>> phi = dcfw.functions.LeastSquares(np.eye(2), np.ones(2)) - 0.5 * dcfw.functions.L2Norm()
 >>> phi
 (LeastSquares(m=2, n=2)) - (0.5 * L2Norm(1))
 >>> phi.value(np.array([1.0, 0.0]))

@@ -12,13 +12,7 @@ stronger, and have safe defaults:
 ``weak_convexity``  a number rho such that ``phi + rho/2 ||x||^2`` is convex, or None
 ``size``            the number of entries of x, where the data determine it, or None
 
-``f - g`` makes a :class:`~dcfw.functions.dc.DC`; functions can be added and scaled:
-
->>> import numpy as np
->>> from dcfw import functions
->>> f = functions.SquaredNorm(2.0) + 3 * functions.L1Norm()
->>> float(f.value(np.array([1.0, -1.0])))
-8.0
+``f - g`` makes a :class:`~dcfw.functions.dc.DC`; functions can be added and scaled.
 """
 
 from __future__ import annotations
@@ -44,11 +38,8 @@ class Linearisation(NamedTuple):
 
     ``unique`` is True if the subdifferential is known to contain only this subgradient.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L1Norm().linearise(np.array([2.0, 0.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L1Norm().linearise(np.array([2.0, 0.0]))
     Linearisation(value=2.0, slope=array([1., 0.]), unique=False)
     """
 
@@ -76,9 +67,8 @@ class Function:
     --------
     A user-defined function works like the built-in ones:
 
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> class Huber(functions.Function):
+    >>> import numpy as np, dcfw
+    >>> class Huber(dcfw.functions.Function):
     ...     convex = True
     ...     lipschitz = 1.0
     ...
@@ -298,17 +288,14 @@ def same_shape(grad: Any, x: Array, oracle: str, function: Function) -> None:
 def as_function(candidate: Any, name: str = "function") -> Function:
     """Return ``candidate``, any object with ``value`` and ``grad``, as a :class:`Function`.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
+    >>> import numpy as np, dcfw
     >>> class Plain:
     ...     def value(self, x):
     ...         return float(x @ x)
     ...
     ...     def grad(self, x):
     ...         return 2 * x
-    >>> functions.as_function(Plain()).value(np.array([3.0, 4.0]))
+    >>> dcfw.functions.as_function(Plain()).value(np.array([3.0, 4.0]))
     25.0
     """
     name = _validate.text(name, "name")
@@ -359,18 +346,15 @@ class Wrapped(Function, trusted=True):
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         own = getattr(self.wrapped, "value_from_grad", None)
-        return own(copy_of(x), copy_of(grad)) if own is not None else None
+        return None if own is None else own(copy_of(x), copy_of(grad))
 
     def grad_at(self, atom: Atom) -> Array:
         own = getattr(self.wrapped, "grad_at", None)
-        return copy_of(own(atom)) if own is not None else self.grad(atom.dense())
+        return self.grad(atom.dense()) if own is None else copy_of(own(atom))
 
     def linearise(self, x: Array) -> Linearisation:
         own = getattr(self.wrapped, "linearise", None)
-        if own is None:
-            return super().linearise(x)
-        value, slope, unique = own(copy_of(x))
-        return Linearisation(value, copy_of(slope), unique)
+        return super().linearise(x) if own is None else _own(Linearisation(*own(copy_of(x))))
 
     def __repr__(self) -> str:
         return repr(self.wrapped)

@@ -36,9 +36,8 @@ class DC(Function, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
+    >>> import numpy as np, dcfw
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.L1Norm()
     >>> dc.name, dc.value(np.array([1.0, -2.0])), dc.grad(np.array([1.0, -2.0]))
     ('given', -0.5, array([ 0., -1.]))
     """

@@ -12,14 +12,6 @@ A :class:`FiniteSum` is F(x) = 1/m sum_i F_i(x).  Besides ``value`` and ``grad``
 
 A :class:`Stream` is an expectation F(x) = E F(x, xi) with the same members, but m is None and the user's
 ``draw`` returns the batch.  Variance reduction evaluates a batch at two points.
-
->>> import numpy as np
->>> from dcfw import functions
->>> A, b = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 2.0])
->>> F = functions.FiniteSum.least_squares(A, b)
->>> x = np.zeros(2)
->>> F.value(x), F.grad(x), F.batch_grad(x, np.array([1]))
-(1.25, array([-0.5, -2. ]), array([ 0., -4.]))
 """
 
 from __future__ import annotations
@@ -64,10 +56,9 @@ class FiniteSum(Stated, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
+    >>> import numpy as np, dcfw
     >>> c = np.array([1.0, 2.0, 6.0])
-    >>> F = functions.FiniteSum(
+    >>> F = dcfw.functions.FiniteSum(
     ...     3,
     ...     value=lambda x: np.cos(x[0] - c).mean(),
     ...     batch_grad=lambda x, i: -np.sin(x - c[i]).mean(keepdims=True),
@@ -108,9 +99,8 @@ class FiniteSum(Stated, trusted=True):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> F = functions.FiniteSum.logistic(np.eye(2), np.array([1, -1]))
+        >>> import numpy as np, dcfw
+        >>> F = dcfw.functions.FiniteSum.logistic(np.eye(2), np.array([1, -1]))
         >>> F.batch_grad(np.zeros(2), np.array([0]))
         array([-0.5,  0. ])
         """
@@ -129,9 +119,8 @@ class FiniteSum(Stated, trusted=True):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> functions.FiniteSum.least_squares(np.eye(2), np.array([2.0, 0.0])).value(np.zeros(2))
+        >>> import numpy as np, dcfw
+        >>> dcfw.functions.FiniteSum.least_squares(np.eye(2), np.array([2.0, 0.0])).value(np.zeros(2))
         1.0
         """
         from dcfw.functions.scored import Squares
@@ -154,9 +143,8 @@ class FiniteSum(Stated, trusted=True):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> F = functions.FiniteSum.completion((2, 2), [0, 1], [1, 1], [3.0, 1.0])
+        >>> import numpy as np, dcfw
+        >>> F = dcfw.functions.FiniteSum.completion((2, 2), [0, 1], [1, 1], [3.0, 1.0])
         >>> F.grad(np.zeros((2, 2)))
         array([[ 0. , -1.5],
                [ 0. , -0.5]])
@@ -229,9 +217,8 @@ class Stream(Stated, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> F = functions.Stream(
+    >>> import numpy as np, dcfw
+    >>> F = dcfw.functions.Stream(
     ...     draw=lambda rng, size: rng.normal(3.0, 1.0, (size, 1)),
     ...     batch_grad=lambda x, batch: x - batch.mean(axis=0),
     ...     batch_value=lambda x, batch: 0.5 * ((x - batch) ** 2).mean(),

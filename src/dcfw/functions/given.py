@@ -38,9 +38,8 @@ class Smooth(Given, Stated, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
     >>> phi.value(np.zeros(2))
     2.0
     """
@@ -59,8 +58,6 @@ class Smooth(Given, Stated, trusted=True):
 class Convex(Given, trusted=True):
     """A convex function given by its value and one subgradient at each point.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from dcfw import functions
     >>> g = functions.Convex(lambda x: np.abs(x).max(), lambda x: np.sign(x) * (np.abs(x) == np.abs(x).max()))
@@ -84,8 +81,6 @@ class WeaklyConcave(Given, trusted=True):
     ``supergrad(x)`` is minus a subgradient of ``-phi``; for a minimum of smooth functions, the gradient of
     one that attains it.  :func:`dcfw.splits.sliding` splits such a phi (conditional subgradient sliding).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from dcfw import functions
     >>> phi = functions.WeaklyConcave(lambda x: min(x @ x, 1.0), lambda x: 2 * x * (x @ x < 1), modulus=2.0)

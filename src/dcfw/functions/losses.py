@@ -19,11 +19,8 @@ class LogSumExp(Function, trusted=True):
 
     ``A=None`` means the identity (x itself, of any shape).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.LogSumExp().value(np.zeros(2)), 6)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.LogSumExp().value(np.zeros(2)), 6)
     0.693147
     """
 
@@ -82,11 +79,8 @@ class LogSumExp(Function, trusted=True):
 class LogisticLoss(Function, trusted=True):
     """The mean logistic loss 1/m sum_i log(1 + exp(-y_i a_i'x)), with labels y_i = -1 or +1.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.LogisticLoss(np.eye(2), np.array([1, -1])).value(np.zeros(2)), 6)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.LogisticLoss(np.eye(2), np.array([1, -1])).value(np.zeros(2)), 6)
     0.693147
     """
 

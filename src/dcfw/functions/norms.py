@@ -28,11 +28,8 @@ class _Norm(Function, trusted=True):
 class L1Norm(_Norm, trusted=True):
     """The function ``scale * sum |x_i|``; the subgradient is 0 where x_i = 0.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L1Norm(2.0).grad(np.array([3.0, 0.0, -1.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L1Norm(2.0).grad(np.array([3.0, 0.0, -1.0]))
     array([ 2.,  0., -2.])
     """
 
@@ -50,11 +47,8 @@ class L1Norm(_Norm, trusted=True):
 class L2Norm(_Norm, trusted=True):
     """The function scale * ||x||_2; the subgradient at zero is 0.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L2Norm().value(np.array([3.0, 4.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L2Norm().value(np.array([3.0, 4.0]))
     5.0
     """
 
@@ -79,11 +73,8 @@ class NuclearNorm(_Norm, trusted=True):
     The subgradient is scale * U_r V_r^T over the nonzero singular values (the one of minimum norm, 0 at
     zero), or over all of them with ``complete=True`` (the identity at zero).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.NuclearNorm().value(np.diag([1.0, -2.0])), 12)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.NuclearNorm().value(np.diag([1.0, -2.0])), 12)
     3.0
     """
 

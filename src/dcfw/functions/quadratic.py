@@ -1,11 +1,4 @@
-"""Quadratics, whose affine gradient makes a step cost one gradient at a vertex.
-
->>> import numpy as np
->>> from dcfw import functions
->>> f = functions.Quadratic(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 0.0]))
->>> f.value(np.array([1.0, 1.0])), f.grad(np.array([1.0, 1.0]))
-(4.0, array([3., 4.]))
-"""
+"""Quadratics, whose affine gradient makes a step cost one gradient at a vertex."""
 
 from __future__ import annotations
 
@@ -43,9 +36,8 @@ class Quadratic(Function, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.Quadratic(np.diag([1.0, -1.0])).weak_convexity
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.Quadratic(np.diag([1.0, -1.0])).weak_convexity
     1.0
     """
 
@@ -166,11 +158,8 @@ class LeastSquares(Function, trusted=True):
     The gradient at a vertex with one nonzero is a column of A'A; visited columns are cached, since
     Frank-Wolfe returns to the same few vertices.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.LeastSquares(np.eye(2), np.array([1.0, 2.0])).value(np.zeros(2))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.LeastSquares(np.eye(2), np.array([1.0, 2.0])).value(np.zeros(2))
     2.5
     """
 
@@ -274,11 +263,8 @@ class LeastSquares(Function, trusted=True):
 class SquaredNorm(Function, trusted=True):
     """The function scale/2 ||x||^2.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.SquaredNorm(2.0).value(np.array([1.0, 2.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.SquaredNorm(2.0).value(np.array([1.0, 2.0]))
     5.0
     """
 

@@ -130,20 +130,20 @@ class Completion(Scored, trusted=True):
         self.shape = _validate.shape(shape, ndim=2)
         values = _validate.array(values, "values", ndim=1)
         super().__init__(_validate.integer(int(values.shape[0]), "the number of values", low=1), values)
-        flat = []
-        for candidate, name, size in ((rows, "rows", self.shape[0]), (cols, "cols", self.shape[1])):
-            index = np.asarray(candidate)
-            if index.dtype.kind not in "iu" or index.shape != (self.m,):
-                raise ValueError(
-                    f"{name} must hold {self.m} integers, one for each of the values, got {index.dtype} of "
-                    f"shape {index.shape}"
-                )
-            if index.min() < 0 or index.max() >= size:
-                raise ValueError(f"{name} must be between 0 and {size - 1} for the shape {self.shape}")
-            flat.append(index.astype(np.int64))
-        self.rows, self.cols = flat
+        self.rows = self._checked(rows, "rows", self.shape[0])
+        self.cols = self._checked(cols, "cols", self.shape[1])
         self._flat = self.rows * self.shape[1] + self.cols
         self.size = math.prod(self.shape)
+
+    def _checked(self, candidate: Any, name: str, size: int) -> np.ndarray:
+        index = np.asarray(candidate)
+        if index.dtype.kind not in "iu" or index.shape != (self.m,):
+            raise ValueError(
+                f"{name} must hold {self.m} integers, one per value, got {index.dtype} of shape {index.shape}"
+            )
+        if index.min() < 0 or index.max() >= size:
+            raise ValueError(f"{name} must be between 0 and {size - 1} for the shape {self.shape}")
+        return index.astype(np.int64)
 
     def template(self) -> Array:
         return self.y

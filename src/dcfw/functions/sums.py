@@ -38,12 +38,9 @@ class LinearFunction(Function, trusted=True):
 class Zero(LinearFunction, trusted=True):
     """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> nearest = functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
-    >>> dcfw.minimize(nearest - functions.Zero(), sets.Simplex(2)).x.round(3)
+    >>> nearest = dcfw.functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
+    >>> dcfw.minimize(nearest - dcfw.functions.Zero(), dcfw.sets.Simplex(2)).x.round(3)
     array([0.8, 0.2])
     """
 
