@@ -125,7 +125,7 @@ def _abilities(name: str, part: Any, declared: tuple[str, ...]) -> str:
         if value is True or (value and math.isfinite(value)):
             known.append(attribute if value is True else f"{attribute} = {value:.4g}")
     fast = ("oracle",) if isinstance(part, Set) else ("grad_at", "linearise", "value_from_grad")
-    known += [f"{verb} of its own" for verb in fast if _wrote(part, verb)]
+    known += [f"own {verb}" for verb in fast if _wrote(part, verb)]
     return f"{name}: {', '.join(known) or 'nothing more'}"
 
 

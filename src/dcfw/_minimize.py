@@ -258,7 +258,7 @@ def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
     from dcfw.checkpoints import Checkpoint
 
     if restarts > 1:
-        raise ValueError("checkpoint needs restarts=1: give each start, as x0, a file of its own")
+        raise ValueError("checkpoint needs restarts=1: give each start, as x0, its own file")
     if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW, BlockSteps, Restarted)):
         raise ValueError(
             f"checkpoint is not known to work with method {solver.name!r}, which is not dcfw's own"

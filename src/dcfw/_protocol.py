@@ -91,7 +91,7 @@ def guard(kind: type, base: type, verbs: tuple[str, ...], guarded: Callable[[Any
 
 
 def overridden(thing: Any, kind: type, *verbs: str) -> bool:
-    """Return whether ``thing``, a ``kind``, has a verb of its own or of an untrusted class."""
+    """Return whether ``thing``, a ``kind``, has a verb from the instance or an untrusted class."""
     own = type(thing)
     return any(
         verb in vars(thing)

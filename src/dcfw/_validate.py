@@ -299,7 +299,7 @@ def float_type(value: Any, name: str = "dtype") -> np.dtype[Any]:
     """Return ``value`` as a NumPy dtype, float32 or float64."""
     with contextlib.suppress(TypeError):
         if value is not None and not isinstance(value, tuple | list | dict):  # which NumPy would interpret
-            dtype = np.dtype(value)
+            dtype: np.dtype[Any] = np.dtype(value)
             if dtype in (np.float32, np.float64):
                 return dtype
     raise ValueError(f"{name} must be float32 or float64, got {value!r:.40}")

@@ -51,7 +51,7 @@ class progress:
             raise TypeError(f"file must be a text stream with a method write, got {type(file).__name__}")
         self.file, self.title = file, _validate.text(title, "title")
         self._line = Line(file)
-        self._begun, self._next, self._state = time.monotonic(), 0.0, None
+        self._started, self._next, self._state = time.monotonic(), 0.0, None
         self._drawing, self._over = threading.Lock(), threading.Event()
         self._quiet = False
 
@@ -65,7 +65,7 @@ class progress:
             return
         try:
             self._next = now + self.every
-            seconds = f"{self.title} {now - self._begun:.1f} s".lstrip()
+            seconds = f"{self.title} {now - self._started:.1f} s".lstrip()
             self._line.write(f"{seconds}  {_told(self._state)}", last)
         finally:
             self._drawing.release()
@@ -77,7 +77,7 @@ class progress:
     def _beat(self) -> None:
         """Draw between steps, and log once if the first step takes long."""
         while not self._over.wait(min(self.every, PATIENCE)):
-            if self._state is None and time.monotonic() - self._begun > PATIENCE:
+            if self._state is None and time.monotonic() - self._started > PATIENCE:
                 LOG.info("%s: no step after %g s; %s", self.title or "dcfw", PATIENCE, PREPARING)
                 break
             self._draw()

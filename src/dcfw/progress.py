@@ -77,7 +77,7 @@ class Bar:
     def __init__(self, title: str, *, file: IO[str] | None = None, transient: bool = False) -> None:
         self.title, self.transient = title, transient
         self._line = Line(file)
-        self._begun = self._next = time.monotonic()
+        self._started = self._next = time.monotonic()
         self._text = ""
 
     def __enter__(self) -> Bar:
@@ -93,7 +93,7 @@ class Bar:
         now = time.monotonic()
         part = min(max(done / total, 0.0), 1.0) if total else 1.0
         full = round(20 * part)
-        used = now - self._begun
+        used = now - self._started
         left = f"{_clock(used * (1.0 - part) / part)} left" if part else "-:--:-- left"
         self._text = f"{self.title} {'━' * full}{'─' * (20 - full)} {_clock(used)} + {left} {last}"
         if now >= self._next:

@@ -250,7 +250,7 @@ class _Search:
             if self._accepts(segment, eta, length):
                 self.L = max(L * rule.shrink, 1e-300)
                 return eta
-            # A larger L that still gives eta = 1 is no new trial: after many full steps L may be tiny.
+            # A larger L that still gives eta = 1 is not a new trial: after many full steps L may be tiny.
             trials += eta < 1.0
             L *= rule.grow
         raise LineSearchFailed(

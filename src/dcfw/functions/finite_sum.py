@@ -50,10 +50,6 @@ class FiniteSum(Stated, trusted=True):
     convex : bool, optional
         Whether the mean is convex, if known.
 
-    See Also
-    --------
-    FiniteSum.logistic, FiniteSum.least_squares, FiniteSum.completion : built-in, vectorised losses.
-
     Examples
     --------
     >>> import numpy as np, dcfw
