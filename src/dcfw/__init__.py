@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dcfw.result import Result as Result
     from dcfw.result import Status as Status
 
-# Everything is loaded when it is first used, so that ``import dcfw`` stays light.
+# Names are loaded on first use, so that ``import dcfw`` is fast.
 _MODULE_OF = {"minimize": "_minimize", "check": "_check", "Result": "result", "Status": "result"}
 _MODULES = (
     *("align", "callbacks", "checkpoints", "completion", "functions", "gaps", "gromov", "plots", "qap"),
@@ -43,4 +43,4 @@ _MODULES = (
 )
 
 __getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF, _MODULES)
-__all__.remove("torch")  # which is optional, and would be loaded by ``from dcfw import *``
+__all__.remove("torch")  # optional, and ``from dcfw import *`` would load it

@@ -1,4 +1,4 @@
-"""``dcfw`` and ``python -m dcfw`` are the command line, which needs the extra ``cli``."""
+"""The command line, ``dcfw`` or ``python -m dcfw``, which needs the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say which package it lacks."""
+    """Run the command line, or exit with the name of a missing package."""
     for package in ("typer", "rich"):
         if importlib.util.find_spec(package) is None:
             sys.exit(f'dcfw: the command line needs {package}: pip install "dcfw[cli]"')

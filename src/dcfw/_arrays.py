@@ -1,8 +1,7 @@
-"""The few array operations that the solvers need, for every backend.
+"""Array operations for every backend.
 
-A solve looks its array namespace up once (:func:`namespace`) and then works with plain operators
-(`+ - *` and the functions of the array API standard).  What the standard spells differently from
-NumPy, or where NumPy has something much faster, stands here and nowhere else.
+Solvers use operators and functions of the array API standard (:func:`namespace`).  This module contains the
+operations that the standard names differently from NumPy, or for which NumPy is much faster.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any
-"""An array of any backend that follows the array API standard."""
-
+Array = Any  # an array of any backend that follows the array API standard
 _NAMESPACES: dict[tuple[type, ...], Any] = {}
 _EPS: dict[Any, float] = {}
 _SAFE_SQUARE: dict[Any, float] = {}
@@ -25,7 +22,7 @@ def namespace(*arrays: Array) -> Any:
     if all(isinstance(a, np.ndarray | np.generic | float | int) for a in arrays):
         return np
     kinds = tuple(map(type, arrays))
-    if kinds not in _NAMESPACES:  # remembered: looking one up costs more than a step of a small solve
+    if kinds not in _NAMESPACES:  # a lookup takes longer than a step of a small solve
         import array_api_compat
 
         _NAMESPACES[kinds] = array_api_compat.array_namespace(*arrays)
@@ -33,7 +30,6 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_numpy(x: Array) -> bool:
-    """Return whether ``x`` is a NumPy array, for which in-place and compact fast paths exist."""
     return isinstance(x, np.ndarray)
 
 
@@ -46,13 +42,12 @@ def inner(a: Array, b: Array) -> float:
 
 
 def norm2(a: Array) -> float:
-    """Return the squared Euclidean (Frobenius) norm of ``a``."""
     return inner(a, a)
 
 
 def norm(a: Array) -> float:
     """Return the Euclidean (Frobenius) norm of ``a``, safe against overflow and underflow in the squares."""
-    with np.errstate(over="ignore"):  # what overflows is computed again
+    with np.errstate(over="ignore"):
         square = norm2(a)
     if math.isfinite(square) and square > _safe_square(a):
         return math.sqrt(square)
@@ -64,7 +59,7 @@ def norm(a: Array) -> float:
 
 
 def _safe_square(a: Array) -> float:
-    """Return the sum of squares below which digits are lost to underflow (1e-31 in single precision)."""
+    """Return the sum of squares below which underflow loses digits (1e-31 in single precision)."""
     key = (type(a), a.dtype)
     if key not in _SAFE_SQUARE:
         _SAFE_SQUARE[key] = float(namespace(a).finfo(a.dtype).smallest_normal) / eps_of(a)
@@ -72,12 +67,12 @@ def _safe_square(a: Array) -> float:
 
 
 def to_numpy(a: Array) -> np.ndarray:
-    """Return ``a`` as a NumPy array (for oracles that only exist there, such as a LAP solver)."""
+    """Return ``a`` as a NumPy array."""
     if isinstance(a, np.ndarray):
         return a
     if hasattr(a, "detach"):  # torch, on any device
         a = a.detach().cpu()
-        if str(a.dtype) == "torch.bfloat16":  # which NumPy does not have
+        if str(a.dtype) == "torch.bfloat16":  # unknown to NumPy
             a = a.float()
     try:
         return np.asarray(a)
@@ -92,21 +87,20 @@ def like(values: np.ndarray, template: Array) -> Array:
     import array_api_compat
 
     xp = namespace(template)
-    result = xp.asarray(values)
-    result = xp.astype(result, template.dtype)
+    result = xp.astype(xp.asarray(values), template.dtype)
     return array_api_compat.to_device(result, array_api_compat.device(template))
 
 
 def eps_of(x: Array) -> float:
     """Return the machine epsilon of ``x``'s dtype."""
-    key = (type(x), x.dtype)  # with the type: dtypes of different libraries must not be compared
+    key = (type(x), x.dtype)  # dtypes of different libraries must not be compared
     if key not in _EPS:
         _EPS[key] = float(namespace(x).finfo(x.dtype).eps)
     return _EPS[key]
 
 
 def copy_of(array: Array) -> Array:
-    """Return a copy of an array of any backend; other objects are returned as they are."""
+    """Return a copy of an array of any backend; return other objects unchanged."""
     if isinstance(array, np.ndarray):
         return array.copy(order="K")
     if hasattr(array, "__array_namespace__") or hasattr(array, "detach"):

@@ -1,4 +1,4 @@
-"""``dcfw.check``: are these functions and this set what a solver believes them to be?"""
+"""``dcfw.check``: test by sampling that functions and sets satisfy the assumptions of a solver."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from dcfw.solvers.factored import applies
 
 
 class Report:
-    """The report of :func:`check`; false in a boolean context if anything is wrong."""
+    """The report of :func:`check`; false in a boolean context if it has problems.
+
+    ``capabilities`` lists the properties of the parts, and their fast methods, that the solver will use.
+    """
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.passed: list[str] = []
         self.capabilities: list[str] = []
-        """The capabilities of the parts, beyond values, gradients and vertices, that the solver will use."""
 
     def note(self, ok: bool, passed: str, problem: str) -> None:
-        if ok:
-            self.passed += [] if not passed or passed in self.passed else [passed]
-        elif problem not in self.problems:
-            self.problems.append(problem)
+        text, texts = (passed, self.passed) if ok else (problem, self.problems)
+        if text and text not in texts:
+            texts.append(text)
 
     @property
     def ok(self) -> bool:
@@ -48,43 +49,39 @@ class Report:
         lines = [f"{len(self.problems)} problem(s) found, {len(self.passed)} checks passed."]
         lines += [f"  wrong: {text}" for text in self.problems]
         lines += [f"  fine:  {text}" for text in self.passed]
-        lines += [f"  known: {text}" for text in self.capabilities]
-        return "\n".join(lines)
+        return "\n".join(lines + [f"  known: {text}" for text in self.capabilities])
 
     __repr__ = __str__
 
 
 def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng: Any = 0) -> Report:
-    """Test a function (or a difference f - g) and a set by sampling, and say in plain words what is wrong.
+    """Test a function (or a difference f - g) and a set by sampling, and report what is wrong.
 
-    Checked are: shapes and finiteness of what the oracles return; gradients against central differences;
-    convexity of f and g along random segments (subgradients of a nonsmooth g by the subgradient
-    inequality); that a stated Lipschitz constant is not exceeded; that f - g is phi where both are given;
-    that the LMO returns feasible points which are no worse than any other sampled point; that the start is
-    feasible; that faster forms (``oracle``, ``grad_at``, ``linearise``) agree with ``lmo`` and ``grad``.
+    The checks cover shapes and finiteness of the oracles' answers; gradients, against central differences;
+    convexity of f and g, by the subgradient inequality; stated Lipschitz constants; that f - g is phi; that
+    the LMO returns feasible points that are no worse than other sampled ones; the start; and that fast
+    methods (``oracle``, ``grad_at``, ``linearise``) agree with ``lmo`` and ``grad``.
 
     Parameters
     ----------
     objective : function or DC
     domain : set
     x0 : array, optional
-        A feasible point (its backend and dtype are used); default ``domain.start()``.
+        A feasible point, whose backend and dtype are used; default ``domain.start()``.
     samples : int
-        How many random points and directions to try.
+        The number of random points and directions.
     rng : None, int or numpy.random.Generator
 
     Returns
     -------
     Report
-        ``report.ok``, ``report.problems``, ``report.capabilities`` (what the solver knows of the parts and
-        will use), and a text for ``print``.
+        With ``ok``, ``problems``, ``passed`` and ``capabilities``; ``print`` shows them all.
 
     Examples
     --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> wrong = functions.Smooth(lambda x: (x**2).sum(), lambda x: x)     # the gradient is 2x
-    >>> report = dcfw.check(wrong, sets.L2Ball(3))
+    >>> wrong = dcfw.functions.Smooth(lambda x: (x**2).sum(), lambda x: x)     # the gradient is 2x
+    >>> report = dcfw.check(wrong, dcfw.sets.L2Ball(3))
     >>> report.ok
     False
     >>> print(report.problems[0])
@@ -93,23 +90,19 @@ def check(objective: Any, domain: Any, x0: Any = None, *, samples: int = 20, rng
     phi = as_function(objective, "objective")
     samples = _validate.integer(samples, "samples", low=2)
     generator = _validate.generator(rng)
-    report = Report()
-    domain = as_set(domain)
+    report, domain = Report(), as_set(domain)
     x0 = _start(domain, phi) if x0 is None else starting_point(x0, domain, phi)
     points = _check_set(report, domain, x0, samples, generator)
-    parts: list[tuple[str, Function, bool]] = []
     composed = as_composite(phi)
-    if isinstance(composed, Composite):  # the norm is ours; the loss and what is subtracted may be yours
-        named = (("loss", composed.smooth, True), ("g", composed.g, True))
-        parts = [part for part in named if not isinstance(part[1], Zero)]
-    elif isinstance(phi, DC):
-        parts = [("f", phi.f, True), ("g", phi.g, True)]
+    if isinstance(composed, Composite):  # the norm is built in; the loss and g may be the user's
+        parts = {"loss": composed.smooth, "g": composed.g}
+        parts = {name: part for name, part in parts.items() if not isinstance(part, Zero)}
     else:
-        parts = [("phi", phi, bool(phi.convex))]
+        parts = {"f": phi.f, "g": phi.g} if isinstance(phi, DC) else {"phi": phi}
     report.capabilities.append(_abilities(domain.name, domain, SET_ABILITIES))
-    for name, function, convex in parts:
-        report.capabilities.append(_abilities(name, function, FUNCTION_ABILITIES))
-        _check_function(report, name, function, convex, points)
+    for name, part in parts.items():
+        report.capabilities.append(_abilities(name, part, FUNCTION_ABILITIES))
+        _check_function(report, name, part, name != "phi" or bool(phi.convex), points)
     try:
         if not applies(phi, domain):
             prepare(phi, domain)
@@ -125,36 +118,34 @@ FUNCTION_ABILITIES = ("convex", "differentiable", "affine_grad", "lipschitz")
 
 
 def _abilities(name: str, part: Any, declared: tuple[str, ...]) -> str:
-    """Return a line with what a set or function declares and the fast forms of its own that it has."""
+    """Return a line with the declared properties of a set or function and its fast methods."""
     known = []
     for attribute in declared:
         value = getattr(part, attribute)
         if value is True or (value and math.isfinite(value)):
             known.append(attribute if value is True else f"{attribute} = {value:.4g}")
     fast = ("oracle",) if isinstance(part, Set) else ("grad_at", "linearise", "value_from_grad")
-    known += [f"{verb} of its own" for verb in fast if _wrote(part, verb)]
+    known += [f"own {verb}" for verb in fast if _wrote(part, verb)]
     return f"{name}: {', '.join(known) or 'nothing more'}"
 
 
 def _wrote(part: Any, *verbs: str) -> bool:
-    """Return whether the user wrote one of these methods: reports are silent about forms of ours."""
-    given = getattr(part, "wrapped", part)
+    """Return whether the user, and not the library, wrote one of these methods."""
+    kind = type(getattr(part, "wrapped", part))
     generic = Set if isinstance(part, Set) else Function
-    ours = type(given).__module__.partition(".")[0] == "dcfw"
-    own = (getattr(type(given), verb, None) for verb in verbs)
-    return not ours and any(
-        method not in (None, getattr(generic, verb)) for verb, method in zip(verbs, own, strict=True)
-    )
+    if kind.__module__.partition(".")[0] == "dcfw":
+        return False
+    return any(getattr(kind, verb, None) not in (None, getattr(generic, verb)) for verb in verbs)
 
 
 def _start(domain: Any, phi: Function) -> Array:
-    """Return the set's own start, feasible or not, in the backend of the objective's data."""
+    """Return the set's start, feasible or not, in the backend of the objective's data."""
     start, data = _validate.array(domain.start(), "domain.start()"), phi.template()
     return start if data is None or not is_numpy(start) else like(start, data)
 
 
 def _check_difference(report: Report, dc: DC, whole: Function, points: list[Array]) -> None:
-    """Compare f - g with the objective that it was made from; a constant between them does no harm."""
+    """Compare f - g with the objective that it was made from, up to a constant."""
     parts = np.array([[dc.f.value(x), dc.g.value(x), whole.value(x)] for x in points])
     excess = parts[:, 0] - parts[:, 1] - parts[:, 2]
     worst, scale = float(np.ptp(excess)), max(float(np.abs(parts).max()), 1e-12)
@@ -167,9 +158,8 @@ def _check_difference(report: Report, dc: DC, whole: Function, points: list[Arra
 
 def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -> list[Array]:
     """Check the set's oracles and return random feasible points."""
-    name = domain.name
-    shape = tuple(x0.shape)
-    tol = max(1e-9, 1e3 * eps_of(x0))
+    name, shape = domain.name, tuple(x0.shape)
+    tol, rounding = max(1e-9, 1e3 * eps_of(x0)), 1e3 * eps_of(x0)
 
     def inside(x: Array) -> bool:
         if domain.contains(x):
@@ -178,7 +168,7 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
 
     report.note(inside(x0), f"{name}.start() lies in the set", f"{name}.start() does not lie in the set")
     directions = [like(rng.standard_normal(shape), x0) for _ in range(samples)]
-    vertices = []
+    vertices: list[Array] = []
     lmo = Oracle(domain)
     for G in directions:
         s = lmo(G).dense()
@@ -198,23 +188,24 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
         f"{name}.lmo returns points of the set",
         f"{name}.lmo returns points outside the set (or contains is too strict)",
     )
-    worst = 0.0
     size = max(norm(s) for s in vertices)
-    for G, s in zip(directions, vertices, strict=True):
-        best = min(inner(G, other) for other in [*vertices, x0])
-        worst = max(worst, (inner(G, s) - best) / max(norm(G) * size, 1e-300))
+
+    def worse(G: Array, s: Array, other: float) -> float:
+        """Return by how much s is worse than the value of another point, relative to its possible values."""
+        return (inner(G, s) - other) / max(norm(G) * size, 1e-300)
+
+    pairs = list(zip(directions, vertices, strict=True))
+    worst = max(0.0, *(worse(G, s, min(inner(G, other) for other in [*vertices, x0])) for G, s in pairs))
     report.note(
-        worst <= 1e-7 + 1e3 * eps_of(x0),
+        worst <= 1e-7 + rounding,
         f"{name}.lmo minimises over the sampled points",
         f"{name}.lmo is not minimising: another sampled point is better by a relative {worst:.2g} "
         "(does it maximise?)",
     )
     own = domain.oracle()
-    for G, s in zip(directions, vertices, strict=True):
-        excess = inner(G, own(G).dense()) - own.error - inner(G, s)
-        worst = max(worst, excess / max(norm(G) * size, 1e-300))
+    worst = max(worst, *(worse(G, own(G).dense(), inner(G, s) + own.error) for G, s in pairs))
     report.note(
-        worst <= 1e-6 + 1e3 * eps_of(x0),
+        worst <= 1e-6 + rounding,
         f"{name}.oracle() agrees with {name}.lmo" if _wrote(domain, "oracle") else "",
         f"{name}.oracle() answers worse than {name}.lmo by a relative {worst:.2g}",
     )
@@ -226,9 +217,9 @@ def _check_set(report: Report, domain: Any, x0: Array, samples: int, rng: Any) -
     )
     points = []
     for _ in range(samples):
-        weights = rng.dirichlet(np.ones(3))
-        chosen = [vertices[int(i)] for i in rng.integers(len(vertices), size=2)]
-        points.append(float(weights[0]) * x0 + float(weights[1]) * chosen[0] + float(weights[2]) * chosen[1])
+        u, v, w = map(float, rng.dirichlet(np.ones(3)))
+        i, j = map(int, rng.integers(len(vertices), size=2))
+        points.append(u * x0 + v * vertices[i] + w * vertices[j])
     return points
 
 
@@ -264,11 +255,9 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
     eps = eps_of(points[0])
     if function.differentiable:
         _check_gradient(report, name, function, points, grads, eps)
+    sampled = list(zip(points, values, grads, strict=True))
     if convex:
-        worst = 0.0
-        for x, value, grad in zip(points, values, grads, strict=True):
-            for y, other in zip(points, values, strict=True):
-                worst = max(worst, value + inner(grad, y - x) - other)
+        worst = max(v + inner(grad, y - x) - other for x, v, grad in sampled for y, other, _ in sampled)
         report.note(
             worst <= 1e-7 * scale + 1e4 * eps * scale,
             f"{name} lies above its tangents at the sampled points (convex)",
@@ -277,11 +266,8 @@ def _check_function(report: Report, name: str, function: Function, convex: bool,
         )
     stated = function.lipschitz
     if stated is not None and function.differentiable:
-        measured = 0.0
-        for i, j in itertools.combinations(range(len(points)), 2):
-            distance = norm(points[i] - points[j])
-            if distance > 1e-6:
-                measured = max(measured, norm(grads[i] - grads[j]) / distance)
+        pairs = ((norm(x - y), a - b) for (x, _, a), (y, _, b) in itertools.combinations(sampled, 2))
+        measured = max((norm(change) / size for size, change in pairs if size > 1e-6), default=0.0)
         report.note(
             measured <= stated * (1.0 + 1e-6) + 1e3 * eps * max(measured, 1.0),
             f"{name}'s Lipschitz constant {stated:.4g} holds at the sampled points (measured {measured:.4g})",
@@ -297,10 +283,9 @@ def _check_gradient(
     errors = []
     for i, (x, grad) in enumerate(zip(points, grads, strict=True)):
         d = points[i - 1] - x
-        if norm(d) <= 1e3 * step * step * norm(x):  # a set of one point, or nearly: rounding has no slope
+        if norm(d) <= 1e3 * step * step * norm(x):  # a set of one point, up to rounding
             continue
-        # Both ends stay inside the set: the middle of the segment is where the derivative is compared.
-        middle = x + 0.5 * d
+        middle = x + 0.5 * d  # so that both ends stay in the set
         slope = inner(function.grad(middle), d)
         high, low = function.value(middle + step * d), function.value(middle - step * d)
         difference = (high - low) / (2.0 * step)

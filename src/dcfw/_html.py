@@ -1,7 +1,4 @@
-"""The notebook display of results, functions and sets: a small table and a sparkline, all text escaped.
-
-The line has a colour that can be seen on light and on dark ground; all else has the colours of the page.
-"""
+"""The notebook display of results, functions and sets: a small table and a sparkline, with escaped text."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-WIDTH, HEIGHT, COLOUR = 180.0, 32.0, "#2a8bc0"
+WIDTH, HEIGHT, COLOUR = 180.0, 32.0, "#2a8bc0"  # visible on light and dark pages
 
 
 def table(title: str, rows: Mapping[str, Any], below: str = "") -> str:
-    """Return a titled table of names and values, with a picture below."""
+    """Return a titled table of names and values, with an image below."""
     from html import escape
 
     style = "text-align:left;vertical-align:top"
@@ -43,7 +40,7 @@ def rows_of(text: str) -> dict[str, str]:
 
 
 def sparkline(values: Iterable[float], caption: str) -> str:
-    """Return a small SVG of positive values on a logarithmic scale, empty where there are fewer than two."""
+    """Return a small SVG of positive values on a logarithmic scale, or "" for fewer than two."""
     from urllib.parse import quote
 
     heights = [math.log10(value) for value in values if 0.0 < value < math.inf]
@@ -60,5 +57,5 @@ def sparkline(values: Iterable[float], caption: str) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH:g}' height='{HEIGHT + 4:g}'>"
         f"<polyline points='{points}' fill='none' stroke='{COLOUR}' stroke-width='1.5'/></svg>"
     )
-    # As an image: notebooks that are not trusted drop elements of SVG.
+    # As an image, since untrusted notebooks remove SVG elements.
     return f"<img src='data:image/svg+xml,{quote(svg)}' alt='{caption}'> {caption}"

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used, so that importing them costs nothing."""
+"""Packages whose names are loaded on first use, so that importing them is fast."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ Verbs = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def attach(package: str, module_of: Mapping[str, str], modules: Sequence[str] = ()) -> Verbs:
     """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    Public names in ``module_of`` are loaded from their modules when first used; ``modules`` are public
-    themselves. A module must not have the name of a function in the table: importing it would hide the
-    function.
+    Names in ``module_of`` are loaded from their modules on first use; ``modules`` are public modules.  A
+    module must not have the name of a function in the table, which importing it would hide.
     """
     public = sorted([*module_of, *modules])
 

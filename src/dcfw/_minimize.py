@@ -31,8 +31,7 @@ from dcfw.solvers.problem import Method
 from dcfw.solvers.staged import Staged
 from dcfw.solvers.task import Parts, Task
 
-MANY = 16
-"""From this many blocks on, steps with a length for each of them are better than a split of phi."""
+MANY = 16  # from this number of blocks on, separate step lengths are better than a split of phi
 
 
 @guarded
@@ -64,77 +63,70 @@ def minimize(
     Parameters
     ----------
     objective : DC, function or callable
-        ``f - g``; a single function, for which a split is chosen where one is needed
-        (:func:`dcfw.splits.best` states the rule) and named in the result; or a callable ``fun(x)`` with
-        ``jac``.
+        ``f - g``; a single function, split by the rule of :func:`dcfw.splits.best` if the method needs it; or
+        a callable ``fun(x)`` with ``jac``.
     domain : set
         One of :mod:`dcfw.sets`, or any object with ``lmo(G)``, ``contains(x)`` and ``start()``.
     x0 : array or ActiveSet, optional
-        Where to start; a feasible point, never written to.  Its array library and device are those of the
-        whole solve, and so is its dtype unless the objective's data have another.  The ``active_set`` of an
-        earlier result stands for its point, and inner solvers with an active set go on with its atoms (but
-        for ``method="block"``). Default: ``domain.start()``.
+        A feasible starting point; default ``domain.start()``.  It determines the array library, the device
+        and, unless the objective has data, the dtype of the solve.  The ``active_set`` of an earlier result
+        is accepted too, and inner solvers with an active set reuse its atoms (except for ``method="block"``).
     method : {"auto", "dcfw", "boosted", "block", "graduated", "fw", "fw-k", "fw-m", "cgs", ...} or solver
-        ``"auto"`` is DC-FW for ``f - g`` and for convex functions.  On any other function (and on a smooth
-        ``f - g`` over an l2 ball) it begins with steps on phi itself, and changes to DC-FW when their gap no
-        longer falls fast (``dcfw.solvers.staged``); with a ``checkpoint``, or a ``step`` other than
-        ``"exact"``, it is DC-FW from the start. On a product of 16 sets or more it takes steps with a length
-        for each block instead (``dcfw.solvers.block_steps``), and so does ``"block"`` on any product. The
-        others are DC-FW, DC-FW with a line search after each outer step, DC-FW on one block at a time (of a
-        :class:`~dcfw.sets.Product`), DC-FW on a path of functions that ends at a vertex
-        (:mod:`dcfw.solvers.graduated`, for problems whose answer has to be one), or one of the methods it is
-        compared with; for finite sums and streams, ``"stochastic"`` and ``"sfw"``, DC-FW and Frank-Wolfe with
-        sampled gradients (:mod:`dcfw.solvers.stochastic`).
+        ``"dcfw"`` is DC-FW; ``"boosted"`` adds a line search after each outer step; ``"block"`` works on one
+        block of a :class:`~dcfw.sets.Product` at a time; ``"graduated"`` follows a path of functions that
+        ends at a vertex (:mod:`dcfw.solvers.graduated`); ``"stochastic"`` and ``"sfw"`` are DC-FW and
+        Frank-Wolfe with sampled gradients for finite sums and streams (:mod:`dcfw.solvers.stochastic`); the
+        others are methods for comparison.  ``"auto"`` is DC-FW for ``f - g`` and convex functions.  For other
+        functions, and a smooth ``f - g`` over an l2 ball, it starts with steps on phi itself and changes to
+        DC-FW when their gap decreases slowly (``dcfw.solvers.staged``), unless ``checkpoint`` or a ``step``
+        other than ``"exact"`` is given.  On a product of 16 sets or more (``"block"``: on any product) it
+        takes steps with a length for each block (``dcfw.solvers.block_steps``).
     step : {"exact", "open-loop", "short", "backtracking", "adaptive"} or a rule from :mod:`dcfw.steps`
-        The step size.  FW-K, FW-M and SFW bring their own.
+        The step size.  FW-K, FW-M and SFW have their own.
     inner : {"auto", "fw", "away", "pairwise", "blended", "descent", "in-face", "second-order"}
-        The inner solver: vanilla steps as in the paper, or one of those with an active set
-        (:mod:`dcfw.solvers.active`), which need far fewer calls of the oracle on sets with faces, or in-face
-        steps, which store no vertices (:mod:`dcfw.solvers.in_face`), or steps to the minimiser of a quadratic
-        model, for an f with ``hessian(x)`` (:mod:`dcfw.solvers.second_order`).  ``"auto"`` is ``"in-face"``
-        for DC-FW with a given f that is not a quadratic, over boxes, hypersimplices, assignments and plans;
-        it is ``"blended"`` for DC-FW in all its forms with exact steps over a polytope, and for quadratic f
-        over another set with faces and at most a million entries (nuclear and spectral balls, spectraplexes,
-        their epigraphs, products of all these); it is ``"fw"`` elsewhere.
+        The inner solver: ``"fw"`` as in the paper; away, pairwise or blended steps with an active set
+        (:mod:`dcfw.solvers.active`), which need far fewer oracle calls on sets with faces; in-face steps,
+        which store no vertices (:mod:`dcfw.solvers.in_face`); steps to the minimiser of a quadratic model,
+        for an f with ``hessian(x)`` (:mod:`dcfw.solvers.second_order`).  ``"auto"`` is ``"in-face"`` for
+        DC-FW with a given non-quadratic f over boxes, hypersimplices, assignments and plans; ``"blended"``
+        for all forms of DC-FW with exact steps over a polytope, and for quadratic f over other sets with
+        faces and at most a million entries (nuclear and spectral balls, spectraplexes, their epigraphs,
+        products); else ``"fw"``.
     lazy : bool
-        Whether away and pairwise steps may reuse known vertices instead of asking the oracle.
+        Whether away and pairwise steps may reuse known vertices in place of oracle calls.
     tolerance : {"adaptive", "progress"}, float, or a rule from :mod:`dcfw.tolerances`
         When inner loops may stop; a number is a fixed eps.
     tol, rtol : float, optional
-        Stop when the FW gap is at most ``max(tol, rtol * first gap)``; where one is given, the other is 0.
-        By default, stop at a millionth of the first gap, or of the gap at ``domain.start()`` if x0 is given
-        and that gap is larger (or at what rounding allows): the units of phi do not matter.
+        Stop when the FW gap is at most ``max(tol, rtol * first gap)``; if one is given, the other is 0.
+        Default: a millionth of the first gap, or of the gap at ``domain.start()`` if x0 is given and that gap
+        is larger, limited by rounding.
     maxiter, max_inner : int
-        Limits of outer steps (steps, for the one-loop methods; passes, for ``"block"``) and of steps per
-        inner loop.
+        Limits of outer steps (steps of one-loop methods, passes of ``"block"``) and of steps per inner loop.
     max_lmo : int, optional
-        Budget of linear minimisation calls (for each of the ``restarts``).
+        The maximum number of linear minimisation calls in each of the ``restarts``.
     time_limit : float, optional
-        Seconds of wall clock (for all of them together).
+        The maximum number of seconds for all restarts together.
     restarts : int
-        How many runs: the first from x0 (or ``domain.start()``), the others from random points (graduated
-        runs share the convex stage, and enter the path at random places).  The best is
-        returned, with all values in ``restart_values``.
+        The number of runs: the first from x0 (or ``domain.start()``), the others from random points
+        (graduated runs share the convex stage).  The best is returned, with all values in ``restart_values``.
     callback : callable, optional
         ``callback(intermediate_result)`` at x0 and after each outer step; raise ``StopIteration`` to end
-        the run (and with it the restarts).
+        the run and the restarts.
     rng : None, int or numpy.random.Generator
-        Seeds the random restarts, and methods that draw.
+        Seeds the random restarts and stochastic methods.
     checkpoint : path or dcfw.checkpoints.Checkpoint, optional
-        A file to which the state of the run is written every 30 seconds and at its end.  If it is there
-        already, the run goes on from it, to the result of a run that was never interrupted, bit for bit.
-        It takes ``restarts=1``.  See :class:`dcfw.checkpoints.Checkpoint`.
+        A file to which the state is written every 30 seconds and at the end.  If it exists, the run resumes
+        from it, with the same result bit for bit.  Requires ``restarts=1``.
     jac : callable or True, optional
-        For an objective that is a plain callable: its gradient ``jac(x)``, or True if ``fun(x)`` returns
-        value and gradient.  Without it the gradient comes from torch or JAX, if x0 is an array of theirs.
+        For an objective ``fun(x)``: its gradient ``jac(x)``, or True if ``fun(x)`` returns value and
+        gradient. Default: the gradient by torch or JAX, if x0 is one of their arrays.
     verbose : int
-        1 shows a line of progress on the standard error stream, or in the notebook
-        (:class:`dcfw.callbacks.progress`).
+        1 shows a line of progress (:class:`dcfw.callbacks.progress`).
 
     Returns
     -------
     Result
-        A :class:`scipy.optimize.OptimizeResult`; see :class:`dcfw.Result` for its fields.
+        See :class:`dcfw.Result` for its fields.
 
     Examples
     --------
@@ -163,13 +155,13 @@ def minimize(
         "max_inner": _validate.integer(max_inner, "max_inner", low=1),
         "max_lmo": None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
     }
-    tol = None if tol is None else _validate.scalar(tol, "tol", low=0.0)
+    tol = _validate.constant(tol, "tol")
     rtol = None if rtol is None else _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     restarts = _validate.integer(restarts, "restarts", low=1)
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    if callback is not None:
+        _validate.function(callback, "callback")
     generator = _validate.generator(rng)
     rule, tolerance_rule = steps.resolve(step), tolerances.resolve(tolerance)
     inner = check_inner(inner, solver)
@@ -206,7 +198,7 @@ def minimize(
 
 
 def _in_blocks(solver: Method, phi: Function, domain: Set) -> bool:
-    """Return whether to give each block a step length, which needs no split of phi."""
+    """Return whether to use a step length for each block, which needs no split of phi."""
     if not phi.differentiable or phi.convex or phi.affine_grad or isinstance(phi, DC):
         return False
     many = isinstance(domain, Product) and len(domain.sets) >= MANY and not domain.faces
@@ -216,20 +208,19 @@ def _in_blocks(solver: Method, phi: Function, domain: Set) -> bool:
 def _worth_a_try(phi: Function, domain: Set, plain: bool) -> bool:
     """Return whether Frank-Wolfe steps on phi itself may make a split unnecessary.
 
-    Minimisers over sets of matrices with faces are hardly ever vertices: those have rank one.  A given f - g
-    is left as it is, but on an l2 ball, where steps on phi are so much cheaper (unless options of DC-FW were
-    given: ``plain``).
+    They do not over matrix sets with faces, whose vertices have rank one.  A given f - g is replaced only on
+    an l2 ball, where steps on phi are much cheaper, and if no options of DC-FW were given (``plain``).
     """
     if not phi.differentiable or phi.convex or domain.faces:
         return False
     if not isinstance(phi, DC):
         return True
-    on_a_ball = ball.applies(domain) and not phi.affine_grad
-    return plain and on_a_ball and phi.whole is None and not splits.choose(phi, domain).refuted
+    on_a_ball = plain and ball.applies(domain) and not phi.affine_grad
+    return on_a_ball and phi.whole is None and not splits.choose(phi, domain).refuted
 
 
 def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]:
-    """Return phi = f - g as the method needs it, and the method (wrapped, if it has to find L)."""
+    """Return phi = f - g in the form that the method needs, and the method (wrapped if it has to find L)."""
     if not solver.needs_split:
         if not (phi.differentiable or getattr(solver, "subgradients", False)):
             raise ValueError(
@@ -249,26 +240,25 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
     if isinstance(dc, splits.Auto):
         assert isinstance(solver, DCFW)
         solver = AdaptiveDCFW(solver, dc)
-    all_of_it = dc if dc.whole is None else dc.whole
-    return Parts(all_of_it, dc.f, dc.g, dc.name, joined(dc, unproven(dc)), dc.refuted), solver
+    phi = dc if dc.whole is None else dc.whole
+    return Parts(phi, dc.f, dc.g, dc.name, joined(dc, unproven(dc)), dc.refuted), solver
 
 
 def _start(x0: Any, domain: Set, phi: Function) -> tuple[Array, ActiveSet | None]:
-    """Return a copy of the start, and the active set that makes it up where x0 is one."""
-    atoms = x0 if isinstance(x0, ActiveSet) else None
-    if atoms is not None:
-        if not all(domain.contains(atom.dense()) for atom in atoms.atoms):
-            raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
-        x0 = atoms.point()
-    return copy_of(starting_point(x0, domain, phi)), atoms
+    """Return a copy of the start, and x0 if it is an active set."""
+    if not isinstance(x0, ActiveSet):
+        return copy_of(starting_point(x0, domain, phi)), None
+    if not all(domain.contains(atom.dense()) for atom in x0.atoms):
+        raise ValueError("x0 must be made of atoms in domain; pass x0.point() to use just the point")
+    return copy_of(starting_point(x0.point(), domain, phi)), x0
 
 
 def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
-    """Return the checkpoint as an object, or refuse it where it cannot work."""
+    """Return a :class:`Checkpoint`, or raise if it cannot work."""
     from dcfw.checkpoints import Checkpoint
 
     if restarts > 1:
-        raise ValueError("checkpoint needs restarts=1: give each start, as x0, a file of its own")
+        raise ValueError("checkpoint needs restarts=1: give each start, as x0, its own file")
     if not isinstance(solver, (*METHODS.values(), AdaptiveDCFW, BlockSteps, Restarted)):
         raise ValueError(
             f"checkpoint is not known to work with method {solver.name!r}, which is not dcfw's own"
@@ -285,7 +275,7 @@ def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
     else:
         x0 = _validate.point(x0, "x0", domain)
         if hasattr(x0, "requires_grad"):
-            x0 = x0.detach()  # a solve is not part of an autograd graph
+            x0 = x0.detach()  # a solve does not record an autograd graph
         if data is not None and namespace(data) is not namespace(x0):
             raise ValueError(
                 f"x0 must be an array like the objective's data: it is a {type(x0).__name__}, and they are "
@@ -293,7 +283,7 @@ def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
             )
         if data is not None and data.dtype != x0.dtype:
             x0 = like(to_numpy(x0), data)
-            # What was rounding in the one precision is an error in the other.
+            # Rounding in one precision is infeasibility in the other.
             if domain.projects and not domain.contains(x0, 0.0):
                 x0 = domain.project(x0)
     penalised.same_size(phi, domain, x0.shape)

@@ -1,15 +1,11 @@
-"""The spectral split: a quadratic, divided by the sign of its Hessian's eigenvalues.
+"""The spectral split of a quadratic: f has the positive eigenvalues of its Hessian H, and g the others.
 
-f has the positive eigenvalues and g the others: of all splits, this one adds the least curvature.
-
-* Only the set's directions count.  With P the projection onto them (:meth:`dcfw.sets.Set.tangent`) and any
-  point c of the set, ::
-
-      phi(x) = 1/2 x'(PHP)x + <grad phi(c) - PHP c, x> + constant       for all x in the set.
-
-* For large H, Lanczos finds a few negative eigenvalues with their vectors V.  g = 1/2 x'V|Lambda|V'x and
-  f = phi + g keep phi's own structure, and f - g = phi however accurate V is.  The negative curvature that
-  Lanczos leaves is measured and added to both parts.
+* Of all splits, this one adds the least curvature.
+* With P the projection onto the set's directions (:meth:`dcfw.sets.Set.tangent`) and a point c of the set,
+  phi(x) = 1/2 x'(PHP)x + <grad phi(c) - PHP c, x> + constant for all x in the set.
+* For large H, Lanczos finds the negative eigenvalues with their vectors V, if they are few.  g = 1/2
+  x'V|Lambda|V'x and f = phi + g keep phi's structure, and f - g = phi for any accuracy of V.  The negative
+  curvature that Lanczos may have missed is added to both parts.
 """
 
 from __future__ import annotations
@@ -27,39 +23,27 @@ from dcfw.functions.spectrum import tridiagonal
 from dcfw.functions.sums import QUICK, Sum, Zero
 from dcfw.sets.atoms import Atom, OneHot
 
-FEW = 48
-"""The largest number of negative eigenvalues that Lanczos looks for."""
-
-DENSE_LIMIT = 5000
-"""The size up to which the Hessian is decomposed densely when that is the only way."""
-
-RESTARTS = 100
-"""The largest number of restarts of Lanczos for a few eigenvalues."""
-
+FEW = 48  # the maximum number of negative eigenvalues for Lanczos
+DENSE_LIMIT = 5000  # the maximum size for a dense decomposition of the Hessian
+RESTARTS = 100  # the maximum number of restarts of Lanczos for a few eigenvalues
+# Of eigenvectors, relative to the largest eigenvalue.  A shift covers negative eigenvalues of up to four
+# times that size, since there may be many near zero.
 ACCURACY = 2.5e-6
-"""Of eigenvectors, relative to the largest eigenvalue.  Negative eigenvalues of up to four times that size
-are not looked for but covered by a shift: near zero there may be a crowd of them."""
 
 
 class LowRank(Function, trusted=True):
-    """1/2 x'V diag(weights) V'x + shift/2 ||x||^2 with orthonormal columns V and nonnegative weights."""
+    """The function 1/2 x'V diag(weights) V'x + shift/2 ||x||^2 with orthonormal V and weights >= 0."""
 
     convex = True
     affine_grad = True
 
     def __init__(self, V: Array, weights: Array, shift: float = 0.0) -> None:
-        self.V = V
-        self.weights = weights
-        self.shift = shift
-        self._scaled = V * weights
+        self.V, self.weights, self.shift = V, weights, shift
+        self._scaled, self.size = V * weights, int(V.shape[0])
 
     @property
     def lipschitz(self) -> float:
         return self.shift + float(namespace(self.weights).max(self.weights))
-
-    @property
-    def size(self) -> int:
-        return int(self.V.shape[0])
 
     def value(self, x: Array) -> float:
         coordinates = self.V.T @ reshaped(x, (-1,))
@@ -93,7 +77,7 @@ class TooManyNegative(ValueError):
 def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     """Return the spectral split of a quadratic phi; see :func:`dcfw.splits.spectral`.
 
-    ``thorough=False`` raises :class:`TooManyNegative` where only a long dense decomposition would do.
+    ``thorough=False`` raises :class:`TooManyNegative` in place of a long dense decomposition.
     """
     x = _origin(phi, domain)
     directions = _directions(domain, x.shape)
@@ -101,7 +85,7 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     if n > DENSE_EIGENVALUES:
         found = _negative_pairs(phi, x, directions)
         if found is not None:
-            return _deflated(phi, x, *found, domain=domain if directions is not None else None)
+            return _deflated(phi, x, *found, domain=None if directions is None else domain)
         if n > DENSE_LIMIT or not thorough:
             raise TooManyNegative(
                 f"phi has {n} variables and more than {FEW} negative eigenvalues, too many for its spectral "
@@ -111,7 +95,7 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
 
 
 def lowest_curvature(phi: Function, domain: Any) -> float:
-    """Return the lowest eigenvalue of a small quadratic along the set, 0 where nothing negative is known."""
+    """Return the lowest eigenvalue of a small quadratic along the set, 0 if no negative one is known."""
     n = phi.size
     if phi.convex or not phi.affine_grad or phi.stated or n is None or n > QUICK or not phi.weak_convexity:
         return 0.0
@@ -124,14 +108,14 @@ def lowest_curvature(phi: Function, domain: Any) -> float:
 
 
 def _noise(n: int, size: float, eps: float = float(np.finfo(np.float64).eps)) -> float:
-    """Return the size of rounding in eigenvalues, of which a large curvature across the set leaves some."""
+    """Return the size of rounding errors in eigenvalues."""
     return 4.0 * n * eps * size
 
 
 def _size(product: Any, n: int) -> float:
-    """Return roughly the largest magnitude of the eigenvalues, from a few products."""
+    """Return an estimate of the largest magnitude of the eigenvalues, from a few products."""
     start = np.random.default_rng(0).standard_normal(n)
-    scale = float(np.abs(product(start)).max())  # so that no square under- or overflows
+    scale = float(np.abs(product(start)).max())  # prevents under- and overflow in squares
     if scale == 0.0:
         return 0.0
     ritz, _ = _density(lambda v: product(v) / scale, start, steps=5)
@@ -146,54 +130,51 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     if directions is not None:
         H = _along(H, directions)
         c = np.asarray(to_numpy(domain.start()), dtype=np.float64)
-        here = like(c, x)
+        here, c = like(c, x), c.ravel()
         slope = np.ravel(to_numpy(phi.grad(here))).astype(np.float64)
-        c = c.ravel()
         # phi(x) = phi(c) + <slope, x - c> + 1/2 (x - c)'H(x - c) on the set.
         linear = slope - H @ c
         constant = phi.value(here) - float(slope @ c) + 0.5 * float(c @ H @ c)
     values, vectors = np.linalg.eigh(0.5 * (H + H.T))
     rounding = _noise(n, float(np.abs(values).max(initial=0.0)))
-    if directions is not None:
+    if directions is not None:  # which leave the rounding of a large curvature across the set
         rounding = max(rounding, _noise(n, _size(lambda v: whole @ v, n)))
     up, down = values > rounding, values < -rounding
     b = like(np.ravel(to_numpy(linear)), x)
     if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
         return DC(phi, Zero(), name="convex (g = 0)")
     f = Quadratic(_part(vectors, values, up, x), b, constant)
-    f.convex, f.made_for = True, domain if directions is not None else None
+    f.convex, f.made_for = True, None if directions is None else domain
     if not down.any():
         return DC(f, Zero(), name="convex on the set (g = 0)", whole=phi)
     g = Quadratic(_part(vectors, -values, down, x))
     g.convex = True
-    return DC(f, g, name=_name(directions is not None), whole=phi)
+    return DC(f, g, name="spectral" if directions is None else "spectral(tangent)", whole=phi)
 
 
 def _deflated(
     phi: Function, x: Array, values: np.ndarray, vectors: np.ndarray, shift: float, *, domain: Any
 ) -> DC:
-    """Split off the negative eigenpairs that Lanczos has found; ``shift`` makes up for what they miss.
-
-    ``domain`` is the set along which they were looked for, None if they are those of all of space.
-    """
+    """Split off negative eigenpairs; ``shift`` covers the missed ones, ``domain`` is the set, if flat."""
     if shift == 0.0 and phi.convex is not False:  # phi is linear
         return DC(phi, Zero(), name="convex (g = 0)")
     condition = (
         f"Lanczos missed no negative eigenvalue of phi (those below -{shift:.2g} were looked for"
-        f"{', along the set' if domain is not None else ''})"
+        f"{'' if domain is None else ', along the set'})"
     )
     g: Function = LowRank(like(vectors, x), like(-values, x), shift) if len(values) else SquaredNorm(shift)
-    g.made_for = domain  # and not f: a sum leaves no trace in another sum
+    g.made_for = domain  # not of f, a sum that may be merged into another one
     f = Sum([phi, g])
     f.convex = True
-    return DC(f, g, _name(domain is not None, len(values)), condition, whole=phi)
+    tangent = "" if domain is None else "tangent, "
+    return DC(f, g, f"spectral({tangent}rank={len(values)})", condition, whole=phi)
 
 
 def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return the negative eigenvalues of P H P with their vectors, and a bound for what is left of them.
+    """Return the negative eigenvalues of P H P, their vectors and a bound for the others.
 
-    A few pairs at a time are asked for, and deflated: H + V|Lambda|V' has zeros in their place.  None if they
-    are too many, or Lanczos does not get to an end.
+    A few pairs at a time are found and deflated: H + V|Lambda|V' has zeros in their place.  Return None if
+    there are too many, or if Lanczos does not converge.
     """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
@@ -222,8 +203,8 @@ def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarra
         v = np.ravel(v)
         return np.asarray(size * v - hessian(v) + V @ (values * (V.T @ v)))
 
-    # ARPACK's accuracy is relative to the eigenvalue, and those that end the search are nearly 0: so the
-    # largest eigenvalues of size - H are asked for in place of the lowest of H.
+    # ARPACK's accuracy is relative to the eigenvalue, and the last ones are nearly 0: so compute the largest
+    # eigenvalues of size - H in place of the lowest of H.
     operator = LinearOperator((n, n), matvec=flipped, dtype=np.float64)
     while True:
         try:
@@ -236,7 +217,7 @@ def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarra
         if not new.any():
             return values, V, slack
         V, _ = np.linalg.qr(np.column_stack([V, vectors[:, new]]))
-        # Rayleigh and Ritz: the best values and vectors that the subspace has to offer.
+        # Rayleigh-Ritz: the best approximations in the subspace.
         values, turn = np.linalg.eigh(V.T @ np.column_stack([hessian(v) for v in V.T]))
         V = V @ turn
         if len(values) > FEW:
@@ -244,10 +225,7 @@ def _negative_pairs(phi: Function, x: Array, directions: Any) -> tuple[np.ndarra
 
 
 def _density(hessian: Any, start: np.ndarray, steps: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    """Return Ritz values and the share of the eigenvalues that each stands for (Gauss quadrature).
-
-    A random vector has as much of itself in an eigenspace, on average, as the space has of all dimensions.
-    """
+    """Return Ritz values and the fraction of the eigenvalues that each represents (Gauss quadrature)."""
     T, _ = tridiagonal(hessian, start, steps)
     ritz, vectors = np.linalg.eigh(T)
     return ritz, vectors[0] ** 2
@@ -265,7 +243,7 @@ def _origin(phi: Function, domain: Any) -> Array:
 
 
 def _directions(domain: Any, shape: tuple[int, ...]) -> Any:
-    """Return the set's projection onto its directions for flat vectors, None if it has an interior."""
+    """Return the projection of raveled vectors onto the set's directions, None if it has an interior."""
     if domain is None or not domain.flat:
         return None
 
@@ -286,7 +264,7 @@ def lies_flat(domain: Any, other: Any) -> bool:
     probes = [rng.standard_normal(origin.shape) for _ in range(8)]
     if domain.flat:
         points = [to_numpy(start) + domain.tangent(probes[0])]
-    else:  # a set of the user's own has vertices
+    else:  # a user-defined set has vertices
         points = [to_numpy(domain.lmo(like(probe, start))) for probe in probes]
     for point in (to_numpy(start), *points):
         d = np.asarray(point, dtype=np.float64) - origin
@@ -311,8 +289,3 @@ def _semidefinite(H: np.ndarray) -> bool:
 def _part(vectors: np.ndarray, values: np.ndarray, chosen: np.ndarray, x: Array) -> Array:
     V = vectors[:, chosen]
     return like((V * values[chosen]) @ V.T, x)
-
-
-def _name(tangent: bool, rank: int | None = None) -> str:
-    details = [*(["tangent"] if tangent else []), *([f"rank={rank}"] if rank is not None else [])]
-    return f"spectral({', '.join(details)})" if details else "spectral"

@@ -1,11 +1,12 @@
-"""The one place where input is checked.
+"""Input validation.
 
-Every function here either returns a clean value or raises ``TypeError``/``ValueError`` with the name
-of the argument, what was wrong with it, and what is accepted.
+Every function returns a clean value, or raises ``TypeError`` or ``ValueError`` with the name of the argument,
+the problem, and the accepted values.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import numbers
@@ -36,20 +37,18 @@ def scalar(
         number = float(value)
     except OverflowError:
         raise ValueError(f"{name} must be a number that fits into a float, got one beyond 1e308") from None
-    except (TypeError, ValueError):  # an array of another library that holds no real number
+    except (TypeError, ValueError):  # an array of another library without a real number
         raise TypeError(f"{name} must be a real number, got {value!r:.40}") from None
-    ok = not math.isnan(number) and (allow_inf or math.isfinite(number))
-    ok = ok and (number > low if open_low else number >= low)
-    ok = ok and (number < high if open_high else number <= high)
-    if not ok:
+    ok = (number > low if open_low else number >= low) and (number < high if open_high else number <= high)
+    if not ok or not (allow_inf or math.isfinite(number)):
         left, right = ("(" if open_low else "["), (")" if open_high else "]")
         raise ValueError(f"{name} must be a number in {left}{low:g}, {high:g}{right}, got {number!r}")
     return number
 
 
 def _is_real(value: Any) -> bool:
-    """Return whether ``value`` is a real number, or an array without dimensions that holds one."""
-    if isinstance(value, np.ndarray):  # float() would read the text "1.0" in an array as a number
+    """Return whether ``value`` is a real number or a zero-dimensional array of one."""
+    if isinstance(value, np.ndarray):  # float() would accept an array of the string "1.0"
         return value.shape == () and value.dtype.kind in "iuf"
     if isinstance(value, bool):
         return False
@@ -70,38 +69,36 @@ def integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> 
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return ``value`` as a bool; texts such as "no", which Python counts as true, are refused."""
+    """Return ``value`` as a bool; refuse strings such as "no", which Python counts as true."""
     if isinstance(value, bool | np.bool_) or (isinstance(value, numbers.Integral) and value in (0, 1)):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r:.40}")
 
 
 def optional_flag(value: Any, name: str) -> bool | None:
-    """Return ``value`` as a bool, or None if that is what it is."""
+    """Return ``value`` as a bool or None."""
     return None if value is None else flag(value, name)
 
 
 def constant(value: Any, name: str) -> float | None:
-    """Return ``value`` as a float that is not negative, or None if that is what it is."""
+    """Return ``value`` as a nonnegative float or None."""
     return None if value is None else scalar(value, name, low=0.0)
 
 
 def function(value: Any, name: str) -> Any:
-    """Return ``value`` if it can be called."""
     if not callable(value):
         raise TypeError(f"{name} must be callable, got {type(value).__name__}")
     return value
 
 
 def text(value: Any, name: str) -> str:
-    """Return ``value`` if it is a string."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {type(value).__name__}")
     return value
 
 
 def path(value: Any, name: str = "path") -> Path:
-    """Return ``value`` as a path with ``~`` for the home folder left as it is."""
+    """Return ``value`` as a path, without expanding ``~``."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} must be a path (a string or a pathlib.Path), got {type(value).__name__}")
     result = Path(value)
@@ -134,7 +131,7 @@ def numeric(value: Any, name: str) -> Array:
         value = value.data
     if not hasattr(value, "shape") or not hasattr(value, "dtype") or hasattr(value, "to_numpy"):
         try:
-            value = np.asarray(value)  # lists, and the columns of tables
+            value = np.asarray(value)  # lists and columns of data frames
         except ValueError as error:
             raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if isinstance(value, np.ndarray | np.generic):
@@ -193,18 +190,16 @@ def all_numbers(values: np.ndarray, allow_inf: bool = False) -> bool:
     """Return whether an array has no NaN, and no Inf unless that is allowed."""
     if values.dtype.kind != "f":
         return True
-    # One pass and no array: the sum of squares is finite where all entries are, unless it overflows.
+    # One pass and no temporary array: finite entries have a finite sum of squares, unless it overflows.
     if values.dtype == np.float64 and math.isfinite(np.vdot(values, values)):
         return True
     return bool((~np.isnan(values) if allow_inf else np.isfinite(values)).all())
 
 
 def nan_for_masked(value: Any, name: str) -> Any:
-    """Return a masked array as an ordinary one with NaN under its mask, everything else as it is."""
-    if not isinstance(value, np.ma.MaskedArray):
-        return value
+    """Return a masked array with NaN in place of its masked entries; return other values unchanged."""
     if not np.ma.is_masked(value):
-        return value.data
+        return value.data if isinstance(value, np.ma.MaskedArray) else value
     if value.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
     floats = value.data if value.dtype.kind == "f" else value.data.astype(np.float64)
@@ -212,20 +207,14 @@ def nan_for_masked(value: Any, name: str) -> Any:
 
 
 def observed(value: Any, name: str) -> np.ndarray:
-    """Return ``value`` as a float array in which NaN stands for what is not known; Inf is refused.
-
-    The masked entries of a masked array are not known either.
-    """
+    """Return ``value`` as a float array in which unknown and masked entries are NaN; refuse Inf."""
     entries = np.asarray(to_numpy(numeric(nan_for_masked(value, name), name)), dtype=np.float64)
     array(np.where(np.isnan(entries), 0.0, entries), name)  # refuses Inf
     return entries
 
 
 def sparse(value: Any, name: str, form: str = "csr", *, double: bool = False) -> Any:
-    """Return the SciPy sparse matrix ``value`` in the format ``form``, with real and finite entries.
-
-    With ``double`` they are in double precision, whatever they came in.
-    """
+    """Return a SciPy sparse matrix in the format ``form`` with finite entries (``double``: in float64)."""
     if len(value.shape) != 2:
         raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(value.shape)}")
     matrix = getattr(value, f"to{form}")()
@@ -239,12 +228,11 @@ def sparse(value: Any, name: str, form: str = "csr", *, double: bool = False) ->
 
 
 def point(x: Any, name: str, domain: Any) -> Array:
-    """Return ``x`` as an array that is a point of the set ``domain``."""
+    """Return ``x`` as an array, a point of the set ``domain`` up to rounding."""
     x = array(x, name, shape=tuple(domain.shape))
     if domain.contains(x):
         return x
     violation = float(domain.violation(x))
-    # Rounding to single precision is not the user's error.
     if violation <= 64.0 * eps_of(x) * max(domain.scale, norm(x)) and not domain.decides:
         return x
     how = f" (it breaks the constraints by {violation:.3g})" if math.isfinite(violation) else ""
@@ -253,22 +241,22 @@ def point(x: Any, name: str, domain: Any) -> Array:
 
 
 def shown(domain: Any) -> str:
-    """Return a set in words: its repr, or its name where that would be the address of an object."""
+    """Return the repr of a set, or its name if the repr is an address."""
     text = repr(domain)
     return str(domain.name) if " object at 0x" in text else text
 
 
 def same_index(A: Any, values: Any, name: str) -> None:
-    """Refuse a column of a table whose rows have other names than those of the table A, or another order."""
+    """Raise if a data frame column has another index than the data frame A."""
     one, two = (getattr(table, "index", None) for table in (A, values))
-    if one is None or two is None or callable(one) or callable(two) or len(one) != len(two):
+    if one is None or two is None or callable(one) or callable(two):
         return
-    if list(one) != list(two):
+    if len(one) == len(two) and list(one) != list(two):
         raise ValueError(f"the index of {name} must be that of A, in its order: {name}.reindex(A.index)")
 
 
 def companion(values: Any, name: str, size: int, A: Any) -> Array:
-    """Return data that go with the matrix A: a vector of its backend, dtype and device."""
+    """Return data that belong to the matrix A as a vector of its backend, dtype and device."""
     values = array(values, name, shape=(size,))
     if hasattr(A, "nnz"):
         return to_numpy(values).astype(A.dtype, copy=False)
@@ -276,7 +264,7 @@ def companion(values: Any, name: str, size: int, A: Any) -> Array:
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``options``; otherwise name them and the nearest one."""
+    """Return ``value`` if it is one of ``options``; otherwise raise with the options and the nearest one."""
     options = list(options)
     if isinstance(value, str) and value in options:
         return value
@@ -288,7 +276,7 @@ def choice(value: Any, name: str, options: Iterable[str]) -> str:
 
 
 def domain(value: Any, name: str = "domain") -> Any:
-    """Return ``value`` if it has what every method asks of a set."""
+    """Return ``value`` if it has the methods that every solver needs of a set."""
     if isinstance(value, type):
         raise TypeError(f"{name} must be a set, not its class: write {value.__name__}(...)")
     missing = [verb for verb in ("lmo", "contains", "start") if not callable(getattr(value, verb, None))]
@@ -301,7 +289,7 @@ def domain(value: Any, name: str = "domain") -> Any:
 
 
 def listed(value: Any, name: str) -> list[Any]:
-    """Return the entries of a collection; a text is none."""
+    """Return the entries of a collection that is not a string."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a list or another collection, got {type(value).__name__}")
     return list(value)
@@ -309,18 +297,16 @@ def listed(value: Any, name: str) -> list[Any]:
 
 def float_type(value: Any, name: str = "dtype") -> np.dtype[Any]:
     """Return ``value`` as a NumPy dtype, float32 or float64."""
-    try:
-        usable = value is not None and not isinstance(value, tuple | list | dict)
-        dtype: np.dtype[Any] | None = np.dtype(value) if usable else None
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype not in (np.float32, np.float64):
-        raise ValueError(f"{name} must be float32 or float64, got {value!r:.40}")
-    return dtype
+    with contextlib.suppress(TypeError):
+        if value is not None and not isinstance(value, tuple | list | dict):  # which NumPy would interpret
+            dtype: np.dtype[Any] = np.dtype(value)
+            if dtype in (np.float32, np.float64):
+                return dtype
+    raise ValueError(f"{name} must be float32 or float64, got {value!r:.40}")
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """Return a NumPy generator from what SPEC 7 accepts: None, a seed, a SeedSequence, a generator."""
+    """Return a NumPy generator from None, a seed, a SeedSequence or a generator (SPEC 7)."""
     if isinstance(rng, np.random.Generator):
         return rng
     try:

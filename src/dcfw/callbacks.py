@@ -15,8 +15,7 @@ from dcfw import _validate
 from dcfw.progress import Line
 
 LOG = logging.getLogger("dcfw")
-PATIENCE = 2.0
-"""Seconds without a first step after which a line is logged."""
+PATIENCE = 2.0  # seconds without a first step after which a line is logged
 PREPARING = "preparing (data, norms, eigenvalues)"
 
 
@@ -24,15 +23,15 @@ class progress:
     """One line about a running solve, on a terminal, in a notebook, or in a log.
 
     It shows the seconds, then step, value, gap and oracle calls of :func:`dcfw.minimize`, or value, bound and
-    search of ``dcfw.qap.solve(restarts="auto")``.  ``verbose=1`` of the front doors is this callback in a
-    ``with`` block, in which the seconds go on between two steps.
+    search of ``dcfw.qap.solve(restarts="auto")``.  In a ``with`` block, as with ``verbose=1``, the seconds
+    continue between steps.
 
     Parameters
     ----------
     every : float
         Seconds between two updates.
     file : text stream, optional
-        Where to write; by default the notebook if there is one, else the standard error stream.
+        The output; default: the notebook if there is one, else the standard error stream.
     title : str
         Text before the seconds.
 
@@ -52,7 +51,7 @@ class progress:
             raise TypeError(f"file must be a text stream with a method write, got {type(file).__name__}")
         self.file, self.title = file, _validate.text(title, "title")
         self._line = Line(file)
-        self._begun, self._next, self._state = time.monotonic(), 0.0, None
+        self._started, self._next, self._state = time.monotonic(), 0.0, None
         self._drawing, self._over = threading.Lock(), threading.Event()
         self._quiet = False
 
@@ -66,7 +65,7 @@ class progress:
             return
         try:
             self._next = now + self.every
-            seconds = f"{self.title} {now - self._begun:.1f} s".lstrip()
+            seconds = f"{self.title} {now - self._started:.1f} s".lstrip()
             self._line.write(f"{seconds}  {_told(self._state)}", last)
         finally:
             self._drawing.release()
@@ -76,9 +75,9 @@ class progress:
         return self
 
     def _beat(self) -> None:
-        """Draw again between steps, and log once that there is no first step yet."""
+        """Draw between steps, and log once if the first step takes long."""
         while not self._over.wait(min(self.every, PATIENCE)):
-            if self._state is None and time.monotonic() - self._begun > PATIENCE:
+            if self._state is None and time.monotonic() - self._started > PATIENCE:
                 LOG.info("%s: no step after %g s; %s", self.title or "dcfw", PATIENCE, PREPARING)
                 break
             self._draw()
@@ -91,7 +90,7 @@ class progress:
             self._draw(last=True)
 
     def __reduce__(self) -> Any:
-        return _silent, ()  # workers in other processes show nothing
+        return _silent, ()  # worker processes show nothing
 
 
 def _silent() -> progress:
@@ -101,7 +100,7 @@ def _silent() -> progress:
 
 
 def _told(state: Any) -> str:
-    """Return what a line says about an intermediate or final result."""
+    """Describe an intermediate or final result."""
     if state is None:
         return PREPARING
     ended = "" if state.status < 0 else f"  {state.status.name}"
@@ -116,7 +115,7 @@ def _told(state: Any) -> str:
 
 
 def watched(solve: Any, /, *args: Any, **options: Any) -> Any:
-    """Call a front door with the progress that ``verbose`` asks for, and log slow preparations."""
+    """Call a solver with the progress that ``verbose`` requests, and log slow preparations."""
     verbose = _validate.integer(options.pop("verbose", 0), "verbose", low=0)
     callback = options.get("callback")
     if not (verbose or LOG.isEnabledFor(logging.INFO)) or not (callback is None or callable(callback)):
@@ -139,10 +138,8 @@ def watched(solve: Any, /, *args: Any, **options: Any) -> Any:
 
 
 class target:
-    """End the run once phi has come down to ``value``.
+    """End the run when phi is at most ``value``.
 
-    Examples
-    --------
     >>> import dcfw
     >>> stop = dcfw.callbacks.target(-1.0)
     """

@@ -1,4 +1,4 @@
-"""Matrix completion as a scikit-learn estimator: samples are pairs (row, column), targets are entries."""
+"""Matrix completion as a scikit-learn estimator, with (row, column) pairs as samples."""
 
 from __future__ import annotations
 
@@ -21,35 +21,34 @@ __all__ = ["MatrixCompletion"]
 
 
 class MatrixCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict entries of a matrix of low rank from some of them.
+    """Predict entries of a low-rank matrix from observed ones.
 
-    Minimises the loss of the observed entries over a nuclear-norm ball, with the matrix kept as factors
-    (:class:`dcfw.functions.Observed`).  The mean of the targets is taken off first, unless the loss is
-    logistic.
+    Minimises the loss of the observed entries over a nuclear-norm ball, with the matrix in factored form
+    (:class:`dcfw.functions.Observed`).  Targets are centred first, unless the loss is logistic.
 
     Parameters
     ----------
     radius
-        The nuclear norm allowed.  It decides how far the fit follows the data: choose it by cross-validation.
-        Default: 8 times the largest singular value of the matrix with zeros at the places not observed.
+        The maximum nuclear norm, to be chosen by cross-validation.  Default: 8 times the largest singular
+        value of the matrix with zeros for unobserved entries.
     loss, delta
         As in :class:`dcfw.functions.Observed`.
     shape
-        The shape of the matrix, by default just large enough for the pairs seen in ``fit``.  Pairs beyond it
-        are predicted by the mean.
+        The shape of the matrix; default: the smallest one for the pairs in ``fit``.  Pairs outside it are
+        predicted by the mean.
     max_iter
-        The most calls of the linear oracle (leading singular pairs of a sparse matrix).
+        The maximum number of oracle calls (leading singular pairs of a sparse matrix).
     tol
-        Stop when the Frank-Wolfe gap is at most this part of the first one.
+        Stop when the Frank-Wolfe gap is at most this fraction of the first one.
 
     Attributes
     ----------
     U_, s_, V_ : arrays
         The factors of the matrix U diag(s) V^T.
     mean_ : float
-        What is added to its entries.
+        The mean that is added to its entries.
     result_ : FactoredResult
-        What :func:`dcfw.minimize` returned.
+        The result of :func:`dcfw.minimize`.
     n_features_in_, n_iter_ : int
         2, and the number of oracle calls.
 
@@ -75,12 +74,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int = 200,
         tol: float = 1e-3,
     ) -> None:
-        self.radius = radius
-        self.loss = loss
-        self.delta = delta
-        self.shape = shape
-        self.max_iter = max_iter
-        self.tol = tol
+        self.radius, self.loss, self.delta = radius, loss, delta
+        self.shape, self.max_iter, self.tol = shape, max_iter, tol
 
     def fit(self, X: Any, y: Any) -> MatrixCompletion:
         """Fit the factors to entries y at the pairs X, an array of integers with two columns."""
@@ -90,12 +85,9 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         shape = self.shape if self.shape is not None else (int(rows.max()) + 1, int(cols.max()) + 1)
         self.mean_ = 0.0 if self.loss == "logistic" else float(np.mean(y))
         loss = functions.Observed(rows, cols, y - self.mean_, shape, self.loss, self.delta)
-        radius = self.radius
-        if radius is None:
-            radius = 8.0 * loss.largest() or 1.0
-        self.result_ = minimize(
-            loss, sets.NuclearBall(shape, radius=radius), tol=0.0, rtol=self.tol, max_lmo=self.max_iter
-        )
+        radius = (8.0 * loss.largest() or 1.0) if self.radius is None else self.radius
+        domain = sets.NuclearBall(shape, radius=radius)
+        self.result_ = minimize(loss, domain, tol=0.0, rtol=self.tol, max_lmo=self.max_iter)
         self.U_, self.s_, self.V_ = self.result_.factors
         self.n_features_in_, self.n_iter_ = 2, self.result_.n_lmo
         return self

@@ -1,8 +1,7 @@
-"""The folders in which data files are looked for.
+"""The folders of data files, each with one folder per data set, for example ``qaplib``.
 
-The library ships no data sets.  It looks for them first in the folder named by the environment variable
-``DCFW_DATA`` and then in its own cache folder, which is where ``dcfw-studies fetch`` puts them.  Inside such
-a folder each data set has a folder of its own, for example ``qaplib``.
+The library ships no data sets.  It searches the folder in the environment variable ``DCFW_DATA``, then its
+cache folder, into which ``dcfw-studies fetch`` downloads them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from dcfw import _validate
 
 VARIABLE = "DCFW_DATA"
-"""The environment variable that names the data folder."""
 
 
 def cache_folder() -> Path:
@@ -24,7 +22,7 @@ def cache_folder() -> Path:
     Raises
     ------
     FileNotFoundError
-        When the user has no home folder, and no environment variable names another place.
+        If the user has no home folder and no environment variable names another place.
 
     Examples
     --------
@@ -41,10 +39,10 @@ def cache_folder() -> Path:
 
 
 def _home(instead: str) -> Path:
-    """Return the user's home; ``instead`` is the variable that makes it unnecessary."""
+    """Return the user's home folder; ``instead`` is the variable to set if there is none."""
     try:
         return Path.home()
-    except RuntimeError:  # a container whose user is a mere number
+    except RuntimeError:  # for example a container whose user has only a number
         raise FileNotFoundError(
             f"this user has no home folder for the cache of dcfw; set the environment variable {instead} to "
             f"an absolute path, or {VARIABLE} to a folder for data"
@@ -52,10 +50,8 @@ def _home(instead: str) -> Path:
 
 
 def data_folder() -> Path:
-    """Return the folder that data are written to: ``DCFW_DATA`` if it is set, else the cache folder.
+    """Return the folder to write data to: ``DCFW_DATA`` if it is set, else the cache folder.
 
-    Examples
-    --------
     >>> isinstance(data_folder(), Path)
     True
     """
@@ -73,7 +69,7 @@ def data_folder() -> Path:
         ) from None
     except (OSError, ValueError) as error:  # too long, or with a null byte
         raise FileNotFoundError(
-            f"{VARIABLE} is {named[:40]!r}..., which is no path ({getattr(error, 'strerror', error)})"
+            f"{VARIABLE} is {named[:40]!r}..., which is not a path ({getattr(error, 'strerror', error)})"
         ) from None
 
 
@@ -83,7 +79,7 @@ def find(relative: str | os.PathLike[str]) -> Path:
     Raises
     ------
     FileNotFoundError
-        When neither has it; the message names both folders and how to bring the data.
+        If neither has it; the message names both folders and the command that downloads the data.
 
     Examples
     --------
@@ -96,7 +92,7 @@ def find(relative: str | os.PathLike[str]) -> Path:
     if relative.is_absolute() or ".." in relative.parts:
         raise ValueError(f"relative must be a path inside a data folder, got {str(relative)!r}")
     folders = [data_folder()] if os.environ.get(VARIABLE) else []
-    with contextlib.suppress(FileNotFoundError):  # without a home, the folder that is named is all there is
+    with contextlib.suppress(FileNotFoundError):  # without a home folder, there is only the named one
         folders.append(cache_folder())
     folders = list(dict.fromkeys(folders))
     for folder in folders:

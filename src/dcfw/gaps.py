@@ -1,20 +1,12 @@
 """The paper's four measures of how far a point is from being stationary.
 
-``fw_gap``   <grad f(x) - u, x - s> at the best vertex s: the largest of them, and the cheapest
-``dc_gap``   max_y min_u f(x) - f(y) - <u, x - y>: the decrease that one exact DCA step could make
+``fw_gap``   <grad f(x) - u, x - s> at the best vertex s: the largest and cheapest measure
+``dc_gap``   max_y min_u f(x) - f(y) - <u, x - y>: the decrease of an exact DCA step
 ``pgm_gap``  L/2 ||x - proj(x - grad phi(x)/L)||^2: the projected gradient measure (sliding split)
 ``ppm_gap``  L/2 ||x - prox(x)||^2: the proximal point measure (proximal split)
 
 For every decomposition fw_gap >= dc_gap.  For the sliding split dc_gap >= pgm_gap; for the proximal split
 dc_gap >= (1 - rho/L) ppm_gap, with rho the weak convexity modulus of phi.
-
->>> import numpy as np
->>> from dcfw import functions, gaps, sets
->>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([2.0, 1.0]))
->>> x = np.array([0.5, 0.5])
->>> low, high = gaps.dc_gap(dc, sets.Simplex(2), x)
->>> gaps.fw_gap(dc, sets.Simplex(2), x), round(low, 6), round(high, 6)
-(0.25, 0.0625, 0.0625)
 """
 
 from __future__ import annotations
@@ -45,8 +37,6 @@ from dcfw.steps import Exact
 class Interval(NamedTuple):
     """Certified bounds: the true value lies in [low, high].
 
-    Examples
-    --------
     >>> from dcfw import gaps
     >>> low, high = gaps.Interval(0.0, 0.5)
     >>> high
@@ -58,13 +48,13 @@ class Interval(NamedTuple):
 
 
 def fw_gap(objective: Any, domain: Any, x: Array) -> float:
-    """Return the Frank-Wolfe gap <grad f(x) - u, x - s>, with u the subgradient of g that g gives.
+    """Return the Frank-Wolfe gap <grad f(x) - u, x - s>, with u the subgradient that g returns.
 
     Parameters
     ----------
     objective : DC or function
-        Where f has a norm in it (``loss + penalty``), the gap is that of the problem in which the norm is
-        linear in one more variable, as in ``res.gap``.
+        If f contains a norm (``loss + penalty``), the gap is that of the reformulation in which the norm is
+        linear, as in ``res.gap``.
     domain : set
     x : array
         A point of the set.
@@ -87,9 +77,9 @@ def fw_gap(objective: Any, domain: Any, x: Array) -> float:
 def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lmo: int = 100_000) -> Interval:
     """Return an interval that contains gap_DC(x).
 
-    The convex subproblem is solved by Frank-Wolfe until the interval is ``accuracy`` wide, relative to its
-    upper end, or ``max_lmo`` calls are spent.  Where g has several subgradients at x, gap_DC is the least
-    over all of them, and only the upper end is known: the lower end is then 0.
+    Frank-Wolfe solves the convex subproblem until the interval has the relative width ``accuracy``, or for
+    ``max_lmo`` oracle calls.  If g has several subgradients at x, gap_DC is the minimum over all of them, and
+    the lower end is 0.
 
     Parameters
     ----------
@@ -135,54 +125,38 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
 def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> float:
     """Return the projected gradient measure L/2 ||x - proj(x - grad phi(x)/L)||^2.
 
-    The set's own projection is used where it has one, Frank-Wolfe to high accuracy otherwise.
+    The projection is the set's, or computed by Frank-Wolfe to high accuracy.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, gaps, sets
-    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
-    >>> gaps.pgm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> dcfw.gaps.pgm_gap(phi, dcfw.sets.Simplex(2), np.array([1.0, 0.0]), L=2.0)
     0.125
     """
-    phi = _smooth_or_kinked_g(objective)
-    domain = as_set(domain)
-    x = _validate.point(x, "x", domain)
-    L = _lipschitz(phi, L)
+    phi, domain, x, L = _without_kinks_in_f(objective, domain, x, L)
     with np.errstate(over="ignore"):
         target = x - _finite_gradient(phi, x) / L
     if not math.isfinite(norm2(target)):
         raise ValueError(f"L must be large enough for the point x - grad phi(x)/L to be finite, got {L:g}")
-    if domain.projects:
-        nearest = domain.project(target)
-    else:
-        nearest = _nearest(domain, target, x)
+    nearest = domain.project(target) if domain.projects else _nearest(domain, target, x)
     return 0.5 * L * norm2(x - nearest)
 
 
 def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accuracy: float = 1e-10) -> float:
     """Return the proximal point measure L/2 ||x - prox(x)||^2, prox(x) = argmin phi(y) + L/2 ||y - x||^2.
 
-    ``L`` must be at least phi's weak convexity modulus, so that the subproblem is convex.  It is solved by
-    accelerated projected gradients where the set has a projection, by Frank-Wolfe otherwise, until the
-    objective is within ``accuracy`` of the minimum (relative to its range so far).
+    ``L`` must be at least phi's weak convexity modulus.  The subproblem is solved to the relative
+    ``accuracy`` by accelerated projected gradients if the set has a projection, else by Frank-Wolfe.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, gaps, sets
-    >>> phi = functions.Quadratic(np.diag([1.0, -1.0]))
-    >>> round(gaps.ppm_gap(phi, sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Quadratic(np.diag([1.0, -1.0]))
+    >>> round(dcfw.gaps.ppm_gap(phi, dcfw.sets.Simplex(2), np.array([1.0, 0.0]), L=2.0), 6)
     0.125
     """
-    phi = _smooth_or_kinked_g(objective)
-    domain = as_set(domain)
-    x = _validate.point(x, "x", domain)
-    L = _lipschitz(phi, L)
+    phi, domain, x, L = _without_kinks_in_f(objective, domain, x, L)
     if not phi.differentiable:
         raise ValueError(
-            "objective must be differentiable: what is subtracted has kinks, and no L makes the subproblem "
-            "convex; its other gaps (gaps.dc_gap) are defined"
+            "objective must be differentiable: g has kinks, and no L makes the subproblem convex; the other "
+            "gaps (gaps.dc_gap) are defined"
         )
     accuracy = _validate.scalar(accuracy, "accuracy", low=0.0, high=1.0)
     _finite_gradient(phi, x)
@@ -191,13 +165,7 @@ def ppm_gap(objective: Any, domain: Any, x: Array, L: float | None = None, accur
         y = _proximal_point(phi, domain, x, L, smooth + L, accuracy)
     else:
         f = splits.proximal(phi, L).f
-        run = _run(phi, domain, x, max_lmo=200_000)
-        y = x
-        with _until_rounding():
-            for X in frank_wolfe(run, f, x, f.grad(x), Exact().bind(f, domain), linear=L * x):
-                y = X.x
-                if X.gap <= accuracy * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
-                    break
+        y = _minimiser(phi, f, domain, x, f.grad(x), L * x, accuracy)
     return 0.5 * L * norm2(x - y)
 
 
@@ -214,29 +182,34 @@ def _proximal_point(phi: Function, domain: Any, x: Array, L: float, smooth: floa
             return new
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
         ahead = new + ((momentum - 1.0) / following) * (new - y)
-        # Restart when the momentum points uphill.
-        if inner(z - new, new - y) > 0.0:
+        if inner(z - new, new - y) > 0.0:  # restart when the momentum points uphill
             ahead, following = new, 1.0
         y, z, momentum = new, ahead, following
     return y
 
 
 def _without_norm(objective: Any, domain: Any, x: Array) -> tuple[Function, Set, Array]:
-    """Return the problem as ``dcfw.minimize`` sees it: a norm in f is linear in one more variable."""
+    """Return the problem that ``dcfw.minimize`` solves, in which a norm in f is linear."""
     domain = as_set(domain)
     way = prepare(as_function(objective, "objective"), domain)
     return way.phi, way.domain, _validate.point(way.start(x, domain), "x", way.domain)
 
 
-def _smooth_or_kinked_g(objective: Any) -> Function:
-    """Return the objective, unless f has a norm in it, where the measure is not defined."""
+def _without_kinks_in_f(objective: Any, domain: Any, x: Any, L: Any) -> tuple[Function, Set, Array, float]:
+    """Return the validated arguments; raise if f contains a norm, for which the measures are not defined."""
     phi = as_function(objective, "objective")
     if isinstance(phi, Composite):
         raise ValueError(
             f"objective has the norm {phi.norm!r} in its convex part, whose gradient is not unique: "
             "gaps.fw_gap and gaps.dc_gap are defined, or lift the problem by functions.lift"
         )
-    return phi
+    domain = as_set(domain)
+    x = _validate.point(x, "x", domain)
+    if L is None:
+        L = phi.lipschitz
+        if L is None:
+            raise ValueError("L must be given: phi does not know a Lipschitz constant of its gradient")
+    return phi, domain, x, _validate.scalar(L, "L", low=0.0, open_low=True)
 
 
 def _finite_gradient(phi: Function, x: Array) -> Array:
@@ -252,19 +225,26 @@ def _finite_gradient(phi: Function, x: Array) -> Array:
 
 def _nearest(domain: Any, target: Array, x: Array) -> Array:
     f = SquaredNorm(1.0)
-    run = _run(f, domain, x, max_lmo=200_000)
-    nearest = x
+    return _minimiser(f, f, domain, x, x, target, 1e-12)
+
+
+def _minimiser(
+    phi: Function, f: Function, domain: Any, x: Array, grad: Array, u: Array, accuracy: float
+) -> Array:
+    """Minimise f(y) - <u, y> by Frank-Wolfe from x, where f has the gradient ``grad``."""
+    run = _run(phi, domain, x, max_lmo=200_000)
+    y = x
     with _until_rounding():
-        for X in frank_wolfe(run, f, x, x, Exact().bind(f, domain), linear=target):
-            nearest = X.x
-            if X.gap <= 1e-12 * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
+        for X in frank_wolfe(run, f, x, grad, Exact().bind(f, domain), linear=u):
+            y = X.x
+            if X.gap <= accuracy * max(X.bound, 1e-300) or run.n_lmo >= 200_000:
                 break
-    return nearest
+    return y
 
 
 @contextmanager
 def _until_rounding() -> Iterator[None]:
-    """Let a loop end where steps become smaller than rounding, but not for an oracle's fault."""
+    """End a loop whose steps are smaller than rounding, but raise for errors of an oracle."""
     try:
         yield
     except Stop as stop:
@@ -276,19 +256,10 @@ def _run(objective: Function, domain: Any, x: Array, max_lmo: int | None = None)
     oracle = domain.oracle()
     if domain.shape != tuple(x.shape):
         raise ValueError(f"x must have the set's shape {domain.shape}, got {tuple(x.shape)}")
-    # The LMO budget is watched by the loops here, which want the gap of the very last point.
+    # The loops here enforce the LMO budget themselves, since they need the gap of the last point.
     limit = None if max_lmo is None else max_lmo + 2
-    return Run(
-        objective, oracle, x, goal=Goal(0.0, 0.0), maxiter=0, max_inner=1, max_lmo=limit, time_limit=None
-    )
-
-
-def _lipschitz(phi: Function, L: float | None) -> float:
-    if L is None:
-        if phi.lipschitz is None:
-            raise ValueError("L must be given: phi does not know a Lipschitz constant of its gradient")
-        L = phi.lipschitz
-    return _validate.scalar(L, "L", low=0.0, open_low=True)
+    goal = Goal(0.0, 0.0)
+    return Run(objective, oracle, x, goal=goal, maxiter=0, max_inner=1, max_lmo=limit, time_limit=None)
 
 
 __all__ = ["Interval", "dc_gap", "fw_gap", "pgm_gap", "ppm_gap"]

@@ -1,16 +1,8 @@
-"""Read one array from a ``.npy`` file that may come from anybody.
+"""Read one array from an untrusted ``.npy`` file.
 
-``numpy.load`` trusts a header: a damaged one raises whatever Python's parser raises, or warns, and memory is
-allocated as claimed.  Here every such error becomes one ValueError, the sizes are compared with the size of
-the file, and the array is mapped, so that nothing is allocated.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     file = Path(folder, "small.npy")
-...     np.save(file, np.eye(2))
-...     print(np.array(mapped(file)))
-[[1. 0.]
- [0. 1.]]
+``numpy.load`` trusts the header: a damaged one raises various errors or warnings, and allocates the memory
+that it claims.  Here every such error is a ValueError, and the array is mapped after a check of the file
+size.
 """
 
 from __future__ import annotations
@@ -24,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.lib import format as npy_format
 
-BEGINNING = 10_000
-"""Bytes within which a header ends; no more are handed to NumPy, which would allocate what they claim."""
+BEGINNING = 10_000  # the maximum size of a header in bytes
 READERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
@@ -33,7 +24,7 @@ def mapped(path: Path) -> np.ndarray:
     """Return the array of numbers in a ``.npy`` file, mapped and read-only; a ValueError names the file."""
     with path.open("rb") as file:
         dtype, shape, order, offset = _layout(str(path), file.read(BEGINNING), path.stat().st_size)
-    if math.prod(shape) == 0:  # there is nothing to map
+    if math.prod(shape) == 0:  # an empty array cannot be mapped
         return np.empty(shape, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
 
@@ -45,7 +36,7 @@ def parsed(content: bytes, name: str) -> np.ndarray:
 
 
 def _layout(name: str, start: bytes, size: int) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:
-    """Return type, shape, order and offset of the numbers, checked against the size of the file."""
+    """Return dtype, shape, order and offset of the numbers, checked against the file size."""
     refused, file = f"{name} is not a whole .npy file with numbers", io.BytesIO(start)
     try:
         with warnings.catch_warnings():
@@ -55,7 +46,7 @@ def _layout(name: str, start: bytes, size: int) -> tuple[np.dtype, tuple[int, ..
         raise ValueError(f"{refused}: its header cannot be read ({type(error).__name__})") from None
     if dtype.kind not in "biuf" or len(shape) > 32 or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"{refused}: it describes an array of type {str(dtype)[:80]}, shape {shape[:33]}")
-    if math.prod(filter(None, shape)) * dtype.itemsize >= 2**63:  # even if there is a zero among them
+    if math.prod(filter(None, shape)) * dtype.itemsize >= 2**63:  # even with a zero in the shape
         raise ValueError(f"{refused}: its shape is {shape}")
     offset, bytes_needed = file.tell(), math.prod(shape) * dtype.itemsize
     if offset + bytes_needed != size:

@@ -1,4 +1,4 @@
-"""The one parallel interface, joblib: imported where ``n_jobs`` asks for it, and named when it is missing."""
+"""The parallel interface of joblib, imported if ``n_jobs`` requires it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Performance profiles: how often a method is within a factor of the best one.
-
-The mathematics of :func:`dcfw.plots.performance_profile` and of the studies.
-"""
+"""Performance profiles (Dolan and Moré 2002): how often a method is within a factor of the best one."""
 
 from __future__ import annotations
 
@@ -14,13 +11,11 @@ from dcfw import _validate
 
 
 def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the performance profiles of Dolan and Moré as method -> (tau, rho).
+    """Return performance profiles as method -> (tau, rho).
 
-    The ratio of a method on an instance is its cost over the lowest cost of any method there; ``rho(tau)`` is
-    the fraction of instances on which it is at most ``tau``. ``costs`` maps methods to positive costs, one
-    per instance, ``inf`` for a failure; an instance on which all failed counts against all of them. ``tau``
-    is the same for all methods: 1 and all ratios that occur, in increasing order; ``rho`` is constant from
-    each entry to the next.
+    ``costs`` maps methods to positive costs, one per instance, ``inf`` for a failure.  ``rho`` is the
+    fraction of instances on which a method's cost is at most ``tau`` times the lowest cost of any method.
+    ``tau`` is common to all methods: 1 and all finite ratios in increasing order.
 
     >>> profile = performance_profile({"fw": [2.0, 1.0], "dcfw": [1.0, float("inf")]})
     >>> profile["fw"][0].tolist(), profile["fw"][1].tolist(), profile["dcfw"][1].tolist()
@@ -34,7 +29,7 @@ def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray,
             raise ValueError(f"costs[{method!r}] must be positive: ratios to 0 mean nothing")
     best = np.min(list(values.values()), axis=0)
     solved = np.isfinite(best)
-    # inf / inf would be NaN; where no method succeeded every ratio is inf.
+    # Where all methods failed, every ratio is inf (inf / inf would be NaN).
     ratios = {
         method: np.where(solved, cost / np.where(solved, best, 1.0), np.inf)
         for method, cost in values.items()
@@ -48,7 +43,7 @@ def performance_profile(costs: Mapping[str, Any]) -> dict[str, tuple[np.ndarray,
 
 
 def method_table(table: Mapping[str, Any], ndim: int) -> dict[str, np.ndarray]:
-    """Return checked arrays of one shape, by method."""
+    """Return validated arrays of one shape by method."""
     if not table:
         raise ValueError("the table must have at least one method")
     shape = None

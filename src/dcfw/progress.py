@@ -1,7 +1,6 @@
-"""Progress on a terminal, in a notebook, or in a log: one line that is drawn again and again.
+"""One line of progress on a terminal, in a notebook, or in a log.
 
-:class:`Bar` shows which part of a known amount is done; :class:`dcfw.callbacks.progress` shows a solve, and
-``verbose=1`` of the front doors is that.  Both draw on a :class:`Line`.
+:class:`Bar` shows the fraction of a known amount, :class:`dcfw.callbacks.progress` the state of a solve.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Line:
         self._handle: Any = None
 
     def write(self, text: str, last: bool = False) -> None:
-        """Show a text; ``last`` leaves it there for good."""
+        """Show a text; ``last`` ends the line."""
         text = shown(text)
         if self.notebook:
             self._display(text)
@@ -36,7 +35,7 @@ class Line:
         getattr(self.file, "flush", lambda: None)()
 
     def wipe(self) -> None:
-        """Remove the line where it can be removed."""
+        """Remove the line where this is possible."""
         if self.notebook and self._handle is not None:
             self._display("")
         elif self.live and not self.notebook:
@@ -58,7 +57,6 @@ class Line:
 
 
 def _in_notebook() -> bool:
-    """Return whether the program runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
 
@@ -66,38 +64,36 @@ def _in_notebook() -> bool:
 class Bar:
     """A callable ``bar(done, total)`` that draws a bar with the time left; use it in a ``with`` block.
 
-    It draws on ``file``, by default the standard error stream (or the notebook), and only if that is a
-    terminal. ``transient`` wipes the bar out at the end.
+    It draws on ``file``, by default the standard error stream or the notebook, if that is a terminal.
+    ``transient`` removes the bar at the end.
 
     >>> with Bar("features") as bar:
     ...     for done in range(4):
     ...         bar(done, 3)
     """
 
-    every = 0.1
-    """Seconds between two updates."""
+    every = 0.1  # seconds between two updates
 
     def __init__(self, title: str, *, file: IO[str] | None = None, transient: bool = False) -> None:
         self.title, self.transient = title, transient
         self._line = Line(file)
-        self._begun = self._next = time.monotonic()
+        self._started = self._next = time.monotonic()
         self._text = ""
 
     def __enter__(self) -> Bar:
-        """Show the title: work without steps never moves the bar."""
         if self._line.live:
             self._text = self.title
             self._line.write(self._text)
         return self
 
     def __call__(self, done: float, total: float, last: str = "") -> None:
-        """Move the bar to ``done`` of ``total``; ``last`` is shown behind it, as far as there is room."""
+        """Move the bar to ``done`` of ``total``; show ``last`` behind it."""
         if not self._line.live:
             return
         now = time.monotonic()
         part = min(max(done / total, 0.0), 1.0) if total else 1.0
         full = round(20 * part)
-        used = now - self._begun
+        used = now - self._started
         left = f"{_clock(used * (1.0 - part) / part)} left" if part else "-:--:-- left"
         self._text = f"{self.title} {'━' * full}{'─' * (20 - full)} {_clock(used)} + {left} {last}"
         if now >= self._next:

@@ -18,8 +18,6 @@ from dcfw._arrays import to_numpy
 class Status(enum.IntEnum):
     """The reason why a run ended; ``status.sentence`` states it in words.
 
-    Examples
-    --------
     >>> import dcfw
     >>> dcfw.Status.MAXITER.sentence
     'The iteration limit was reached before the tolerance.'
@@ -49,12 +47,11 @@ class Status(enum.IntEnum):
     FINISHED = 12, "The search has used its budget, as asked."
 
 
-ENDING = (Status.INTERRUPTED, Status.CALLBACK)
-"""Statuses that end a run together with all runs that were to follow it."""
+ENDING = (Status.INTERRUPTED, Status.CALLBACK)  # statuses that also prevent all later runs
 
 
 class Row(NamedTuple):
-    """One row of a history: an iterate, what is certified about it, and what it had cost."""
+    """One row of a history: an iterate, its certificate, and the cost so far."""
 
     nit: int
     fun: float
@@ -71,14 +68,13 @@ class Row(NamedTuple):
 
 
 ROW = np.dtype([(name, np.int64 if name[0] == "n" else np.float64) for name in Row._fields])
-"""The type of a row in NumPy: counters are integers, all else is in double precision."""
 _BYTES = np.dtype((np.void, ROW.itemsize))
 
 
 class History:
     """The run as columns, one row per outer step (per step for the one-loop methods).
 
-    ``history["gap"]`` is a NumPy array; ``history.columns`` names them all:
+    ``history["gap"]`` is a NumPy array; ``history.columns`` lists all names:
 
     ======================  ==================================================================
     nit                     outer steps completed before this row
@@ -89,8 +85,8 @@ class History:
     time                    seconds since the start
     ======================  ==================================================================
 
-    A run longer than ``limit`` rows is thinned: every second row is dropped, and from then on only every
-    second, fourth, ... step is recorded.  First and last rows are kept.
+    Beyond ``limit`` rows, every second row is dropped, and only every second, fourth, ... step is recorded
+    from then on.  The first and last rows are kept.
     """
 
     columns: ClassVar[tuple[str, ...]] = Row._fields
@@ -98,13 +94,9 @@ class History:
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
         self._table = np.empty(64, dtype=ROW)
-        self._length = 0
-        self._stride = 1
-        self._seen = 0
-        self._pending: list[tuple[float, ...]] = []
-        """Rows that are not in the table yet: to enter them together costs less than a step."""
-        self._deferred: list[Callable[[History], None]] = []
-        """Work that is postponed until the history is read: most are never looked at."""
+        self._length, self._stride, self._seen = 0, 1, 0
+        self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
+        self._deferred: list[Callable[[], None]] = []  # work postponed until the history is read
 
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
@@ -113,27 +105,25 @@ class History:
             self._flush()
 
     def extend(self, rows: np.ndarray) -> None:
-        """Add several rows at once, as an array of dtype :data:`ROW`."""
+        """Add an array of dtype :data:`ROW`."""
         self._flush()
         self._enter(rows)
 
     def postpone(self, rows: Callable[[], np.ndarray]) -> None:
-        """Add what ``rows`` returns, an array of dtype :data:`ROW`, when the history is read."""
-        self._defer(lambda history: history._enter(rows()))
+        """Add the array of dtype :data:`ROW` that ``rows`` returns when the history is read."""
+        self._defer(lambda: self._enter(rows()))
 
     def amend(self, **values: float) -> None:
-        """Write values, by the names of their columns, into the last row."""
+        """Set the named columns of the last row."""
         self._flush()
         row = self._table[self._length - 1]
         for name, value in values.items():
             row[name] = value
 
     def first(self) -> Row:
-        """Return the first row."""
         return self._row(0)
 
     def last(self) -> Row:
-        """Return the last row."""
         return self._row(-1)
 
     def forget_certificates(self) -> None:
@@ -142,10 +132,10 @@ class History:
         rows["dc_low"], rows["dc_high"] = 0.0, math.inf
 
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
-        """Convert to another unit: phi becomes sign * scale * phi + offset, gaps are multiplied by scale."""
+        """Replace phi by sign * scale * phi + offset, and multiply gaps by scale."""
 
-        def convert(history: History) -> None:
-            rows = history._table[: history._length]
+        def convert() -> None:
+            rows = self._table[: self._length]
             rows["fun"] = sign * scale * rows["fun"] + offset
             for name in ("gap", "dc_low", "dc_high", "eps"):
                 rows[name] *= scale
@@ -153,7 +143,7 @@ class History:
         self._defer(convert)
 
     def table(self) -> np.ndarray:
-        """Return all rows as a structured array, a view: only the last is still written to during a run."""
+        """Return a view of all rows as a structured array; a run may still change the last one."""
         self._flush()
         return self._table[: self._length]
 
@@ -168,8 +158,7 @@ class History:
         if rows.shape[1] != len(self.columns):
             raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
         self._pending, self._deferred = [], []
-        self._table = np.empty(max(len(rows), 16), dtype=ROW)
-        self._length = len(rows)
+        self._table, self._length = np.empty(max(len(rows), 16), dtype=ROW), len(rows)
         for name, column in zip(self.columns, rows.T, strict=True):
             self._table[name][: self._length] = column
 
@@ -188,8 +177,8 @@ class History:
         return self.columns
 
     def __getstate__(self) -> dict[str, Any]:
-        rows = self.table()  # which enters the pending ones
-        return {**self.__dict__, "_table": rows.copy()}
+        rows = self.table().copy()  # enters the pending rows
+        return {**self.__dict__, "_table": rows, "_pending": [], "_deferred": []}
 
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
@@ -200,29 +189,28 @@ class History:
             raise IndexError("the history has no rows yet")
         return Row(*rows[index].item())
 
-    def _defer(self, work: Callable[[History], None]) -> None:
-        """Have ``work`` done after what was added before, and before anybody reads."""
+    def _defer(self, work: Callable[[], None]) -> None:
+        """Postpone ``work`` until the history is read, after the rows added before."""
         pending, self._pending = self._pending, []
         if pending:
-            self._deferred.append(lambda history: history._enter_pending(pending))
+            self._deferred.append(lambda: self._enter_pending(pending))
         self._deferred.append(work)
 
     def _flush(self) -> None:
-        if self._deferred:
-            deferred, self._deferred = self._deferred, []
-            for work in deferred:
-                work(self)
-        if self._pending:
-            pending, self._pending = self._pending, []
+        deferred, self._deferred = self._deferred, []
+        for work in deferred:
+            work()
+        pending, self._pending = self._pending, []
+        if pending:
             self._enter_pending(pending)
 
     def _enter_pending(self, pending: list[tuple[float, ...]]) -> None:
         if len(pending) == 1 and self._stride == 1 and self._length < min(len(self._table), self.limit):
-            self._table[self._length] = pending[0]  # an array of one row would cost five times as much
+            self._table[self._length] = pending[0]  # five times as fast as an array of one row
             self._length += 1
             self._seen += 1
-            return
-        self._enter(np.array(pending, dtype=ROW))
+        else:
+            self._enter(np.array(pending, dtype=ROW))
 
     def _enter(self, rows: np.ndarray) -> None:
         if self._stride > 1 or self._length + len(rows) > self.limit:
@@ -230,20 +218,21 @@ class History:
                 self._enter_thinned(row)
             return
         self._make_room(len(rows))
-        # As plain bytes: NumPy would copy the rows field by field.
+        # As bytes, since NumPy copies structured rows field by field.
         self._table.view(_BYTES)[self._length : self._length + len(rows)] = rows.view(_BYTES)
         self._length += len(rows)
         self._seen += len(rows)
 
     def _enter_thinned(self, row: np.void) -> None:
-        # Between two kept rows the newest replaces the last one, so that the end is always there.
-        between = self._stride > 1 and self._seen % self._stride and self._length > 1
-        if not between:
+        # Between two kept rows the newest one replaces the last, so that the end is always recorded.
+        if self._stride == 1 or self._seen % self._stride == 0 or self._length <= 1:
             self._make_room(1)
             self._length += 1
         self._table[self._length - 1] = row
         if self._length > self.limit:
-            self._thin()
+            kept = np.unique([*range(0, self._length, 2), self._length - 1])
+            self._table, self._length = self._table[kept], len(kept)
+            self._stride *= 2
         self._seen += 1
 
     def _make_room(self, count: int) -> None:
@@ -252,19 +241,11 @@ class History:
             grown.view(_BYTES)[: self._length] = self._table.view(_BYTES)[: self._length]
             self._table = grown
 
-    def _thin(self) -> None:
-        kept = np.arange(0, self._length, 2)
-        if kept[-1] != self._length - 1:
-            kept = np.append(kept, self._length - 1)
-        self._table, self._length = self._table[kept], len(kept)
-        self._stride *= 2
-
 
 class _Declared(OptimizeResult):  # type: ignore[misc]
-    """An ``OptimizeResult`` whose fields are declared by the class, as those of a dataclass are.
+    """An ``OptimizeResult`` whose fields and defaults are declared like those of a dataclass.
 
-    A value beside the annotation is the field's default.  It is taken off the class, where it would hide
-    the item of that name: items of the dictionary are the only storage.
+    Defaults are removed from the class, where they would hide the items of the dictionary.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {}
@@ -301,42 +282,37 @@ class _Declared(OptimizeResult):  # type: ignore[misc]
 class Result(_Declared):
     """A :class:`scipy.optimize.OptimizeResult` with the fields that every solve fills in.
 
-    ``x``        the iterate of lowest phi; of a run that converged, the one that met the tolerance
+    ``x``        the iterate of lowest phi, or the one that met the tolerance if the run converged
     ``fun``      phi(x)
-    ``gap``      the FW gap at x (nan where no oracle has answered, or not with sense)
+    ``gap``      the FW gap at x (nan if no oracle gave a usable answer)
     ``dc_gap``   (low, high), an interval that contains the DC gap of the best certified iterate, the one
                  after ``dc_gap_nit`` outer steps
-    ``success, status, message, time, history``  whether and why it ended, the seconds, the run as columns
-    ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  what it cost; ``n_fun`` counts values of phi
-                 or f, while g's value comes with its subgradient and is counted there
-    ``n_check``  the calls of the final check, which are not among the others: the gap at x, recomputed,
-                 and ``contains`` (fewer where a time limit leaves no time for them)
-    ``method, split``     what was run
+    ``success, status, message, time, history``  how the run ended, its seconds, and its steps as columns
+    ``nit, n_inner, n_lmo, n_fun, n_grad_f, n_grad_g, n_resync``  the cost; ``n_fun`` counts values of phi or
+                 f, and ``n_grad_g`` subgradients of g with their values
+    ``n_check``  the additional calls of the final check: the gap at x and ``contains``
+    ``method, split``     the method and the decomposition
     ``threshold``         the FW gap that ends the run, from ``tol`` and ``rtol``
     ``conditional``       the assumption under which the certificate holds, empty if it is unconditional
-    ``restart_values, total_time``  the values of all runs, and their seconds
+    ``restart_values, total_time``  the values of all runs, and their total seconds
 
-    The others are None unless the method or inner solver concerns them:
+    The others are None unless the method or inner solver sets them:
 
-    ``active_set``        with an active set, the atoms and weights that make up x (None where a run was cut
-                          off between the two, and with ``method="block"``), usable as the next x0
+    ``active_set``        with an active set, the atoms and weights of x, usable as the next x0 (None for an
+                          interrupted run where they disagree with x, and with ``method="block"``)
     ``L_history``         with ``L="auto"``, the constant used in each outer step
     ``n_lmo_blocks``      with ``method="block"``, the calls of each block's oracle (``n_lmo`` is their sum)
     ``gap_of, lower_bound, theta_history``  with ``method="graduated"``, the function that ``gap`` and
-                          ``dc_gap`` belong to (x is the best vertex found), a lower bound of phi over all
+                          ``dc_gap`` refer to (x is the best vertex found), a lower bound of phi over all
                           vertices, and the theta of each stage
-    ``n_samples, epochs`` with sampled gradients, how many components' gradients were taken, and that over
-                          their number
+    ``n_samples, epochs`` with sampled gradients, the number of component gradients, and of passes
 
-    Applications extend it: a subclass declares further fields as annotations, with defaults where it has
-    any, and adds lines to the text in ``_details``; ``Extended(**result, field=value)`` makes one.
+    A subclass declares further fields as annotations, with optional defaults, and adds lines to the printed
+    text in ``_details``; ``Extended(**result, field=value)`` constructs it.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> dc = functions.SquaredNorm(1.0) - functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> res = dcfw.minimize(dc, sets.Simplex(2), x0=np.array([0.5, 0.5]))
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> res = dcfw.minimize(dc, dcfw.sets.Simplex(2), x0=np.array([0.5, 0.5]))
     >>> res.success, res.status.name, res.fun, res.gap
     (True, 'CONVERGED', -1.0, 0.0)
     >>> float(res.history["gap"][0]), float(res.history["gap"][-1])
@@ -377,10 +353,8 @@ class Result(_Declared):
     epochs: float | None = None
 
     def plot(self, ax: Any = None, *, y: str = "certificate", x: str | None = None, **style: Any) -> Any:
-        """Draw the certificate, or a column of the history, and return the axes: :func:`dcfw.plots.plot`.
+        """Draw the certificate, or a column of the history, by :func:`dcfw.plots.plot`; return the axes.
 
-        Examples
-        --------
         >>> import dcfw
         >>> from matplotlib.figure import Figure
         >>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
@@ -392,7 +366,7 @@ class Result(_Declared):
         return plots.plot(self, ax, y=y, x=x, **style)
 
     def withdraw(self, reason: str, status: Status | None = None) -> None:
-        """Withdraw the certificate; with another status, success and gap as well.  The message says why."""
+        """Withdraw the certificate, with ``status`` also success and gap; add ``reason`` to the message."""
         self.dc_gap = (0.0, math.inf)
         self.history.forget_certificates()
         if status is not None:
@@ -400,23 +374,20 @@ class Result(_Declared):
         self.message = f"{self.message} {reason}"
 
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
-        """Convert everything in phi's unit: phi becomes sign * scale * phi + offset (not the history)."""
+        """Replace phi by sign * scale * phi + offset in all fields except the history."""
         self.fun = sign * scale * self.fun + offset
         self.gap *= scale
         self.threshold = None if self.threshold is None else scale * self.threshold
         self.dc_gap = (scale * self.dc_gap[0], scale * self.dc_gap[1])
 
     def _details(self) -> list[str]:
-        """Return the lines that an application adds to the text, before the one of x."""
+        """Return additional lines of the printed text, before the line of x."""
         return []
 
     def __str__(self) -> str:
         low, high = self.dc_gap
-        known = (
-            f"certified, after {self.dc_gap_nit} outer step{'' if self.dc_gap_nit == 1 else 's'}"
-            if high < math.inf
-            else "nothing is certified"
-        )
+        steps = f"{self.dc_gap_nit} outer step{'' if self.dc_gap_nit == 1 else 's'}"
+        known = f"certified, after {steps}" if high < math.inf else "nothing is certified"
         ended = self.status is not Status.RUNNING
         of = "" if self.gap_of is None else f" of {self.gap_of}"
         lines = [
@@ -460,7 +431,7 @@ def summary(name: str, array: Any) -> str:
 
 
 def mark_ended(result: Result, status: Status) -> None:
-    """Note in the best result of several runs that a later run, and with it the search, was ended."""
+    """Record in the best result of several runs that a later run ended the search."""
     if result.status is not status:
         result.message = f"{status.sentence} Of the run that x comes from: {result.message}"
         result.status, result.success = status, False

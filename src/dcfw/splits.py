@@ -1,26 +1,17 @@
 """Ways to write an objective as a difference of convex functions.
 
-One phi has many decompositions phi = f - g, and DC-FW on each of them is another algorithm:
+DC-FW on different decompositions phi = f - g of one objective is a different algorithm:
 
-``sliding(phi, L)``     f = L/2 ||x||^2.  The subproblem is a projection, the gradient of phi is taken once
-                        per outer step and reused: conditional gradient sliding, O(1/eps) gradients.
-``proximal(phi, L)``    f = phi + L/2 ||x||^2.  The subproblem keeps phi's curvature: a proximal point method.
+``sliding(phi, L)``     f = L/2 ||x||^2: conditional gradient sliding.  The subproblem is a projection, and
+                        phi needs one gradient per outer step, O(1/eps) in all.
+``proximal(phi, L)``    f = phi + L/2 ||x||^2: a proximal point method; the subproblem keeps phi's curvature.
 ``spectral(phi, set)``  quadratics: f has the positive curvature of phi along the set, g the negative one.
-``best(phi, set)``      the one of these that has done best for functions like phi, by a stated rule.
-``strengthen(dc, mu)``  adds mu/2 ||x||^2 to both sides: a strongly convex f, which pays on strongly convex
-                        sets.
+``best(phi, set)``      chooses one of these by a rule.
+``strengthen(dc, mu)``  adds mu/2 ||x||^2 to both sides; a strongly convex f helps on strongly convex sets.
 
-phi may be smooth, a difference p - q whose q is convex and nonsmooth, or (sliding only) any function whose
-negative is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).  ``L="auto"``
-leaves the constant of the first two to the solver.
-
->>> import numpy as np
->>> from dcfw import functions, splits
->>> phi = functions.Quadratic(np.diag([1.0, -2.0]))
->>> dc = splits.proximal(phi, L=2.0)
->>> x = np.array([0.5, 0.5])
->>> dc.f.value(x) - dc.g.value(x) == phi.value(x)
-True
+phi may be smooth, a difference p - q with a nonsmooth convex q, or (sliding only) a function whose negative
+is weakly convex, given by a supergradient (:class:`dcfw.functions.WeaklyConcave`).  With ``L="auto"`` the
+solver of the first two finds the constant.
 """
 
 from __future__ import annotations
@@ -43,14 +34,11 @@ from dcfw.sets.given import as_set, wrapped
 
 
 class Remainder(Function, trusted=True):
-    """L/2 ||x||^2 - phi(x), the concave side of a sliding split (convex when L is large enough)."""
+    """The function L/2 ||x||^2 - phi(x), g of a sliding split (convex if L is large enough)."""
 
     def __init__(self, phi: Function, L: float, convex: bool | None = True) -> None:
-        self.phi = phi
-        self.L = L
-        self.convex = convex
-        self.differentiable = phi.differentiable
-        self.affine_grad = phi.affine_grad
+        self.phi, self.L, self.convex = phi, L, convex
+        self.differentiable, self.affine_grad = phi.differentiable, phi.affine_grad
 
     @property
     def lipschitz(self) -> float | None:
@@ -71,17 +59,16 @@ class Remainder(Function, trusted=True):
         return self.L * atom.dense() - self.phi.grad_at(atom)
 
     def linearise(self, x: Array) -> Linearisation:
-        if isinstance(self.phi, DC) and self.phi.whole is None:
-            # p - q: one gradient of p, and value and subgradient of q from one evaluation.
+        square = 0.5 * self.L * norm2(x)
+        if isinstance(self.phi, DC) and self.phi.whole is None:  # p - q, each evaluated once
             p, q = self.phi.f.linearise(x), self.phi.g.linearise(x)
             same_shape(p.slope, x, "grad", self.phi.f)
             same_shape(q.slope, x, "grad", self.phi.g)
-            value = 0.5 * self.L * norm2(x) - p.value + q.value
-            return Linearisation(value, self.L * x - p.slope + q.slope, q.unique)
+            return Linearisation(square - p.value + q.value, self.L * x - p.slope + q.slope, q.unique)
         phi = self.phi.linearise(x)
         same_shape(phi.slope, x, "grad", self.phi)
-        value = 0.5 * self.L * norm2(x) - phi.value
-        return Linearisation(value, self.L * x - phi.slope, phi.unique and self.phi.differentiable)
+        unique = phi.unique and self.phi.differentiable
+        return Linearisation(square - phi.value, self.L * x - phi.slope, unique)
 
     def template(self) -> Array | None:
         return self.phi.template()
@@ -91,26 +78,22 @@ class Remainder(Function, trusted=True):
 
 
 class Auto(DC, trusted=True):
-    """A split whose constant the solver finds: f = p + L/2 ||x||^2, g = h + L/2 ||x||^2, p - h = phi.
+    """A split with ``L="auto"``: f = p + L/2 ||x||^2, g = h + L/2 ||x||^2, p - h = phi.
 
-    Made by ``L="auto"``; methods of DC-FW's kind take it (:mod:`dcfw.solvers.adaptive`).
+    The solver finds L (:mod:`dcfw.solvers.adaptive`).
     """
 
     def __init__(
         self, phi: Function, p: Function, h: Function, name: str, enough: float | None = None
     ) -> None:
         self.p, self.h = p, h
-        self.enough = enough or math.inf
-        """An L that is known, or stated, to be large enough."""
+        self.enough = enough or math.inf  # an L that is known, or stated, to be large enough
         f, g = self.parts(1.0)
         super().__init__(f, g, name, "L, found on the way, makes both parts convex", whole=phi)
 
     def parts(self, L: float) -> tuple[Function, Function]:
         """Return f and g for a given L."""
-        f, g = (
-            SquaredNorm(L) if isinstance(part, Zero) else Sum([part, SquaredNorm(L)])
-            for part in (self.p, self.h)
-        )
+        f, g = (SquaredNorm(L) if isinstance(h, Zero) else Sum([h, SquaredNorm(L)]) for h in (self.p, self.h))
         f.convex = g.convex = True
         return f, g
 
@@ -130,21 +113,20 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
         Smooth, or p - q with smooth p and convex q, or a :class:`~dcfw.functions.WeaklyConcave`.
     L : float or "auto", optional
         A constant that makes L/2 ||x||^2 - phi convex: a smoothness constant of phi (of p, for p - q), or
-        the weak convexity modulus of -phi.  Taken from phi where phi knows it.  With ``"auto"`` the solver
-        finds it during the run: as large as needed and no larger; what is split so cannot be part of
-        another difference, so put the objective together first.
+        the weak convexity modulus of -phi.  Default: the constant that phi computes or states.  With
+        ``"auto"`` the solver finds the smallest sufficient one; such a split cannot be part of another
+        difference.
 
     Returns
     -------
     DC
-        Its ``conditional`` names an L that is taken on trust: one given here, unless phi computes its own and
+        Its ``conditional`` names an L that is not verified: one given here, unless phi computes its own and
         that is not larger, or one that was stated with phi (``functions.Smooth(..., lipschitz=L)``).
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> splits.sliding(functions.Quadratic(np.diag([1.0, -3.0]))).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.sliding(dcfw.functions.Quadratic(np.diag([1.0, -3.0]))).name
     'sliding(L=3)'
     """
     phi = as_function(phi, "phi")
@@ -166,22 +148,21 @@ def sliding(phi: Any, L: float | str | None = None) -> DC:
 def proximal(phi: Any, L: float | str | None = None) -> DC:
     """Split phi as (phi + L/2 ||x||^2) - L/2 ||x||^2: proximal point and proximal subgradient FW.
 
-    For phi = p - q with a convex q the split is (p + L/2 ||x||^2) - (q + L/2 ||x||^2).
+    A phi = p - q with convex q becomes (p + L/2 ||x||^2) - (q + L/2 ||x||^2).
 
     Parameters
     ----------
     phi : function
         Smooth, or p - q with smooth p and convex q.
     L : float or "auto", optional
-        A constant that makes phi + L/2 ||x||^2 (p + L/2 ||x||^2) convex: its weak convexity modulus, of
-        which the smoothness constant is an upper bound.  Taken from phi where phi knows it.  With ``"auto"``
-        the solver starts with a small one, and enlarges it whenever it meets negative curvature.
+        A constant that makes phi (or p) + L/2 ||x||^2 convex: its weak convexity modulus, for which the
+        smoothness constant is an upper bound.  Default: the constant that phi computes or states.  With
+        ``"auto"`` the solver starts with a small one and increases it at negative curvature.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> splits.proximal(functions.Quadratic(np.diag([5.0, -3.0]))).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.proximal(dcfw.functions.Quadratic(np.diag([5.0, -3.0]))).name
     'proximal(L=3)'
     """
     phi = as_function(phi, "phi")
@@ -196,24 +177,19 @@ def proximal(phi: Any, L: float | str | None = None) -> DC:
         return Auto(phi, smooth, Zero() if smooth is phi else phi.g, "proximal(L=auto)")
     known, trusted = smooth.weak_convexity, _curvature_on_trust(smooth)
     L, condition = _constant(phi, L, known, trusted, "proximal", "a weak convexity constant of phi")
-    f: Function = Sum([smooth, SquaredNorm(L)])
+    f, square = Sum([smooth, SquaredNorm(L)]), SquaredNorm(L)
     f.convex = True
-    g: Function = SquaredNorm(L)
-    whole: Function | None = phi
     if isinstance(phi, DC) and smooth is not phi:
-        g, whole = Sum([phi.g, g]), None
-    return DC(f, g, f"proximal(L={L:g})", condition, whole=whole)
+        return DC(f, Sum([phi.g, square]), f"proximal(L={L:g})", condition)
+    return DC(f, square, f"proximal(L={L:g})", condition, whole=phi)
 
 
 def strengthen(dc: Any, mu: float) -> DC:
     """Add mu/2 ||x||^2 to both sides of a decomposition, so that f is mu-strongly convex.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions, splits
-    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
-    >>> splits.strengthen(dc, 0.5).f.lipschitz
+    >>> import numpy as np, dcfw
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.L1Norm()
+    >>> dcfw.splits.strengthen(dc, 0.5).f.lipschitz
     1.5
     """
     if not isinstance(dc, DC):
@@ -226,24 +202,23 @@ def strengthen(dc: Any, mu: float) -> DC:
 
 
 def spectral(phi: Any, domain: Any = None) -> DC:
-    """Split a quadratic by the sign of its Hessian's eigenvalues: the least that any split can add.
+    """Split a quadratic by the sign of its Hessian's eigenvalues, which adds the least curvature.
 
     Parameters
     ----------
     phi : function
-        Anything with an affine gradient: a quadratic, sums, multiples and differences of quadratics; dense,
+        Any function with an affine gradient: a quadratic, or sums, multiples and differences of them; dense,
         sparse or given by an operator.
     domain : set, optional
-        Where phi is to be minimised.  If the set is flat (:meth:`dcfw.sets.Set.tangent`), only the curvature
-        along it is split, and f - g = phi holds on the set (and all of its affine hull; where that is not
-        the case, ``minimize`` refuses the split).
+        The feasible set.  If it is flat (:meth:`dcfw.sets.Set.tangent`), only the curvature along it is
+        split, and f - g = phi holds on its affine hull; ``minimize`` refuses the split for other sets.
 
     Returns
     -------
     DC
-        Up to 1200 variables f and g are quadratics with a dense matrix.  Beyond, Lanczos looks for the
-        negative eigenvalues; if they are few, g has low rank and f = phi + g (with a tiny multiple of
-        ||x||^2 in both, for what Lanczos may have left), and ``conditional`` says what that rests on.
+        Up to 1200 variables f and g are quadratics with a dense matrix.  Beyond, Lanczos computes the
+        negative eigenvalues; if they are few, g has low rank and f = phi + g (with a tiny multiple of ||x||^2
+        in both for eigenvalues that Lanczos may miss), and ``conditional`` states the assumption.
 
     Examples
     --------
@@ -271,14 +246,14 @@ def spectral(phi: Any, domain: Any = None) -> DC:
 
 
 def best(phi: Any, domain: Any = None) -> DC:
-    """Return the decomposition that has done best for functions like phi, by this rule:
+    """Return the recommended decomposition of phi.
 
-    1. a phi known to be convex is f itself, with g = 0;
-    2. a quadratic gets the spectral split along the set, unless it is large (more than 1200 variables) and
-       has many negative eigenvalues: then the proximal split, with L = its weak convexity modulus;
-    3. any other smooth phi gets the sliding split, with an L found during the run (at most a known one);
-    4. a weakly concave phi gets the sliding split, with its modulus if it is known;
-    5. a difference p - q that is not a quadratic is kept.
+    1. A phi known to be convex is f itself, with g = 0.
+    2. A quadratic gets the spectral split along the set.  If it is large (more than 1200 variables) and has
+       many negative eigenvalues, it gets the proximal split, with L = its weak convexity modulus.
+    3. Any other smooth phi gets the sliding split, with an L found during the run (at most a known one).
+    4. A weakly concave phi gets the sliding split, with its modulus if it is known.
+    5. A difference p - q that is not a quadratic is kept.
 
     The result of a solve names the choice (``res.split``).
 
@@ -286,21 +261,19 @@ def best(phi: Any, domain: Any = None) -> DC:
     ----------
     phi : function
     domain : set, optional
-        Where phi is to be minimised.
+        The feasible set.
 
     Notes
     -----
-    Rule 2 was measured on 15 families of quadratics (random, few or many negative eigenvalues, cliques,
-    distances, assignment; simplices, l1 and l2 balls, boxes, products, Birkhoff polytope, spectraplex).  On
-    average a run with the proximal split took 1 to 180 times as many calls of the oracle.  From one start the
-    spectral split ends at worse points of nearly concave functions, where it goes straight to a vertex; with
-    as many calls spent on restarts it was no worse on 14 families, and by 1 per cent on the other.
+    Rule 2 was measured on 15 families of quadratics over eight kinds of sets.  On average a run with the
+    proximal split took 1 to 180 times as many oracle calls.  From one start the spectral split ends at worse
+    points of nearly concave functions, since it goes straight to a vertex; with as many calls spent on
+    restarts it was no worse on 14 families, and 1 per cent worse on the other.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions, sets, splits
-    >>> splits.best(functions.Quadratic(np.diag([1.0, -2.0])), sets.L2Ball(2)).name
+    >>> import numpy as np, dcfw
+    >>> dcfw.splits.best(dcfw.functions.Quadratic(np.diag([1.0, -2.0])), dcfw.sets.L2Ball(2)).name
     'spectral'
     """
     phi = as_function(phi, "phi")
@@ -317,9 +290,9 @@ def best(phi: Any, domain: Any = None) -> DC:
 
 
 def choose(phi: Function, domain: Any = None) -> DC:
-    """Return the decomposition that ``minimize`` uses: a given f - g as it is, else that of :func:`best`.
+    """Return the decomposition that ``minimize`` uses: a given f - g, else that of :func:`best`.
 
-    If f or g is a quadratic of up to 500 variables that is not convex on the set, ``refuted`` says so.
+    ``refuted`` names a quadratic f or g of up to 500 variables that is not convex on the set.
     """
     domain = None if domain is None else as_set(domain)
     phi = as_function(phi, "phi")
@@ -327,7 +300,7 @@ def choose(phi: Function, domain: Any = None) -> DC:
 
 
 def _tested(dc: DC) -> DC:
-    """Return a decomposition with what its quadratics state about themselves, tested where that is quick."""
+    """Return a decomposition in which stated definiteness of quadratics is tested, or made a condition."""
     for part in _within(dc):
         if isinstance(part, Quadratic) and part.on_trust and part.definite is not True:
             if part.definite is None:
@@ -340,19 +313,19 @@ def _tested(dc: DC) -> DC:
 
 
 def _refuted(dc: DC, found: str) -> DC:
-    """Return a decomposition that says what is wrong with it."""
     dc = copy(dc)
     dc.refuted = f"{dc.refuted}; {found}" if dc.refuted else found
     return dc
 
 
 def _marked(dc: DC, domain: Any) -> DC:
-    """Return a given f - g, with a mark if a part is known not to be convex; refuse that of another set."""
+    """Return a given f - g, refuted if a part is known not to be convex; raise if it is for another set."""
     from dcfw import _spectral
 
-    made_for_sets = [part.made_for for part in _within(dc) if part.made_for is not None]
-    for made_for in () if domain is None else made_for_sets:
-        if wrapped(made_for) is not wrapped(domain) and not _spectral.lies_flat(domain, made_for):
+    for made_for in [] if domain is None else [part.made_for for part in _within(dc)]:
+        if made_for is None or wrapped(made_for) is wrapped(domain):
+            continue
+        if not _spectral.lies_flat(domain, made_for):
             raise ValueError(
                 f"objective has been split for {made_for!r}, and f - g is not a split of it on {domain!r}: "
                 "use splits.spectral(phi, domain) with the set that it is minimised over"
@@ -360,14 +333,13 @@ def _marked(dc: DC, domain: Any) -> DC:
     for part, label in ((dc.f, "f"), (dc.g, "g")):
         low = _spectral.lowest_curvature(part, domain)
         if low < 0.0:
-            dc = _refuted(
-                dc, f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
-            )
+            found = f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
+            dc = _refuted(dc, found)
     return dc
 
 
 def _within(function: Function) -> Iterator[Function]:
-    """Yield a function and all that it is made of."""
+    """Yield a function and, recursively, its parts."""
     yield function
     parts = [*getattr(function, "terms", ()), getattr(function, "function", None)]
     if isinstance(function, DC):
@@ -389,22 +361,20 @@ def _best_of_a_quadratic(phi: Function, domain: Any) -> DC:
 
 
 def _smooth_part(phi: Function) -> Function:
-    """Return p where phi is a plain p - q with nonsmooth q, else phi."""
-    if isinstance(phi, DC) and phi.whole is None and not phi.differentiable:
-        return phi.f
-    return phi
+    """Return p if phi is a given p - q with nonsmooth q, else phi."""
+    return phi.f if isinstance(phi, DC) and phi.whole is None and not phi.differentiable else phi
 
 
 def _refuse_a_penalty(phi: Function, split: str) -> None:
     if isinstance(phi, Composite):
         raise ValueError(
-            f"phi has the norm {phi.norm!r} in it, for which splits.{split} is not made: lift it with "
+            f"phi contains the norm {phi.norm!r}, which splits.{split} does not support: lift it with "
             "functions.lift(phi, ball), which returns a decomposition"
         )
 
 
 def _kinks_point_up(phi: Function) -> bool:
-    """Return whether all kinks of phi are like that of -|x|, so that L/2 ||x||^2 - phi may be convex."""
+    """Return whether all kinks of phi are like those of -|x|, so that L/2 ||x||^2 - phi may be convex."""
     if phi.differentiable or isinstance(phi, WeaklyConcave):
         return True
     if isinstance(phi, Sum):
@@ -417,7 +387,7 @@ def _kinks_point_up(phi: Function) -> bool:
 
 
 def _curvature_on_trust(phi: Function) -> bool:
-    """Return whether phi's weak convexity was stated by the user, apart from the convexity of a part."""
+    """Return whether phi's weak convexity rests on a user's statement, other than a part's convexity."""
     if isinstance(phi, Sum):
         return any(map(_curvature_on_trust, phi.terms))
     if isinstance(phi, DC) and phi.whole is None:
@@ -428,7 +398,7 @@ def _curvature_on_trust(phi: Function) -> bool:
 def _constant(
     phi: Function, L: Any, known: float | None, trusted: bool, split: str, meaning: str
 ) -> tuple[float, str]:
-    """Return L, and what the split rests on: empty if phi has computed that L is large enough."""
+    """Return L and the condition of the split, which is empty if phi computes that L is large enough."""
     given = phi.conditional if isinstance(phi, DC) and phi.whole is None else ""
     if L is not None:
         L = _validate.scalar(L, "L", low=0.0, open_low=True)
@@ -436,7 +406,6 @@ def _constant(
         return L, joined(given, "" if certain else f"L = {L:.6g} makes both parts convex")
     if known is None:
         raise ValueError(f"L must be given for splits.{split}: phi does not know {meaning}")
-    # A convex phi needs no quadratic at all; keep a positive one so that both sides stay a split.
-    L = known if known > 0.0 else 1.0
+    L = known if known > 0.0 else 1.0  # positive for a convex phi too, so that the result is a split
     own = f"L = {L:.6g}, which was stated and not computed, makes both parts convex"
     return L, joined(given, own if trusted else "")

@@ -1,23 +1,20 @@
 """Step-size rules.
 
-A rule is a small object.  Before a run, ``bind(f, domain)`` checks that it has what it needs and returns
-the rule's own callable for this run, which maps a :class:`~dcfw.solvers.segment.Segment` (the way from X
-to the vertex S, with the gap, the curvature and the values along it) to a step ``eta`` in [0, 1].
+Before a run, ``rule.bind(f, domain)`` checks the requirements and returns a callable, which maps a
+:class:`~dcfw.solvers.segment.Segment` (from X to the vertex S, with gap, curvature and values) to a
+step ``eta`` in [0, 1].
 
-==================  ====================================================  ==============================
-``OpenLoop()``      eta = 2 / (k + 1)                                     needs nothing
-``Exact()``         argmin of the surrogate on the segment                closed form for affine gradients
-``Short(L)``        min(gap / (L ||d||^2), 1) (Demyanov-Rubinov)          a Lipschitz constant
-``Backtracking()``  the same with L found during the run                  values, or affine gradients
-``"adaptive"``      ``Backtracking(shrink=0.9, slopes=True)``             gradients
-==================  ====================================================  ==============================
+==================  ================================================  ==============================
+rule                step                                              needs
+``OpenLoop()``      eta = 2 / (k + 1)                                 nothing
+``Exact()``         argmin of the surrogate on the segment            closed form for affine gradients
+``Short(L)``        min(gap / (L ||d||^2), 1) (Demyanov-Rubinov)      a Lipschitz constant
+``Backtracking()``  the same with L found during the run              values, or affine gradients
+``"adaptive"``      ``Backtracking(shrink=0.9, slopes=True)``         gradients
+==================  ================================================  ==============================
 
 References: Demyanov and Rubinov 1970 (short steps); Dunn and Harshbarger 1978 (open loop); Pedregosa, Negiar,
 Askari and Jaggi 2020 (backtracking); Pokutta 2024 (adaptive).
-
->>> from dcfw import steps
->>> steps.resolve("open-loop")
-OpenLoop(log=False)
 """
 
 from __future__ import annotations
@@ -39,19 +36,16 @@ Step = Callable[[Segment], float]
 class StepRule(Protocol):
     """The interface of a step rule; users may write their own.
 
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
     >>> @dataclass(frozen=True)
     ... class Cautious:
     ...     factor: float = 0.5
     ...
     ...     def bind(self, f, domain):
     ...         return lambda segment: self.factor * 2.0 / (segment.k + 1.0)
-    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> dcfw.minimize(f - g, sets.Simplex(2), step=Cautious(), tol=1e-3).success
+    >>> f, g = dcfw.functions.SquaredNorm(1.0), dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, dcfw.sets.Simplex(2), step=Cautious(), tol=1e-3).success
     True
     """
 
@@ -59,11 +53,11 @@ class StepRule(Protocol):
 
 
 class LineSearchFailed(Exception):
-    """No acceptable step was found (values too inexact, or a function that is not what it claims).
+    """No acceptable step was found: values are too inexact, or a stated property does not hold.
 
     Examples
     --------
-    A run that meets it ends with a status of its own:
+    A run in which this happens ends with its own status:
 
     >>> import dcfw
     >>> dcfw.Status.LINE_SEARCH.sentence
@@ -78,8 +72,8 @@ class OpenLoop:
     Parameters
     ----------
     log : bool, default False
-        Whether to take the second one, which is faster where f grows away from its minimisers or the set is
-        strongly convex, and nowhere slower by more than a logarithm (Wirth, Pena and Pokutta 2024).
+        Whether to use the second rule, which is faster if f grows away from its minimisers or the set is
+        strongly convex, and slower by at most a logarithm (Wirth, Pena and Pokutta 2024).
 
     Examples
     --------
@@ -116,17 +110,16 @@ class Exact:
     Parameters
     ----------
     accuracy : float
-        The search along a non-quadratic ends when the slope has fallen to this fraction of the first.
+        The search ends when the slope has fallen to this fraction of the first.
     evaluations : int
-        ... or after this many gradients.
+        The maximum number of gradients in a search.
 
     Examples
     --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets, steps
-    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
-    >>> rough = steps.Exact(accuracy=1e-2)
-    >>> dcfw.minimize(phi, sets.Box(0.0, 4.0, 2), x0=np.full(2, 2.0), step=rough, tol=1e-6).x.round(2)
+    >>> phi = dcfw.functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> rough = dcfw.steps.Exact(accuracy=1e-2)
+    >>> dcfw.minimize(phi, dcfw.sets.Box(0.0, 4.0, 2), x0=np.full(2, 2.0), step=rough, tol=1e-6).x.round(2)
     array([3.14, 3.14])
     """
 
@@ -152,10 +145,8 @@ class Exact:
 
 @dataclass(frozen=True)
 class Short:
-    """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's own constant.
+    """The Demyanov-Rubinov step min(gap / (L ||d||^2), 1); L defaults to the function's constant.
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> from dcfw import steps
     >>> steps.Short(L=2.0).bind(None, None)(SimpleNamespace(gap=1.0, norm2=4.0))
@@ -189,8 +180,6 @@ class Short:
 class Scaled:
     """The step min(gap / C, 1) with a curvature constant C (Khamaru and Wainwright's choice: L D^2).
 
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> from dcfw import steps
     >>> steps.Scaled(C=4.0).bind(None, None)(SimpleNamespace(gap=1.0))
@@ -210,16 +199,13 @@ class Scaled:
 class Backtracking:
     """The Demyanov-Rubinov step with L found by backtracking.
 
-    L is halved (``shrink``) before each step and doubled (``grow``) until the quadratic upper bound holds
-    at the step it gives.  For affine gradients the curvature along d settles it without any value.
-    The loop is capped: with inexact values it might not end.
+    L is multiplied by ``shrink`` before each step, and by ``grow`` until the quadratic upper bound holds, in
+    at most ``cap`` trials, since inexact values may never satisfy it.  Affine gradients need no values.
 
-    With ``slopes=True`` a step is taken if the function still falls at its end (Pokutta 2024, the rule
-    ``Adaptive`` of FrankWolfe.jl).  The gradient there is the next one: a step costs one gradient and, where
-    the function is convex, no value, whose rounding is then of no consequence.
+    ``slopes=True`` accepts a step if the function still decreases at its end (Pokutta 2024, the rule
+    ``Adaptive`` of FrankWolfe.jl).  A step then costs one gradient, which the next step reuses, and for a
+    convex function no value, so that rounding in values does not matter.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets, steps
     >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
@@ -246,11 +232,10 @@ class Backtracking:
 
 
 class _Search:
-    """A backtracking rule at work: it remembers L from step to step."""
+    """A backtracking rule during a run, which keeps L between steps."""
 
     def __init__(self, rule: Backtracking) -> None:
-        self.rule = rule
-        self.L = rule.L
+        self.rule, self.L = rule, rule.L
 
     def __call__(self, segment: Segment) -> float:
         rule = self.rule
@@ -259,7 +244,7 @@ class _Search:
             return 1.0
         L = first_estimate(segment) if self.L is None else self.L
         trials = 0
-        while trials < rule.cap and math.isfinite(L):  # with NaN among the values no test would ever pass
+        while trials < rule.cap and math.isfinite(L):  # NaN values fail every test
             length = L * norm2
             eta = gap / length if length > gap else 1.0
             if self._accepts(segment, eta, length):
@@ -284,29 +269,27 @@ class _Search:
         return self.L
 
     def set_state(self, state: float | None) -> None:
-        # From L = 0 the trials would never end: no growth changes it.
+        # Not 0, which growth would never change.
         self.L = None if state is None else _validate.scalar(state, "L", low=0.0, open_low=True)
 
 
 def first_estimate(segment: Segment) -> float:
-    """Return a curvature constant measured on the segment, to start backtracking from."""
+    """Return a curvature constant measured on the segment, as a start for backtracking."""
     if segment.curvature is not None:
         measured = segment.curvature / segment.norm2
     else:
-        # Far enough that the curvature stands out from the rounding of the values.
+        # Far enough that the curvature exceeds the rounding of the values.
         eta = min(max(1e-3, 10.0 * math.sqrt(segment.rounding / max(segment.gap, 1e-300))), 1.0)
         measured = 2.0 * (eta * segment.gap - segment.decrease(eta)) / (eta * eta * segment.norm2)
-        measured *= 1.0 + eta  # a difference quotient that comes out a little low would be doubled at once
-    floor = 1e-6 * segment.gap / segment.norm2
-    return max(measured, floor, 1e-300)
+        measured *= 1.0 + eta  # a slightly low difference quotient would be doubled at once
+    return max(measured, 1e-6 * segment.gap / segment.norm2, 1e-300)
 
 
 def search(segment: Segment, accuracy: float, evaluations: int) -> float:
-    """Return a step at which the slope along the segment has (nearly) vanished.
+    """Return a step at which the slope along the segment nearly vanishes, by an Illinois search.
 
-    A bracketing secant (Illinois) search on the slope.  The gradient at the step it returns has just been
-    evaluated, so the next iteration gets it for free.  Along a function that may be nonconvex, a trial
-    that does not decrease the value enough counts as "too far", so the value always goes down.
+    The gradient at the step is the last one evaluated, for the next iteration to reuse.  If the function may
+    be nonconvex, a trial with too small a decrease counts as "too far", so that the value always decreases.
     """
     gap = segment.gap
     target = accuracy * gap
@@ -315,18 +298,15 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
         if not segment.convex:
             decrease = segment.decrease(eta)
             if decrease < 1e-4 * eta * gap - segment.rounding:
-                # Too far, which no gradient is needed to know: the slope that a parabola would have.
-                return gap - 2.0 * decrease / eta
+                return gap - 2.0 * decrease / eta  # too far: the slope of a parabola, without a gradient
         return segment.slope(eta)
 
     a, slope_a, b, slope_b = 0.0, -gap, 1.0, slope_at(1.0)
     if slope_b <= 0.0:
         return 1.0
-    # A small slope beyond the minimiser does not prove descent (the slope may have jumped up early on), but
-    # this is: the decrease up to a, at least ``gained`` where slopes increase, outweighs the rise since.
-    # Where it does not (by more than rounding), the values decide.
-    gained = 0.0
-    side = 0
+    # A small slope beyond the minimiser does not prove descent, since the slope may jump early.  Descent is
+    # proven if the decrease up to a, at least ``gained``, outweighs the rise since; else the values decide.
+    gained, side = 0.0, 0
     for _ in range(evaluations):
         eta = (a * slope_b - b * slope_a) / (slope_b - slope_a)
         if not a < eta < b:
@@ -340,7 +320,7 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
             return eta
         if b - a <= 1e-15:
             break
-        # Illinois: an end that stays for the second time counts half, so that both ends move in.
+        # Illinois: the slope of an end that stays twice is halved, so that both ends move.
         if slope < 0.0:
             gained -= slope * (eta - a)
             slope_b *= 0.5 if side < 0 else 1.0
@@ -348,7 +328,7 @@ def search(segment: Segment, accuracy: float, evaluations: int) -> float:
         else:
             slope_a *= 0.5 if side > 0 else 1.0
             b, slope_b, side = eta, slope, 1
-    return a  # downhill all the way; 0 if there is nothing but rounding between x and the minimiser
+    return a  # descent up to a; 0 if the minimiser is within rounding of x
 
 
 RULES: dict[str, Callable[[], StepRule]] = {
@@ -361,7 +341,7 @@ RULES: dict[str, Callable[[], StepRule]] = {
 
 
 def resolve(step: Any) -> StepRule:
-    """Return the rule named by ``step``, or ``step`` itself if it is a rule."""
+    """Return the rule that ``step`` names, or ``step`` if it is a rule."""
     if hasattr(step, "bind") and not isinstance(step, type):
         return step  # type: ignore[no-any-return]
     return RULES[_validate.choice(step, "step", RULES)]()

@@ -1,4 +1,4 @@
-r"""Texts of others on a terminal, which obeys what it is sent: colours, titles, the place of the cursor.
+r"""Untrusted text on a terminal, which would execute its control sequences.
 
 >>> print(shown("red \x1b[31m, back \b, café"))
 red \x1b[31m, back \x08, café
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def shown(text: str, keep: str = "") -> str:
-    """Return a text with characters that cannot be printed escaped, except those in ``keep``."""
+    """Return a text with unprintable characters escaped, except those in ``keep``."""
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text
     )

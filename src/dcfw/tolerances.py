@@ -1,18 +1,12 @@
-"""When the inner loop may stop.
+"""Tolerance rules of the inner loop.
 
-A rule answers two questions.  Before an inner loop, ``next(eps, gap)``: given the last tolerance (None in
-the first outer step) and the FW gap at x_t, what is the tolerance now?  Inside it, ``enough(gap, eps,
-decrease)``: may Algorithm 1 break at line 7?
+``next(eps, gap)`` returns the tolerance of an inner loop, given the last one (None in the first outer step)
+and the FW gap at x_t.  ``enough(gap, eps, decrease)`` returns whether Algorithm 1 may break at line 7.
 
-``Fixed(eps)``       one eps for all outer steps: theorem 1's setting
+``Fixed(eps)``       one eps for all outer steps, as in theorem 1
 ``Adaptive(beta)``   starts at beta times the first gap and shrinks whenever the gap falls below it
-``Progress()``       no parameter: stop when the surrogate's gap is at most what has been gained so far;
-                     then gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
-
->>> from dcfw import tolerances
->>> rule = tolerances.Adaptive(0.5)
->>> rule.next(None, 8.0), rule.next(4.0, 3.0), rule.next(4.0, 5.0)
-(4.0, 2.0, 4.0)
+``Progress()``       stops when the surrogate's gap is at most the decrease so far; then
+                     gap_DC(x_t) <= 2 (phi(x_t) - phi(x_{t+1}))
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ class NoProgress(Exception):
 
     Examples
     --------
-    A run that meets it ends with a status of its own:
+    A run in which this happens ends with its own status:
 
     >>> import dcfw
     >>> dcfw.Status.NO_PROGRESS.sentence
@@ -40,18 +34,15 @@ class NoProgress(Exception):
 class Tolerance(Protocol):
     """The interface of a tolerance rule; users may write their own.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
     >>> class Halving:
     ...     def next(self, eps, gap):
     ...         return 0.5 * gap
     ...
     ...     def enough(self, gap, eps, decrease):
     ...         return gap <= eps
-    >>> f, g = functions.SquaredNorm(1.0), functions.Quadratic(np.diag([3.0, 1.0]))
-    >>> dcfw.minimize(f - g, sets.Simplex(2), tolerance=Halving()).success
+    >>> f, g = dcfw.functions.SquaredNorm(1.0), dcfw.functions.Quadratic(np.diag([3.0, 1.0]))
+    >>> dcfw.minimize(f - g, dcfw.sets.Simplex(2), tolerance=Halving()).success
     True
     """
 
@@ -63,8 +54,6 @@ class Tolerance(Protocol):
 class Fixed:
     """The inner loop ends when the FW gap of the surrogate is at most eps/2.
 
-    Examples
-    --------
     >>> from dcfw import tolerances
     >>> rule = tolerances.Fixed(0.1)
     >>> rule.next(None, 8.0), rule.enough(0.05, 0.1, lambda: 0.0)
@@ -95,16 +84,16 @@ class Adaptive:
     Parameters
     ----------
     beta : float
-        The factor, strictly between 0 and 1 (the paper uses 0.8).
+        The factor, strictly between 0 and 1 (0.8 in the paper).
     update : {"text", "published"}
-        When the gap at x_t is below eps: ``"text"`` sets eps to beta * eps, as the paper says;
-        ``"published"`` to beta * gap, as the authors' code does.
+        If the gap at x_t is below eps, set eps to beta * eps as in the paper (``"text"``), or to beta * gap
+        as in the authors' code (``"published"``).
 
     Notes
     -----
     The paper's bound 2 (phi(x_0) - phi*)/t on the least DC gap assumes gap_DC(x_t) >= eps_t in every outer
     step, while the rule compares the FW gap, which may be much larger, with eps_t.  The bound holds over the
-    steps that satisfy the assumption, and can fail over all of them; :class:`Progress` has it in every step.
+    steps that satisfy the assumption, and can fail over all steps; with :class:`Progress` it always holds.
 
     Examples
     --------
@@ -126,7 +115,7 @@ class Adaptive:
             return self.beta * gap
         if gap < eps:
             eps = self.beta * (gap if self.update == "published" else eps)
-        # The inner loop would end without moving: shrink on, so that every outer step makes progress.
+        # Otherwise the inner loop would end at once: shrink further, so that every outer step makes progress.
         return eps if gap > 0.5 * eps else self.beta * gap
 
     def enough(self, gap: float, eps: float, decrease: Callable[[], float]) -> bool:
@@ -137,8 +126,6 @@ class Adaptive:
 class Progress:
     """The inner loop ends when the surrogate's FW gap is at most its decrease so far.
 
-    Examples
-    --------
     >>> from dcfw import tolerances
     >>> rule = tolerances.Progress()
     >>> rule.enough(0.3, 1.0, lambda: 0.2), rule.enough(0.2, 1.0, lambda: 0.3)

@@ -244,6 +244,14 @@ def test_a_thinned_run_still_certifies_its_last_step(monkeypatch):
     assert thin["fun"][-1] == pytest.approx(res.fun)
 
 
+def test_a_copied_history_does_not_receive_the_rows_of_the_original():
+    history = History()
+    history.append(tuple(range(len(Row._fields))))
+    copied = copy.copy(history)
+    history.append(tuple(range(len(Row._fields))))
+    assert (len(copied), len(history)) == (1, 2)
+
+
 @pytest.mark.parametrize("make", [lambda r: pickle.loads(pickle.dumps(r)), copy.deepcopy, copy.copy])
 def test_a_result_survives_pickling_and_copying(make):
     res = solve()

@@ -117,7 +117,7 @@ def test_without_data_the_error_names_the_variable_and_the_command(tmp_path, mon
 
 def test_a_data_folder_that_is_no_path_is_named(monkeypatch):
     monkeypatch.setenv("DCFW_DATA", 5000 * "x")
-    with pytest.raises(FileNotFoundError, match=r"DCFW_DATA is 'xxx.*which is no path"):
+    with pytest.raises(FileNotFoundError, match=r"DCFW_DATA is 'xxx.*which is not a path"):
         qap.load("nug12")
 
 

@@ -114,7 +114,7 @@ class MaskedLeastSquares(Function, trusted=True):
         self._constant = 0.5 * square / n
 
     @property
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         return self.shape[0] * self.shape[1]
 
     def template(self) -> Array:

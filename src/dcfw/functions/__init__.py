@@ -1,14 +1,13 @@
-"""Functions: what can be minimised, and what can be subtracted from it.
+"""Functions: objectives, and the convex functions that they subtract.
 
->>> import numpy as np
->>> from dcfw import functions
->>> phi = functions.LeastSquares(np.eye(2), np.ones(2)) - 0.5 * functions.L2Norm()
+>>> import numpy as np, dcfw
+>>> phi = dcfw.functions.LeastSquares(np.eye(2), np.ones(2)) - 0.5 * dcfw.functions.L2Norm()
 >>> phi
 (LeastSquares(m=2, n=2)) - (0.5 * L2Norm(1))
 >>> phi.value(np.array([1.0, 0.0]))
 0.0
 
-Everything but ``autodiff``, whose module has its name, is loaded when it is first used.
+Names are loaded on first use, except ``autodiff``, which has the name of its module.
 """
 
 from __future__ import annotations
@@ -44,33 +43,19 @@ if TYPE_CHECKING:
     from dcfw.functions.quadratic import SquaredNorm as SquaredNorm
     from dcfw.functions.sums import Zero as Zero
 
-_MODULE_OF = {
-    "CappedL1": "penalties",
-    "Convex": "given",
-    "DC": "dc",
-    "FiniteSum": "finite_sum",
-    "Function": "base",
-    "L1MinusL2": "penalties",
-    "L1Norm": "norms",
-    "L2Norm": "norms",
-    "LeastSquares": "quadratic",
-    "Linearisation": "base",
-    "LogSumExp": "losses",
-    "LogisticLoss": "losses",
-    "MCP": "penalties",
-    "NuclearNorm": "norms",
-    "Observed": "observed",
-    "Quadratic": "quadratic",
-    "SCAD": "penalties",
-    "Smooth": "given",
-    "SquaredNorm": "quadratic",
-    "Stream": "finite_sum",
-    "WeaklyConcave": "given",
-    "Zero": "sums",
-    "as_function": "base",
-    "lift": "lifting",
+_NAMES = {
+    "base": ("Function", "Linearisation", "as_function"),
+    "dc": ("DC",),
+    "finite_sum": ("FiniteSum", "Stream"),
+    "given": ("Convex", "Smooth", "WeaklyConcave"),
+    "lifting": ("lift",),
+    "losses": ("LogSumExp", "LogisticLoss"),
+    "norms": ("L1Norm", "L2Norm", "NuclearNorm"),
+    "observed": ("Observed",),
+    "penalties": ("CappedL1", "L1MinusL2", "MCP", "SCAD"),
+    "quadratic": ("LeastSquares", "Quadratic", "SquaredNorm"),
+    "sums": ("Zero",),
 }
-"""Public name -> the module that defines it."""
-
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 __getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF)
 __all__ += ["autodiff"]

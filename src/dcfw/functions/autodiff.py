@@ -1,4 +1,4 @@
-"""Gradients from the framework: write the value in torch or JAX, and the gradient comes along."""
+"""Functions written in torch or JAX, with gradients by automatic differentiation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Autodiff(Stated, trusted=True):
         import array_api_compat
 
         if array_api_compat.is_jax_array(x):
-            return float(self._compiled(x)[0])  # eager operations cost more than the gradient, compiled
-        return float(self._function(copy_of(x)))  # which the function may write to
+            return float(self._compiled(x)[0])  # cheaper than eager operations
+        return float(self._function(copy_of(x)))
 
     def grad(self, x: Array) -> Array:
         return self.linearise(x).slope
 
     def _compiled(self, x: Array) -> Any:
-        """Return value and gradient by JAX, compiled unless the function branches on values."""
+        """Return the value and the gradient by JAX, compiled unless the function branches on values."""
         import jax
 
         if self._jitted is None:
@@ -49,27 +49,27 @@ class Autodiff(Stated, trusted=True):
                 leaf = x.detach().requires_grad_(True)
                 value = self._function(leaf)
                 (slope,) = torch.autograd.grad(value, leaf)
-            return Linearisation(float(value.detach()), slope, self._lipschitz is not None)
+            return Linearisation(float(value.detach()), slope, self.lipschitz is not None)
         if array_api_compat.is_jax_array(x):
             value, slope = self._compiled(x)
-            return Linearisation(float(value), slope, self._lipschitz is not None)
+            return Linearisation(float(value), slope, self.lipschitz is not None)
         raise TypeError(
             f"autodiff needs torch or JAX arrays, got {type(x).__name__}: pass x0 as a torch tensor or JAX "
-            "array, or give the gradient yourself with functions.Smooth(value, grad)"
+            "array, or give the gradient with functions.Smooth(value, grad)"
         )
 
 
 def autodiff(
     value: Callable[[Array], Any], lipschitz: float | None = None, convex: bool | None = None
 ) -> Autodiff:
-    """Return the smooth function whose gradient torch or JAX derives from ``value``.
+    """Return a smooth function whose gradient torch or JAX derives from ``value``.
 
     Parameters
     ----------
     value : callable
-        ``value(x)`` returns a scalar tensor, written with the framework's own operations.
+        ``value(x)`` returns a scalar tensor, computed with operations of the framework.
     lipschitz, convex : optional
-        Facts about the function, as in :class:`dcfw.functions.Smooth`.
+        As in :class:`dcfw.functions.Smooth`.
 
     Examples
     --------

@@ -1,23 +1,18 @@
-"""The interface of functions: a value, a gradient (or a subgradient), and a few facts.
+"""The interface of functions: a value, a gradient or subgradient, and optional properties.
 
-A :class:`Function` has ``value(x)`` and ``grad(x)``.  Everything else is a fact that makes a solver
-faster or its answer stronger, and has a safe default:
+A :class:`Function` has ``value(x)`` and ``grad(x)``.  The properties make a solver faster or its certificate
+stronger, and have safe defaults:
 
-``convex``          True, False, or None for "not known"
-``differentiable``  False when ``grad`` returns just one of several subgradients somewhere.  A subtracted
-                    function of your own must state True, or ``lipschitz``, for lower ends above 0
-``affine_grad``     the function is a quadratic: ``grad((1-eta) x + eta s)`` is the same combination of
+``convex``          True, False, or None for "unknown"
+``differentiable``  False if ``grad`` returns one of several subgradients at some points.  A user-defined g
+                    must set it to True, or define ``lipschitz``, for lower bounds above 0
+``affine_grad``     True for quadratics: ``grad((1-eta) x + eta s)`` is the same combination of
                     ``grad(x)`` and ``grad(s)``, so a step costs one gradient, at a vertex
 ``lipschitz``       a Lipschitz constant of the gradient, or None
 ``weak_convexity``  a number rho such that ``phi + rho/2 ||x||^2`` is convex, or None
+``size``            the number of entries of x, where the data determine it, or None
 
-``f - g`` makes a :class:`~dcfw.functions.dc.DC`; sums and multiples work as on paper:
-
->>> import numpy as np
->>> from dcfw import functions
->>> f = functions.SquaredNorm(2.0) + 3 * functions.L1Norm()
->>> float(f.value(np.array([1.0, -1.0])))
-8.0
+``f - g`` makes a :class:`~dcfw.functions.dc.DC`; functions can be added and scaled.
 """
 
 from __future__ import annotations
@@ -41,22 +36,21 @@ if TYPE_CHECKING:
 class Linearisation(NamedTuple):
     """The value and a subgradient of a convex function at a point, from one evaluation.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L1Norm().linearise(np.array([2.0, 0.0]))
+    ``unique`` is True if the subdifferential is known to contain only this subgradient.
+
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L1Norm().linearise(np.array([2.0, 0.0]))
     Linearisation(value=2.0, slope=array([1., 0.]), unique=False)
     """
 
     value: float
     slope: Array
     unique: bool
-    """Whether the subdifferential is known to hold this subgradient alone."""
 
 
+# The methods that a solver calls; the others default to forms in terms of ``value`` and ``grad``.
 VERBS = ("value", "grad", "linearise", "grad_at", "value_from_grad", "batch_grad", "batch_linearise")
-"""The methods that a solver calls; ``value`` and ``grad`` are the sources of the others."""
+# Methods with a generic form, and the methods that this form calls.
 DERIVED = {
     "linearise": ("value", "grad"),
     "grad_at": ("grad",),
@@ -64,19 +58,17 @@ DERIVED = {
     "origin": ("value", "grad"),
     "hessian": ("grad",),
 }
-"""Verbs that have a generic form, and the verbs which that form asks."""
 
 
 class Function:
-    """Base class of all functions; see the module's text for the meaning of the attributes.
+    """Base class of all functions; :mod:`dcfw.functions.base` describes the attributes.
 
     Examples
     --------
-    A function of your own, used like the ready-made ones:
+    A user-defined function works like the built-in ones:
 
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> class Huber(functions.Function):
+    >>> import numpy as np, dcfw
+    >>> class Huber(dcfw.functions.Function):
     ...     convex = True
     ...     lipschitz = 1.0
     ...
@@ -92,12 +84,12 @@ class Function:
     convex: bool | None = None
     differentiable: bool = True
     affine_grad: bool = False
-    made_for: Any = None
-    """The set on which alone a part of a split is what it stands for; None for all of space."""
-    __array_ufunc__ = None  # or NumPy would multiply a function into an array of objects
+    size: int | None = None
+    made_for: Any = None  # the only set on which this part of a split is valid; None for the whole space
+    __array_ufunc__ = None  # otherwise NumPy would multiply a function into an array of objects
 
     def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
-        """Have a class's oracles work on copies unless it vouches for them (:mod:`dcfw._protocol`)."""
+        """Make a class's oracles work on copies unless it is ``trusted`` (:mod:`dcfw._protocol`)."""
         super().__init_subclass__(**options)
         _protocol.declare(cls, trusted)
         _protocol.restore(cls, Function, DERIVED)
@@ -113,13 +105,13 @@ class Function:
 
     @property
     def stated(self) -> bool:
-        """Whether the two constants were stated by the user; those of ready-made functions are computed."""
+        """Whether the user stated the two constants; built-in functions compute theirs."""
         owners = (_protocol.owner(type(self), name) for name in ("lipschitz", "weak_convexity"))
         return not all(map(_protocol.trusted, owners))
 
     @property
     def by_word(self) -> bool:
-        """Whether nothing but the user's word says that the function is convex."""
+        """Whether convexity rests on the user's statement alone."""
         return self.stated or not _protocol.trusted(_protocol.owner(type(self), "grad"))
 
     def value(self, x: Array) -> float:
@@ -129,21 +121,21 @@ class Function:
         raise NotImplementedError
 
     def linearise(self, x: Array) -> Linearisation:
-        """Return value and (sub)gradient at ``x`` together, for functions that share work between them."""
-        return Linearisation(self.value(x), self.grad(x), self.differentiable and self._says_so())
+        """Return the value and a (sub)gradient at ``x``, sharing work where possible."""
+        return Linearisation(self.value(x), self.grad(x), self.differentiable and self._states_smoothness())
 
-    def _says_so(self) -> bool:
-        """Return whether ``differentiable`` is stated, not just the default of this class."""
+    def _states_smoothness(self) -> bool:
+        """Return whether ``differentiable`` is stated, rather than the default of this class."""
         kind = type(self)
-        said = "differentiable" in vars(self) or _protocol.owner(kind, "differentiable") is not Function
-        return said or self.lipschitz is not None or _protocol.trusted(_protocol.owner(kind, "grad"))
+        stated = "differentiable" in vars(self) or _protocol.owner(kind, "differentiable") is not Function
+        return stated or self.lipschitz is not None or _protocol.trusted(_protocol.owner(kind, "grad"))
 
     def grad_at(self, atom: Atom) -> Array:
-        """Return the gradient at a vertex, from its compact form where that is cheaper."""
+        """Return the gradient at a vertex, using its compact form where that is cheaper."""
         return self.grad(atom.dense())
 
     def has_scores(self) -> bool:
-        """Return whether the Hessian is A'A with an A of so few rows that A a is kept of vertices a.
+        """Return whether the Hessian is A'A with few enough rows in A to store A a for each vertex a.
 
         Then ``scores_at(atom)`` returns A a, and ``from_scores(r)`` returns A'r as a vector.
         """
@@ -160,18 +152,18 @@ class Function:
         return False
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
-        """Return the value where it follows from the gradient at ``x`` in O(n), else None."""
+        """Return the value if it follows from the gradient at ``x`` in O(n), else None."""
         return None
 
     def origin(self, like: Array) -> tuple[float, Array]:
-        """Return value and gradient at zero (of an affine-gradient function)."""
+        """Return the value and the gradient at zero."""
         zero = 0.0 * like
         return self.value(zero), self.grad(zero)
 
     def hessian(self, x: Array) -> np.ndarray:
-        """Return the Hessian at x, a dense NumPy matrix for the raveled x.
+        """Return the Hessian at x as a dense NumPy matrix for the raveled x.
 
-        Functions with affine gradients have it; others may define it, for ``inner="second-order"``.
+        Defined for affine gradients; other functions may define it for ``inner="second-order"``.
         """
         if not self.affine_grad:
             raise NotImplementedError(f"{type(self).__name__} defines no hessian(x)")
@@ -181,13 +173,8 @@ class Function:
         columns = [np.ravel(to_numpy(self.grad(like(unit, x)) - slope)) for unit in units]
         return np.asarray(np.stack(columns), dtype=np.float64)
 
-    @property
-    def size(self) -> int | None:
-        """The number of entries that x must have, where the function's data fix it."""
-        return None
-
     def template(self) -> Array | None:
-        """Return an array of the backend that this function's data live on, if it has data."""
+        """Return an array with the backend of this function's data, None if it has none."""
         data: Any = getattr(self, "A", None)
         if hasattr(data, "nnz"):  # a sparse matrix: its entries
             data = getattr(data, "data", None)
@@ -195,14 +182,13 @@ class Function:
         return data if hasattr(data, "dtype") and not hasattr(data, "matvec") else None
 
     def __repr__(self) -> str:
-        """Name the class, and the callables that a function was made of."""
         made_of = [v for v in vars(self).values() if callable(v) and not isinstance(v, Function)]
         names = [getattr(v, "__name__", type(v).__name__) for v in made_of]
         named = ", ".join(name for name in names if name != "<lambda>") or "..." * bool(names)
         return f"{type(self).__name__}({named})"
 
     def _facts(self) -> dict[str, Any]:
-        """Return what a notebook shows about a function; nothing that has to be computed."""
+        """Return the rows of the notebook display, none of which needs a computation."""
         known = {True: "yes", False: "no", None: "not known"}
         facts = {"convex": known[self.convex], "differentiable": known[self.differentiable]}
         return facts | ({} if self.size is None else {"variables": self.size})
@@ -218,7 +204,7 @@ class Function:
         return other + self if isinstance(other, DC) and other.whole is None else Sum([self, other])
 
     def __radd__(self, other: Any) -> Function:
-        if isinstance(other, numbers.Real) and other == 0:  # so that sum([...]) works
+        if isinstance(other, numbers.Real) and other == 0:  # for sum([...])
             return self
         return as_function(other, "the left side of +") + self
 
@@ -251,37 +237,32 @@ _protocol.declare(Function, True)
 
 
 def _own(value: Any) -> Any:
-    """Return a copy of an array, alone, in a linearisation or as a vertex; everything else as it is."""
+    """Copy an array, also in a linearisation or a vertex; return other values unchanged."""
     if isinstance(value, Linearisation):
         return value._replace(slope=copy_of(value.slope))
     return Dense(copy_of(value.array)) if isinstance(value, Dense) else copy_of(value)
 
 
 class Stated(Function, trusted=True):
-    """A function made of a user's callables: its Lipschitz constant and its convexity are statements."""
+    """A function made of callables, whose Lipschitz constant and convexity the user states."""
+
+    lipschitz: float | None = None
+    stated = True
 
     def _state(self, lipschitz: float | None, convex: bool | None) -> None:
-        self._lipschitz = _validate.constant(lipschitz, "lipschitz")
+        self.lipschitz = _validate.constant(lipschitz, "lipschitz")
         self.convex = _validate.optional_flag(convex, "convex")
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self._lipschitz
-
-    @property
-    def stated(self) -> bool:
-        return True
 
 
 def of_x(candidate: Any, name: str) -> Callable[[Array], Any]:
-    """Return ``candidate`` if it can be called."""
+    """Return ``candidate`` if it is callable, as a function of one point."""
     if not callable(candidate):
         raise TypeError(f"{name} must be a callable of one argument x, got {type(candidate).__name__}")
     return candidate  # type: ignore[no-any-return]
 
 
 def number(value: Any) -> Any:
-    """Return a user's value as a float, or unchanged where that fails: a run names the oracle to blame."""
+    """Convert a user's value to float; leave it unchanged on failure, for a run to name the oracle."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -289,14 +270,14 @@ def number(value: Any) -> Any:
 
 
 def gradient(function: Function, x: Array) -> Array:
-    """Return ``function.grad(x)`` for a sum, in which broadcasting would hide a wrong shape."""
+    """Return ``function.grad(x)`` with its shape checked: in a sum, broadcasting would hide a wrong one."""
     grad = function.grad(x)
     same_shape(grad, x, "grad", function)
     return grad
 
 
 def same_shape(grad: Any, x: Array, oracle: str, function: Function) -> None:
-    """Refuse what a function's ``oracle`` has returned if its shape is not that of x."""
+    """Raise if the gradient that a function's ``oracle`` returned does not have the shape of x."""
     if getattr(grad, "shape", None) != x.shape:
         got = f"an array of shape {tuple(grad.shape)}" if hasattr(grad, "shape") else type(grad).__name__
         raise ValueError(
@@ -305,19 +286,16 @@ def same_shape(grad: Any, x: Array, oracle: str, function: Function) -> None:
 
 
 def as_function(candidate: Any, name: str = "function") -> Function:
-    """Return ``candidate`` as a :class:`Function`; any object with ``value`` and ``grad`` will do.
+    """Return ``candidate``, any object with ``value`` and ``grad``, as a :class:`Function`.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
+    >>> import numpy as np, dcfw
     >>> class Plain:
     ...     def value(self, x):
     ...         return float(x @ x)
     ...
     ...     def grad(self, x):
     ...         return 2 * x
-    >>> functions.as_function(Plain()).value(np.array([3.0, 4.0]))
+    >>> dcfw.functions.as_function(Plain()).value(np.array([3.0, 4.0]))
     25.0
     """
     name = _validate.text(name, "name")
@@ -339,11 +317,12 @@ def as_function(candidate: Any, name: str = "function") -> Function:
 
 
 class Wrapped(Function, trusted=True):
-    """A user's own object with ``value`` and ``grad`` (and whichever facts it states)."""
+    """A user's object with ``value`` and ``grad``, which works on copies."""
+
+    stated = True
 
     def __init__(self, wrapped: Any, gradient: Callable[[Array], Array]) -> None:
-        self.wrapped = wrapped
-        self._gradient = gradient
+        self.wrapped, self._gradient = wrapped, gradient
         self.convex = getattr(wrapped, "convex", None)
         self.differentiable = bool(getattr(wrapped, "differentiable", hasattr(wrapped, "grad")))
         self.affine_grad = bool(getattr(wrapped, "affine_grad", False))
@@ -356,14 +335,8 @@ class Wrapped(Function, trusted=True):
     def weak_convexity(self) -> float | None:
         return getattr(self.wrapped, "weak_convexity", super().weak_convexity)
 
-    @property
-    def stated(self) -> bool:
-        return True
-
-    def _says_so(self) -> bool:
+    def _states_smoothness(self) -> bool:
         return hasattr(self.wrapped, "differentiable") or self.lipschitz is not None
-
-    # What the object does to its argument, or later to an array that it has returned, must not matter.
 
     def value(self, x: Array) -> float:
         return number(self.wrapped.value(copy_of(x)))  # type: ignore[no-any-return]
@@ -373,18 +346,15 @@ class Wrapped(Function, trusted=True):
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         own = getattr(self.wrapped, "value_from_grad", None)
-        return own(copy_of(x), copy_of(grad)) if own is not None else None
+        return None if own is None else own(copy_of(x), copy_of(grad))
 
     def grad_at(self, atom: Atom) -> Array:
         own = getattr(self.wrapped, "grad_at", None)
-        return copy_of(own(atom)) if own is not None else self.grad(atom.dense())
+        return self.grad(atom.dense()) if own is None else copy_of(own(atom))
 
     def linearise(self, x: Array) -> Linearisation:
         own = getattr(self.wrapped, "linearise", None)
-        if own is None:
-            return super().linearise(x)
-        value, slope, unique = own(copy_of(x))
-        return Linearisation(value, copy_of(slope), unique)
+        return super().linearise(x) if own is None else _own(Linearisation(*own(copy_of(x))))
 
     def __repr__(self) -> str:
         return repr(self.wrapped)

@@ -1,7 +1,6 @@
-"""Differences f - g of convex functions, and the conditions under which they are that.
+"""Differences f - g of convex functions, with the conditions under which both parts are convex.
 
-Arithmetic is as on paper: what is added to f - g is added to f, what is subtracted to g, and a condition goes
-along.
+Functions added to f - g join f, subtracted ones join g, and conditions are kept.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ class DC(Function, trusted=True):
     f, g : Function
         The convex parts; f must be differentiable, g need not be.
     name : str
-        How the decomposition came about: ``"given"``, ``"sliding(L=2)"``, ...
+        The decomposition: ``"given"``, ``"sliding(L=2)"``, ...
     conditional : str
-        Empty, or the assumption under which f and g are convex (an estimated constant).
+        The assumption under which f and g are convex, empty if there is none.
     refuted : str
-        Empty, or what is known to be wrong with it: then nothing is certified.
+        The reason why a part is known not to be convex, or empty. A refuted split certifies nothing.
     whole : Function or None
-        The objective itself, where the parts were made from it: then values and gradients of phi come
-        from there and not from a difference of two large numbers.
+        The objective from which f and g were made, if any.  It gives the values and gradients of phi, without
+        the cancellation in f - g.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> dc = functions.SquaredNorm(1.0) - functions.L1Norm()
+    >>> import numpy as np, dcfw
+    >>> dc = dcfw.functions.SquaredNorm(1.0) - dcfw.functions.L1Norm()
     >>> dc.name, dc.value(np.array([1.0, -2.0])), dc.grad(np.array([1.0, -2.0]))
     ('given', -0.5, array([ 0., -1.]))
     """
@@ -47,9 +45,7 @@ class DC(Function, trusted=True):
     def __init__(
         self, f: Any, g: Any, name: str = "given", conditional: str = "", whole: Function | None = None
     ) -> None:
-        self.f = as_function(f, "f")
-        self.g = as_function(g, "g")
-        self.whole = whole
+        self.f, self.g, self.whole = as_function(f, "f"), as_function(g, "g"), whole
         if not self.f.differentiable:
             raise ValueError(
                 "f must be differentiable in f - g (only g may be nonsmooth); "
@@ -100,14 +96,11 @@ class DC(Function, trusted=True):
         return self.f.hessian(x) - self.g.hessian(x) if self.whole is None else self.whole.hessian(x)
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int | None:  # type: ignore[override]
         return common_size((self.f, self.g))
 
-    # As on paper, (f - g) + h = (f + h) - g and (f - g) - h = f - (g + h).  A phi that is known as a whole
-    # stays whole in sums with functions that are not differences: the sum is split again.
-
     def _parts(self) -> tuple[Function, Function]:
-        """Return f and g, to be used in another difference."""
+        """Return f and g for use in another difference."""
         return self.f, self.g
 
     def __add__(self, other: Any) -> Function:
@@ -115,6 +108,7 @@ class DC(Function, trusted=True):
         if isinstance(other, DC) and (self.whole is None or other.whole is None):
             (f, g), (p, q) = self._parts(), other._parts()
             return DC(f + p, g + q, conditional=joined(self, other))
+        # A sum of a whole phi and a function that is not a difference stays whole, and is split again.
         if self.whole is not None:
             return super().__add__(other)
         return DC(self.f + other, self.g, conditional=self.conditional)
@@ -137,8 +131,7 @@ class DC(Function, trusted=True):
     __rmul__ = __mul__
 
     def template(self) -> Array | None:
-        first = self.f.template()
-        return first if first is not None else self.g.template()
+        return next((t for t in (self.f.template(), self.g.template()) if t is not None), None)
 
     def __repr__(self) -> str:
         return f"({self.f!r}) - ({self.g!r})"
@@ -149,9 +142,9 @@ class DC(Function, trusted=True):
 
 
 def unproven(dc: DC) -> str:
-    """Return which parts of a difference that was given are not known to be convex, as a condition.
+    """Return the condition that the parts of a given difference are convex, where this is not known.
 
-    Quadratics are not among them: negative curvature in one is looked for.
+    Quadratics are exempt, since their curvature is computed.
     """
     if dc.whole is not None:
         return ""
@@ -167,7 +160,7 @@ def _are_convex(names: list[str], how: str) -> str:
 
 
 def joined(*parts: DC | str) -> str:
-    """Return the conditions of several decompositions as one.
+    """Return one condition for several decompositions.
 
     >>> joined("L = 1 is large enough", "", "g is convex")
     'L = 1 is large enough, and g is convex'

@@ -1,25 +1,17 @@
-"""Means of many functions, and expectations: objectives that a sample estimates well.
+"""Means of many functions, and expectations: objectives for stochastic methods.
 
-A :class:`FiniteSum` is F(x) = 1/m sum_i F_i(x).  Besides ``value`` and ``grad`` it has the verbs that
-stochastic methods (:mod:`dcfw.solvers.stochastic`) live on:
+A :class:`FiniteSum` is F(x) = 1/m sum_i F_i(x).  Besides ``value`` and ``grad`` it has the members that
+:mod:`dcfw.solvers.stochastic` uses:
 
-``draw(rng, size)``            a random batch: ``size`` different indices, or None for all m of them
+``draw(rng, size)``            a random batch: ``size`` distinct indices, or None for all m components
 ``batch_grad(x, batch)``       the mean gradient over the batch, an unbiased estimate of ``grad(x)``
-``batch_linearise(x, batch)``  the mean value and the mean gradient, for the price of one
-``m``                          how many components there are
+``batch_linearise(x, batch)``  the mean value and the mean gradient, from one evaluation
+``m``                          the number of components
 ``lipschitz``                  a Lipschitz constant of the mean's gradient
-``lipschitz_max``              one that every single component's gradient has; the noise is in proportion
+``lipschitz_max``              a Lipschitz constant of every component's gradient; the noise is proportional
 
-A :class:`Stream` is an expectation F(x) = E F(x, xi): it has the same verbs, but m is None and a batch is
-what the user's ``draw`` returns.  A batch may be used at two points, as variance reduction needs it.
-
->>> import numpy as np
->>> from dcfw import functions
->>> A, b = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 2.0])
->>> F = functions.FiniteSum.least_squares(A, b)
->>> x = np.zeros(2)
->>> F.value(x), F.grad(x), F.batch_grad(x, np.array([1]))
-(1.25, array([-0.5, -2. ]), array([ 0., -4.]))
+A :class:`Stream` is an expectation F(x) = E F(x, xi) with the same members, but m is None and the user's
+``draw`` returns the batch.  Variance reduction evaluates a batch at two points.
 """
 
 from __future__ import annotations
@@ -34,9 +26,8 @@ from dcfw import _validate
 from dcfw._arrays import Array, copy_of
 from dcfw.functions.base import Linearisation, Stated, number
 
+# The seed of a stream's holdout, unlike any ``rng`` of a user: a run must not be measured on its own samples.
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
-"""The seed of a stream's holdout: not 0, 1 or 42, nor what anybody would pass as ``rng``, or the samples of a
-run would be among those that it is measured on."""
 
 
 class FiniteSum(Stated, trusted=True):
@@ -51,24 +42,19 @@ class FiniteSum(Stated, trusted=True):
     batch_grad : callable
         ``batch_grad(x, indices)``, the mean gradient over the components in an integer array.
     grad : callable, optional
-        ``grad(x)``, the mean gradient over all; ``batch_grad`` with all indices unless given.
+        ``grad(x)``, the mean gradient over all components; default: ``batch_grad`` with all indices.
     batch_value : callable, optional
-        ``batch_value(x, indices)``.  Without it, the history of a stochastic run needs whole values.
+        ``batch_value(x, indices)``, the mean value; default: ``value``, which evaluates all components.
     lipschitz, lipschitz_max : float, optional
         Lipschitz constants of the mean gradient and of every component's gradient.
     convex : bool, optional
         Whether the mean is convex, if known.
 
-    See Also
-    --------
-    FiniteSum.logistic, FiniteSum.least_squares, FiniteSum.completion : vectorised, ready-made.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
+    >>> import numpy as np, dcfw
     >>> c = np.array([1.0, 2.0, 6.0])
-    >>> F = functions.FiniteSum(
+    >>> F = dcfw.functions.FiniteSum(
     ...     3,
     ...     value=lambda x: np.cos(x[0] - c).mean(),
     ...     batch_grad=lambda x, i: -np.sin(x - c[i]).mean(keepdims=True),
@@ -95,7 +81,7 @@ class FiniteSum(Stated, trusted=True):
         self._grad = None if grad is None else _validate.function(grad, "grad")
         self._batch_value = None if batch_value is None else _validate.function(batch_value, "batch_value")
         self._state(lipschitz, convex)
-        self._lipschitz_max = _validate.constant(lipschitz_max, "lipschitz_max")
+        self.lipschitz_max = _validate.constant(lipschitz_max, "lipschitz_max")
 
     @staticmethod
     def logistic(A: Any, y: Any) -> FiniteSum:
@@ -109,9 +95,8 @@ class FiniteSum(Stated, trusted=True):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> F = functions.FiniteSum.logistic(np.eye(2), np.array([1, -1]))
+        >>> import numpy as np, dcfw
+        >>> F = dcfw.functions.FiniteSum.logistic(np.eye(2), np.array([1, -1]))
         >>> F.batch_grad(np.zeros(2), np.array([0]))
         array([-0.5,  0. ])
         """
@@ -130,9 +115,8 @@ class FiniteSum(Stated, trusted=True):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> functions.FiniteSum.least_squares(np.eye(2), np.array([2.0, 0.0])).value(np.zeros(2))
+        >>> import numpy as np, dcfw
+        >>> dcfw.functions.FiniteSum.least_squares(np.eye(2), np.array([2.0, 0.0])).value(np.zeros(2))
         1.0
         """
         from dcfw.functions.scored import Squares
@@ -143,21 +127,20 @@ class FiniteSum(Stated, trusted=True):
     def completion(shape: tuple[int, int], rows: Any, cols: Any, values: Any) -> FiniteSum:
         """Return half the mean squared error on observed entries, F_k(X) = 1/2 (X[i_k, j_k] - v_k)^2.
 
-        The gradient of a batch is zero except at the entries observed in it.  An entry may be observed often.
+        The gradient of a batch is zero outside the batch.  An entry may be observed more than once.
 
         Parameters
         ----------
         shape : tuple of int
             The shape of the matrix.
         rows, cols : integer arrays of shape (m,)
-            Where the observed entries are.
+            The positions of the observed entries.
         values : array of shape (m,)
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from dcfw import functions
-        >>> F = functions.FiniteSum.completion((2, 2), [0, 1], [1, 1], [3.0, 1.0])
+        >>> import numpy as np, dcfw
+        >>> F = dcfw.functions.FiniteSum.completion((2, 2), [0, 1], [1, 1], [3.0, 1.0])
         >>> F.grad(np.zeros((2, 2)))
         array([[ 0. , -1.5],
                [ 0. , -0.5]])
@@ -165,12 +148,6 @@ class FiniteSum(Stated, trusted=True):
         from dcfw.functions.scored import Completion
 
         return Completion(shape, rows, cols, values)
-
-    @property
-    def lipschitz_max(self) -> float | None:
-        return self._lipschitz_max
-
-    # What the callables do to x, or later to an array that they have returned, must not matter.
 
     def value(self, x: Array) -> float:
         return float(self._value(copy_of(x)))
@@ -184,7 +161,7 @@ class FiniteSum(Stated, trusted=True):
         return copy_of(self._batch_grad(copy_of(x), indices))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray | None:
-        """Return ``size`` different indices, None (for all) where that is at least m."""
+        """Return ``size`` distinct indices, or None (for all) if ``size`` is at least m."""
         return None if size >= self.m else rng.choice(self.m, size, replace=False)
 
     def batch_grad(self, x: Array, batch: Any) -> Array:
@@ -192,12 +169,12 @@ class FiniteSum(Stated, trusted=True):
         return self.grad(x) if batch is None else self._gradient(x, self._indices(batch))
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
-        """Return mean value and mean gradient over the batch."""
+        """Return the mean value and the mean gradient over the batch."""
         if batch is None:
             return self.linearise(x)
         batch = self._indices(batch)
-        own = self._batch_value
-        value = self.value(x) if own is None else number(own(copy_of(x), batch))
+        mean = self._batch_value
+        value = self.value(x) if mean is None else number(mean(copy_of(x), batch))
         return Linearisation(value, self._gradient(x, batch), True)
 
     def _indices(self, batch: Any) -> np.ndarray:
@@ -216,12 +193,12 @@ class FiniteSum(Stated, trusted=True):
 
 
 class Stream(Stated, trusted=True):
-    """An expectation E F(x, xi), of which there are as many samples as one asks for.
+    """An expectation E F(x, xi) that can be sampled without limit.
 
     Parameters
     ----------
     draw : callable
-        ``draw(rng, size)`` returns a batch of ``size`` fresh samples, in whatever form.
+        ``draw(rng, size)`` returns a batch of ``size`` new samples, in any form.
     batch_grad : callable
         ``batch_grad(x, batch)``, the mean gradient over a batch.
     batch_value : callable
@@ -231,14 +208,13 @@ class Stream(Stated, trusted=True):
     convex : bool, optional
         Whether the expectation is convex, if known.
     holdout : int
-        ``value`` and ``grad`` are means over that many samples, drawn once from a generator with a seed of
-        its own: what a run reports is measured on data that it has not seen, whatever its ``rng`` is.
+        The number of samples behind ``value`` and ``grad``.  They are drawn once, with a fixed seed, so that
+        a run is measured on data that it has not seen.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> F = functions.Stream(
+    >>> import numpy as np, dcfw
+    >>> F = dcfw.functions.Stream(
     ...     draw=lambda rng, size: rng.normal(3.0, 1.0, (size, 1)),
     ...     batch_grad=lambda x, batch: x - batch.mean(axis=0),
     ...     batch_value=lambda x, batch: 0.5 * ((x - batch) ** 2).mean(),
@@ -284,7 +260,7 @@ class Stream(Stated, trusted=True):
         return copy_of(self._batch_grad(copy_of(x), batch))
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
-        """Return mean value and mean gradient over the batch."""
+        """Return the mean value and the mean gradient over the batch."""
         value = number(self._batch_value(copy_of(x), batch))
         return Linearisation(value, self.batch_grad(x, batch), True)
 

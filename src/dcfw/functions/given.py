@@ -12,7 +12,7 @@ from dcfw.functions.base import Function, Linearisation, Stated, as_function, of
 
 
 class Given(Function, trusted=True):
-    """A function made of two callables, which work on copies."""
+    """A function made of two callables, which receive and return copies."""
 
     def _take(self, value: Callable[[Array], Any], grad: Callable[[Array], Array], name: str) -> None:
         self._value, self._grad = of_x(value, "value"), of_x(grad, name)
@@ -38,9 +38,8 @@ class Smooth(Given, Stated, trusted=True):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> phi = functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
+    >>> import numpy as np, dcfw
+    >>> phi = dcfw.functions.Smooth(lambda x: np.cos(x).sum(), lambda x: -np.sin(x), lipschitz=1.0)
     >>> phi.value(np.zeros(2))
     2.0
     """
@@ -59,8 +58,6 @@ class Smooth(Given, Stated, trusted=True):
 class Convex(Given, trusted=True):
     """A convex function given by its value and one subgradient at each point.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from dcfw import functions
     >>> g = functions.Convex(lambda x: np.abs(x).max(), lambda x: np.sign(x) * (np.abs(x) == np.abs(x).max()))
@@ -69,30 +66,21 @@ class Convex(Given, trusted=True):
     """
 
     convex = True
+    by_word = True
 
     def __init__(
-        self,
-        value: Callable[[Array], Any],
-        subgrad: Callable[[Array], Array],
-        differentiable: bool = False,
+        self, value: Callable[[Array], Any], subgrad: Callable[[Array], Array], differentiable: bool = False
     ) -> None:
         self._take(value, subgrad, "subgrad")
         self.differentiable = _validate.flag(differentiable, "differentiable")
-
-    @property
-    def by_word(self) -> bool:
-        return True
 
 
 class WeaklyConcave(Given, trusted=True):
     """A function whose negative is weakly convex, given by its value and one supergradient.
 
-    ``supergrad(x)`` is minus a subgradient of ``-phi``; where phi is a minimum of smooth functions, it is
-    the gradient of any one that attains the minimum.  Such a phi can be minimised through
-    :func:`dcfw.splits.sliding` (the paper's conditional subgradient sliding).
+    ``supergrad(x)`` is minus a subgradient of ``-phi``; for a minimum of smooth functions, the gradient of
+    one that attains it.  :func:`dcfw.splits.sliding` splits such a phi (conditional subgradient sliding).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from dcfw import functions
     >>> phi = functions.WeaklyConcave(lambda x: min(x @ x, 1.0), lambda x: 2 * x * (x @ x < 1), modulus=2.0)
@@ -102,27 +90,18 @@ class WeaklyConcave(Given, trusted=True):
 
     differentiable = False
     convex = False
+    weak_convexity = None
+    stated = True
 
     def __init__(
-        self,
-        value: Callable[[Array], Any],
-        supergrad: Callable[[Array], Array],
-        modulus: float | None = None,
+        self, value: Callable[[Array], Any], supergrad: Callable[[Array], Array], modulus: float | None = None
     ) -> None:
         self._take(value, supergrad, "supergrad")
         self.modulus = _validate.constant(modulus, "modulus")
 
-    @property
-    def weak_convexity(self) -> float | None:
-        return None
-
-    @property
-    def stated(self) -> bool:
-        return True
-
 
 class Together(Smooth, trusted=True):
-    """A smooth function given by one callable that returns value and gradient (``jac=True``)."""
+    """A smooth function given by one callable that returns its value and gradient (``jac=True``)."""
 
     def __init__(self, both: Callable[[Array], Any]) -> None:
         self._both = both
@@ -143,9 +122,8 @@ class Together(Smooth, trusted=True):
 
 
 def from_callable(objective: Any, jac: Any, x0: Any) -> Function:
-    """Return the objective of :func:`dcfw.minimize`, a function object or a callable with ``jac``."""
-    plain = callable(objective) and not isinstance(objective, type) and not hasattr(objective, "value")
-    if not plain:
+    """Return the objective of :func:`dcfw.minimize`: a function object, or a callable with ``jac``."""
+    if not callable(objective) or isinstance(objective, type) or hasattr(objective, "value"):
         if jac is not None:
             raise ValueError(
                 "jac belongs to an objective that is a plain callable fun(x); this one is "
@@ -162,12 +140,11 @@ def from_callable(objective: Any, jac: Any, x0: Any) -> Function:
         raise TypeError(f"jac must be a callable grad(x), True or None, got {type(jac).__name__}")
     raise TypeError(
         "objective is a callable without a gradient: give jac=grad, or jac=True if it returns (value, "
-        "gradient); or write it in torch or JAX and give x0 as an array of theirs, which derive it"
+        "gradient); or write it in torch or JAX, which derive it, and give x0 as one of their arrays"
     )
 
 
 def _number(value: Any) -> float:
-    """Return what a user's ``value`` has returned as a float."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,10 +1,9 @@
 """Lifting: a norm among the terms of f becomes linear in one more variable.
 
 min smooth(x) + lam ||x|| - g(x) over ||x|| <= r is the same problem as min smooth(x) + lam t - g(x) over the
-epigraph {(x, t): ||x|| <= t <= r}, and there the objective is a DC with a smooth first part.  Points are
-vectors, x (raveled) followed by t; :class:`~dcfw.sets.epigraph.Epigraph` has ``point(z)`` and ``lift(x)``
-for the way back and forth.  This is how conditional gradients treat norm-regularised problems since
-Harchaoui, Juditsky and Nemirovski (2015).
+epigraph {(x, t): ||x|| <= t <= r}, where f is smooth (Harchaoui, Juditsky and Nemirovski 2015).  Points are
+vectors, x (raveled) followed by t; ``lift(x)`` and ``point(z)`` of :class:`~dcfw.sets.epigraph.Epigraph`
+convert between them.
 """
 
 from __future__ import annotations
@@ -26,15 +25,11 @@ from dcfw.sets.spectral import SchattenBall
 
 
 class Lifted(Around, trusted=True):
-    """A function of x as one of z = (x, t); what it knows about itself stays true."""
+    """A function of x as one of z = (x, t), with the same properties."""
 
     def __init__(self, function: Function, domain: Epigraph) -> None:
         super().__init__(function)
-        self.domain = domain
-
-    @property
-    def size(self) -> int:
-        return self.domain.shape[0]
+        self.domain, self.size = domain, domain.shape[0]
 
     def value(self, x: Array) -> float:
         return self.function.value(self.domain.point(x))
@@ -52,7 +47,7 @@ class Lifted(Around, trusted=True):
         return len(below) == len(atoms) and self.function.prefetch(below)
 
     def _below(self, atom: Entries) -> OneHot:
-        """Return the vertex of the ball at the foot of one of its epigraph."""
+        """Return the vertex of the ball below a vertex of the epigraph."""
         index, value = int(atom.indices[0]), float(atom.values[0])
         return OneHot(index, value, self.domain.ball.shape, atom.values.dtype)
 
@@ -67,14 +62,12 @@ class Lifted(Around, trusted=True):
 
 
 class LiftedSample(Lifted, trusted=True):
-    """A lifted finite sum or stream, with the verbs of those."""
+    """A lifted finite sum or stream."""
 
     def __init__(self, function: Any, domain: Epigraph) -> None:
         super().__init__(function, domain)
-        self.m = function.m
-        self.draw = function.draw
+        self.m, self.draw, self.source = function.m, function.draw, function
         self.lipschitz_max = function.lipschitz_max
-        self.source = function
 
     def batch_grad(self, x: Array, batch: Any) -> Array:
         return self.batch_linearise(x, batch).slope
@@ -104,20 +97,20 @@ class Height(LinearFunction, trusted=True):
 
 
 def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
-    """Return the objective as a smooth-part DC on the epigraph of the ball's norm, and that epigraph.
+    """Return the objective as a DC with a smooth f on the epigraph of a norm, and the epigraph.
 
     Parameters
     ----------
     objective : function
-        ``loss + penalty`` (:mod:`dcfw.functions.penalties`), ``loss + L1Norm(lam)``, or any function, which
-        then leaves t alone.
+        ``loss + penalty`` (:mod:`dcfw.functions.penalties`), ``loss + L1Norm(lam)``, or any function of x
+        without a norm.
     ball : L1Ball or NuclearBall
         The ball ||x|| <= r of the norm in the penalty.
 
     Returns
     -------
     objective : Function
-        A function of z = (x, t); its value is at least that of the original at x, and equal for t = ||x||.
+        A function of z = (x, t), at least the original at x, with equality for t = ||x||.
     domain : Epigraph
         ``domain.point(res.x)`` is the x of a result.
 
@@ -149,7 +142,7 @@ def lift(objective: Any, ball: Any) -> tuple[Function, Epigraph]:
 
 
 def _refuse_a_nonconvex_loss(loss: Function, ball: Any) -> None:
-    """Look at the eigenvalues of a small quadratic; of other functions it is their author's claim."""
+    """Raise if the loss is a small quadratic with a negative eigenvalue; trust other functions."""
     from dcfw import _spectral
 
     low = _spectral.lowest_curvature(loss, ball)
@@ -158,12 +151,11 @@ def _refuse_a_nonconvex_loss(loss: Function, ball: Any) -> None:
 
 
 def _lifted(function: Function, domain: Epigraph) -> Function:
-    """Lift term by term, so that sums stay sums and samples stay samples."""
+    """Lift a function term by term, so that sums stay sums and samples stay samples."""
     if isinstance(function, Sum):
         return Sum([_lifted(term, domain) for term in function.terms])
     if isinstance(function, Scaled):
         return Scaled(_lifted(function.function, domain), function.scale)
     if isinstance(function, DC) and function.whole is None:
-        f, g = _lifted(function.f, domain), _lifted(function.g, domain)
-        return DC(f, g, conditional=function.conditional)
+        return DC(_lifted(function.f, domain), _lifted(function.g, domain), conditional=function.conditional)
     return (LiftedSample if hasattr(function, "batch_linearise") else Lifted)(function, domain)

@@ -19,11 +19,8 @@ class LogSumExp(Function, trusted=True):
 
     ``A=None`` means the identity (x itself, of any shape).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.LogSumExp().value(np.zeros(2)), 6)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.LogSumExp().value(np.zeros(2)), 6)
     0.693147
     """
 
@@ -31,17 +28,14 @@ class LogSumExp(Function, trusted=True):
 
     def __init__(self, A: Any = None, b: Any = None, temperature: float = 1.0) -> None:
         self.A = None if A is None else _validate.array(A, "A", ndim=2)
-        if b is None or self.A is None:
-            self.b = None if b is None else _validate.array(b, "b")
-        else:
-            self.b = _validate.companion(b, "b", int(self.A.shape[0]), self.A)
-        self.temperature = _validate.scalar(temperature, "temperature", low=0.0, open_low=True)
-
-    @property
-    def size(self) -> int | None:
+        self.b = None
         if self.A is not None:
-            return int(self.A.shape[1])
-        return None if self.b is None else math.prod(self.b.shape)
+            self.b = None if b is None else _validate.companion(b, "b", int(self.A.shape[0]), self.A)
+            self.size = int(self.A.shape[1])
+        elif b is not None:
+            self.b = _validate.array(b, "b")
+            self.size = math.prod(self.b.shape)
+        self.temperature = _validate.scalar(temperature, "temperature", low=0.0, open_low=True)
 
     def _scores(self, x: Array) -> Array:
         if self.A is None:
@@ -56,23 +50,25 @@ class LogSumExp(Function, trusted=True):
         return self.temperature * (top + float(xp.log(xp.sum(xp.exp(z - top)))))
 
     def grad(self, x: Array) -> Array:
-        xp = namespace(x)
-        z = self._scores(x) / self.temperature
-        weights = xp.exp(z - xp.max(z))
-        weights = weights / xp.sum(weights)
+        weights = self._weights(self._scores(x))
         return weights if self.A is None else reshaped(self.A.T @ weights, x.shape)
 
+    def _weights(self, scores: Array) -> Array:
+        """Return the softmax of the scores."""
+        xp = namespace(scores)
+        z = scores / self.temperature
+        weights = xp.exp(z - xp.max(z))
+        return weights / xp.sum(weights)
+
     def hessian(self, x: Array) -> np.ndarray:
-        z = to_numpy(self._scores(x)).reshape(-1) / self.temperature
-        weights = np.exp(z - z.max())
-        weights /= weights.sum()
-        A = np.eye(len(z)) if self.A is None else np.asarray(to_numpy(self.A))
+        weights = self._weights(to_numpy(self._scores(x)).reshape(-1))
+        A = np.eye(len(weights)) if self.A is None else np.asarray(to_numpy(self.A))
         mean = A.T @ weights
         return np.asarray(((A.T * weights) @ A - np.outer(mean, mean)) / self.temperature)
 
     @cached_property
     def lipschitz(self) -> float:
-        # The Hessian of log-sum-exp is at most diag(w) <= I in the scores.
+        # In the scores, the Hessian of log-sum-exp is at most diag(weights) <= I.
         spectral = 1.0 if self.A is None else float(np.linalg.norm(to_numpy(self.A), 2)) ** 2
         return spectral / self.temperature
 
@@ -83,11 +79,8 @@ class LogSumExp(Function, trusted=True):
 class LogisticLoss(Function, trusted=True):
     """The mean logistic loss 1/m sum_i log(1 + exp(-y_i a_i'x)), with labels y_i = -1 or +1.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.LogisticLoss(np.eye(2), np.array([1, -1])).value(np.zeros(2)), 6)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.LogisticLoss(np.eye(2), np.array([1, -1])).value(np.zeros(2)), 6)
     0.693147
     """
 
@@ -96,14 +89,10 @@ class LogisticLoss(Function, trusted=True):
     def __init__(self, A: Any, y: Any) -> None:
         _validate.same_index(A, y, "y")
         self.A, self._sparse, _ = matrix(A, operators=False)
-        self.m = int(self.A.shape[0])
+        self.m, self.size = (int(size) for size in self.A.shape)
         self.y = _validate.companion(y, "y", self.m, self.A)
         if not np.isin(to_numpy(self.y), (-1.0, 1.0)).all():
             raise ValueError("y must hold the labels -1 and +1 only")
-
-    @property
-    def size(self) -> int:
-        return int(self.A.shape[1])
 
     def _margin(self, x: Array) -> Array:
         return self.y * (self.A @ reshaped(x, (-1,)))

@@ -1,9 +1,8 @@
-"""Norms as convex functions: their value is the inner product with any subgradient, so it comes free."""
+"""Norms as convex functions, whose value is the inner product with any subgradient."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from dcfw import _validate
 from dcfw._arrays import Array, eps_of, inner, namespace, norm
@@ -29,11 +28,8 @@ class _Norm(Function, trusted=True):
 class L1Norm(_Norm, trusted=True):
     """The function ``scale * sum |x_i|``; the subgradient is 0 where x_i = 0.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L1Norm(2.0).grad(np.array([3.0, 0.0, -1.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L1Norm(2.0).grad(np.array([3.0, 0.0, -1.0]))
     array([ 2.,  0., -2.])
     """
 
@@ -44,19 +40,15 @@ class L1Norm(_Norm, trusted=True):
         return self.scale * namespace(x).sign(x)
 
     def linearise(self, x: Array) -> Linearisation:
-        xp = namespace(x)
-        slope = self.scale * xp.sign(x)
-        return Linearisation(inner(slope, x), slope, not bool(xp.any(x == 0.0)))
+        slope = self.grad(x)
+        return Linearisation(inner(slope, x), slope, not bool(namespace(x).any(x == 0.0)))
 
 
 class L2Norm(_Norm, trusted=True):
     """The function scale * ||x||_2; the subgradient at zero is 0.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L2Norm().value(np.array([3.0, 4.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L2Norm().value(np.array([3.0, 4.0]))
     5.0
     """
 
@@ -64,27 +56,25 @@ class L2Norm(_Norm, trusted=True):
         return self.scale * norm(x)
 
     def grad(self, x: Array) -> Array:
-        length = norm(x)
-        return 0.0 * x if length == 0.0 else self.scale * (x / length)  # scale / length might overflow
+        return self.linearise(x).slope
 
     def linearise(self, x: Array) -> Linearisation:
         length = norm(x)
         if length == 0.0:
             return Linearisation(0.0, 0.0 * x, False)
-        return Linearisation(self.scale * length, self.scale * (x / length), True)
+        return Linearisation(
+            self.scale * length, self.scale * (x / length), True
+        )  # scale / length may overflow
 
 
 class NuclearNorm(_Norm, trusted=True):
     """The function scale * (sum of singular values) of a matrix.
 
     The subgradient is scale * U_r V_r^T over the nonzero singular values (the one of minimum norm, 0 at
-    zero), or with ``complete=True`` over all of them, as an SVD routine returns it (the identity at 0).
+    zero), or over all of them with ``complete=True`` (the identity at zero).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> round(functions.NuclearNorm().value(np.diag([1.0, -2.0])), 12)
+    >>> import numpy as np, dcfw
+    >>> round(dcfw.functions.NuclearNorm().value(np.diag([1.0, -2.0])), 12)
     3.0
     """
 
@@ -92,22 +82,17 @@ class NuclearNorm(_Norm, trusted=True):
         super().__init__(scale)
         self.complete = _validate.flag(complete, "complete")
 
-    def _svd(self, x: Array) -> tuple[Any, Array, Array, Array]:
-        if x.ndim != 2:
-            raise ValueError(f"x must be a matrix for NuclearNorm, got shape {tuple(x.shape)}")
-        xp = namespace(x)
-        U, sigma, Vt = xp.linalg.svd(x, full_matrices=False)
-        return xp, U, sigma, Vt
-
     def value(self, x: Array) -> float:
-        _, _, sigma, _ = self._svd(x)
-        return self.scale * float(namespace(x).sum(sigma))
+        return self.linearise(x).value
 
     def grad(self, x: Array) -> Array:
         return self.linearise(x).slope
 
     def linearise(self, x: Array) -> Linearisation:
-        xp, U, sigma, Vt = self._svd(x)
+        if x.ndim != 2:
+            raise ValueError(f"x must be a matrix for NuclearNorm, got shape {tuple(x.shape)}")
+        xp = namespace(x)
+        U, sigma, Vt = xp.linalg.svd(x, full_matrices=False)
         largest = float(sigma[0])
         floor = largest * eps_of(x) * max(x.shape)
         full_rank = largest > 0.0 and float(sigma[-1]) > floor

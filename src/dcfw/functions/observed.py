@@ -22,16 +22,12 @@ class EntryLoss(Function, trusted=True):
     convex = True
 
     def __init__(self, y: np.ndarray, loss: str, delta: float) -> None:
-        self.y, self.loss, self.delta = y, loss, delta
+        self.y, self.loss, self.delta, self.size = y, loss, delta, len(y)
         self.affine_grad = loss == "squared"
 
     @property
     def lipschitz(self) -> float:
         return 0.25 if self.loss == "logistic" else 1.0
-
-    @property
-    def size(self) -> int:
-        return len(self.y)
 
     def template(self) -> Array:
         return self.y
@@ -59,22 +55,21 @@ class Observed(Function, trusted=True):
     """A loss on the observed entries of a matrix X: the sum over k of loss(X[rows[k], cols[k]], values[k]).
 
     Over a :class:`~dcfw.sets.NuclearBall` or :class:`~dcfw.sets.Spectraplex`, ``minimize`` keeps X as factors
-    and the gradient as a sparse matrix: neither is ever dense, and the result has ``factors`` and
-    ``predict``.  This includes penalties on singular values (``+ MCP(lam, spectral=True)``).  Over other sets
-    it is a function of dense matrices like any other.
+    and the gradient as a sparse matrix, and the result has ``factors`` and ``predict``.  This includes
+    penalties on singular values (``+ MCP(lam, spectral=True)``).  Over other sets X is a dense matrix.
 
     Parameters
     ----------
     rows, cols : array of int
-        Where X was observed.
+        The positions of the observed entries.
     values : array
-        What was observed there; -1 or 1 for the logistic loss.
+        The observed entries; -1 or 1 for the logistic loss.
     shape : tuple of int
         The shape of X.
     loss : {"squared", "huber", "logistic"}
         (x - y)^2 / 2; the same up to ``delta`` and linear beyond; log(1 + exp(-y x)).
     delta : float
-        Where the Huber loss becomes linear.
+        The residual from which the Huber loss is linear.
 
     Examples
     --------
@@ -100,6 +95,7 @@ class Observed(Function, trusted=True):
         delta: float = 1.0,
     ) -> None:
         m, n = self.shape = _validate.shape(shape, ndim=2)
+        self.size = m * n
         y = np.asarray(to_numpy(_validate.array(values, "values", ndim=1)), dtype=np.float64)
         i, j = (_indices(v, name, top, len(y)) for v, name, top in ((rows, "rows", m), (cols, "cols", n)))
         self.loss = _validate.choice(loss, "loss", LOSSES)
@@ -117,14 +113,10 @@ class Observed(Function, trusted=True):
         return self.entries.lipschitz * most
 
     def largest(self) -> float:
-        """Return (to 1 %) the largest singular value of the matrix with zeros at the places not observed."""
+        """Return (to 1 %) the largest singular value of the matrix with zeros for unobserved entries."""
         G = self.places.matrix(self.entries.y)
         u, v, _ = sparse_singular_pair(G, None, math.inf, 1e-2)
         return float(u @ (G @ v))
-
-    @property
-    def size(self) -> int:
-        return self.shape[0] * self.shape[1]
 
     def value(self, x: Array) -> float:
         return self.entries.value(self._seen(x))

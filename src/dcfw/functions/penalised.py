@@ -1,13 +1,11 @@
-"""A norm in the objective over any set: ``minimize(loss + MCP(0.1), domain)``.
+"""Objectives with a norm: ``minimize(loss + MCP(0.1), domain)``.
 
-Frank-Wolfe needs a smooth f, and a norm is not smooth.  It becomes linear
+Frank-Wolfe needs a smooth f, and a norm is not smooth.  :func:`prepare` makes it linear
 
-* where it stands, on a set of nonnegative vectors: there ||x||_1 is the sum of x;
-* in one more variable on a ball of the same norm (:mod:`dcfw.functions.lifting`);
-* in the parts of x = u - v with u, v >= 0 on a box, a polytope or an l2 ball, where ||x||_1 <= sum(u + v),
-  with equality at solutions.
-
-:func:`prepare` chooses, and a :class:`Way` leads points there and back.
+* on a set of nonnegative vectors, where ||x||_1 is the sum of x;
+* on a ball of the same norm, with one more variable (:mod:`dcfw.functions.lifting`);
+* on a box, a polytope or an l2 ball, with x = u - v and u, v >= 0: there ||x||_1 <= sum(u + v), with
+  equality at solutions.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from dcfw.functions.dc import DC
 from dcfw.functions.lifting import Lifted, lift
 from dcfw.functions.norms import L1Norm
 from dcfw.functions.penalties import Composite, as_composite
-from dcfw.functions.sums import LinearFunction, Zero
+from dcfw.functions.sums import LinearFunction, Zero, total_of
 from dcfw.result import Result
 from dcfw.sets.base import Oracle, Set, excess
 from dcfw.sets.norms import Box, L1Ball, L2Ball, LInfBall
@@ -34,7 +32,7 @@ from dcfw.sets.spectral import SchattenBall
 
 
 class Total(LinearFunction, trusted=True):
-    """scale times the sum of x, the l1 norm of a nonnegative x."""
+    """The function scale * sum(x), the l1 norm of a nonnegative x."""
 
     def value(self, x: Array) -> float:
         return self.scale * float(namespace(x).sum(x))
@@ -47,8 +45,7 @@ class Total(LinearFunction, trusted=True):
 
 
 class Halves(Set, trusted=True):
-    """Vectors (u, v) >= 0 with x = u - v in a box, a polytope or an l2 ball; ``point``, ``lift`` as an
-    epigraph's."""
+    """Vectors (u, v) >= 0 with u - v in a box, a polytope or an l2 ball; converts like an epigraph."""
 
     def __init__(self, base: Any) -> None:
         self.base = base
@@ -79,7 +76,7 @@ class Halves(Set, trusted=True):
         return namespace(z).reshape(z[: self.count] - z[self.count :], self.base.shape)
 
     def lift(self, x: Array, t: float | None = None) -> Array:
-        """Return (u, v), the positive and the negative part of x; with t, a gradient as one in (u, v)."""
+        """Return the positive and negative parts (u, v) of x; with t, the gradient x as one in (u, v)."""
         xp = namespace(x)
         flat = xp.reshape(x, (-1,))
         parts = [flat, -flat] if t is not None else [0.5 * (abs(flat) + flat), 0.5 * (abs(flat) - flat)]
@@ -103,7 +100,7 @@ class Halves(Set, trusted=True):
 
 
 def _halved(base: Polytope, lower: np.ndarray, upper: np.ndarray) -> Polytope:
-    """Return the polytope of the (u, v) between bounds with u - v in the given one."""
+    """Return the polytope of the (u, v) between bounds with u - v in ``base``."""
 
     def twice(A: Any) -> Any:
         if hasattr(A, "tocsr"):
@@ -112,10 +109,8 @@ def _halved(base: Polytope, lower: np.ndarray, upper: np.ndarray) -> Polytope:
             return sparse.hstack([A, -A], format="csr")
         return None if A is None else np.hstack([A, -A])
 
-    sides = (None if A is None else b for A, b in ((base.A_ub, base.b_ub), (base.A_eq, base.b_eq)))
-    return Polytope(
-        twice(base.A_ub), next(sides), twice(base.A_eq), next(sides), np.column_stack([lower, upper])
-    )
+    b_ub, b_eq = (None if A is None else b for A, b in ((base.A_ub, base.b_ub), (base.A_eq, base.b_eq)))
+    return Polytope(twice(base.A_ub), b_ub, twice(base.A_eq), b_eq, np.column_stack([lower, upper]))
 
 
 class HalvedFunction(Lifted, trusted=True):
@@ -123,17 +118,15 @@ class HalvedFunction(Lifted, trusted=True):
 
     @property
     def lipschitz(self) -> float | None:
-        own = self.function.lipschitz
-        return None if own is None else 2.0 * own
+        return total_of([self.function.lipschitz] * 2)
 
     @property
     def weak_convexity(self) -> float | None:
-        own = self.function.weak_convexity
-        return None if own is None else 2.0 * own
+        return total_of([self.function.weak_convexity] * 2)
 
 
 class Way(NamedTuple):
-    """The problem without a norm, and how points get there and back (None where they stay)."""
+    """A problem without a norm in f, and the maps of points to it and back (None if they do not change)."""
 
     phi: Function
     domain: Any
@@ -142,16 +135,14 @@ class Way(NamedTuple):
     back: Callable[[Array], Array] | None = None
 
     def start(self, x0: Any, given: Set) -> Any:
-        """Return a start in the ``given`` set as one on the way."""
-        if x0 is None or self.there is None:
-            return x0
-        return self.there(_validate.point(x0, "x0", given))
+        """Map a start in the ``given`` set to the new problem."""
+        return x0 if x0 is None or self.there is None else self.there(_validate.point(x0, "x0", given))
 
     def told(self, callback: Any) -> Any:
-        """Return the callback for a run on the way, which is shown the point itself."""
-        if callback is None or self.back is None:
-            return callback
+        """Wrap a callback so that it receives points of the original problem."""
         back = self.back
+        if callback is None or back is None:
+            return callback
 
         def call(intermediate_result: Result) -> Any:
             intermediate_result.x = back(intermediate_result.x)
@@ -167,7 +158,7 @@ class Way(NamedTuple):
 
 
 def same_size(phi: Function, domain: Set, shape: tuple[int, ...]) -> None:
-    """Refuse a function whose number of variables is not that of the points."""
+    """Raise unless the function has as many variables as the points of the set."""
     if phi.size is not None and phi.size != math.prod(shape):
         raise ValueError(
             f"objective is a function of {phi.size} variables, but the points of {domain!r} have shape "
@@ -176,28 +167,26 @@ def same_size(phi: Function, domain: Set, shape: tuple[int, ...]) -> None:
 
 
 def prepare(phi: Function, domain: Set) -> Way:
-    """Return the way to a problem without a norm in the convex part."""
+    """Return the problem in a form without a norm in f."""
     composite = as_composite(phi)
     if not isinstance(composite, Composite):
         return Way(phi, domain, phi)
-    norm = composite.norm
+    norm, smooth, g = composite.norm, composite.smooth, composite.g
     if domain.shape is not None:
-        same_size(composite.smooth, domain, domain.shape)
+        same_size(smooth, domain, domain.shape)
+    total = Total(norm.scale)
     if isinstance(norm, L1Norm) and domain.nonnegative:
-        f: Function = Total(norm.scale)
-        f = f if isinstance(composite.smooth, Zero) else composite.smooth + f
-        return Way(DC(f, composite.g, conditional=composite.conditional), domain, phi)
+        f = total if isinstance(smooth, Zero) else smooth + total
+        return Way(DC(f, g, conditional=composite.conditional), domain, phi)
     ball = L1Ball if isinstance(norm, L1Norm) else SchattenBall
     if isinstance(domain, ball) and getattr(domain, "p", None) == 1.0:
         lifted, epigraph = lift(phi, domain)
         return Way(lifted, epigraph, phi, epigraph.lift, epigraph.point)
     if isinstance(norm, L1Norm) and isinstance(domain, Box | LInfBall | L2Ball | Polytope):
-        halves = Halves(domain)
-        f = Total(norm.scale)
-        if not isinstance(composite.smooth, Zero):
-            f = HalvedFunction(composite.smooth, halves) + f  # type: ignore[arg-type]
-        g = HalvedFunction(composite.g, halves)  # type: ignore[arg-type]
-        return Way(DC(f, g, conditional=composite.conditional), halves, phi, halves.lift, halves.point)
+        halves: Any = Halves(domain)
+        f = total if isinstance(smooth, Zero) else HalvedFunction(smooth, halves) + total
+        dc = DC(f, HalvedFunction(g, halves), conditional=composite.conditional)
+        return Way(dc, halves, phi, halves.lift, halves.point)
     raise ValueError(
         f"objective has the norm {norm!r} in its convex part, which must be smooth for Frank-Wolfe, and no "
         f"way to make it linear over {_validate.shown(domain)} is known: take a ball of the norm, a set of "

@@ -1,9 +1,7 @@
-"""Sparsity penalties that do not shrink what is large: l1 - l2, capped l1, SCAD and MCP.
+"""Sparsity penalties that do not shrink large entries: l1 - l2, capped l1, SCAD and MCP.
 
-Each is a sum of ``p(|x_i|)`` (l1 - l2 aside) with slope lam at zero that flattens out, and each has the DC
-form
-
-    P = f - g,    f = lam ||x||_1,    g convex:
+Each except l1 - l2 is a sum of ``p(|x_i|)`` with slope lam at zero that flattens out, and each is a
+difference P = f - g with f = lam ||x||_1 and a convex g:
 
 ==============  ======================================================  =============================
 ``L1MinusL2``   lam (||x||_1 - ||x||_2)                                 g = lam ||x||_2
@@ -13,25 +11,16 @@ form
 ==============  ======================================================  =============================
 
 With ``spectral=True`` x is a matrix and its singular values take the place of ``|x_i|``: f is lam times the
-nuclear norm, and g stays convex (an even, increasing, convex function of singular values is one of the
-matrix), with gradient U g'(Sigma) V^T.
+nuclear norm, and g is convex as an even, increasing, convex function of singular values, with gradient
+U g'(Sigma) V^T.
 
-**The norm in f.**  ``loss + MCP(0.1)`` is a :class:`Composite`, a DC whose f = loss + lam ||x||_1 is not
-smooth, while Frank-Wolfe needs the gradient of f.  Two ways are exact:
+``loss + MCP(0.1)`` is a :class:`Composite`, a DC whose f = loss + lam ||x||_1 is not smooth.  Two
+reformulations are exact:
 
-* :func:`dcfw.functions.lift` adds a variable t and replaces lam ||x|| by lam t on the epigraph
-  {(x, t): ||x|| <= t <= r} of the norm (:class:`dcfw.sets.epigraph.Epigraph`).  There f is smooth, the
-  linear oracle costs what the ball's does, and the minimisers are the same.
-* Where the constraint ||x|| <= r is known to hold with equality, lam ||x|| is a constant and may be left
-  out: minimise ``loss - penalty.g`` on the ball.
-
->>> import numpy as np, dcfw
->>> from dcfw import functions, sets
->>> loss = functions.LeastSquares(np.eye(3), np.array([2.0, 0.3, -0.1]))
->>> objective, domain = functions.lift(loss + functions.MCP(0.5, gamma=2.0), sets.L1Ball(3, radius=5.0))
->>> res = dcfw.minimize(objective, domain, tol=1e-9)
->>> domain.point(res.x).round(6) + 0.0  # what is small is zero, and what is large is not shrunk
-array([2., 0., 0.])
+* :func:`dcfw.functions.lift` replaces lam ||x|| by lam t on the epigraph {(x, t): ||x|| <= t <= r}
+  (:class:`dcfw.sets.epigraph.Epigraph`).  There f is smooth, the linear oracle costs the same, and the
+  minimisers are the same.
+* If ||x|| <= r is known to hold with equality, lam ||x|| is a constant: minimise ``loss - penalty.g``.
 """
 
 from __future__ import annotations
@@ -48,15 +37,12 @@ from dcfw.functions.sums import Scaled, Sum, Zero
 
 
 class Composite(DC, trusted=True):
-    """smooth + norm - g: a DC whose first part holds a norm (made by ``loss + penalty``).
-
-    Its f = smooth + norm is not differentiable; g is the convex function that is subtracted.
-    """
+    """The difference smooth + norm - g (made by ``loss + penalty``), whose f is not differentiable."""
 
     def __init__(
         self, smooth: Function, norm: L1Norm | NuclearNorm, g: Function, conditional: str = ""
     ) -> None:
-        # Not DC's own: that would refuse the norm in f, for which functions.lift is the way.
+        # Without DC.__init__, which refuses a norm in f.
         if not smooth.differentiable:
             raise ValueError(f"the loss must be differentiable when a penalty is added to it, got {smooth!r}")
         if smooth.convex is False:
@@ -68,7 +54,7 @@ class Composite(DC, trusted=True):
         self.differentiable = self.affine_grad = False
 
     def _plus(self, upper: Function, lower: Function, conditional: str = "") -> Composite:
-        """Return self + upper - lower; a norm of the same kind in ``upper`` joins ours."""
+        """Return self + upper - lower, with a norm in ``upper`` of the same kind added to this one."""
         norm, smooth, g = self.norm, self.smooth, lower if isinstance(self.g, Zero) else self.g + lower
         other = as_norm(upper)
         if other is None and not isinstance(upper, Zero):
@@ -116,7 +102,7 @@ class Composite(DC, trusted=True):
 
 
 def as_norm(function: Function) -> L1Norm | NuclearNorm | None:
-    """Return a norm that can be lifted, or a multiple of one, as a norm; None for other functions."""
+    """Return a liftable norm, or a multiple of one, as a norm; None for other functions."""
     if isinstance(function, L1Norm | NuclearNorm):
         return function
     if isinstance(function, Scaled) and function.scale >= 0.0:
@@ -126,8 +112,7 @@ def as_norm(function: Function) -> L1Norm | NuclearNorm | None:
 
 
 def as_composite(phi: Function) -> Function:
-    """Return a sum with a norm among its terms (``loss + L1Norm(0.1)``) as a :class:`Composite`, and other
-    functions as they are."""
+    """Return a sum that contains a norm as a :class:`Composite`; return other functions unchanged."""
     terms = phi.terms if isinstance(phi, Sum) else (phi,)
     norms = [norm for norm in map(as_norm, terms) if norm is not None]
     if not norms:
@@ -139,7 +124,7 @@ def as_composite(phi: Function) -> Function:
 
 
 def refuse(loss: Function, why: str, rho: str) -> NoReturn:
-    """Refuse a loss that is not convex, and say how it can be split."""
+    """Raise for a loss that is not convex, with the split that would make it so."""
     raise ValueError(
         f"the loss must be convex when a penalty is added to it, but {loss!r} {why}: write "
         f"loss + SquaredNorm(rho) + penalty - SquaredNorm(rho), {rho}"
@@ -147,10 +132,7 @@ def refuse(loss: Function, why: str, rho: str) -> NoReturn:
 
 
 class Concave(Function, trusted=True):
-    """The convex function ``sum_i h(|x_i|)`` that a penalty subtracts, or that of the singular values.
-
-    ``kinks`` are the sizes at which h' jumps.
-    """
+    """The convex function ``sum_i h(|x_i|)``, of entries or singular values, that a penalty subtracts."""
 
     convex = True
 
@@ -169,8 +151,7 @@ class Concave(Function, trusted=True):
         return self.linearise(x).slope
 
     def linearise(self, x: Array) -> Linearisation:
-        xp, penalty = namespace(x), self.penalty
-        unique, rounding = True, 0.0
+        xp, penalty, rounding = namespace(x), self.penalty, 0.0
         if penalty.spectral:
             U, size, Vt = xp.linalg.svd(x, full_matrices=False)
             slope = (U * penalty.slope(size)) @ Vt
@@ -178,8 +159,7 @@ class Concave(Function, trusted=True):
         else:
             size = abs(x)
             slope = xp.sign(x) * penalty.slope(size)
-        for kink in penalty.kinks:
-            unique = unique and not bool(xp.any(abs(size - kink) <= rounding))
+        unique = not any(bool(xp.any(abs(size - kink) <= rounding)) for kink in penalty.kinks)
         return Linearisation(float(xp.sum(penalty.removed(size))), slope, unique)
 
     def __repr__(self) -> str:
@@ -189,11 +169,9 @@ class Concave(Function, trusted=True):
 class Separable(Composite, trusted=True):
     """A penalty ``sum_i p(|x_i|)``, p(t) = lam t - h(t), of entries or of singular values."""
 
-    parameter: str
-    """The name of the second parameter."""
-    kinks: tuple[float, ...] = ()
-    bend: float | None = None
-    """The largest curvature of h, where h is smooth."""
+    parameter: str  # the name of the second parameter
+    kinks: tuple[float, ...] = ()  # the sizes at which h' jumps
+    bend: float | None = None  # the largest curvature of h, where h is smooth
 
     def __init__(self, lam: float, spectral: bool) -> None:
         self.lam = _validate.scalar(lam, "lam", low=0.0)
@@ -233,11 +211,8 @@ class L1MinusL2(Composite, trusted=True):
 
     With ``spectral=True``, the nuclear norm minus the Frobenius norm: zero for matrices of rank one.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.L1MinusL2(2.0).value(np.array([3.0, -4.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.L1MinusL2(2.0).value(np.array([3.0, -4.0]))
     4.0
     """
 
@@ -253,11 +228,8 @@ class L1MinusL2(Composite, trusted=True):
 class CappedL1(Separable, trusted=True):
     """The penalty ``lam sum min(|x_i|, theta)``; ``g = lam sum max(|x_i| - theta, 0)`` has kinks at theta.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.CappedL1(2.0, theta=1.5).value(np.array([1.0, -4.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.CappedL1(2.0, theta=1.5).value(np.array([1.0, -4.0]))
     5.0
     """
 
@@ -283,11 +255,8 @@ class SCAD(Separable, trusted=True):
 
     p(t) = lam t for t <= lam, (2 a lam t - t^2 - lam^2) / (2 (a - 1)) up to a lam, then lam^2 (a + 1) / 2.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.SCAD(1.0, a=3.0).value(np.array([0.5, 9.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.SCAD(1.0, a=3.0).value(np.array([0.5, 9.0]))
     2.5
     """
 
@@ -322,11 +291,8 @@ class MCP(Separable, trusted=True):
 
     p(t) = lam t - t^2 / (2 gamma) for t <= gamma lam, then gamma lam^2 / 2.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.MCP(1.0, gamma=2.0).value(np.array([1.0, -9.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.MCP(1.0, gamma=2.0).value(np.array([1.0, -9.0]))
     1.75
     """
 

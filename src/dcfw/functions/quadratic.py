@@ -1,11 +1,4 @@
-"""Quadratics: the functions whose gradient is affine, for which a step costs one gradient at a vertex.
-
->>> import numpy as np
->>> from dcfw import functions
->>> f = functions.Quadratic(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 0.0]))
->>> f.value(np.array([1.0, 1.0])), f.grad(np.array([1.0, 1.0]))
-(4.0, array([3., 4.]))
-"""
+"""Quadratics, whose affine gradient makes a step cost one gradient at a vertex."""
 
 from __future__ import annotations
 
@@ -21,20 +14,11 @@ from dcfw._arrays import Array, eps_of, inner, is_numpy, namespace, norm2, to_nu
 from dcfw.functions.base import Function
 from dcfw.sets.atoms import Atom, Entries, OneHot, Permutation
 
-DENSE_EIGENVALUES = 1200
-"""Up to this size the extreme eigenvalues come from a dense factorisation, beyond it from Lanczos."""
-
-CHOLESKY = 500
-"""Up to this size a matrix that is stated to be positive semidefinite is factored, to see whether it is."""
-
-DENSE_OPERATOR = 100
-"""The same for operators, which have to be applied to every unit vector first."""
-
-CACHE_BYTES = 256 * 2**20
-"""The memory for gradient images of visited vertices in :class:`LeastSquares`."""
-
-LONG = 2**15
-"""Above this size, gradients at vertices are not kept where A x is much shorter than x."""
+DENSE_EIGENVALUES = 1200  # up to this size eigenvalues are computed densely, beyond it by Lanczos
+DENSE_OPERATOR = 100  # the same for operators, which are applied to every unit vector
+CHOLESKY = 500  # up to this size, a stated positive semidefiniteness is tested by factorisation
+CACHE_BYTES = 256 * 2**20  # memory for the gradients at visited vertices in LeastSquares
+LONG = 2**15  # above this size, gradients at vertices are not stored if A x is much shorter than x
 
 
 class Quadratic(Function, trusted=True):
@@ -43,18 +27,17 @@ class Quadratic(Function, trusted=True):
     Parameters
     ----------
     A : array, SciPy sparse array or matrix, or LinearOperator of shape (n, n)
-        Need not be symmetric: only its symmetric part enters.  Need not be definite.
+        Only its symmetric part is used; it need not be definite.
     b : array of shape (n,), optional
     c : float
     convex : bool, optional
-        State that A is positive semidefinite, or that it is not, to save its eigenvalues.  Up to n = 500 a
-        Cholesky factorisation tests the statement; beyond it, certificates name it as their condition.
+        Whether A is positive semidefinite; saves its eigenvalues.  Up to n = 500 a Cholesky factorisation
+        tests the statement; beyond, certificates name it as their condition.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.Quadratic(np.diag([1.0, -1.0])).weak_convexity
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.Quadratic(np.diag([1.0, -1.0])).weak_convexity
     1.0
     """
 
@@ -70,7 +53,7 @@ class Quadratic(Function, trusted=True):
         elif not self._operator:
             A = A if namespace(A).all(A.T == A) else 0.5 * (A + A.T)
         self.A: Any = np.ascontiguousarray(A) if is_numpy(A) else A
-        self.n = int(A.shape[0])
+        self.n = self.size = int(A.shape[0])
         self.b = None if b is None else _validate.companion(b, "b", self.n, A)
         self.c = _validate.scalar(c, "c")
         self.on_trust = convex is not None and _validate.flag(convex, "convex")
@@ -79,7 +62,7 @@ class Quadratic(Function, trusted=True):
 
     @cached_property
     def definite(self) -> bool | None:
-        """Whether A is positive semidefinite up to rounding; None where that would take long."""
+        """Whether A is positive semidefinite up to rounding; None if a test would take long."""
         if self._operator or self.n > CHOLESKY:
             return None
         A = self._dense()
@@ -94,19 +77,12 @@ class Quadratic(Function, trusted=True):
         return True
 
     def _product(self, x: Array) -> Array:
-        flat = reshaped(x, (-1,))
-        if self._operator:
-            product = 0.5 * (self.A.matvec(flat) + self.A.rmatvec(flat))
-        else:
-            product = self.A @ flat
+        flat, A = reshaped(x, (-1,)), self.A
+        product = 0.5 * (A.matvec(flat) + A.rmatvec(flat)) if self._operator else A @ flat
         return reshaped(product, x.shape)
 
     def _linear(self, x: Array) -> Array:
         return reshaped(self.b, x.shape)
-
-    @property
-    def size(self) -> int:
-        return self.n
 
     def value(self, x: Array) -> float:
         value = 0.5 * inner(x, self._product(x)) + self.c
@@ -119,7 +95,7 @@ class Quadratic(Function, trusted=True):
     def grad_at(self, atom: Atom) -> Array:
         if isinstance(atom, Entries | Permutation) and is_numpy(self.A):
             indices, values = atom.support()
-            if 4 * len(indices) <= self.n:  # rows of A; a full product has no copy to make
+            if 4 * len(indices) <= self.n:  # otherwise the copy of the rows costs more than a full product
                 product = values @ self.A[indices]
                 return (product if self.b is None else product + self.b).reshape(atom.shape)
         if not isinstance(atom, OneHot) or self._operator or _coarser(self.A, atom):
@@ -129,8 +105,7 @@ class Quadratic(Function, trusted=True):
             column = np.zeros(self.n, dtype=self.A.dtype) if self.b is None else self.b.copy()
             column[self.A.indices[low:high]] += atom.value * self.A.data[low:high]
         else:
-            # A is symmetric, so its row is its column, and contiguous.
-            column = atom.value * self.A[atom.index]
+            column = atom.value * self.A[atom.index]  # A is symmetric, and its rows are contiguous
             if self.b is not None:
                 column += self.b
         return reshaped(column, atom.shape)
@@ -155,15 +130,14 @@ class Quadratic(Function, trusted=True):
         """The smallest and largest eigenvalue of the symmetric part of A."""
         if self.n <= (DENSE_OPERATOR if self._operator else DENSE_EIGENVALUES):
             values = np.linalg.eigvalsh(self._dense())
-            # A zero eigenvalue comes out at rounding level, of either sign; that is not nonconvexity.
+            # A zero eigenvalue is computed as rounding of either sign, which is not nonconvexity.
             rounding = 4.0 * self.n * eps_of(values) * float(abs(values).max())
             return (0.0 if abs(values[0]) <= rounding else float(values[0])), float(values[-1])
         from dcfw.functions import spectrum
 
         if self._operator or self._sparse:
             return spectrum.extremes(lambda v: to_numpy(self._product(v)), self.n)
-        dense = self._dense()
-        return spectrum.extremes(lambda v: dense @ v, self.n)
+        return spectrum.extremes(self._dense().__matmul__, self.n)
 
     @property
     def lipschitz(self) -> float:
@@ -181,14 +155,11 @@ class Quadratic(Function, trusted=True):
 class LeastSquares(Function, trusted=True):
     """The least-squares loss 1/2 ||Ax - b||^2.
 
-    The gradient at a vertex with one nonzero is a column of A'A; the columns met so far are kept (up to
-    ``CACHE_BYTES``), since Frank-Wolfe comes back to the same few vertices.
+    The gradient at a vertex with one nonzero is a column of A'A; visited columns are cached, since
+    Frank-Wolfe returns to the same few vertices.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.LeastSquares(np.eye(2), np.array([1.0, 2.0])).value(np.zeros(2))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.LeastSquares(np.eye(2), np.array([1.0, 2.0])).value(np.zeros(2))
     2.5
     """
 
@@ -199,12 +170,9 @@ class LeastSquares(Function, trusted=True):
         _validate.same_index(A, b, "b")
         self.A, self._sparse, self._operator = matrix(A, "csc")
         self.m, self.n = (int(size) for size in self.A.shape)
+        self.size = self.n
         self.b = _validate.companion(b, "b", self.m, self.A)
         self._columns: OrderedDict[int, Array] = OrderedDict()
-
-    @property
-    def size(self) -> int:
-        return self.n
 
     def _forward(self, x: Array) -> Array:
         x = reshaped(x, (-1,))
@@ -215,8 +183,7 @@ class LeastSquares(Function, trusted=True):
 
     @cached_property
     def _slope0(self) -> Array:
-        """The gradient at zero, -A'b."""
-        return -self._backward(self.b)
+        return -self._backward(self.b)  # the gradient at zero
 
     def value(self, x: Array) -> float:
         return 0.5 * norm2(self._forward(x) - self.b)
@@ -249,7 +216,7 @@ class LeastSquares(Function, trusted=True):
         return np.asarray(self._backward(r))
 
     def prefetch(self, atoms: list[Any]) -> bool:
-        """Compute columns of A'A together, which takes one pass over A in place of one for each."""
+        """Compute columns of A'A together, in one pass over A."""
         if self._sparse or self._operator or not all(isinstance(atom, OneHot) for atom in atoms):
             return False
         missing = [atom.index for atom in atoms if atom.index not in self._columns]
@@ -296,19 +263,16 @@ class LeastSquares(Function, trusted=True):
 class SquaredNorm(Function, trusted=True):
     """The function scale/2 ||x||^2.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dcfw import functions
-    >>> functions.SquaredNorm(2.0).value(np.array([1.0, 2.0]))
+    >>> import numpy as np, dcfw
+    >>> dcfw.functions.SquaredNorm(2.0).value(np.array([1.0, 2.0]))
     5.0
     """
 
     affine_grad = True
+    convex = True
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = _validate.scalar(scale, "scale", low=0.0)
-        self.convex = True
 
     @property
     def lipschitz(self) -> float:
@@ -332,20 +296,19 @@ class SquaredNorm(Function, trusted=True):
 
 def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
     """Return x in ``shape``, (-1,) for a vector."""
-    if x.shape == shape or (shape == (-1,) and len(x.shape) == 1):  # the usual case: x is a vector
+    if x.shape == shape or (shape == (-1,) and len(x.shape) == 1):
         return x
     return x.reshape(shape) if is_numpy(x) else namespace(x).reshape(x, tuple(shape))
 
 
 def _coarser(A: Any, atom: Any) -> bool:
-    """Return whether A has fewer digits than the atom, which happens in a sum of functions: products with a
-    point would be in the atom's precision, and a column of A must not be in less."""
+    """Return whether A is less precise than the atom, so that a column of A would lose precision."""
     return is_numpy(A) and A.dtype.itemsize < np.dtype(atom.dtype).itemsize
 
 
 def matrix(A: Any, form: str = "csr", *, operators: bool = True) -> tuple[Any, bool, bool]:
-    """Return A, checked, and whether it is sparse and whether it is an operator (where these are taken)."""
-    # Asked by name, so that scipy.sparse is not loaded for dense problems.
+    """Return A, validated, and whether it is sparse and whether it is an operator."""
+    # Duck typing avoids loading scipy.sparse for dense problems.
     if hasattr(A, "tocsr") and hasattr(A, "nnz"):
         return _validate.sparse(A, "A", form, double=True), True, False
     if operators and hasattr(A, "matvec") and not hasattr(A, "__array__"):

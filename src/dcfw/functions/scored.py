@@ -1,7 +1,7 @@
 """Finite sums of losses of linear scores: logistic regression, least squares, matrix completion.
 
-They are made by :meth:`FiniteSum.logistic <dcfw.functions.FiniteSum.logistic>`, ``least_squares`` and
-``completion``.  A batch costs its own rows (or observed entries) only.
+:class:`~dcfw.functions.FiniteSum` makes them (``logistic``, ``least_squares`` and ``completion``).  A batch
+reads only its own rows or entries.
 """
 
 from __future__ import annotations
@@ -23,24 +23,17 @@ Adjoint = Callable[[Array], Array]
 
 
 class Scored(FiniteSum, trusted=True):
-    """A mean of losses of scores, 1/m sum_i loss(z_i, y_i), where the score z_i is linear in x.
-
-    A subclass gives the scores of a batch with their adjoint, and the loss with its slope and curvature.
-    """
+    """A mean of losses of scores, 1/m sum_i loss(z_i, y_i), where the score z_i is linear in x."""
 
     convex = True
-    curvature = 1.0
+    curvature = 1.0  # of the loss
+    stated = False  # the constants are computed from the data
 
     def __init__(self, m: int, y: Array) -> None:
-        self.m = m
-        self.y = y
-
-    @property
-    def stated(self) -> bool:
-        return False  # the constants are computed from the data
+        self.m, self.y = m, y
 
     def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
-        """Return the scores at x, and the map that takes slopes of scores to a gradient like x."""
+        """Return the scores at x, and the adjoint map from slopes of scores to a gradient."""
         raise NotImplementedError
 
     def _losses(self, z: Array, y: Array) -> Array:
@@ -81,28 +74,20 @@ class Linear(Scored, trusted=True):
         self.A, self._sparse, _ = matrix(A, operators=False)
         m = _validate.integer(int(self.A.shape[0]), "the number of rows of A", low=1)
         super().__init__(m, _validate.companion(y, name, m, self.A))
+        self.size = int(self.A.shape[1])
 
     def _scores(self, x: Array, batch: np.ndarray | None) -> tuple[Array, Adjoint]:
         rows = self.A if batch is None else self.A[batch]
         return rows @ reshaped(x, (-1,)), lambda slopes: reshaped(rows.T @ slopes, x.shape)
 
-    @property
-    def size(self) -> int:
-        return int(self.A.shape[1])
+    @cached_property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        return self.curvature * LeastSquares(self.A, self.y).lipschitz / self.m
 
     @cached_property
-    def _constants(self) -> tuple[float, float]:
+    def lipschitz_max(self) -> float:  # type: ignore[override]
         entries = self.A.multiply(self.A) if self._sparse else to_numpy(self.A * self.A)
-        whole = LeastSquares(self.A, self.y).lipschitz
-        return self.curvature * whole / self.m, self.curvature * float(np.max(entries.sum(axis=1)))
-
-    @property
-    def lipschitz(self) -> float:
-        return self._constants[0]
-
-    @property
-    def lipschitz_max(self) -> float:
-        return self._constants[1]
+        return self.curvature * float(np.max(entries.sum(axis=1)))
 
 
 class Squares(Linear, trusted=True):
@@ -127,11 +112,11 @@ class Logistic(Linear, trusted=True):
     def _losses(self, z: Array, y: Array) -> Array:
         xp = namespace(z)
         margin = y * z
-        # log(1 + e^-m) = max(-m, 0) + log(1 + e^-|m|), which does not overflow.
+        # log(1 + e^-m) = max(-m, 0) + log(1 + e^-|m|) does not overflow.
         return 0.5 * (abs(margin) - margin) + xp.log1p(xp.exp(-abs(margin)))
 
     def _slopes(self, z: Array, y: Array) -> Array:
-        # -y / (1 + e^m), through tanh, which does not overflow either.
+        # -y / (1 + e^m), written with tanh, which does not overflow.
         return -0.5 * y * (1.0 - namespace(z).tanh(0.5 * y * z))
 
 
@@ -139,28 +124,26 @@ class Completion(Scored, trusted=True):
     """See :meth:`FiniteSum.completion`."""
 
     affine_grad = True
+    lipschitz_max = 1.0
 
     def __init__(self, shape: tuple[int, int], rows: Any, cols: Any, values: Any) -> None:
         self.shape = _validate.shape(shape, ndim=2)
         values = _validate.array(values, "values", ndim=1)
         super().__init__(_validate.integer(int(values.shape[0]), "the number of values", low=1), values)
-        flat = []
-        for candidate, name, size in ((rows, "rows", self.shape[0]), (cols, "cols", self.shape[1])):
-            index = np.asarray(candidate)
-            if index.dtype.kind not in "iu" or index.shape != (self.m,):
-                raise ValueError(
-                    f"{name} must hold {self.m} integers, one for each of the values, got {index.dtype} of "
-                    f"shape {index.shape}"
-                )
-            if index.min() < 0 or index.max() >= size:
-                raise ValueError(f"{name} must be between 0 and {size - 1} for the shape {self.shape}")
-            flat.append(index.astype(np.int64))
-        self.rows, self.cols = flat
+        self.rows = self._checked(rows, "rows", self.shape[0])
+        self.cols = self._checked(cols, "cols", self.shape[1])
         self._flat = self.rows * self.shape[1] + self.cols
+        self.size = math.prod(self.shape)
 
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
+    def _checked(self, candidate: Any, name: str, size: int) -> np.ndarray:
+        index = np.asarray(candidate)
+        if index.dtype.kind not in "iu" or index.shape != (self.m,):
+            raise ValueError(
+                f"{name} must hold {self.m} integers, one per value, got {index.dtype} of shape {index.shape}"
+            )
+        if index.min() < 0 or index.max() >= size:
+            raise ValueError(f"{name} must be between 0 and {size - 1} for the shape {self.shape}")
+        return index.astype(np.int64)
 
     def template(self) -> Array:
         return self.y
@@ -169,8 +152,8 @@ class Completion(Scored, trusted=True):
         places = self._flat if batch is None else self._flat[batch]
 
         def adjoint(slopes: Array) -> Array:
-            # bincount adds up entries that were observed more than once.
-            total = np.bincount(places, to_numpy(slopes), minlength=self.size)
+            # bincount sums entries that were observed more than once.
+            total = np.bincount(places, to_numpy(slopes), minlength=math.prod(self.shape))
             return like(total.reshape(x.shape), x)
 
         if is_numpy(x):
@@ -179,9 +162,5 @@ class Completion(Scored, trusted=True):
         return xp.take(xp.reshape(x, (-1,)), xp.asarray(places, device=x.device), axis=0), adjoint
 
     @cached_property
-    def lipschitz(self) -> float:
+    def lipschitz(self) -> float:  # type: ignore[override]
         return float(np.bincount(self._flat).max()) / self.m
-
-    @property
-    def lipschitz_max(self) -> float:
-        return 1.0

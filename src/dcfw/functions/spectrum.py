@@ -1,9 +1,8 @@
-"""The extreme eigenvalues of a large symmetric matrix, of which only products are known.
+"""The extreme eigenvalues of a large symmetric matrix, from products with it.
 
-ARPACK's accuracy is relative to the eigenvalue that it looks for.  That is useless for one near
-zero, and where many lie there (a kernel matrix) the search does not come to an end.  So both ends are sought
-as the largest eigenvalue of a shifted matrix, 1 + A / (2 size) and 1 - A / (2 size), with ``size`` about the
-largest magnitude in the spectrum: then the accuracy is relative to that.
+ARPACK's accuracy is relative to the eigenvalue sought, so that it fails near zero, where a kernel matrix has
+many.  Both ends are therefore computed as the largest eigenvalue of 1 + A / (2 size) or 1 - A / (2 size),
+with ``size`` about the largest magnitude in the spectrum: the accuracy is then relative to that.
 """
 
 from __future__ import annotations
@@ -14,31 +13,20 @@ import numpy as np
 
 Product = Callable[[np.ndarray], np.ndarray]
 
+# Accuracies tried in turn, relative to the eigenvalue of largest magnitude.
 ACCURACIES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-"""The accuracies tried in turn, relative to the eigenvalue of largest magnitude."""
-
-RESTARTS = 20
-"""The restarts of ARPACK, with up to ``BASIS`` products each, for one of the accuracies."""
-
-BASIS, ROUGH_BASIS = 80, 20
-"""The number of vectors that Lanczos keeps, for the last of the accuracies and for the first alone."""
+RESTARTS = 20  # of ARPACK for each accuracy, with up to BASIS products each
+BASIS, ROUGH_BASIS = 80, 20  # Lanczos vectors; the second with ``rough``
 
 
 def extremes(product: Product, n: int, *, rough: bool = False) -> tuple[float, float]:
     """Return the smallest and the largest eigenvalue of a symmetric matrix, rounded outwards.
 
-    What Lanczos finds lies inside the spectrum, by no more than the accuracy that it has come to: 1e-8 of the
-    largest magnitude mostly, and less where eigenvalues crowd.  The answers are widened by ten times that.
-    ``rough`` answers stop at the first accuracy, 1e-4.
-
-    >>> import numpy as np
-    >>> diagonal = np.linspace(-1.0, 2.0, 500)
-    >>> low, high = extremes(lambda v: diagonal * v, 500)
-    >>> round(low, 5), round(high, 5), low < -1.0, high > 2.0
-    (-1.0, 2.0, True, True)
+    Lanczos values lie inside the spectrum, within the accuracy reached: mostly 1e-8 of the largest magnitude,
+    less where eigenvalues cluster.  They are widened by ten times that.  ``rough`` stops at 1e-4.
     """
     start = np.random.default_rng(0).standard_normal(n)
-    scale = float(np.abs(product(start)).max())  # so that no square under- or overflows
+    scale = float(np.abs(product(start)).max())  # prevents under- and overflow in squares
     if scale == 0.0:
         return 0.0, 0.0
     T, rest = tridiagonal(lambda v: product(v) / scale, start, ROUGH_BASIS if rough else BASIS)
@@ -48,14 +36,14 @@ def extremes(product: Product, n: int, *, rough: bool = False) -> tuple[float, f
     unit = 2.0 * size * scale
     top = _largest(lambda v: v + product(v) / unit, start, rough)
     bottom = _largest(lambda v: v - product(v) / unit, start, rough)
-    # Without an answer of ARPACK's: a Ritz value, and the norm of what is left outside the Lanczos basis.
+    # If ARPACK fails: a Ritz value, widened by the residual norm of the Lanczos basis.
     above = (high + rest) * scale if top is None else (top - 1.0) * unit
     below = (low - rest) * scale if bottom is None else (1.0 - bottom) * unit
     return below, above
 
 
 def _largest(product: Product, start: np.ndarray, rough: bool) -> float | None:
-    """Return the largest eigenvalue (about 1), rounded up; None if ARPACK does not get to any."""
+    """Return the largest eigenvalue (about 1), rounded up; None if ARPACK finds none."""
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
     matrix = LinearOperator((len(start),) * 2, matvec=lambda v: product(np.ravel(v)), dtype=np.float64)
@@ -65,7 +53,7 @@ def _largest(product: Product, start: np.ndarray, rough: bool) -> float | None:
         if residual > accuracy:
             try:
                 found = eigsh(matrix, 1, which="LA", v0=start, ncv=size, tol=accuracy, maxiter=RESTARTS)
-            except ArpackError:  # mostly that it has not converged
+            except ArpackError:  # mostly no convergence
                 break
             value, start = float(found[0][0]), found[1][:, 0]
             residual = float(np.linalg.norm(product(start) - value * start))
@@ -74,18 +62,12 @@ def _largest(product: Product, start: np.ndarray, rough: bool) -> float | None:
 
 
 def tridiagonal(product: Product, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
-    """Return what Lanczos makes of a symmetric matrix in a few steps, and the norm of what it leaves out.
-
-    >>> import numpy as np
-    >>> T, rest = tridiagonal(lambda v: np.array([1.0, 3.0]) * v, np.ones(2), 5)
-    >>> np.linalg.eigvalsh(T).round(12), round(rest, 12)
-    (array([1., 3.]), 0.0)
-    """
+    """Return the tridiagonal matrix of a few Lanczos steps, and the norm of the residual."""
     basis, alphas, betas = [start / np.linalg.norm(start)], [], []
     while True:
         w = product(basis[-1])
         alphas.append(float(basis[-1] @ w))
-        for _ in range(2):  # twice is enough against the loss of orthogonality
+        for _ in range(2):  # two passes restore orthogonality
             Q = np.stack(basis)
             w = w - Q.T @ (Q @ w)
         betas.append(float(np.linalg.norm(w)))

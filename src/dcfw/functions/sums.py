@@ -1,8 +1,10 @@
-"""Sums and multiples of functions, and the zero function."""
+"""Sums and multiples of functions, wrappers, and the zero function."""
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,8 +15,7 @@ from dcfw._arrays import Array, inner
 from dcfw.functions.base import Function, Linearisation, gradient, same_shape
 from dcfw.sets.atoms import Atom
 
-QUICK = 500
-"""Up to this many variables the eigenvalues of a quadratic are computed to find mistakes in its use."""
+QUICK = 500  # up to this many variables, the eigenvalues of a quadratic are computed to detect misuse
 
 
 class LinearFunction(Function, trusted=True):
@@ -37,12 +38,9 @@ class LinearFunction(Function, trusted=True):
 class Zero(LinearFunction, trusted=True):
     """The zero function: ``minimize(f - Zero())`` is plain Frank-Wolfe on a convex f.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
-    >>> from dcfw import functions, sets
-    >>> nearest = functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
-    >>> dcfw.minimize(nearest - functions.Zero(), sets.Simplex(2)).x.round(3)
+    >>> nearest = dcfw.functions.LeastSquares(np.eye(2), np.array([0.9, 0.3]))
+    >>> dcfw.minimize(nearest - dcfw.functions.Zero(), dcfw.sets.Simplex(2)).x.round(3)
     array([0.8, 0.2])
     """
 
@@ -95,18 +93,10 @@ class Sum(Function, trusted=True):
         return sum(t.value(x) for t in self.terms)
 
     def grad(self, x: Array) -> Array:
-        first, *rest = self.terms
-        total = gradient(first, x)
-        for term in rest:
-            total = total + gradient(term, x)
-        return total
+        return _added(gradient(term, x) for term in self.terms)
 
     def grad_at(self, atom: Atom) -> Array:
-        first, *rest = self.terms
-        total = first.grad_at(atom)
-        for term in rest:
-            total = total + term.grad_at(atom)
-        return total
+        return _added(term.grad_at(atom) for term in self.terms)
 
     def prefetch(self, atoms: list[Any]) -> bool:
         return all([_linear(term) or term.prefetch(atoms) for term in self.terms])
@@ -115,27 +105,24 @@ class Sum(Function, trusted=True):
         parts = [t.linearise(x) for t in self.terms]
         for term, part in zip(self.terms, parts, strict=True):
             same_shape(part.slope, x, "grad", term)
-        slope = parts[0].slope
-        for part in parts[1:]:
-            slope = slope + part.slope
+        slope = _added(part.slope for part in parts)
         return Linearisation(sum(p.value for p in parts), slope, all(p.unique for p in parts))
 
     def value_from_grad(self, x: Array, grad: Array) -> float | None:
         if not self.affine_grad:
             return None
         kind = (type(x), x.shape, x.dtype, getattr(x, "device", None))
-        origin = self._origin  # another thread may keep that of another kind meanwhile
+        origin = self._origin  # a local copy: another thread may replace it
         if origin is None or origin[0] != kind:
             origin = self._origin = (kind, *self.origin(x))
         _, constant, slope = origin
         return constant + 0.5 * inner(grad + slope, x)
 
     def hessian(self, x: Array) -> np.ndarray:
-        first, *rest = self.terms
-        return sum((term.hessian(x) for term in rest), first.hessian(x))
+        return np.asarray(_added(term.hessian(x) for term in self.terms))
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int | None:  # type: ignore[override]
         return common_size(self.terms)
 
     def template(self) -> Array | None:
@@ -146,13 +133,12 @@ class Sum(Function, trusted=True):
 
 
 class Around(Function, trusted=True):
-    """A function made of another one, about which all that the other knows holds as well."""
+    """A function made of another one, with the same properties."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.convex = function.convex
-        self.differentiable = function.differentiable
-        self.affine_grad = function.affine_grad
+        self.convex, self.size = function.convex, function.size
+        self.differentiable, self.affine_grad = function.differentiable, function.affine_grad
 
     @property
     def lipschitz(self) -> float | None:
@@ -169,10 +155,6 @@ class Around(Function, trusted=True):
     @property
     def by_word(self) -> bool:
         return self.function.by_word
-
-    @property
-    def size(self) -> int | None:
-        return self.function.size
 
     def template(self) -> Array | None:
         return self.function.template()
@@ -225,18 +207,22 @@ class Scaled(Around, trusted=True):
         return f"{self.scale:g} * {self.function!r}"
 
 
+def _added(arrays: Iterable[Array]) -> Array:
+    """Return the sum of arrays, added from left to right and without a zero in front."""
+    return functools.reduce(operator.add, arrays)
+
+
 def common_size(functions: Iterable[Function]) -> int | None:
-    """Return the size that the functions agree on, None where none of them has one."""
-    sizes = {function.size for function in functions} - {None}
+    """Return the size that the functions share, None if none of them has one."""
+    sizes = sorted({function.size for function in functions if function.size is not None})
     if len(sizes) > 1:
-        raise ValueError(
-            f"objective has parts for different numbers of variables: {', '.join(map(str, sorted(sizes)))}"  # type: ignore[type-var]
-        )
-    return sizes.pop() if sizes else None
+        listed = ", ".join(map(str, sizes))
+        raise ValueError(f"objective has parts for different numbers of variables: {listed}")
+    return sizes[0] if sizes else None
 
 
 def _convexity(terms: list[Function]) -> bool | None:
-    """Return what is known about a sum: one term that is not convex stays so when all others are linear."""
+    """Return the convexity of a sum: False if one term is not convex and all others are linear."""
     if all(term.convex for term in terms):
         return True
     others = [term for term in terms if term.convex is not False]
@@ -244,14 +230,14 @@ def _convexity(terms: list[Function]) -> bool | None:
 
 
 def _linear(function: Function) -> bool:
-    """Return whether a function is known to be linear (a quick check)."""
+    """Return whether a function is known to be linear, without a long computation."""
     return function.affine_grad and (function.size or 0) <= QUICK and function.lipschitz == 0.0
 
 
-def total_of(numbers_: Any) -> float | None:
-    """Return the sum, None where one of the numbers is not known."""
+def total_of(numbers: Iterable[float | None]) -> float | None:
+    """Return the sum, None where a number is None."""
     total = 0.0
-    for number in numbers_:
+    for number in numbers:
         if number is None:
             return None
         total += number
