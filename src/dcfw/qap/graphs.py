@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.matching import search
 from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
+from dcfw.qap.matching.search import Plan, Search, searchable
 from dcfw.qap.objective import dense, evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
@@ -163,22 +163,12 @@ def match(
     earned = rewards(graphs, C, similarity, node_match, soft, weights)
     pair = Pair(graphs[0].layers, graphs[1].layers, earned, hard, never)
     watches = getattr(callback, "only_watches", False)  # verbose= changes no answer
-    # The options of solve alone; what is at its default is left out.
-    relaxed: dict[str, Any] = {
-        name: given
-        for name, given, default in (
-            ("split", split, "auto"),
-            ("inner", inner, "auto"),
-            ("rtol", rtol, 1e-3),
-            ("maxiter", maxiter, None),
-            ("max_lmo", max_lmo, None),
-            ("callback", None if watches else callback, None),
-        )
-        if given is not default and given != default
-    }
+    own = {"split": split, "inner": inner, "rtol": rtol, "maxiter": maxiter, "max_lmo": max_lmo}
+    defaults = {"split": "auto", "inner": "auto", "rtol": 1e-3}
+    relaxed: dict[str, Any] = {name: given for name, given in own.items() if given != defaults.get(name)}
     if not (isinstance(init, str) and init == "barycenter"):
         relaxed["init"] = init
-    budget: dict[str, Any] = {
+    options: dict[str, Any] = {
         "restarts": restarts,
         "time_limit": time_limit,
         "max_steps": max_steps,
@@ -188,12 +178,11 @@ def match(
         "clock": clock,
         "callback": callback,
     }
-    if method != "auto" or relaxed:
-        name = "dcfw" if method == "auto" else method
-        budget["polish"] = None if polish == "auto" else polish
-        result = _solved(pair, {"method": name, **relaxed, **budget})
+    if method != "auto" or relaxed or (callback is not None and not watches):
+        options |= relaxed | {"polish": None if polish == "auto" else polish}
+        result = _solved(pair, "dcfw" if method == "auto" else method, options)
     else:
-        result = _matched(pair, started, polish, budget)
+        result = _matched(pair, started, polish, options)
     return described(result, graphs)
 
 
@@ -201,65 +190,63 @@ def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
     named = [graph.nodes is not None for graph in graphs]
     if named[0] != named[1] and any(graph.source is not None for graph in graphs):
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
-    if len(graphs[0].layers) != len(graphs[1].layers):
-        counts = [len(graph.layers) for graph in graphs]
-        raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
+    layers = [len(graph.layers) for graph in graphs]
+    if layers[0] != layers[1]:
+        raise ValueError(f"G1 and G2 must have the same number of layers, got {layers[0]} and {layers[1]}")
     one, two = (graph.size for graph in graphs)
     if one != two and not padding:
         raise ValueError(f"G1 has {one} nodes and G2 has {two}; padding=True leaves some of them unmatched")
 
 
-def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
-    """Return what :func:`dcfw.qap.solve` finds."""
+def _solved(pair: Pair, method: str, options: dict[str, Any]) -> QAPResult:
+    """Solve the quadratic assignment problem of a pair."""
     if len(pair.A) > 1:
-        raise ValueError(f"method {options['method']!r} takes one layer: leave method out")
-    if options["restarts"] != "auto" and options["method"] in SPLIT_METHODS:
+        raise ValueError(f"method {method!r} takes one layer: leave method out")
+    if options["restarts"] != "auto" and method in SPLIT_METHODS:
         options.setdefault("split", BALANCED)  # "auto" has a balanced start of its own
     given = {"partial_match": pair.fixed, "forbidden": pair.forbidden}
     options |= {name: pairs for name, pairs in given.items() if len(pairs)}
     C = None if pair.C is None else dense(pair.C)
-    return solve(pair.A[0], pair.B[0], C, maximize=True, **options)
+    return solve(pair.A[0], pair.B[0], C, method=method, maximize=True, **options)
 
 
-def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:
-    """Return what paths find, and with ``restarts="auto"`` what a search from their best end finds."""
-    limit, given = budget["time_limit"], budget["clock"]
+def _matched(pair: Pair, started: float, polish: str | None, options: dict[str, Any]) -> QAPResult:
+    """Match by paths, with ``restarts="auto"`` followed by a search from their best end."""
+    limit, given = options["time_limit"], options["clock"]
     clock = time.perf_counter if given is None else _validate.function(given, "clock")
-    plan = search.Plan(
+    plan = Plan(
         started,
-        _restarts(budget["restarts"], limit, budget["max_steps"]),
+        _restarts(options["restarts"], limit, options["max_steps"]),
         polish,
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
-        workers(budget["n_jobs"]),
-        _validate.generator(budget["rng"]),
+        workers(options["n_jobs"]),
+        _validate.generator(options["rng"]),
         clock,
         started if given is None else clock(),
-        budget["callback"],
+        options["callback"],
     )
-    found = search.by_paths(pair, plan)
-    if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
-        return search.concluded(found, plan)
+    search = Search(pair, plan)
+    search.run()
+    if plan.restarts != "auto" or not searchable(pair) or search.status is not Status.CONVERGED:
+        return search.result()
     if plan.time_limit is not None:
-        budget["time_limit"] = max(plan.time_limit - (plan.clock() - plan.begun), 0.0)
-    result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
+        options["time_limit"] = max(plan.time_limit - (plan.clock() - plan.begin), 0.0)
+    result = _solved(pair, "dcfw", {**options, "rng": plan.rng, "init": search.p})
     seconds = time.perf_counter() - started
-    counts = {"n_starts": result.n_starts + len(found.values), "n_lmo": result.n_lmo + found.n_lmo}
+    counts = {"n_starts": result.n_starts + len(search.values), "n_lmo": result.n_lmo + search.n_lmo}
     return QAPResult(**{**result, **counts, "time": seconds, "total_time": seconds})
 
 
 def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
-    """Return the result with the mapping, and with what it keeps and loses."""
+    """Add the mapping and the kept and lost edges to a result."""
     one, two = graphs
     p = result.permutation[: one.size]
     partners = np.where(p < two.size, p, -1)
     if one.nodes is None and two.nodes is None:
         result.mapping = partners
     else:
-        names = two.names()
-        result.mapping = {
-            node: None if partner < 0 else names[partner]
-            for node, partner in zip(one.names(), partners.tolist(), strict=True)
-        }
+        names = (*two.names(), None)  # None is at -1
+        result.mapping = {node: names[j] for node, j in zip(one.names(), partners.tolist(), strict=True)}
     kept = [
         _agreement(A, B, result.permutation, not (one.is_directed(k) or two.is_directed(k)))
         for k, (A, B) in enumerate(zip(one.layers, two.layers, strict=True))
