@@ -1,8 +1,8 @@
-"""Graph matching: which node of one graph is which node of the other?
+"""Graph matching: a correspondence between the nodes of two graphs.
 
 The squared disagreement is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so the
-best matching *maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated
-nodes; whoever is matched to one of these is left unmatched.
+best matching *maximises* a quadratic assignment problem.  The smaller graph is padded with isolated nodes;
+nodes matched to these are unmatched.
 """
 
 from __future__ import annotations
@@ -64,14 +64,13 @@ def match(
     Parameters
     ----------
     G1, G2 : graphs
-        networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames, whose names
-        are those of the nodes); lists of matrices or of networkx graphs, one per type of edge (*layers*, as
-        many in both); or DataFrames of edges with columns
-        ``source`` and ``target``, undirected.  Directed or not, weighted or not.  Two symmetric matrices are
-        undirected graphs.
+        Directed or not, weighted or not: networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse
+        arrays, or DataFrames with the names of the nodes; symmetric ones are undirected graphs); lists of
+        matrices or of networkx graphs, one per type of edge (*layers*, the same number in both); or
+        DataFrames of undirected edges with columns ``source`` and ``target``.
     seeds : mapping or pairs, optional
-        Nodes of G1 whose partner in G2 is known: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices
-        for matrices.  A triple ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
+        Known partners: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices for matrices.  A triple
+        ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
     partial_match : optional
         SciPy's name for ``seeds``; give one of the two.
     forbidden : pairs, optional
@@ -85,15 +84,13 @@ def match(
         Equal values earn the weight (1); floats earn a Gaussian function of their difference in standard
         deviations.
     weight : str or None
-        The edge attribute (or column of an edge list) that holds the weight, 1 where it is missing; None
-        ignores weights.
+        The edge attribute (or column) with the weight, 1 where it is missing; None ignores weights.
     parallel : {"error", "sum", "max"}
-        What to do about several edges between two nodes (a multigraph, an edge list that has (u, v) and
-        (v, u)): raise ValueError, add their weights, or take the largest one.
+        For several edges between two nodes (a multigraph, an edge list with (u, v) and (v, u)): raise
+        ValueError, add their weights, or take the largest one.
     loops : {"error", "keep", "ignore"}
-        What to do about self loops (diagonal entries): compare them, or drop them.  ``"error"`` raises
-        ValueError where they would change the best matching: not if one of the graphs has none, or if all
-        nodes of a graph have the same.
+        Compare self loops (diagonal entries) or drop them.  ``"error"`` raises ValueError if they would
+        change the best matching: both graphs have some, and not all nodes of a graph have the same.
     padding : bool
         Match graphs of different sizes: every node of the smaller one has a partner in the larger one.
         False raises ValueError for them.
@@ -101,19 +98,18 @@ def match(
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         ``"auto"`` follows the graduated path for sparse graphs (``dcfw.qap.matching.paths``); the others
-        are the methods of :func:`dcfw.qap.solve`, which have one layer.
+        are the methods of :func:`dcfw.qap.solve`, which take one layer.
     split, inner, init, rtol, maxiter, max_lmo, callback
-        Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
-        ``split`` is ``"balanced"`` here unless given.
+        Options of :func:`dcfw.qap.solve`; with any of them ``method="auto"`` means ``"dcfw"``, whose default
+        ``split`` is ``"balanced"`` here.
     restarts : int or "auto"
-        The number of paths (or starts); the first is from the barycentre, others from a part of the best
-        matching that fits (``dcfw.qap.matching.cores``) and from random points near the barycentre by turns.
-        Where the first path of a sparse graph with up to 400 free nodes keeps less than nine tenths of the
-        edges, which a grid's patchwork does, it is followed with more patience and mended twice.
-        ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes, with the searches of
-        :mod:`dcfw.qap.portfolio`.
+        The number of paths (or starts).  The first is from the barycentre; the others alternate between a
+        part of the best matching that fits (``dcfw.qap.matching.cores``) and random points near the
+        barycentre.  If the first path of a sparse graph with up to 400 free nodes keeps less than nine tenths
+        of the edges, a longer path and two from such parts follow.  ``"auto"`` fills the ``time_limit`` with
+        paths and then, up to 700 nodes, with the searches of :mod:`dcfw.qap.portfolio`.
     polish : {"auto", None, "2opt", "tabu"}
-        What improves the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
+        The local search at the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
     time_limit, max_steps, target, n_jobs, rng, clock, verbose
         As in :func:`dcfw.qap.solve`.
 
@@ -129,11 +125,11 @@ def match(
         - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
           edges of either graph that have no counterpart;
         - ``kept``: the share of each node's edges that is kept, as a dict or an array: partners that keep
-          few are not to be trusted.
+          few are unreliable.
 
-        Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
-        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``; beyond 6,000 where
-        a hundredth of the nodes are seeds and the mean degree is at most 50.
+        Beyond 2000 nodes ``x`` is a SciPy sparse array.  Graphs of more than 15,000 free nodes (6,000 if a
+        hundredth of the nodes are seeds and the mean degree is at most 50) are matched by candidates
+        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
 
     Examples
     --------
@@ -262,7 +258,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
     A, B = padded(A, n), padded(B, n)
     integers = A.dtype.kind == B.dtype.kind == "i"
     agreement = evaluate(A, B, p)
-    if integers:  # exact, whatever their size
+    if integers:  # exact for any size
         identity = np.arange(n)
         disagreement = evaluate(A, A, identity) + evaluate(B, B, identity) - 2 * agreement
     else:
@@ -272,8 +268,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
         disagreement = float(np.sum(entries**2))
     if not undirected:
         return agreement, disagreement
-    # Everything off the diagonal is there twice.
     loops = list(zip(A.diagonal().tolist(), B.diagonal()[p].tolist(), strict=True))
-    agreement += sum(a * b for a, b in loops)
+    agreement += sum(a * b for a, b in loops)  # everything off the diagonal is counted twice
     disagreement += sum((a - b) ** 2 for a, b in loops)
     return (agreement // 2, disagreement // 2) if integers else (0.5 * agreement, 0.5 * disagreement)

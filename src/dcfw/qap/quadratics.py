@@ -260,7 +260,7 @@ def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray 
     # phi(X) = <slope, X> - <A J/n, J/n B> + <A^ X, X B^> for X in the polytope, A^ and B^ doubly centred.
     constant = -0.5 * inner(slope, centre)
     linear = slope if C is None else slope + C
-    A, B = _doubly_centred(A), _doubly_centred(B)
+    A, B = doubly_centred(A), doubly_centred(B)
     (A_up, A_down), (B_up, B_down) = _parts(0.5 * (A + A.T)), _parts(0.5 * (B + B.T))
     positive, thin = _twice([(A_up, B_up), (A_down, B_down)], n)
     negative, thin_negative = _twice([(A_up, B_down), (A_down, B_up)], n)
@@ -302,7 +302,7 @@ def _parts(H: np.ndarray) -> list[Factors]:
     return parts
 
 
-def _doubly_centred(A: np.ndarray) -> np.ndarray:
+def doubly_centred(A: np.ndarray) -> np.ndarray:
     return np.asarray(A - A.mean(axis=0) - A.mean(axis=1)[:, None] + A.mean())
 
 
