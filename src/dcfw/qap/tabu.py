@@ -1,10 +1,9 @@
 """Robust tabu search for the quadratic assignment problem (Taillard 1991).
 
-Each step makes the best swap that is allowed, even if it raises the objective, and then forbids for a
-while that either of the two items returns to the place it has left.  "Robust" is that this while is
-random, so that no length has to be tuned.  Two things override the ban: a swap that gives the best value
-so far is always allowed, and a swap that puts an item where it has not been for a very long time is
-forced, which drives the search into new regions.  The loop is ``kernels/native/tabu_search.hpp``.
+Each step makes the best allowed swap, even if it increases the objective, and then forbids both items to
+return to their old places for a random number of steps.  Two rules override the ban: a swap that gives the
+best value so far is always allowed, and a swap that puts an item where it has not been for very long is
+forced.  The loop is in ``kernels/native/tabu_search.hpp``.
 """
 
 from __future__ import annotations
@@ -91,6 +90,6 @@ def robust_tabu(
 
     paced(run, deadline, 1_000_000 // (n * n))
     value = evaluate(A, B, search.best_p, C)
-    if value > start:  # possible only by rounding
+    if value > start:  # by rounding
         return p, start, int(search.steps)
     return np.asarray(search.best_p), value, int(search.steps)
