@@ -18,7 +18,6 @@ class GraphPath:
         self.never = None if forbidden is None else forbidden.toarray() > 0
 
     def gradients(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients of phi and of r at X, for the free nodes."""
         m = self.m
         whole = np.eye(self.n)
         whole[:m, :m] = X

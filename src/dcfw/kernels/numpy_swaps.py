@@ -48,7 +48,6 @@ class AssignmentProblem:
         self.place_group = _groups(self.B, None if self.C is None else self.C.T)
 
     def value(self, p: np.ndarray) -> Any:
-        """Return the value of a permutation."""
         total = (self.A * self.B[np.ix_(p, p)]).sum()
         if self.C is not None:
             total += self.C[np.arange(self.n), p].sum()

@@ -100,9 +100,7 @@ def quadratic_assignment(
     known = (*FAQ_OPTIONS, *SOLVE_OPTIONS) if own else FAQ_OPTIONS if name == "faq" else ("partial_guess",)
     unknown = [option for option in given if option not in known]
     if "C" in unknown:  # ignoring a part of the problem would give a wrong answer
-        raise ValueError(
-            f"method {name!r} has no linear term C: leave method out, or take one of {OWN_METHODS}"
-        )
+        raise ValueError(f"method {name!r} has no linear term C: leave method out, or use {OWN_METHODS}")
     if "forbidden" in unknown:
         raise ValueError("quadratic_assignment has no forbidden pairs: use dcfw.qap.solve(forbidden=...)")
     if unknown:
@@ -123,9 +121,6 @@ def quadratic_assignment(
     return (_faq if name == "faq" else _two_opt)(A, B, -1 if maximize else 1, pairs, rng, given)
 
 
-# -- input, with SciPy's messages ------------------------------------------------------------------------
-
-
 def _matrix(M: Any, name: str) -> Any:
     try:
         return M if is_sparse(M) else np.atleast_2d(M)
@@ -134,7 +129,7 @@ def _matrix(M: Any, name: str) -> Any:
 
 
 def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
-    """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
+    """Return pairs of nodes as an integer array after checking them and A and B, with SciPy's messages."""
     if given is None and A.ndim == 2 and A.shape == B.shape == A.shape[::-1]:
         return np.empty((0, 2), dtype=np.int64)
     try:
@@ -189,7 +184,6 @@ def _generator(rng: Any) -> np.random.Generator:
 
 
 def _start(P0: Any, n: int, rng: Rng) -> np.ndarray:
-    """Return the doubly stochastic n x n matrix that P0 describes."""
     if isinstance(P0, str):
         centre = np.full((n, n), 1.0 / n)
         if P0 == "barycenter":
@@ -215,9 +209,6 @@ def _sinkhorn(K: np.ndarray, tol: float = 1e-3, iterations: int = 1000) -> np.nd
         rows = 1.0 / (K @ columns)
         X = rows[:, None] * K * columns
     return X
-
-
-# -- the methods -----------------------------------------------------------------------------------------
 
 
 def _faq(A: Any, B: Any, sign: int, pairs: np.ndarray, rng: Rng, given: dict[str, Any]) -> OptimizeResult:
@@ -257,17 +248,9 @@ def _two_opt(A: Any, B: Any, sign: int, pairs: np.ndarray, rng: Rng, given: dict
 
 
 def _own(
-    A: Any,
-    B: Any,
-    pairs: np.ndarray,
-    rng: Rng,
-    *,
-    P0: Any = None,
-    shuffle_input: bool = False,
-    tol: float | None = None,
-    C: Any = None,
-    **options: Any,
-) -> OptimizeResult:
+    A: Any, B: Any, pairs: np.ndarray, rng: Rng, *, P0: Any = None, shuffle_input: bool = False,
+    tol: float | None = None, C: Any = None, **options: Any,
+) -> OptimizeResult:  # fmt: skip
     from dcfw.qap.problem import linear_term
     from dcfw.qap.solver import BALANCED, solve
     from dcfw.qap.task import SPLIT_METHODS
@@ -299,7 +282,6 @@ def _own(
 
 
 def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:
-    """Convert the user's start and callback to the shuffled problem."""
     init, callback = options.get("init"), options.get("callback")
     if init is not None and not isinstance(init, str):
         init = to_numpy(_validate.array(init, "init", ndim=2))

@@ -33,7 +33,6 @@ _SLICE = 0.02  # seconds
 
 
 def pack(f: MatrixQuadratic) -> Any:
-    """Return f with its matrices copied for the kernels."""
     assert kernels.native is not None
     packed = kernels.native.Quadratic(f.n, f.weight)
     as_floats = partial(np.ascontiguousarray, dtype=np.float64)
@@ -48,8 +47,6 @@ def pack(f: MatrixQuadratic) -> Any:
 
 
 class Kernel:
-    """The compiled solver of one run."""
-
     def __init__(self, n: int, solver: Any = None) -> None:
         assert kernels.native is not None
         self.n = n
@@ -63,7 +60,6 @@ class Kernel:
         return self._packed[id(f)][1]
 
     def slice_length(self) -> int:
-        """Return how many steps fit in a slice of time."""
         if self.seconds_per_step == 0.0:
             return max(1, int(1e8 / self.n**3))  # a guess: a step of n = 100 takes about 0.1 ms
         return int(min(max(_SLICE / self.seconds_per_step, 1.0), 100_000.0))
@@ -80,7 +76,6 @@ class Kernel:
         return batch
 
     def end(self, batch: Any, run: Run) -> None:
-        """End the run for one of the kernel's abnormal reasons."""
         if batch.reason == NEGATIVE:
             raise Stop(
                 Status.NOT_CONVEX,
@@ -110,19 +105,9 @@ class Loop:
         self._squared: MatrixQuadratic | None = None
 
     def __call__(
-        self,
-        run: Run,
-        f: Any,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Any = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Any = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
+        self, run: Run, f: Any, x: Array, grad: Array, step: Any, *, linear: Any = None,
+        value: float | None = None, convex: bool = True, merit: Any = None, max_steps: float = math.inf,
+    ) -> Iterator[State]:  # fmt: skip
         surrogate = linear is not None and isinstance(f, MatrixQuadratic) and not self.trust
         if not isinstance(f, MatrixQuadratic):  # a SquaredNorm, from CGS
             if self._squared is None or self._squared.weight != f.scale:
@@ -178,11 +163,9 @@ class Loop:
         return False
 
     def _slice(self, kernel: Kernel, run: Run, done: int, max_steps: float) -> tuple[int, bool]:
-        """Return the number of steps to take now, and whether they are the last ones of this loop.
-
-        As in the generic loop, the last call of the LMO budget is reserved for the returned point.  A slice
-        ends when the gradient must be recomputed, so that results do not depend on the clock.
-        """
+        """Return the number of steps to take now, and whether they are the last ones of this loop."""
+        # The last call of the LMO budget is reserved for the returned point.  A slice ends when the gradient
+        # must be recomputed, so that results do not depend on the clock.
         steps = 1 if _stepwise(run) else kernel.slice_length()
         left = min(max_steps - done, max(run.max_lmo - run.n_lmo, 1))
         steps = int(min(steps, left, run.resync_period - run.ledger.since_resync))

@@ -28,7 +28,6 @@ MAX_STEPS, ENOUGH = 1000, 1e-5  # the limit on steps, and the relative gap at wh
 
 
 def convex_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, deadline: float) -> float:
-    """Return the bound for dense float64 matrices, one of A and B symmetric."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
     V = basis(n)

@@ -27,7 +27,6 @@ EXAMPLES: dict[str, tuple[Callable[[], Instance], int | None]] = {
 
 
 def example(name: str) -> Instance:
-    """Return an instance of :data:`EXAMPLES`, with its best value."""
     make, best = EXAMPLES[name]
     problem = replace(make(), name=name)
     return problem if best is None else replace(problem, best=best, status="best_known")

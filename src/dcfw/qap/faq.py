@@ -23,15 +23,9 @@ OVERFLOW = "A and B are too large: the gradient overflows; scale them down"
 def faq(
     A: np.ndarray, B: np.ndarray, C: np.ndarray | None, P: np.ndarray, *, maxiter: int, tol: float
 ) -> tuple[np.ndarray, int]:
-    """Return the doubly stochastic matrix at which FAQ ends when started at P, and its number of steps.
+    """Return the doubly stochastic matrix at which FAQ from P ends, and its number of steps.
 
     The objective is <A P, P B> + <C, P>.  A step shorter than ``tol * sqrt(n)`` is the last.
-
-    >>> path = np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1)
-    >>> costs = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> P, nit = faq(path, costs, None, np.full((3, 3), 1 / 3), maxiter=30, tol=0.03)
-    >>> P[1].round(2)  # the middle of the path is the node with the cheap connections
-    array([0., 0., 1.])
     """
     n = len(A)
     phi = relaxed(A, B, C)

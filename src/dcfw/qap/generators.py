@@ -1,12 +1,8 @@
 """Generators of quadratic assignment problems of any size.
 
-- :func:`nugent`: Manhattan distances on a rectangular grid and flows as in the nug* instances of QAPLIB;
-  structured, with many equally good solutions because of the grid's symmetries.
-- :func:`taillard_uniform`: two uniform random matrices from Taillard's generator, which reproduces QAPLIB's
-  tai*a instances.  Unstructured: the hardest kind for a local search.
-- :func:`li_pardalos`: grid distances and flows whose optimal permutation is known by construction.
-
-A holds the distances and B the flows.
+A holds the distances and B the flows.  :func:`nugent` problems are structured, with many equally good
+solutions because of the grid's symmetries; :func:`taillard_uniform` ones are unstructured, the hardest kind
+for a local search; :func:`li_pardalos` gives problems with a known optimum.
 """
 
 from __future__ import annotations
@@ -90,12 +86,11 @@ def taillard_uniform(n: int, rng: Any = None, *, seed: int | None = None) -> Ins
 def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int = 3) -> Instance:
     """Return a problem on grid distances whose optimal permutation is known.
 
-    If all flows are w, every permutation has the value w sum_ij d_ij.  For places l, m and k with k on a
-    shortest path between l and m, move ``w - delta`` from the flow between l and m to those between l and k
-    and between k and m: that adds ``(w - delta) (d_lk + d_km - d_lm)`` = 0 to the value of the identity, and
-    by the triangle inequality a nonnegative amount to that of any other permutation.  Doing so for pairs in
-    order of decreasing distance gives flows that look random.  Finally the items are renumbered at random.
-    This is the grid case of Li and Pardalos (1992), due to Palubetskis (1988).
+    With equal flows w all permutations have the same value.  For k on a shortest path between l and m, moving
+    ``w - delta`` from the flow between l and m to those between l and k and between k and m adds
+    ``(w - delta) (d_lk + d_km - d_lm)`` = 0 to the value of the identity, and by the triangle inequality a
+    nonnegative amount to that of any other permutation.  This is done for all pairs by decreasing distance,
+    then the items are renumbered at random: the grid case of Li and Pardalos (1992; Palubetskis 1988).
 
     Parameters
     ----------
@@ -115,10 +110,8 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
 
     Examples
     --------
-    >>> from dcfw.qap import evaluate
-    >>> problem = li_pardalos((4, 5), rng=0)
-    >>> evaluate(problem.A, problem.B, problem.permutation) == problem.best
-    True
+    >>> li_pardalos(12, rng=0)
+    Instance('lipardalos12', n=12, best=2772, status='optimal')
     """
     D = _grid_distances(n)
     size = len(D)
@@ -149,7 +142,6 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
 
 
 def _grid_distances(n: int | tuple[int, int]) -> np.ndarray:
-    """Return the Manhattan distances between the cells of a grid (or the first n cells of one)."""
     if isinstance(n, tuple | list):
         rows, columns = _validate.shape(n, "n", ndim=2)
         size = rows * columns
@@ -161,7 +153,6 @@ def _grid_distances(n: int | tuple[int, int]) -> np.ndarray:
 
 
 def _symmetric(n: int, upper: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix with zero diagonal and the given upper triangle, row by row."""
     M = np.zeros((n, n), dtype=np.int64)
     M[np.triu_indices(n, 1)] = upper
     return M + M.T

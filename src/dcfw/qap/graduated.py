@@ -19,9 +19,9 @@ Two choices of r, for A and B centred and scaled to unit norm:
     g = 1/4 ||A X - X B||^2, so that phi + theta r = (1 + theta) f - (1 - theta) g: the paper's own
     decomposition with its weights swept.
 
-References: M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching
-problem", PAMI 2009; Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI
-2014; H. Maron, Y. Lipman, "(Probably) concave graph matching", NeurIPS 2018.
+M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching problem", PAMI 2009;
+Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI 2014; H. Maron, Y. Lipman,
+"(Probably) concave graph matching", NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -43,18 +43,15 @@ UNLIMITED = 10**12
 
 
 class PathEnd(NamedTuple):
-    """The permutation at the end of a path, and the cost of the path."""
-
     p: np.ndarray
     n_lmo: int
     n_inner: int
     stages: int
+    cut: bool = False
 
 
 @dataclass(frozen=True)
 class GraduatedPath:
-    """A problem prepared for paths with one r."""
-
     kernel: Any
     A: np.ndarray
     B: np.ndarray
@@ -64,7 +61,6 @@ class GraduatedPath:
     def follow(
         self, X: np.ndarray, stages: int = STAGES, steps: int = STEPS, max_lmo: int | None = None
     ) -> PathEnd:
-        """Follow the path from a doubly stochastic X."""
         G = self.A @ X @ self.B.T + self.A.T @ X @ self.B + self.C
         thetas = np.linspace(*self.ends, max(stages, 2)).tolist()
         limit = UNLIMITED if max_lmo is None else max_lmo
@@ -75,7 +71,6 @@ class GraduatedPath:
 
 
 def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> GraduatedPath:
-    """Return the path of dense matrices with r = "norm" or "paper"."""
     n = len(A)
     A, a = _normalised(A)
     B, b = _normalised(B)

@@ -80,34 +80,32 @@ def match(
         maximises ``sum_ij A[i, j] B[p(i), p(j)] + sum_i similarity[i, p(i)]``, where an undirected edge that
         is kept counts 2.
     node_match : str, list of str or mapping, optional
-        Node attributes of networkx or igraph graphs that should agree, with weights if it is a mapping.
-        Equal values earn the weight (1); floats earn a Gaussian function of their difference in standard
-        deviations.
+        Node attributes of networkx or igraph graphs that should agree.  Equal values earn the weight in a
+        mapping, or 1; floats earn a Gaussian function of their difference in standard deviations.
     weight : str or None
         The edge attribute (or column) with the weight, 1 where it is missing; None ignores weights.
     parallel : {"error", "sum", "max"}
         For several edges between two nodes (a multigraph, an edge list with (u, v) and (v, u)): raise
         ValueError, add their weights, or take the largest one.
     loops : {"error", "keep", "ignore"}
-        Compare self loops (diagonal entries) or drop them.  ``"error"`` raises ValueError if they would
-        change the best matching: both graphs have some, and not all nodes of a graph have the same.
+        Compare self loops (diagonal entries), drop them, or raise ValueError if they would change the best
+        matching: both graphs have some, and not all nodes of a graph have the same.
     padding : bool
-        Match graphs of different sizes: every node of the smaller one has a partner in the larger one.
-        False raises ValueError for them.
+        Match graphs of different sizes, every node of the smaller one; False raises ValueError for them.
     C : matrix, optional
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         ``"auto"`` follows the graduated path for sparse graphs (``dcfw.qap.matching.paths``); the others
         are the methods of :func:`dcfw.qap.solve`, which take one layer.
     split, inner, init, rtol, maxiter, max_lmo, callback
-        Options of :func:`dcfw.qap.solve`; with any of them ``method="auto"`` means ``"dcfw"``, whose default
-        ``split`` is ``"balanced"`` here.
+        As in :func:`dcfw.qap.solve`; with any of them ``method="auto"`` means ``"dcfw"``, by default with
+        ``split="balanced"``.
     restarts : int or "auto"
-        The number of paths (or starts).  The first is from the barycentre; the others alternate between a
-        part of the best matching that fits (``dcfw.qap.matching.cores``) and random points near the
-        barycentre.  If the first path of a sparse graph with up to 400 free nodes keeps less than nine tenths
-        of the edges, a longer path and two from such parts follow.  ``"auto"`` fills the ``time_limit`` with
-        paths and then, up to 700 nodes, with the searches of :mod:`dcfw.qap.portfolio`.
+        The number of paths (or starts): from the barycentre, then alternately from the part of the best
+        matching that fits (``dcfw.qap.matching.cores``) and from random points.  If the first path of a
+        sparse graph with up to 400 free nodes keeps less than nine tenths of the edges, a longer path and two
+        from such parts follow.  ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes,
+        with the searches of :mod:`dcfw.qap.portfolio`.
     polish : {"auto", None, "2opt", "tabu"}
         The local search at the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
     time_limit, max_steps, target, n_jobs, rng, clock, verbose
@@ -120,10 +118,8 @@ def match(
 
         - ``mapping``: the partner of each node of G1, as a dict (None for an unmatched node), or for matrices
           as an array of indices (-1 for an unmatched node);
-        - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges, each counted once: without
-          weights, the number of edges that are kept;
-        - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
-          edges of either graph that have no counterpart;
+        - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges (the number of edges kept);
+        - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes (the number of edges lost);
         - ``kept``: the share of each node's edges that is kept, as a dict or an array: partners that keep
           few are unreliable.
 
@@ -165,15 +161,9 @@ def match(
     if not (isinstance(init, str) and init == "barycenter"):
         relaxed["init"] = init
     options: dict[str, Any] = {
-        "restarts": restarts,
-        "time_limit": time_limit,
-        "max_steps": max_steps,
-        "target": target,
-        "n_jobs": n_jobs,
-        "rng": rng,
-        "clock": clock,
-        "callback": callback,
-    }
+        "restarts": restarts, "time_limit": time_limit, "max_steps": max_steps, "target": target,
+        "n_jobs": n_jobs, "rng": rng, "clock": clock, "callback": callback,
+    }  # fmt: skip
     if method != "auto" or relaxed or (callback is not None and not watches):
         options |= relaxed | {"polish": None if polish == "auto" else polish}
         result = _solved(pair, "dcfw" if method == "auto" else method, options)
@@ -195,7 +185,6 @@ def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
 
 
 def _solved(pair: Pair, method: str, options: dict[str, Any]) -> QAPResult:
-    """Solve the quadratic assignment problem of a pair."""
     if len(pair.A) > 1:
         raise ValueError(f"method {method!r} takes one layer: leave method out")
     if options["restarts"] != "auto" and method in SPLIT_METHODS:
@@ -207,20 +196,14 @@ def _solved(pair: Pair, method: str, options: dict[str, Any]) -> QAPResult:
 
 
 def _matched(pair: Pair, started: float, polish: str | None, options: dict[str, Any]) -> QAPResult:
-    """Match by paths, with ``restarts="auto"`` followed by a search from their best end."""
     limit, given = options["time_limit"], options["clock"]
     clock = time.perf_counter if given is None else _validate.function(given, "clock")
     plan = Plan(
-        started,
-        _restarts(options["restarts"], limit, options["max_steps"]),
-        polish,
+        started, _restarts(options["restarts"], limit, options["max_steps"]), polish,
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
-        workers(options["n_jobs"]),
-        _validate.generator(options["rng"]),
-        clock,
-        started if given is None else clock(),
-        options["callback"],
-    )
+        workers(options["n_jobs"]), _validate.generator(options["rng"]), clock,
+        started if given is None else clock(), options["callback"],
+    )  # fmt: skip
     search = Search(pair, plan)
     search.run()
     if plan.restarts != "auto" or not searchable(pair) or search.status is not Status.CONVERGED:
@@ -234,7 +217,6 @@ def _matched(pair: Pair, started: float, polish: str | None, options: dict[str, 
 
 
 def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
-    """Add the mapping and the kept and lost edges to a result."""
     one, two = graphs
     p = result.permutation[: one.size]
     partners = np.where(p < two.size, p, -1)

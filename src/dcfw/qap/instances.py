@@ -3,9 +3,8 @@
 A ``.dat`` file is a size n, then the n x n matrix A row by row, then B, all separated by white space;
 line breaks have no meaning.  The value of a permutation p is sum_ij A[i, j] B[p(i), p(j)].
 
-A ``.sln`` file is n, the value and a permutation, and is less reliable: most count from 1 and one from
-0, some hold the inverse permutation, one states a wrong value.  :func:`read_solution` returns the content as
-written; :func:`dcfw.qap.load` checks it against the instance.
+A ``.sln`` file is n, the value and a permutation, and is less reliable: most count from 1 and one from 0,
+some hold the inverse permutation, one states a wrong value.  :func:`dcfw.qap.load` checks it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class Instance:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Instance("pair", np.eye(2), np.eye(2), 2, best=2)
     Instance('pair', n=2, best=2)
     """
@@ -131,7 +129,6 @@ def read_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def read_instance(path: Path) -> Instance:
-    """Read a ``.dat`` file."""
     numbers = _numbers(path)
     n = _size(path, numbers, lambda n: 1 + 2 * n * n, "n and two n x n matrices")
     kind = np.int64 if all(type(x) is int for x in numbers) else np.float64
@@ -187,9 +184,7 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
             f"{path.name}: the first number must be the size n, an integer of at least 1, got {short(n)}"
         )
     if n > got:  # before computing with n, which may have thousands of digits
-        raise ValueError(
-            f"{path.name} is cut short: with n = {short(n)} expected {layout}, found {got} numbers"
-        )
+        raise ValueError(f"{path.name} is cut short: n = {short(n)} needs {layout}, found {got} numbers")
     expected = needed(n)
     if got != expected:
         kind = "is cut short" if got < expected else "has trailing numbers"
@@ -202,6 +197,5 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
 
 
 def short(number: Any) -> str:
-    """Return a number for a message, abbreviated if it is long."""
     text = str(number)
     return text if len(text) <= 30 else f"{text[:12]}... ({len(text)} characters)"

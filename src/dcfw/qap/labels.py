@@ -90,11 +90,8 @@ def positions(pairs: Any, n: int, names: Names, argument: str) -> np.ndarray:
 
 
 def assignment(given: Any, sizes: tuple[int, int], names: Names, argument: str) -> Any:
-    """Return a permutation given by name, or without the rows of the padding, as max(sizes) numbers.
-
-    Accepts ``{what: where}``, a Series of places by name, or a place for each row of A; padded rows take the
-    remaining places in order.  Returns anything else unchanged.
-    """
+    """Return a permutation ``{row: place}``, a Series, or a place for each row of A as max(sizes) numbers
+    (padded rows take the remaining places in order), and anything else unchanged."""
     if not hasattr(given, "items"):
         if not _is_list(given, sizes[0]) or (sizes[0] >= sizes[1] and names[1] is None):
             return given
@@ -119,7 +116,6 @@ def _name(row: Any, known: list[Any] | None) -> Any:
 
 
 def _located(pair: Any, names: Names, argument: str) -> Any:
-    """Return a pair with positions in place of names; the caller checks anything that is not a pair."""
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         return pair
     found = []
@@ -138,7 +134,6 @@ def _is_frame(M: Any) -> bool:
 
 
 def _is_list(given: Any, length: int) -> bool:
-    """Return whether an object is one-dimensional with this length."""
     try:
         return hasattr(given, "__len__") and len(given) == length and np.ndim(given) == 1
     except (TypeError, ValueError):
@@ -146,5 +141,4 @@ def _is_list(given: Any, length: int) -> bool:
 
 
 def _numbered(names: list[Any]) -> bool:
-    """Return whether names are the default ones of a DataFrame."""
     return names == list(range(len(names)))

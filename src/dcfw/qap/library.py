@@ -96,28 +96,18 @@ def names(paper: bool = False) -> list[str]:
         listed = {name for name, row in rows if _field(folder / TABLE, row, "paper134") == "1"}
         known = listed if rows else shipped_best().keys() - NOT_IN_PAPER
         found = [name for name in found if name in known]
-    return sorted(found, key=_natural)
+    return sorted(found, key=lambda name: re.sub(r"\d+", lambda digits: f"{int(digits[0]):09}", name))
 
 
 @cache
 def shipped_best() -> dict[str, tuple[int, str]]:
-    """Return the best known values of QAPLIB's instances from the shipped table."""
     text = resources.files("dcfw.qap").joinpath("best_known.json").read_text(encoding="utf-8")
     return {name: (int(value), str(status)) for name, (value, status) in json.loads(text).items()}
 
 
 class _UnknownName(KeyError):
-    """A KeyError whose message is not quoted."""
-
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """Sort key by letters, then number, then suffix: nug8 before nug12."""
-    match = re.match(r"([a-zA-Z]*)(\d*)(.*)", name)
-    assert match is not None
-    return match[1], int(match[2] or 0), match[3]
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -143,7 +133,6 @@ def _csv_rows(folder: Path) -> dict[str, dict[str, str | None]]:
 
 
 def _field(file: Path, row: dict[str, str | None], column: str) -> str:
-    """Return the entry of a row of ``best_known.csv``."""
     if column not in row:
         raise ValueError(f"{file}: the column {column!r} is missing")
     entry = row[column]
@@ -153,10 +142,7 @@ def _field(file: Path, row: dict[str, str | None], column: str) -> str:
 
 
 def _best_known(file: Path, instance: Instance) -> tuple[int | float | None, str | None]:
-    """Return the best value and its status from ``best_known.csv`` if it exists, else the shipped table.
-
-    Both apply to the instances of QAPLIB, which are recognised by their numbers.
-    """
+    """Return best value and status from ``best_known.csv`` or the shipped table, for QAPLIB's data only."""
     from dcfw.qap.checksums import checksum, checksums
 
     table, name = file.with_name(TABLE), instance.name
@@ -205,7 +191,6 @@ def _known_permutation(folder: Path, instance: Instance) -> np.ndarray | None:
 
 
 def _stated_permutation(table: Path, entry: Any, instance: Instance) -> np.ndarray:
-    """Return the permutation of an entry of ``solutions.json`` after checking the entry."""
     name, n = instance.name, instance.n
     if not isinstance(entry, dict) or "perm" not in entry:
         raise ValueError(f"{table}: the entry of {name} must be an object with the field 'perm'; mend it")

@@ -116,7 +116,6 @@ def round_to_permutation(X: Array) -> np.ndarray:
 
 
 def nearest(X: np.ndarray) -> np.ndarray:
-    """Return :func:`round_to_permutation` of a square float64 matrix."""
     from scipy.optimize import linear_sum_assignment
 
     return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
@@ -146,7 +145,6 @@ def as_permutation(permutation: Array, n: int, name: str = "permutation") -> np.
 
 
 def largest(M: Array) -> int:
-    """Return the largest absolute entry of an integer matrix, as a Python int (which cannot overflow)."""
     entries = M.data if is_sparse(M) else M
     return max(abs(int(entries.min())), abs(int(entries.max()))) if entries.size else 0
 
@@ -157,12 +155,10 @@ def is_sparse(M: Array) -> bool:
 
 
 def dense(M: Array) -> Array:
-    """Return ``M`` as an ordinary array."""
     return M.toarray() if is_sparse(M) else M
 
 
 def symmetric(M: Array) -> bool:
-    """Return whether ``M`` equals its transpose."""
     difference = M != M.T
     return difference.nnz == 0 if is_sparse(M) else not difference.any()
 
@@ -189,7 +185,6 @@ def _is_float64(M: Any) -> bool:
 
 
 def _native(entries: Any, name: str) -> np.ndarray:
-    """Return integers (of any width) as int64 and anything else as float64."""
     if entries.dtype.kind in "biu":
         if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
             raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")

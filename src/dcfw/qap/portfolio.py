@@ -3,25 +3,23 @@
 Robust tabu search is good at unstructured problems, breakout local search at structured ones with deep
 basins, annealing at large, smooth and sparse ones.  The portfolio decides online which one to use:
 
-1. Up to two graduated paths (:mod:`dcfw.qap.graduated`), if each takes at most a twentieth of the time, give
-   the starts of tabu and breakout search.
-2. The two get an equal share of the time; the better one stays.
-3. Annealing makes a short run and one three times as long.
-4. The search that stayed continues from the best permutation for a short while.
-5. Both are assumed to gain in each doubling of their time as much as in the last one.  If annealing leads
+1. Tabu and breakout search start from graduated paths (:mod:`dcfw.qap.graduated`), if these take at most a
+   tenth of the time, and get an equal share of the time; the better one stays.
+2. Annealing makes a short run and one three times as long.
+3. The search that stayed continues from the best permutation for a short while.
+4. Both are assumed to gain in each doubling of their time as much as in the last one.  If annealing leads
    and is expected to end lower, it gets three quarters of the rest and the other one continues from its
    result; otherwise the other one gets the rest.
 
 If the budget is ample for the size of the problem (small n), tabu and breakout search take turns instead of
-steps 3 to 5 and restart more often.  If A or B is a weighted forest (chr* of QAPLIB), a search that reassigns
+steps 2 to 4 and restart more often.  If A or B is a weighted forest (chr* of QAPLIB), a search that reassigns
 a few items by branch and bound (``kernels/native/tree_search.hpp``) takes half of the turns.
 
 A tabu or breakout search that has stopped improving restarts from a child of two of the best permutations
 (memetic search, Benlic and Hao 2015); from then on the two share the time according to their results.
 
-The clock is wall time unless another is given, or counts steps: then a search with a seed gives the same
-answer on every machine.  Several workers run searches of their own and share the incumbent and the elite.
-Measured by ``python -m bench field`` (``results/field``).
+With a budget of steps a search with a seed gives the same answer on every machine.  Several workers run
+searches of their own and share the incumbent and the elite.  Measured by ``python -m bench field``.
 """
 
 from __future__ import annotations
@@ -37,22 +35,15 @@ import numpy as np
 from dcfw.kernels.swaps import Layout
 from dcfw.qap.searches import Annealer, Stepwise, child
 
+# Shares of the time: tabu and breakout search (each), two annealing runs, continuing from the best.
 PROBE, SHORT, LONG, TRIAL = 0.05, 0.05, 0.15, 0.04
-"""Shares of the time: tabu and breakout search (each), two annealing runs, continuing from the best."""
+# Beyond AMPLE n^4 steps restarts pay more than annealing, with this patience of tabu search (times n^2).
 AMPLE, AMPLE_PATIENCE = 0.15, 10
-"""A budget of more steps than AMPLE n^4 is ample: restarts pay more than annealing, with this patience of
-tabu search."""
-LAST = 0.25
-"""The share of the rest that annealing leaves to the other search."""
-PATIENCE = {"tabu": 80, "breakout": 8, "tree": 6000}
-"""The searches restart after this many times n^2 (tree: n) steps without improvement."""
-TURNS = 16
-"""The number of turns in the rest of the time; searches alternate once they restart."""
-SHARE_OF_PATH = 0.05
-"""A graduated start may take this share of the time."""
-LARGEST = 700
-"""Beyond this size, where setting up all deltas in O(n^3) is too slow, only annealing is used, after a
-graduated start if the time allows one."""
+LAST = 0.25  # the share of the rest that annealing leaves to the other search
+PATIENCE = {"tabu": 80, "breakout": 8, "tree": 6000}  # steps without improvement, times n^2 (tree: n)
+TURNS = 16  # in the rest of the time
+SHARE_OF_PATH = 0.05  # of the time, for a graduated start
+LARGEST = 700  # beyond, setting up all deltas in O(n^3) is too slow and only annealing is used
 ELITE = 12
 
 
@@ -71,7 +62,6 @@ class Incumbent:
     lock: Any = field(default_factory=threading.RLock)
 
     def offer(self, value: Any, p: np.ndarray, name: str) -> None:
-        """Accept a permutation as the incumbent or into the elite, if it is good enough."""
         with self.lock:
             self._breed(value, p)
             # Sums of one permutation may differ by rounding; integers are exact.
@@ -117,8 +107,6 @@ class Budget:
 
 @dataclass
 class Team:
-    """The searches of one worker, and how they share its time."""
-
     layout: Layout
     budget: Budget
     incumbent: Incumbent
@@ -138,7 +126,6 @@ class Team:
         return self.stopped() or (best is not None and best <= self.goal) or self.now() >= self.budget.limit
 
     def run(self) -> None:
-        """Search until the budget is used up or the goal is reached."""
         n = self.layout.n
         start = self.rng.permutation(n) if self.incumbent.p is None else self.incumbent.p
         seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
@@ -174,11 +161,8 @@ class Team:
         self._take_turns(stepper, breakout if stepper is tabu else tabu)
 
     def _take_turns(self, *team: Stepwise, most: int = 3) -> None:
-        """Let the first search have the rest of the time, or share it once searches restart.
-
-        A search that found a lower value in its last turn than the next one continues, for at most ``most``
-        turns in a row.
-        """
+        """Give the first search the rest of the time, or share it once searches restart: one that found a
+        lower value in its last turn than the next one continues, for at most ``most`` turns."""
         turn = (self.budget.limit - self.now()) / TURNS
         found: dict[str, Any] = {}
         at = row = 0
@@ -196,13 +180,11 @@ class Team:
         return before + share, float(search.best)
 
     def _take_over(self, stepper: Stepwise) -> None:
-        """Move a search to the incumbent if that is better."""
         found = self.incumbent
         if found.p is not None and found.value < stepper.best:
             stepper.adopt(found.value, found.p)
 
     def _steppers(self, start: np.ndarray, seeds: list[int]) -> tuple[Stepwise, Stepwise]:
-        """Return tabu and breakout search at their starts."""
         n, started = self.layout.n, self.now()
         descent = self.layout.descent(start)
         descent.run(20 * n)
@@ -231,12 +213,10 @@ class Team:
         return p
 
     def _anywhere(self) -> np.ndarray:
-        """Return a random permutation as a new start."""
         self.incumbent.starts += 1
         return self.rng.permutation(self.layout.n)
 
     def _mixed(self) -> np.ndarray:
-        """Return a child of two of the best permutations as a new start."""
         elite = list(self.incumbent.elite)  # other threads may replace its members
         if len(elite) < 2:
             return self._anywhere()

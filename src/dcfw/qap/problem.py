@@ -26,7 +26,7 @@ DENSE_UP_TO = 100  # sparse problems up to this size are solved faster as dense 
 
 @dataclass(frozen=True)
 class Problem:
-    """The minimisation problem of the free rows and columns, and how it relates to the user's.
+    """The minimisation problem of the free rows and columns, and its relation to the user's.
 
     ``whole`` holds the user's padded matrices, ``sizes`` their sizes before padding, ``labels`` the names of
     A's and of B's rows (or None), and ``forbidden`` is True where a free row must not go.
@@ -47,7 +47,6 @@ class Problem:
 
     @property
     def n(self) -> int:
-        """The number of free rows."""
         return len(self.rows)
 
     def value(self, reduced: Any) -> Any:
@@ -59,7 +58,6 @@ class Problem:
         return self.sign * (value - self.offset)
 
     def evaluate(self, permutation: np.ndarray) -> Any:
-        """Return the value of a whole permutation."""
         A, B, C = self.whole
         return value(A, B, permutation, C)
 
@@ -86,7 +84,6 @@ class Problem:
         return p
 
     def complete_matrix(self, X: np.ndarray) -> np.ndarray:
-        """Return the doubly stochastic matrix of the whole problem."""
         if not len(self.pairs):
             return X
         full = np.zeros((self.n + len(self.pairs),) * 2)
@@ -114,7 +111,6 @@ class Problem:
 
 
 def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: Any = None) -> Problem:
-    """Return the problem that is solved for the user's data, after checking them."""
     names = (labels(A, "A"), labels(B, "B"))
     check_linear(C, names)
     A, B = square(A, "A"), square(B, "B")
@@ -126,9 +122,7 @@ def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: 
         infinite = np.argwhere(np.isinf(C))
         if len(infinite):
             pair = infinite[0].tolist()
-            raise ValueError(
-                f"C is infinite at {pair}: give pairs that are not allowed as forbidden=[{pair}, ...]"
-            )
+            raise ValueError(f"C is infinite at {pair}: exclude pairs by forbidden=[{pair}, ...]")
         C = square(C, "C")
     sign = -1 if maximize else 1
     pairs = _pairs(partial_match, n, names)
@@ -158,7 +152,6 @@ def _signed(M: Any, sign: int) -> Any:
 
 
 def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) -> np.ndarray:
-    """Return a linear term as an array, after checking its shape, padded to one size."""
     C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, name, ndim=2, **checks))
     n = max(sizes)
     if C.shape not in (sizes, (n, n)):
@@ -167,7 +160,6 @@ def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) 
 
 
 def padded(M: Any, n: int) -> Any:
-    """Return a matrix with zeros added up to n rows and columns."""
     rows, columns = M.shape
     if rows >= n and columns >= n:
         return M

@@ -57,18 +57,10 @@ class MatrixQuadratic(Function, trusted=True):
     affine_grad = True
 
     def __init__(
-        self,
-        pairs: list[tuple[Any, Any]],
-        *,
-        n: int,
-        thin: list[Thin] | None = None,
-        left: np.ndarray | None = None,
-        right: np.ndarray | None = None,
-        weight: float = 0.0,
-        C: np.ndarray | None = None,
-        constant: float = 0.0,
-        convex: bool | None = None,
-    ) -> None:
+        self, pairs: list[tuple[Any, Any]], *, n: int, thin: list[Thin] | None = None,
+        left: np.ndarray | None = None, right: np.ndarray | None = None, weight: float = 0.0,
+        C: np.ndarray | None = None, constant: float = 0.0, convex: bool | None = None,
+    ) -> None:  # fmt: skip
         self.n, self.pairs, self.thin = n, [], list(thin or [])
         for P, Q in pairs:
             factors = None if is_sparse(P) or is_sparse(Q) else _few_rows(P)
@@ -174,9 +166,8 @@ def relaxed(A: Any, B: Any, C: Any = None) -> MatrixQuadratic:
     return MatrixQuadratic(_hessian(A, B), n=A.shape[0], C=C, convex=False)
 
 
-def _floats(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any]:
-    data = matrices(A, B, C)
-    return tuple(None if M is None else M.astype(np.float64, copy=False) for M in data)  # type: ignore[return-value]
+def _floats(*data: Any) -> Any:
+    return (None if M is None else M.astype(np.float64, copy=False) for M in matrices(*data))
 
 
 def decompose(
@@ -288,12 +279,9 @@ def _packed(pairs: list[Any]) -> list[Any]:
 
 
 def _parts(H: np.ndarray) -> list[Factors]:
-    """Return the positive and the negative part of a Hermitian matrix, factored.
-
-    Eigenvalues within the rounding of the largest one are dropped: they would double the products for the
-    many distance matrices whose centred form has only one sign.
-    """
+    """Return the positive and the negative part of a Hermitian matrix, factored."""
     values, vectors = np.linalg.eigh(H)
+    # Rounded zeros would double the products for many distance matrices, centred ones with a single sign.
     least = 4.0 * len(H) * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
     parts = []
     for kept, sign in ((values > least, 1.0), (values < -least, -1.0)):
@@ -325,6 +313,5 @@ def spectral_norm(M: Any) -> float:
 
 
 def frobenius(M: Any) -> float:
-    """Return ||M||_F."""
     entries = M.data if is_sparse(M) else M.ravel()
     return math.sqrt(entries @ entries)

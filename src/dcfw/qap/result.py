@@ -40,8 +40,8 @@ class QAPResult(Result):
     ``perturbed``              whether the start had to be perturbed because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
-    ``kept``                   of :func:`dcfw.qap.match`: the share of each node's edges that is kept
-    ``graphs``                 of :func:`dcfw.qap.match`: for each graph its layers and its nodes' labels
+    ``kept, graphs``           of :func:`dcfw.qap.match`: the share of each node's edges that is kept, and
+    for each graph its layers and its nodes' labels
     ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: the permutation, under SciPy's name
 
     Examples
@@ -88,9 +88,7 @@ class QAPResult(Result):
         Path(path).write_text(f"{len(p)} {self.fun}\n{' '.join(map(str, p.tolist()))}\n", encoding="utf-8")
 
     def plot(self, ax: Any = None, *, y: str = "fun", x: str | None = "time", **style: Any) -> Any:
-        """Draw the incumbents' values against time, with the bound, or after ``match`` the two graphs.
-
-        Partners have the same colour, lost edges are red.
+        """Draw the incumbents' values against time, or after ``match`` the graphs with lost edges in red.
 
         Parameters
         ----------

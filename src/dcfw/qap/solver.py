@@ -70,26 +70,23 @@ def solve(
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         DC-FW, DC-FW with a line search after each outer step, plain Frank-Wolfe (as in FAQ), nonconvex
         conditional gradient sliding, or a graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is
-        ``"norm"``, ``"paper"`` or ``"auto"`` (the better end of both) and whose ``maxiter`` is the number of
-        stages.  ``"auto"`` follows a path, which ends lower at equal time (``python -m bench choice``), for
-        dense data with n <= 256, and DC-FW otherwise, for all but the first of several ``restarts``, and if
-        an option of DC-FW is given (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).
+        ``"norm"``, ``"paper"`` or ``"auto"`` (the better end of both) and whose ``maxiter`` counts stages.
+        ``"auto"`` follows a path, which ends lower at equal time (``python -m bench choice``), for dense data
+        with n <= 256, and DC-FW otherwise, for all but the first of several ``restarts``, and if an option of
+        DC-FW is given (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral", "norm"}
-        The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the best
-        at equal time, but ``"balanced"`` for sparse data and if a ``time_limit`` leaves no time for
-        eigenvalues (large n); the result's ``split`` names the choice.
+        The decomposition (:mod:`dcfw.qap.quadratics`).  ``"auto"`` is ``"spectral"``, the best at equal time,
+        but ``"balanced"`` for sparse data and if a ``time_limit`` leaves no time for eigenvalues (large n).
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
-        active set (``"auto"``), which need at most a tenth of the assignment problems.  Dense data run in a
-        compiled loop; sparse data take vanilla steps.
+        active set (``"auto"``), with at most a tenth of the assignment problems.  Sparse data take vanilla
+        steps, dense data run in a compiled loop.
     init : {"barycenter", "random"} or array
-        The first start: the matrix of all 1/n (perturbed if its gradient is constant, see the result's
-        ``perturbed``), a random doubly stochastic matrix, or a given doubly stochastic matrix or permutation
-        (the answer is never worse than that permutation).
+        The first start: the matrix of all 1/n (perturbed if its gradient is constant), a random or a given
+        doubly stochastic matrix, or a permutation (the answer is never worse than that).
     restarts : int or "auto"
-        The number of starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` (or
-        ``max_steps``) with graduated paths, tabu search, breakout search and annealing
-        (:mod:`dcfw.qap.portfolio`).
+        The number of starts, all but the first random.  ``"auto"`` fills ``time_limit`` (or ``max_steps``)
+        with graduated paths, tabu search, breakout search and annealing (:mod:`dcfw.qap.portfolio`).
     polish : {None, "2opt", "tabu"}
         Improve each rounded permutation (with ``restarts="auto"`` that of the first start) by swaps until
         none helps, or by a short robust tabu search as well.
@@ -104,11 +101,9 @@ def solve(
     maxiter, max_lmo : int, optional
         Budgets per run: outer steps, assignment problems.
     time_limit : float, optional
-        Seconds in all.  The best permutation so far is always returned, also after Ctrl-C.  The status is
-        that of the run that found the permutation, unless the time limit cut or prevented a start
-        (``TIME_LIMIT``) or Ctrl-C or the callback ended the search.  With ``restarts="auto"`` it is
-        ``FINISHED`` when the limit was used up, ``OPTIMAL`` at a bound, ``TARGET`` at the target; these three
-        and ``CONVERGED`` are successes.
+        Seconds in all; the best permutation so far is returned, also after Ctrl-C.  The status is that of the
+        run that found it, or ``TIME_LIMIT`` if a start was cut or left out.  With ``restarts="auto"`` it
+        is ``FINISHED`` at the limit, ``OPTIMAL`` at a bound or ``TARGET``, which are successes.
     max_steps : int, optional
         For ``restarts="auto"``, a budget in swap steps instead of seconds: the same answer on every machine.
     target : float, optional
@@ -153,15 +148,12 @@ def solve(
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     call = Call(
-        started=started,
-        restarts=_restarts(restarts, time_limit, max_steps, target),
-        time_limit=time_limit,
+        started=started, restarts=_restarts(restarts, time_limit, max_steps, target), time_limit=time_limit,
         max_steps=None if max_steps is None else _validate.integer(max_steps, "max_steps", low=1),
         target=None if target is None else _validate.scalar(target, "target", allow_inf=True),
-        n_jobs=workers(n_jobs),
-        seeds=None if rng is None and restarts != "auto" else _seeds(rng),
+        n_jobs=workers(n_jobs), seeds=None if rng is None and restarts != "auto" else _seeds(rng),
         clock=clock,
-    )
+    )  # fmt: skip
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
     told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
@@ -173,19 +165,13 @@ def solve(
         method = "graduated" if path and call.restarts == 1 else "dcfw"
     automatic = split == "auto" and method != "graduated"
     task = Task(
-        problem,
-        method=method,
-        split=(BALANCED if sparse else AUTO_SPLIT) if automatic else split,
-        inner="blended" if inner == "auto" else inner,
-        init=init,
-        polish=polish,
+        problem, method=method, split=(BALANCED if sparse else AUTO_SPLIT) if automatic else split,
+        inner="blended" if inner == "auto" else inner, init=init, polish=polish,
         rtol=_validate.scalar(rtol, "rtol", low=0.0, high=1.0),
         maxiter=None if maxiter is None else _validate.integer(maxiter, "maxiter", low=0),
         max_lmo=None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
-        callback=callback,
-        flexible=automatic,
-        path_first=path,
-    )
+        callback=callback, flexible=automatic, path_first=path,
+    )  # fmt: skip
     if call.restarts == "auto" and problem.n > 1:
         return searched(task, call, quick=method == "dcfw" and split == "auto")
     return restarted(task, call)
@@ -205,7 +191,6 @@ def check_method(method: str, split: str, inner: str) -> None:
 
 
 def workers(n_jobs: Any) -> int:
-    """Return the checked number of workers."""
     checked = 1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6))
     if checked == 0:
         raise ValueError("n_jobs must not be 0; -1 means all processors")
@@ -213,14 +198,10 @@ def workers(n_jobs: Any) -> int:
 
 
 def _restarts(restarts: Any, time_limit: float | None, max_steps: Any, target: Any = None) -> int | str:
-    """Return the checked number of starts, or "auto"."""
     if not isinstance(restarts, str):
         for name, given in (("max_steps", max_steps), ("target", target)):
             if given is not None:
-                raise ValueError(
-                    f"{name} is for restarts='auto', not for a number of restarts: give "
-                    f"restarts='auto', or leave {name} out"
-                )
+                raise ValueError(f"{name} is for restarts='auto' only: give that or leave {name} out")
         return _validate.integer(restarts, "restarts", low=1)
     if restarts != "auto":
         raise ValueError(f"restarts must be a positive integer or 'auto', got {restarts!r}")

@@ -1,7 +1,4 @@
-"""The runs of ``qap.solve`` on a task: a number of starts, or a search that fills its budget.
-
-Both keep only the best permutation; :func:`conclude` converts it to the user's result.
-"""
+"""The runs of ``qap.solve`` on a task: a number of starts, or a search that fills its budget."""
 
 from __future__ import annotations
 
@@ -27,21 +24,16 @@ from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
 from dcfw.solvers.ledger import book_calls
 
+# By default a search starts with plain Frank-Wolfe to this gap, with at most 20 assignment problems.
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
-"""By default a search starts with plain Frank-Wolfe to this gap, with at most 20 assignment problems."""
-SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}
-"""The share of the time for this start: quick, or with the user's options."""
-SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0
-"""A search spends this share of its time on the bound, and at most this many seconds."""
-BOUNDED = 233
-"""Up to this size searches and paths compute a bound, in O(n^3) operations."""
+SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}  # of the time, for a quick start or one with user options
+SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0  # of the time of a search, and in seconds
+BOUNDED = 233  # up to this size searches and paths compute a bound, in O(n^3) operations
 SUCCESSES = (Status.CONVERGED, Status.OPTIMAL, Status.TARGET, Status.FINISHED)
 
 
 @dataclass(frozen=True)
 class Call:
-    """The budget and the random numbers of one call of ``qap.solve``."""
-
     started: float
     restarts: int | str
     time_limit: float | None
@@ -53,7 +45,6 @@ class Call:
 
     @property
     def deadline(self) -> float | None:
-        """The end on the clock of ``time.perf_counter``."""
         return None if self.time_limit is None else self.started + self.time_limit
 
 
@@ -104,7 +95,6 @@ def conclude(task: Task, call: Call, result: QAPResult, values: list[Any]) -> QA
 
 
 def restarted(task: Task, call: Call) -> QAPResult:
-    """Return the best of a number of starts."""
     count = 1 if call.restarts == "auto" or task.n <= 1 else int(call.restarts)
     best = Best()
     if call.n_jobs == 1 or count == 1:
@@ -190,7 +180,6 @@ def _side_by_side(task: Task, call: Call, count: int) -> Iterator[QAPResult]:
 def _run_one(
     task: Task, index: int, rng: Stream, end: Deadline | None, found: dict[int, QAPResult]
 ) -> QAPResult | None:
-    """Run one start in a worker, unless time is over."""
     deadline = None if end is None else end.here()
     if index > 0 and is_over(deadline):
         return None
@@ -229,7 +218,6 @@ class _Session:
             self.stop = Status.CALLBACK
 
     def relax(self, quick: bool) -> QAPResult:
-        """Make the first start, whose relaxation the result reports."""
         task = copy.copy(self.task)
         if quick:
             budget = QUICK_LMO if task.max_lmo is None else min(QUICK_LMO, task.max_lmo)
@@ -244,11 +232,9 @@ class _Session:
         return result
 
     def unscaled(self, value: Any) -> Any:
-        """Convert a value of the searches to the units of the reduced problem (an int for integer data)."""
         return value // self.scale if self.whole else value / self.scale
 
     def result(self, status: Status) -> QAPResult:
-        """Return the incumbent in the user's units."""
         problem, found = self.task.problem, self.incumbent
         assert self.relaxation is not None
         result = copy.copy(self.relaxation)
@@ -271,7 +257,6 @@ class _Session:
         return result
 
     def search(self, first: QAPResult) -> None:
-        """Search from the permutation of the first start until the budget is used up."""
         task, call = self.task, self.call
         ready = layout(dense(task.A), dense(task.B), task.C)
         self.scale = ready.scale
@@ -286,19 +271,12 @@ class _Session:
             goals.append(task.problem.reduced_value(call.target))
         assert call.seeds is not None
         workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
-        teams = [
-            portfolio.Team(
-                ready,
-                self.budget,
-                self.incumbent,
-                goal=ready.goal(max(goals) if goals else None),
-                paths=[partial(self._follow, split) for split in ("paper", "norm")],
-                stopped=self.over,
-                lap_seconds=first.time / max(first.n_lmo, 1),
-                rng=np.random.default_rng(seed),
-            )
-            for seed in call.seeds.spawn(workers)
-        ]
+        team = partial(
+            portfolio.Team, ready, self.budget, self.incumbent, stopped=self.over,
+            goal=ready.goal(max(goals) if goals else None), lap_seconds=first.time / max(first.n_lmo, 1),
+            paths=[partial(self._follow, split) for split in ("paper", "norm")],
+        )  # fmt: skip
+        teams = [team(rng=np.random.default_rng(seed)) for seed in call.seeds.spawn(workers)]
         try:
             portfolio.search(teams)
         except BaseException:
@@ -306,7 +284,6 @@ class _Session:
             raise
 
     def _follow(self, split: str, rng: np.random.Generator) -> np.ndarray:
-        """Return the end of a graduated path from near the barycentre."""
         centre = perturbed_centre(self.task.n, FIRST_NOISE, rng)
         end = self.task.path(split).follow(centre, max_lmo=self.task.max_lmo)
         with self.incumbent.lock:
@@ -315,7 +292,6 @@ class _Session:
 
 
 def searched(task: Task, call: Call, quick: bool) -> QAPResult:
-    """Return the best permutation that a search of the whole budget finds."""
     session = _Session(task, call)
     try:
         first = session.relax(quick)

@@ -70,10 +70,8 @@ def two_opt(
 
     Examples
     --------
-    >>> line = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-    >>> flow = [[0, 9, 1], [9, 0, 1], [1, 1, 0]]
-    >>> p, value, swaps = two_opt(line, flow, [0, 2, 1])
-    >>> value, swaps
+    >>> line, flow = [[0, 1, 2], [1, 0, 1], [2, 1, 0]], [[0, 9, 1], [9, 0, 1], [1, 1, 0]]
+    >>> two_opt(line, flow, [0, 2, 1])[1:]
     (24, 1)
     """
     deadline = deadline_after(time_limit)
@@ -94,10 +92,8 @@ def two_opt(
 
 
 def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple[np.ndarray, int]:
-    """Descend by the first improving swap, restarting at the first pair after each swap, as SciPy does.
-
-    Returns the permutation and the number of examined pairs, including those of an entry with itself.
-    """
+    """Descend by the first improving swap as SciPy does, from the first pair on after each; return the
+    permutation and the number of examined pairs, including those of an entry with itself."""
     A, B, _ = matrices(A, B)
     n = A.shape[0]
     p = as_permutation(p, n, "p")
@@ -107,14 +103,9 @@ def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple
 
 
 def polished(
-    A: Array,
-    B: Array,
-    p: Array,
-    C: Array | None,
-    tabu: Callable[[], np.random.Generator] | None,
-    deadline: float | None,
-    fixed: int = 0,
-) -> np.ndarray:
+    A: Array, B: Array, p: Array, C: Array | None, tabu: Callable[[], np.random.Generator] | None,
+    deadline: float | None, fixed: int = 0,
+) -> np.ndarray:  # fmt: skip
     """Return p after swaps until none helps, and a short tabu search if its generator is given."""
     p = two_opt(A, B, p, C, fixed=fixed, time_limit=_seconds_to(deadline))[0]
     if tabu is not None:
@@ -134,10 +125,8 @@ def is_over(deadline: float | None) -> bool:
 
 
 def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
-    """Call ``run(count)`` in portions of ``PAUSE`` seconds to the deadline or until it makes fewer steps.
-
-    The first portion has ``first`` steps.  Returns the sum of the steps.
-    """
+    """Call ``run(count)``, first for ``first`` steps, then in portions of ``PAUSE`` seconds, to the deadline
+    or until it makes fewer steps; return the sum of the steps."""
     count, total = max(1, first), 0
     while (start := time.perf_counter()) < deadline:
         made = run(count)
@@ -150,7 +139,6 @@ def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
 
 
 def deadline_after(time_limit: float | None) -> float:
-    """Return the end of ``time_limit`` seconds on the clock of ``time.perf_counter``."""
     if time_limit is None:
         return math.inf
     return time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)

@@ -1,9 +1,11 @@
-"""Robust tabu search for the quadratic assignment problem (Taillard 1991).
+"""Robust tabu search for the quadratic assignment problem.
 
 Each step makes the best allowed swap, even if it increases the objective, and then forbids both items to
 return to their old places for a random number of steps.  Two rules override the ban: a swap that gives the
 best value so far is always allowed, and a swap that puts an item where it has not been for very long is
 forced.  The loop is in ``kernels/native/tabu_search.hpp``.
+
+E. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17 (1991).
 """
 
 from __future__ import annotations
@@ -55,10 +57,6 @@ def robust_tabu(
         Its value, exact for integer data.
     iterations : int
         The number of iterations made.
-
-    References
-    ----------
-    E. Taillard, Robust taboo search for the quadratic assignment problem, Parallel Computing 17 (1991).
 
     Examples
     --------

@@ -53,12 +53,10 @@ class Deadline:
 
     @classmethod
     def at(cls, deadline: float) -> Deadline:
-        """Convert a time on the clock of ``time.perf_counter``."""
         left = deadline - time.perf_counter()
         return cls(platform.node(), time.monotonic() + left, time.time() + left)
 
     def here(self) -> float:
-        """Return the deadline on this process's clock of ``time.perf_counter``."""
         same = platform.node() == self.machine
         left = self.monotonic - time.monotonic() if same else self.of_day - time.time()
         return time.perf_counter() + left
@@ -124,27 +122,20 @@ class Task:
         self.init = X = np.array(X, dtype=np.float64)
         violation = max(sum_error(X), -float(X.min())) if self.n else 0.0
         if violation > 1e-6:
-            raise ValueError(
-                f"init must be doubly stochastic; its row or column sums or signs are off by {violation:.3g}"
-            )
+            raise ValueError(f"init must be doubly stochastic; sums or signs are off by {violation:.3g}")
 
     def model(self, deadline: float | None = None) -> tuple[Function, float, Any, float]:
-        """Return the scaled objective, the scale, the method, and the least gap that exceeds rounding.
-
-        A flexible task takes the balanced split if the spectral one would need more than half of the time to
-        the deadline.
-        """
+        """Return the scaled objective, the scale, the method, and the least gap that exceeds rounding."""
         if self._model is not None:
             return self._model
-        if deadline is not None and self.flexible:
+        if deadline is not None and self.flexible:  # balanced if spectral needs more than half of the time
             if self.split == "spectral" and self.method in SPLIT_METHODS and self.n > SMALL:
                 seconds = 0.5 * (deadline - time.perf_counter())
                 trial = self._quarter()
                 start = time.perf_counter()
                 np.linalg.eigh(trial)
                 one = 4.0**3 * (time.perf_counter() - start)
-                # Eigenvalues of A and B, or, if neither is symmetric, of two complex matrices at 4 times the
-                # cost in addition.
+                # Of A and B; if neither is symmetric, also of two complex matrices at 4 times the cost.
                 if (2.0 if symmetric(self.A) or symmetric(self.B) else 10.0) * one > seconds:
                     self.split = "balanced"
             self.flexible = False  # all workers must use the same split
@@ -166,7 +157,6 @@ class Task:
         return self._model
 
     def path(self, split: str) -> GraduatedPath:
-        """Return the graduated path with one r, prepared once."""
         if split not in self._paths:
             self._paths[split] = prepare(dense(self.A), dense(self.B), self.C, split)
         return self._paths[split]
@@ -190,13 +180,12 @@ class Task:
         return Birkhoff(self.n).random(rng(), scale=scale, deadline=deadline)
 
     def run(self, index: int, rng: Source, deadline: float | None) -> QAPResult:
-        """Return the result of one start.
-
-        ``fun`` and ``permutation`` are those of the reduced problem; the relaxation's fields are in the
-        user's units.
-        """
+        """Return the result of one start: ``fun`` and ``permutation`` of the reduced problem, the fields of
+        the relaxation in the user's units."""
         if self.n == 0:
-            result = self._settled()
+            message = "The partial match leaves nothing to choose."
+            result = self._unstepped(np.empty((0, 0)), 0, Status.CONVERGED, message, 0.0)
+            result.permutation, result.relaxed_fun = np.empty(0, np.int64), float(self.problem.offset)
         else:
             if self.method == "graduated" or (self.path_first and index == 0):
                 result = self._graduate(index, rng)
@@ -261,26 +250,17 @@ class Task:
         stages = STAGES if self.maxiter is None else self.maxiter
         ends = [self.path(split).follow(X0, stages, max_lmo=self.max_lmo) for split in splits]
         if any(len(end.p) == 0 for end in ends):
-            raise FloatingPointError(
-                "an assignment problem of the path has no finite costs; rescale A, B and C"
-            )
+            raise FloatingPointError("an assignment problem of the path is not finite; rescale A, B and C")
         values = [self._value(end.p) for end in ends]
         chosen = int(np.argmin(values))
         used_up = self.max_lmo is not None and any(end.n_lmo >= self.max_lmo for end in ends)
         return path_result(
-            Status.MAX_LMO if used_up else Status.CONVERGED,
-            cut=used_up,
-            x=np.eye(self.n)[ends[chosen].p],
-            permutation=ends[chosen].p,
-            fun=min(values),
-            relaxed_fun=float(self.problem.value(min(values))),
-            time=time.perf_counter() - started,
-            method="graduated",
-            split=splits[chosen],
-            nit=ends[chosen].stages,
-            n_inner=sum(end.n_inner for end in ends),
+            Status.MAX_LMO if used_up else Status.CONVERGED, cut=used_up, x=np.eye(self.n)[ends[chosen].p],
+            permutation=ends[chosen].p, fun=min(values), relaxed_fun=float(self.problem.value(min(values))),
+            time=time.perf_counter() - started, method="graduated", split=splits[chosen],
+            nit=ends[chosen].stages, n_inner=sum(end.n_inner for end in ends),
             n_lmo=sum(end.n_lmo for end in ends),
-        )
+        )  # fmt: skip
 
     def _rounded(self, result: QAPResult, vertex: np.ndarray | None, deadline: float | None) -> np.ndarray:
         """Return the permutation nearest to the relaxed point, or the oracle's last vertex: if no step was
@@ -295,7 +275,6 @@ class Task:
         return min(p, vertex, key=self._value)
 
     def _has_time_for_steps(self, deadline: float) -> bool:
-        """Estimate whether there is time for the split and a few steps."""
         if self.n <= QUICK or self._model is not None:
             return True
         trial = self._quarter()
@@ -319,43 +298,21 @@ class Task:
         C = None if self.C is None else np.asarray(self.C, dtype=np.float64)
         G, linear = (quadratic, 0.0) if C is None else (quadratic + C, float(np.vdot(C, X)))
         gap = max(float(np.vdot(G, X)) - float(domain.oracle()(G).inner(G)), 0.0)
-        result = QAPResult(
-            x=X,
-            fun=0.5 * float(np.vdot(quadratic, X)) + linear,
-            success=False,
-            status=Status.TIME_LIMIT,
-            message=f"{Status.TIME_LIMIT.sentence} It left time for the first assignment problem only.",
-            gap=gap,
-            dc_gap=(0.0, gap),
-            time=time.perf_counter() - started,
-            history=History(),
-            method=self.method,
-            split="none",
-            n_lmo=1,
-            n_grad_f=1,
-            n_fun=1,
-        )
+        fun = 0.5 * float(np.vdot(quadratic, X)) + linear
+        message = f"{Status.TIME_LIMIT.sentence} It left time for the first assignment problem only."
+        result = self._unstepped(X, fun, Status.TIME_LIMIT, message, gap, n_lmo=1, n_grad_f=1, n_fun=1)
+        result.time = time.perf_counter() - started
         result.rescale(1.0, self.problem.sign, self.problem.offset)
         result.relaxed_fun = float(result.fun)
         return result
 
-    def _settled(self) -> QAPResult:
-        """Return the result if the partial match fixes all rows."""
+    def _unstepped(
+        self, X: np.ndarray, fun: float, status: Status, message: str, gap: float, **counts: int
+    ) -> QAPResult:
         return QAPResult(
-            x=np.empty((0, 0)),
-            permutation=np.empty(0, dtype=np.int64),
-            fun=0,
-            relaxed_fun=float(self.problem.offset),
-            success=True,
-            status=Status.CONVERGED,
-            message="The partial match leaves nothing to choose.",
-            gap=0.0,
-            dc_gap=(0.0, 0.0),
-            time=0.0,
-            history=History(),
-            method=self.method,
-            split="none",
-        )
+            x=X, fun=fun, status=status, success=status is Status.CONVERGED, message=message, time=0.0,
+            gap=gap, dc_gap=(0.0, gap), history=History(), method=self.method, split="none", **counts,
+        )  # fmt: skip
 
     def relax(self, domain: _Polytope, X0: np.ndarray, deadline: float | None) -> tuple[QAPResult, bool]:
         """Return the relaxed result in the user's units, and whether phi looks constant from X0."""
@@ -379,23 +336,13 @@ class Task:
         parts, solver = parts_of(objective, method_named(method), domain)
         now = time.perf_counter()
         task = Minimisation(
-            parts=parts,
-            domain=domain,
-            solver=solver,
-            rule=steps.Exact(),
-            tolerance=Adaptive(0.8, "published"),
-            inner=inner,
-            lazy=True,
-            x0=X0,
-            atoms=None,
-            chosen=True,
+            parts=parts, domain=domain, solver=solver, rule=steps.Exact(),
+            tolerance=Adaptive(0.8, "published"), inner=inner, lazy=True, x0=X0, atoms=None, chosen=True,
             tolerances=(least, self.rtol),
             limits={"maxiter": maxiter, "max_inner": 10_000, "max_lmo": self.max_lmo},
-            time_limit=None if deadline is None else max(deadline - now, 0.0),
-            started=now,
-            callback=None if self.callback is None else partial(self._call_back, scale),
-            generator=_UNUSED,
-        )
+            time_limit=None if deadline is None else max(deadline - now, 0.0), started=now,
+            callback=None if self.callback is None else partial(self._call_back, scale), generator=_UNUSED,
+        )  # fmt: skip
         try:
             solved = task.best_of(1)
         except BaseException as error:

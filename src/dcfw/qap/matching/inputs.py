@@ -23,8 +23,6 @@ PARALLEL, LOOPS = ("error", "sum", "max"), ("error", "keep", "ignore")
 
 @dataclass(frozen=True)
 class Graph:
-    """The layers of one graph, and the names of its nodes (None: their indices)."""
-
     layers: list[Any]
     nodes: list[Hashable] | None = None
     directed: bool | None = None
@@ -42,7 +40,6 @@ class Graph:
 
 
 def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Graph:
-    """Return a graph from any of the forms that ``match`` accepts."""
     named = (name, weight, parallel)
     if _is_networkx(G):
         return _graph(list(G), _edges(G, weight), G.is_directed(), G, named)
@@ -83,7 +80,6 @@ def _is_networkx(G: Any) -> bool:
 
 
 def _edges(G: Any, weight: str | None) -> Any:
-    """Return the edges (u, v, weight) of a networkx graph."""
     return [(*edge, 1) for edge in G.edges()] if weight is None else G.edges(data=weight, default=1)
 
 
@@ -99,7 +95,7 @@ def _graph(
     exact = True
     for u, v, w in listed:
         if not isinstance(w, Real | np.bool_):
-            raise TypeError(f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {w!r}")
+            raise TypeError(f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is not a real number: {w!r}")
         edge = place[u], place[v]
         edge = edge if directed or edge[0] <= edge[1] else edge[::-1]
         if isinstance(w, Integral | np.bool_):
@@ -185,7 +181,6 @@ def _pairs(
 def split_seeds(
     seeds: Any, forbidden: Any, graphs: tuple[Graph, Graph]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the hard seeds, the soft ones with their weights, and the forbidden pairs."""
     known, weights = _pairs(seeds, graphs, "seeds", (2, 3))
     hard = np.isposinf(weights)
     one, two = (g.names() for g in graphs)
@@ -198,20 +193,14 @@ def split_seeds(
     both = set(map(tuple, known.tolist())) & set(map(tuple, never.tolist()))
     if both:
         i, j = min(both)
-        raise ValueError(
-            f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r}): take it out of one of them"
-        )
+        raise ValueError(f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r}): remove one")
     return known[hard], known[~hard], weights[~hard], never
 
 
 def rewards(
-    graphs: tuple[Graph, Graph],
-    C: Any,
-    similarity: Any,
-    node_match: Any,
-    soft: np.ndarray,
+    graphs: tuple[Graph, Graph], C: Any, similarity: Any, node_match: Any, soft: np.ndarray,
     weights: np.ndarray,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return what the pairs of a matching earn as a matrix, sparse if all parts are, or None."""
     shape = tuple(graph.size for graph in graphs)
     parts: list[Any] = []
@@ -248,9 +237,7 @@ def rewards(
 def _attribute(graph: Graph, attribute: Any, name: str) -> list[Any]:
     G = graph.source
     if G is None:
-        raise TypeError(
-            "node_match names attributes of networkx or igraph graphs; give similarity= for matrices"
-        )
+        raise TypeError("node_match needs networkx or igraph graphs; give similarity= for matrices")
     if hasattr(G, "get_edgelist"):
         values = G.vs[attribute] if attribute in G.vs.attributes() else [None] * graph.size
     else:

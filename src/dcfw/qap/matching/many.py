@@ -46,9 +46,8 @@ class ManyResult:
     Examples
     --------
     >>> ring = np.roll(np.eye(5, dtype=int), 1, axis=1)
-    >>> res = match_many([(ring, ring.T)] * 3)
-    >>> res.disagreement, res.permutations.shape
-    (array([0., 0., 0.]), (3, 5))
+    >>> match_many([(ring, ring.T)] * 3).disagreement
+    array([0., 0., 0.])
     """
 
     permutations: np.ndarray
@@ -156,16 +155,16 @@ def match_many(
         Rewards for pairs of nodes, a matrix for each pair of graphs.
     swaps : float
         Steps of tabu search for each node; the default is for speed.  On noisy copies of graphs with 20 nodes
-        it leaves 14 edges in the mean, ``swaps=4`` leaves 11 in less than twice the time, and
-        :func:`dcfw.qap.match`, which takes a hundred times as long, 9 (``python -m bench graphs``).
+        it loses 14 edges on average, ``swaps=4`` loses 11 in less than twice the time, and
+        :func:`dcfw.qap.match` 9 in a hundred times the time (``python -m bench graphs``).
     n_jobs, rng
         As in :func:`solve_many`.
 
     Returns
     -------
     ManyResult
-        ``permutations[k, i]`` is the partner of node i of the k-th first graph; a number that is no node of
-        the second graph means that it has none.
+        ``permutations[k, i]`` is the partner of node i in the k-th pair; a number beyond the second graph's
+        nodes means that it has none.
 
     Examples
     --------
@@ -205,7 +204,7 @@ def _listed(given: Any, name: str) -> list[Any]:
 
 
 def _matrices(given: Any, name: str) -> Any:
-    """Return the checked matrices: an array of three dimensions as it is, other sequences as a list."""
+    """Return checked matrices: a three-dimensional array, or a list."""
     if isinstance(given, np.ndarray) and given.ndim == 3 and given.dtype.kind in "biuf":
         if given.shape[1] != given.shape[2] or given.shape[1] == 0:
             raise ValueError(f"{name} must hold square matrices, got shape {given.shape}")

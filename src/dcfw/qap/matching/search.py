@@ -19,29 +19,23 @@ from dcfw.qap.result import Incumbent, QAPResult, path_result
 from dcfw.result import Status
 from dcfw.solvers import interrupts
 
-POLISHED = 500
-"""Up to this many nodes ``polish="auto"`` ends with swaps: setting up their deltas takes O(n^3)."""
-DENSE_ANSWER = 2000
-"""Up to this many nodes the result's ``x`` is a dense matrix, beyond it a SciPy sparse array."""
-SHARE_OF_PATHS = 0.4
-"""The share of the time of ``restarts="auto"`` for paths before swaps take over."""
+POLISHED = 500  # most nodes for swaps with polish="auto": setting up their deltas takes O(n^3)
+DENSE_ANSWER = 2000  # most nodes for a dense result ``x``
+SHARE_OF_PATHS = 0.4  # of the time of restarts="auto", before swaps take over
+SEARCHED = 700  # most nodes for swaps with restarts="auto"
+# The runs of restarts="auto" after the first path, in turn.
 KINDS = ("core", "frank-wolfe", "frank-wolfe", "frank-wolfe", "random", "frank-wolfe")
-"""The runs of ``restarts="auto"`` after the first path, in turn."""
-SEARCHED = 700
-"""Larger pairs spend the whole time on paths."""
+# A patient path follows if the first one keeps less than this share of the edges, the mean degree is at most
+# 12, and 6 times the first path's time is left.
 PATCHED, SPARSE, PATIENCE = 0.9, 12, 6.0
-"""A patient path follows if the first one keeps less than this share of the edges, the mean degree is at most
-12, and 6 times the first path's time is left."""
+# Beyond LARGEST free nodes, where paths would need 12 n^2 bytes = 2.7 GB, graphs are matched by candidates;
+# beyond SEEDED if a hundredth of the nodes are seeds and the mean degree is at most DENSEST, where that loses
+# about a hundredth more edges and is many times faster.
 LARGEST, SEEDED, DENSEST = 15_000, 6_000, 50
-"""Beyond LARGEST free nodes, where paths would need 12 n^2 bytes = 2.7 GB, graphs are matched by candidates;
-beyond SEEDED if a hundredth of the nodes are seeds and the mean degree is at most DENSEST, where that loses
-about a hundredth more edges and is many times faster."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The options and the budget of a call."""
-
     started: float  # on time.perf_counter
     restarts: int | str
     polish: str | None
@@ -59,7 +53,6 @@ class Plan:
         return self.started + float(self.time_limit or 0.0) if timed else None
 
     def spent(self) -> float:
-        """Return the share of the time that has passed."""
         if self.time_limit is None:
             return 0.0
         return (self.clock() - self.begin) / self.time_limit if self.time_limit > 0.0 else 1.0
@@ -67,8 +60,6 @@ class Plan:
 
 @dataclass
 class Search:
-    """The paths that a plan asks for, and the best matching so far."""
-
     pair: Pair
     plan: Plan
     p: np.ndarray = field(init=False)
@@ -116,16 +107,9 @@ class Search:
         if self.plan.watch is not None:
             count = len(self.values)
             seen = path_result(
-                Status.RUNNING,
-                cut=True,
-                x=None,
-                permutation=self.p,
-                fun=self.fun,
-                conditional="",
-                time=math.nan,
-                n_starts=count,
-                trace=[Incumbent(count, float(self.fun), "path")],
-            )
+                Status.RUNNING, cut=True, x=None, permutation=self.p, fun=self.fun, conditional="",
+                time=math.nan, n_starts=count, trace=[Incumbent(count, float(self.fun), "path")],
+            )  # fmt: skip
             self.plan.watch(seen)
 
     def _first(self, paths: Paths) -> None:
@@ -147,12 +131,9 @@ class Search:
                 self._take(*self._mended(plan.rng))
 
     def _fill(self, paths: Paths) -> None:
-        """Fill the paths' share of the time; with a budget of steps, which the search needs, follow one path.
-
-        Real graphs that are not copies of each other have many matchings of nearly the best value, and
-        Frank-Wolfe finds good ones in a tenth of a path's time.  A kind of run that has just improved the
-        matching continues.
-        """
+        """Fill the paths' share of the time; a kind of run that has just improved the matching continues."""
+        # Real graphs that are not copies of each other have many matchings of nearly the best value, and
+        # Frank-Wolfe finds good ones in a tenth of a path's time.
         plan, swaps_follow = self.plan, searchable(self.pair)
         kind = missed = 0
         while plan.time_limit is not None:
@@ -194,13 +175,11 @@ class Search:
         return self._mended(rng) if k % 2 else self._follow(paths, rng)
 
     def _mended(self, rng: np.random.Generator) -> tuple[End, np.ndarray]:
-        """Return the end of a path with a core of the best matching as seeds."""
         return self._follow(Paths(with_core(self.pair, self.p, rng)))
 
     def _follow(
         self, paths: Paths, rng: np.random.Generator | None = None, effort: Effort | None = None
     ) -> tuple[End, np.ndarray]:
-        """Return the end of a path, and its permutation after swaps."""
         end = paths.follow(rng, effort, self.plan.deadline)
         return end, self._polished(end.p)
 
@@ -224,7 +203,6 @@ class Search:
         return better
 
     def result(self) -> QAPResult:
-        """Return the result of a call that only followed paths."""
         n, status = self.pair.n, self.status
         if status is Status.CONVERGED and self.cut:
             status = Status.TIME_LIMIT
@@ -234,24 +212,12 @@ class Search:
         X = X.toarray() if n <= DENSE_ANSWER else X
         seconds = time.perf_counter() - self.plan.started
         return path_result(
-            status,
-            cut=self.cut,
-            x=X,
-            relaxed=X,
-            permutation=self.p,
-            fun=self.fun,
-            relaxed_fun=float(self.fun),
-            restart_values=self.values,
-            method="path",
-            split="paper",
-            nit=self.stages,
-            n_inner=sum(steps for _, steps in self.counts),
-            n_lmo=self.n_lmo,
-            n_starts=len(self.values),
-            sizes=(int(self.pair.A[0].shape[0]), int(self.pair.B[0].shape[0])),
-            time=seconds,
-            total_time=seconds,
-        )
+            status, cut=self.cut, x=X, relaxed=X, permutation=self.p, fun=self.fun,
+            relaxed_fun=float(self.fun), restart_values=self.values, method="path", split="paper",
+            nit=self.stages, n_inner=sum(steps for _, steps in self.counts), n_lmo=self.n_lmo,
+            n_starts=len(self.values), sizes=(int(self.pair.A[0].shape[0]), int(self.pair.B[0].shape[0])),
+            time=seconds, total_time=seconds,
+        )  # fmt: skip
 
 
 def total(pair: Pair, p: np.ndarray) -> Any:
@@ -278,7 +244,6 @@ def _by_candidates(pair: Pair) -> bool:
 
 
 def _frank_wolfe(pair: Pair, rng: np.random.Generator) -> np.ndarray:
-    """Return the end of FAQ from a random point."""
     from dcfw.qap.compat import quadratic_assignment
 
     A, B = (dense(padded(layers[0], pair.n)) for layers in (pair.A, pair.B))
