@@ -39,9 +39,8 @@ class SciPyLap:
         """Return the least assignment, or None if there is none or the costs are not valid."""
         from scipy.optimize import linear_sum_assignment
 
-        if type(cost) is not np.ndarray or cost.dtype != np.float64 or cost.shape != (self.n, self.n):
-            return None
-        if not cost.flags.c_contiguous:
+        usual = type(cost) is np.ndarray and cost.dtype == np.float64 and cost.flags.c_contiguous
+        if not usual or cost.shape != (self.n, self.n):
             return None
         self.reset()
         if not (np.isposinf(cost) | (np.abs(cost) <= LARGEST)).all():

@@ -40,8 +40,7 @@ class DualAscent:
             self.order[k], self.order[j] = self.order[j], self.order[k]
         if not all(self._visit(*divmod(here, n)) for here in self.order):
             return False
-        reduced = _reduce(self.large, self.leader)
-        if reduced is None:
+        if (reduced := _reduce(self.large, self.leader)) is None:
             return False
         value, low = reduced
         self.leader -= low
@@ -57,8 +56,7 @@ class DualAscent:
         m = self.n - 1
         block = np.ix_(self.others[i], self.others[j])
         costs = np.ascontiguousarray(self.pairs[i, j][block]) + self.leader[i, j] / m
-        reduced = _reduce(self.small, costs)
-        if reduced is None:
+        if (reduced := _reduce(self.small, costs)) is None:
             return False
         value, low = reduced
         part = 0.2 + 0.7 * self.random.uniform()

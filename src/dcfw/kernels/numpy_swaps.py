@@ -56,8 +56,8 @@ class AssignmentProblem:
 
 def _groups(M: np.ndarray, C: np.ndarray | None) -> np.ndarray:
     """Return a number for each row; exchanging two rows with the same number changes nothing."""
-    n = len(M)
-    group, first = np.full(n, -1), []
+    n, first = len(M), list[int]()
+    group = np.full(n, -1)
     for i in range(n):
         for g, j in enumerate(first):
             k = np.delete(np.arange(n), [i, j])

@@ -8,7 +8,11 @@ from importlib import resources
 
 
 def checksums() -> dict[str, str]:
-    """Return the known checksum of each QAPLIB instance."""
+    """Return the known checksum of each QAPLIB instance.
+
+    >>> len(checksums())
+    136
+    """
     text = resources.files("dcfw.qap").joinpath("checksums.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 

@@ -35,10 +35,8 @@ def nugent(n: int | tuple[int, int], rng: Any = None) -> Instance:
 
     Examples
     --------
-    >>> nugent((1, 3), rng=1).A
-    array([[0, 1, 2],
-           [1, 0, 1],
-           [2, 1, 0]])
+    >>> nugent((3, 4), rng=0)
+    Instance('nugent12', n=12)
     """
     A = _grid_distances(n)
     size = len(A)

@@ -154,7 +154,6 @@ def match(
     hard, soft, weights, never = split_seeds(known, forbidden, graphs)
     earned = rewards(graphs, C, similarity, node_match, soft, weights)
     pair = Pair(graphs[0].layers, graphs[1].layers, earned, hard, never)
-    watches = getattr(callback, "only_watches", False)  # verbose= changes no answer
     own = {"split": split, "inner": inner, "rtol": rtol, "maxiter": maxiter, "max_lmo": max_lmo}
     defaults = {"split": "auto", "inner": "auto", "rtol": 1e-3}
     relaxed: dict[str, Any] = {name: given for name, given in own.items() if given != defaults.get(name)}
@@ -164,7 +163,8 @@ def match(
         "restarts": restarts, "time_limit": time_limit, "max_steps": max_steps, "target": target,
         "n_jobs": n_jobs, "rng": rng, "clock": clock, "callback": callback,
     }  # fmt: skip
-    if method != "auto" or relaxed or (callback is not None and not watches):
+    told = callback is not None and not getattr(callback, "only_watches", False)  # verbose= changes no answer
+    if method != "auto" or relaxed or told:
         options |= relaxed | {"polish": None if polish == "auto" else polish}
         result = _solved(pair, "dcfw" if method == "auto" else method, options)
     else:

@@ -60,8 +60,7 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
 def value(A: Array, B: Array, p: np.ndarray, C: Array | None = None) -> int | float:
     """Return :func:`evaluate` of data that :func:`matrices` and :func:`as_permutation` returned."""
     n = A.shape[0]
-    parts = [A, B] if C is None else [A, B, C]
-    if not all(part.dtype.kind == "i" for part in parts):
+    if not all(part is None or part.dtype.kind == "i" for part in (A, B, C)):
         quadratic = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
         return quadratic if C is None else quadratic + float(np.sum(C[np.arange(n), p], dtype=np.float64))
     count = min(int(M.data.size if is_sparse(M) else M.size) for M in (A, B))  # of products, at most

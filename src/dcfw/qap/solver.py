@@ -216,5 +216,6 @@ def _seeds(rng: Any) -> np.random.SeedSequence:
         return np.random.SeedSequence()
     generator = _validate.generator(rng)
     seeds = getattr(generator.bit_generator, "seed_seq", None)
-    known = isinstance(seeds, np.random.SeedSequence)
-    return seeds if known else np.random.SeedSequence(generator.integers(2**32, size=4).tolist())
+    if isinstance(seeds, np.random.SeedSequence):
+        return seeds
+    return np.random.SeedSequence(generator.integers(2**32, size=4).tolist())

@@ -97,9 +97,8 @@ def conclude(task: Task, call: Call, result: QAPResult, values: list[Any]) -> QA
 def restarted(task: Task, call: Call) -> QAPResult:
     count = 1 if call.restarts == "auto" or task.n <= 1 else int(call.restarts)
     best = Best()
-    if call.n_jobs == 1 or count == 1:
-        starts = (task.run(index, rng, call.deadline) for index, rng in _sources(call, count))
-    else:
+    starts: Iterator[QAPResult] = (task.run(*start, call.deadline) for start in _sources(call, count))
+    if call.n_jobs != 1 and count != 1:
         starts = _side_by_side(task, call, count)
     try:
         for result in starts:
@@ -308,9 +307,9 @@ def searched(task: Task, call: Call, quick: bool) -> QAPResult:
         raise
     if session.stop is not None:
         return session.result(session.stop)
-    status, found = Status.FINISHED, session.incumbent.value
-    if found is not None:
-        reached = session.unscaled(found)
+    status = Status.FINISHED
+    if session.incumbent.value is not None:
+        reached = session.unscaled(session.incumbent.value)
         if call.target is not None and reached <= task.problem.reduced_value(call.target):
             status = Status.TARGET
         if session.bound is not None and reached <= session.bound:

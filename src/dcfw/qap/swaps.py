@@ -111,7 +111,11 @@ def polished(
     if tabu is not None:
         from dcfw.qap.tabu import robust_tabu
 
-        options = {"iterations": 50 * len(p), "rng": tabu(), "time_limit": _seconds_to(deadline)}
+        options: dict[str, Any] = {
+            "iterations": 50 * len(p),
+            "rng": tabu(),
+            "time_limit": _seconds_to(deadline),
+        }
         p = robust_tabu(A, B, p, C, fixed=fixed, **options)[0]
     return np.asarray(p)
 

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from dcfw import kernels
-from dcfw.qap.matching.paths import NO_MATCHING, End, Pair, floats, packed_csr
+from dcfw.qap.graduated import PathEnd
+from dcfw.qap.matching.paths import NO_MATCHING, Pair, floats, packed_csr
 from dcfw.qap.objective import symmetric
 from dcfw.qap.swaps import is_over
 
@@ -25,7 +26,7 @@ KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
 SETTLED = 0.002  # rounds end at this share of nodes whose best partner changed
 
 
-def by_candidates(pair: Pair, deadline: float | None = None) -> End:
+def by_candidates(pair: Pair, deadline: float | None = None) -> PathEnd:
     """Return a matching of large sparse graphs; the second part of its counts are rounds."""
     n = pair.n
     A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
@@ -68,17 +69,15 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
         if cut or np.mean(best != last) <= SETTLED:
             break
     p = _greedy(Y, pair.fixed)
-    for _ in range(CORRECTIONS):
-        if cut:
-            break
+    for _ in range(0 if cut else CORRECTIONS):
         known = p >= 0
         S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
         last, p = p, _greedy(voted(S), pair.fixed)
         rounds += 1
         cut = is_over(deadline)
-        if np.mean(p != last) <= SETTLED / 10:
+        if cut or np.mean(p != last) <= SETTLED / 10:
             break
-    return End(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
+    return PathEnd(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
 
 
 def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:

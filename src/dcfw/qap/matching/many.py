@@ -112,12 +112,12 @@ def solve_many(
         for k in range(0, len(group), CHUNK):
             where = group[k : k + CHUNK]
             parts = [_stack(stack, where, n) for stack in stacks]
-            terms = None
+            term: Any = None
             if linear is not None:
                 terms = [linear_term(linear[k], tuple(sizes[k].tolist()), f"C[{k}]") for k in where]
-                terms = np.stack(terms, dtype=np.float64)
+                term = np.stack(terms, dtype=np.float64)
             places.append(where)
-            chunks.append((*parts, terms, seed + k, math.ceil(swaps * n), sign))
+            chunks.append((*parts, term, seed + k, math.ceil(swaps * n), sign))
     if jobs == 1 or len(chunks) < 2:
         found = [_chunk(*chunk) for chunk in chunks]
     else:

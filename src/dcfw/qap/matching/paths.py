@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dcfw import kernels
-from dcfw.qap.graduated import PathEnd as End
+from dcfw.qap.graduated import PathEnd
 from dcfw.qap.objective import symmetric
 from dcfw.qap.problem import padded
 
@@ -83,14 +83,16 @@ class Paths:
         if len(pair.forbidden):
             ones = csr_array((np.ones(len(pair.forbidden)), tuple(pair.forbidden.T)), shape=(n, n))
             forbidden = ones[free[0]][:, free[1]]
-        others = U, V, linear, forbidden
+        others: list[Any] = [U, V, linear, forbidden]
         if kernels.native is not None:
             products = [(packed_csr(L), packed_csr(N)) for L, N in products]
-            others = tuple(None if M is None else packed_csr(M) for M in others)
+            others = [None if M is None else packed_csr(M) for M in others]
         path = kernels.implementation("numpy_graphs").GraphPath
         self.kernel: Any = path(self.n, self.m, products, *others)
 
-    def follow(self, rng: np.random.Generator | None, effort: Effort | None, deadline: float | None) -> End:
+    def follow(
+        self, rng: np.random.Generator | None, effort: Effort | None, deadline: float | None
+    ) -> PathEnd:
         """Follow a path from the barycentre, or (with a generator) from a point near it."""
         chosen = effort or (THOROUGH if self.m <= SMALL else BRISK)
         thetas = np.linspace(1.0, -1.0, chosen.stages).tolist()
@@ -104,7 +106,7 @@ class Paths:
         whole = np.empty(self.n, dtype=np.int64)
         whole[self.rows[: self.m]] = self.columns[p]
         whole[self.rows[self.m :]] = self.columns[self.m :]
-        return End(whole, int(n_lmo), int(n_inner), int(stages), bool(cut))
+        return PathEnd(whole, int(n_lmo), int(n_inner), int(stages), bool(cut))
 
 
 def floats(M: Any, n: int) -> Any:

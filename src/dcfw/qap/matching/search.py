@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from dcfw.qap.graduated import PathEnd
 from dcfw.qap.matching.cores import with_core
-from dcfw.qap.matching.paths import PATIENT, SMALL, Effort, End, Pair, Paths, floats, typical
+from dcfw.qap.matching.paths import PATIENT, SMALL, Effort, Pair, Paths, floats, typical
 from dcfw.qap.objective import dense, is_sparse, value
 from dcfw.qap.problem import padded
 from dcfw.qap.result import Incumbent, QAPResult, path_result
@@ -79,7 +80,7 @@ class Search:
         if len(pair.fixed) == pair.n:
             p = np.empty(pair.n, dtype=np.int64)
             p[pair.fixed[:, 0]] = pair.fixed[:, 1]
-            return self._take(End(p, 0, 0, 0, False), p)
+            return self._take(PathEnd(p, 0, 0, 0, False), p)
         if _by_candidates(pair):
             from dcfw.qap.matching.candidates import by_candidates
 
@@ -97,7 +98,7 @@ class Search:
                 raise
             self.status = Status.INTERRUPTED
 
-    def _take(self, end: End, p: np.ndarray) -> None:
+    def _take(self, end: PathEnd, p: np.ndarray) -> None:
         fun = total(self.pair, p)
         self.values.append(fun)
         self.counts.append((end.n_lmo, end.n_inner))
@@ -147,7 +148,7 @@ class Search:
                 self._take(*self._follow(paths, plan.rng))
             else:
                 p = _frank_wolfe(self.pair, plan.rng)
-                self._take(End(p, 0, 0, 0, False), self._polished(p))
+                self._take(PathEnd(p, 0, 0, 0, False), self._polished(p))
             missed = 0 if self.fun > before else missed + 1
             kind = kind if missed == 0 else (kind + 1) % len(KINDS)
 
@@ -170,16 +171,16 @@ class Search:
                 return
             self._take(*self._further(k, paths, plan.rng))
 
-    def _further(self, k: int, paths: Paths, rng: np.random.Generator) -> tuple[End, np.ndarray]:
+    def _further(self, k: int, paths: Paths, rng: np.random.Generator) -> tuple[PathEnd, np.ndarray]:
         """Return the end of path k > 0: from a core of the best matching and from a random point in turn."""
         return self._mended(rng) if k % 2 else self._follow(paths, rng)
 
-    def _mended(self, rng: np.random.Generator) -> tuple[End, np.ndarray]:
+    def _mended(self, rng: np.random.Generator) -> tuple[PathEnd, np.ndarray]:
         return self._follow(Paths(with_core(self.pair, self.p, rng)))
 
     def _follow(
         self, paths: Paths, rng: np.random.Generator | None = None, effort: Effort | None = None
-    ) -> tuple[End, np.ndarray]:
+    ) -> tuple[PathEnd, np.ndarray]:
         end = paths.follow(rng, effort, self.plan.deadline)
         return end, self._polished(end.p)
 
