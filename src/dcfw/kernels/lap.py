@@ -58,8 +58,7 @@ class SciPyLap:
     def u(self) -> np.ndarray:
         if self._cost is None:
             return np.zeros(self.n)
-        v = self.v
-        return np.asarray(self._cost[np.arange(self.n), self.columns] - v[self.columns])
+        return np.asarray(self._cost[np.arange(self.n), self.columns] - self.v[self.columns])
 
     @property
     def v(self) -> np.ndarray:

@@ -322,8 +322,6 @@ class Annealing:
 
 
 class Descent(_Swaps):
-    """Best swaps until none helps."""
-
     def run(self, count: int) -> int:
         for made in range(count):
             move = self.find()

@@ -126,8 +126,6 @@ def _one(name: str, data: _Data, deadline: float) -> float:
 
 
 class _Data(NamedTuple):
-    """The minimisation problem in double precision, and properties of its numbers."""
-
     A: np.ndarray
     B: np.ndarray
     C: np.ndarray

@@ -159,7 +159,6 @@ class Loop:
         X.value = None
 
     def _content(self, kernel: Kernel, run: Run, X: State) -> bool:
-        """Return whether the run may end because steps are smaller than rounding."""
         return False
 
     def _slice(self, kernel: Kernel, run: Run, done: int, max_steps: float) -> tuple[int, bool]:

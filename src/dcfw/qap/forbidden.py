@@ -16,7 +16,6 @@ from dcfw.qap.objective import INT64_MAX, dense
 
 
 def mask_of(pairs: np.ndarray, given: np.ndarray, n: int) -> np.ndarray | None:
-    """Return a checked matrix that is True at forbidden pairs, or None if there are none."""
     if not len(pairs):
         return None
     mask = np.zeros((n, n), dtype=bool)

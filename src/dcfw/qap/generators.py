@@ -70,14 +70,11 @@ def taillard_uniform(n: int, rng: Any = None, *, seed: int | None = None) -> Ins
     rng = _validate.generator(rng)
     seed = int(rng.integers(1, _MODULUS)) if seed is None else seed
     state = _validate.integer(seed, "seed", low=1, high=_MODULUS - 1)
-    halves = []
-    for _ in range(2):
-        entries = np.empty(n * (n - 1) // 2, dtype=np.int64)
-        for i in range(len(entries)):
-            state = state * _MULTIPLIER % _MODULUS
-            entries[i] = 100 * state // _MODULUS
-        halves.append(_symmetric(n, entries))
-    B, A = halves
+    entries = np.empty((2, n * (n - 1) // 2), dtype=np.int64)
+    for i in range(entries.size):
+        state = state * _MULTIPLIER % _MODULUS
+        entries.flat[i] = 100 * state // _MODULUS
+    B, A = (_symmetric(n, upper) for upper in entries)
     return Instance(f"uniform{n}", A, B, n)
 
 

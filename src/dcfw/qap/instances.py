@@ -164,7 +164,6 @@ def _numbers(path: Path) -> list[Any]:
 
 
 def number_of(token: bytes) -> int | float | None:
-    """Return the finite number that ``token`` spells, or None."""
     for kind in (int, float):
         try:
             number = kind(token)

@@ -118,14 +118,12 @@ def _name(row: Any, known: list[Any] | None) -> Any:
 def _located(pair: Any, names: Names, argument: str) -> Any:
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         return pair
-    found = []
-    for entry, known, matrix in zip(pair, names, "AB", strict=True):
-        if known is None or isinstance(entry, (int, np.integer)):
-            found.append(entry)
-        elif entry in known:
-            found.append(known.index(entry))
-        else:
-            raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {matrix}")
+    found = list(pair)
+    for k, (entry, known) in enumerate(zip(pair, names, strict=True)):
+        if known is not None and not isinstance(entry, (int, np.integer)):
+            if entry not in known:
+                raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {'AB'[k]}")
+            found[k] = known.index(entry)
     return found
 
 

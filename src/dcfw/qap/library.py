@@ -42,8 +42,7 @@ def load(name: str) -> Instance:
     KeyError
         If it has no instance of that name; the message lists similar names.
     ValueError
-        If the file or an entry about its best value is damaged or inconsistent; the message names the file
-        and the field.
+        If the file or an entry about its best value is damaged or inconsistent.
 
     Examples
     --------
@@ -121,7 +120,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _csv_rows(folder: Path) -> dict[str, dict[str, str | None]]:
-    """Return {instance: its row} of ``best_known.csv``, empty if there is no such file."""
     file = folder / TABLE
     if not file.is_file():
         return {}

@@ -175,7 +175,6 @@ class Team:
                 at, row = (at + 1) % len(team), 0
 
     def _try(self, search: Any, share: float, whole: float, before: float = 0.0) -> tuple[float, float]:
-        """Let a search work for a share of the time; return its share so far and its best value."""
         search.work(self.now() + share * whole, self)
         return before + share, float(search.best)
 

@@ -143,7 +143,6 @@ def cheap_bound(task: Task, seconds: float = 0.0) -> float | None:
 
 
 def enter_bound(result: QAPResult, bound: float, task: Task) -> None:
-    """Store a bound, in the user's units, and the distance to it in a result."""
     if task.problem.sign * (bound - result.fun) > 0:  # the sum of the given pairs was rounded differently
         bound = result.fun
     result.bound = bound

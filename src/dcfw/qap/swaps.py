@@ -111,12 +111,8 @@ def polished(
     if tabu is not None:
         from dcfw.qap.tabu import robust_tabu
 
-        options: dict[str, Any] = {
-            "iterations": 50 * len(p),
-            "rng": tabu(),
-            "time_limit": _seconds_to(deadline),
-        }
-        p = robust_tabu(A, B, p, C, fixed=fixed, **options)[0]
+        left = _seconds_to(deadline)
+        p = robust_tabu(A, B, p, C, iterations=50 * len(p), rng=tabu(), fixed=fixed, time_limit=left)[0]
     return np.asarray(p)
 
 

@@ -207,7 +207,6 @@ class Task:
         return value(self.A, self.B, p, self.C)
 
     def _polish(self, p: np.ndarray, result: QAPResult, rng: Source, deadline: float | None) -> np.ndarray:
-        """Return the improved permutation; note in the result where this was cut short."""
         if not is_over(deadline) and not interrupts.pending():
             try:
                 p = polished(self.A, self.B, p, self.C, rng if self.polish == "tabu" else None, deadline)

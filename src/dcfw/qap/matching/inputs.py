@@ -127,7 +127,6 @@ def _graph(
 
 
 def with_loops(graphs: tuple[Graph, Graph], loops: str) -> tuple[Graph, Graph]:
-    """Return the graphs with self loops kept or dropped; for "error" raise if they matter."""
     if loops == "ignore":
         one, two = (replace(graph, layers=[_off_diagonal(M) for M in graph.layers]) for graph in graphs)
         return one, two

@@ -204,7 +204,6 @@ def _listed(given: Any, name: str) -> list[Any]:
 
 
 def _matrices(given: Any, name: str) -> Any:
-    """Return checked matrices: a three-dimensional array, or a list."""
     if isinstance(given, np.ndarray) and given.ndim == 3 and given.dtype.kind in "biuf":
         if given.shape[1] != given.shape[2] or given.shape[1] == 0:
             raise ValueError(f"{name} must hold square matrices, got shape {given.shape}")
@@ -233,8 +232,8 @@ def _chunk(
         for k in range(count):
             M, N, L = sign * A[k], B[k], None if linear is None else linear[k]
             slope = np.outer(M.sum(axis=1), N.sum(axis=1)) + np.outer(M.sum(axis=0), N.sum(axis=0))
-            begun = linear_sum_assignment(slope / n if L is None else slope / n + L)[1]
-            p[k] = two_opt(M, N, begun, L)[0]
+            start = linear_sum_assignment(slope / n if L is None else slope / n + L)[1]
+            p[k] = two_opt(M, N, start, L)[0]
     else:
         kernels.native.match_many(
             np.ravel(sign * A), np.ravel(B), None if linear is None else np.ravel(linear),

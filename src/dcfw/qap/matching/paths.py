@@ -43,8 +43,6 @@ SPREAD = 0.1  # the share of a random permutation in the start of a further path
 
 @dataclass(frozen=True)
 class Pair:
-    """Two graphs of n nodes in layers, with fixed pairs, rewards and forbidden pairs."""
-
     A: list[Any]
     B: list[Any]
     C: Any

@@ -185,7 +185,6 @@ class Search:
         return end, self._polished(end.p)
 
     def _polished(self, p: np.ndarray) -> np.ndarray:
-        """Return the permutation improved by swaps outside of the fixed pairs."""
         pair, plan, n = self.pair, self.plan, self.pair.n
         plain = len(pair.A) == 1 and len(pair.forbidden) == 0
         free = np.setdiff1d(np.arange(n), pair.fixed[:, 0])
