@@ -1,4 +1,4 @@
-"""The graduated path of ``native/graduated_path.cpp`` in NumPy and SciPy, for installations without the extension."""
+"""The graduated path of ``native/graduated_path.cpp`` in NumPy and SciPy."""
 
 from __future__ import annotations
 
