@@ -141,7 +141,7 @@ def test_todays_layout_is_evaluated_and_started_from_by_name_with_rooms_that_sta
 @pytest.mark.parametrize(
     ("today", "message"),
     [
-        ({"d0": "p5"}, "says nothing about the row 'd1' of A"),
+        ({"d0": "p5"}, "has no place for the row 'd1' of A"),
         ({"d0": "p5", "d1": "p5", "d2": "p3", "d3": "p2"}, "has the row 'p5' of B twice"),
         ({"d0": "nowhere"}, "'nowhere', which is not the name of a row of B"),
     ],

@@ -11,8 +11,8 @@ from dcfw.qap.compiled import pack
 from dcfw.qap.quadratics import (
     SPLITS,
     MatrixQuadratic,
-    _doubly_centred,
     decompose,
+    doubly_centred,
     frobenius,
     relaxation,
     spectral_norm,
@@ -134,7 +134,7 @@ def test_the_spectral_split_of_a_grid_has_one_thin_pair_a_part_and_the_compiled_
     # Manhattan distances of an m x m grid, doubly centred, are negative semidefinite of rank 2 (m - 1).
     problem = generators.nugent((m, m), rng=1)
     A, B = (np.asarray(M, dtype=float) for M in (problem.A, problem.B))
-    if np.linalg.matrix_rank(_doubly_centred(A)) > rank:
+    if np.linalg.matrix_rank(doubly_centred(A)) > rank:
         A, B = B, A
     n, rng = m * m, np.random.default_rng(2)
     dc = decompose(A, B, rng.random((n, n)), "spectral")

@@ -1,8 +1,8 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
-:func:`solver` returns an object with ``assign(cost)``, which returns the columns of the least assignment in a
-new array, or None where there is none, and with what :class:`dcfw.sets.lap.Assignment` reads: ``u``, ``v``,
-``columns``, ``counters``, ``blocked``, ``reset`` and ``restore``.
+Solvers have the method ``assign(cost)``, which returns the columns of the least assignment in a new array or
+None if there is none, and the members ``u``, ``v``, ``columns``, ``counters``, ``blocked``, ``reset`` and
+``restore`` for :class:`dcfw.sets.lap.Assignment`.
 """
 
 from __future__ import annotations
@@ -13,48 +13,37 @@ import numpy as np
 
 from dcfw import kernels
 
-LARGEST = 2.0**1000
-"""Finite costs may be as large as this: sums of a few thousand such numbers are finite."""
+LARGEST = 2.0**1000  # of finite costs: sums of a few thousand such numbers are finite
 
 
 def solver(n: int) -> Any:
-    """Return a solver of n x n problems, the compiled one where there is one.
-
-    >>> solver(2).assign(np.array([[2.0, 1.0], [1.0, 3.0]]))
-    array([1, 0])
-    """
+    """Return a solver of n x n problems, the compiled one if it is available."""
     return SciPyLap(n) if kernels.native is None else kernels.native.Lap(n)
 
 
 class SciPyLap:
-    """SciPy's solver, which starts cold every time, and the dual prices of its last answer."""
+    """SciPy's solver, which always starts cold, with the dual prices of its last answer."""
 
     def __init__(self, n: int) -> None:
         self.n = n
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last answer."""
         self.columns = np.full(self.n, -1, dtype=np.int64)
         self.counters = [0] * 5
         self.blocked: tuple[list[int], list[int]] = ([], [])
         self._cost: np.ndarray | None = None
-        self._kept = np.zeros(self.n)  # prices without costs: those of a state
+        self._kept = np.zeros(self.n)  # the prices of a restored state
 
     def assign(self, cost: np.ndarray) -> np.ndarray | None:
-        """Return the columns of the least assignment, or None where there is none or the costs are not a
-        C-contiguous n x n array of float64."""
+        """Return the least assignment, or None if there is none or the costs are not valid."""
         from scipy.optimize import linear_sum_assignment
 
-        if type(cost) is not np.ndarray or cost.dtype != np.float64 or cost.shape != (self.n, self.n):
-            return None
-        if not cost.flags.c_contiguous:
+        usual = type(cost) is np.ndarray and cost.dtype == np.float64 and cost.flags.c_contiguous
+        if not usual or cost.shape != (self.n, self.n):
             return None
         self.reset()
-        finite = np.abs(cost[np.isfinite(cost)])
-        if np.isnan(cost).any() or np.isneginf(cost).any():
-            return None
-        if finite.size and finite.max() > LARGEST:
+        if not (np.isposinf(cost) | (np.abs(cost) <= LARGEST)).all():
             return None
         try:
             self.columns = np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
@@ -67,11 +56,9 @@ class SciPyLap:
 
     @property
     def u(self) -> np.ndarray:
-        """The row prices of the last answer."""
         if self._cost is None:
             return np.zeros(self.n)
-        v = self.v
-        return np.asarray(self._cost[np.arange(self.n), self.columns] - v[self.columns])
+        return np.asarray(self._cost[np.arange(self.n), self.columns] - self.v[self.columns])
 
     @property
     def v(self) -> np.ndarray:
@@ -89,24 +76,20 @@ class SciPyLap:
         return v
 
     def restore(self, prices: np.ndarray, columns: np.ndarray, counters: list[int]) -> None:
-        """Keep a state, which changes no answer here, for ``get_state``."""
+        """Keep a state for ``get_state``; it does not affect the answers."""
         self.reset()
         self._kept, self.columns, self.counters = prices.copy(), columns.copy(), list(counters)
 
 
 def blocked(cost: np.ndarray) -> tuple[list[int], list[int]]:
-    """Return rows whose finite costs are in the columns returned, of which there is one less.
-
-    >>> blocked(np.array([[0.0, np.inf], [0.0, np.inf]]))
-    ([1, 0], [0])
-    """
+    """Return rows whose finite costs are all in the returned columns, which are one fewer."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
     allowed = np.isfinite(cost)
     row_of = maximum_bipartite_matching(csr_array(allowed), perm_type="row")
     free = np.setdiff1d(np.arange(len(cost)), row_of)
-    rows, columns = [int(free[0])], []  # every row that alternating paths from a free row reach
+    rows, columns = [int(free[0])], []  # reached by alternating paths from a free row
     for i in rows:
         new = [int(j) for j in np.flatnonzero(allowed[i]) if j not in columns]
         columns += new

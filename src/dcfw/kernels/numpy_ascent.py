@@ -33,17 +33,14 @@ class DualAscent:
         self.small, self.large = solver(n - 1), solver(n)
 
     def round(self, give_back: float) -> bool:
-        """Make one round; return False if an assignment problem failed."""
         self.rounds += 1
         n = self.n
         for k in range(n * n - 1, 0, -1):
             j = self.random.below(k + 1)
             self.order[k], self.order[j] = self.order[j], self.order[k]
-        for here in self.order:
-            if not self._visit(*divmod(here, n)):
-                return False
-        reduced = _reduce(self.large, self.leader)
-        if reduced is None:
+        if not all(self._visit(*divmod(here, n)) for here in self.order):
+            return False
+        if (reduced := _reduce(self.large, self.leader)) is None:
             return False
         value, low = reduced
         self.leader -= low
@@ -55,16 +52,15 @@ class DualAscent:
         return True
 
     def _visit(self, i: int, j: int) -> bool:
-        """Move a part of what the pairs of (i, j) cost at least to its leader."""
+        """Move a part of the least cost of the pairs of (i, j) to its leader."""
         m = self.n - 1
         block = np.ix_(self.others[i], self.others[j])
         costs = np.ascontiguousarray(self.pairs[i, j][block]) + self.leader[i, j] / m
-        reduced = _reduce(self.small, costs)
-        if reduced is None:
+        if (reduced := _reduce(self.small, costs)) is None:
             return False
         value, low = reduced
         part = 0.2 + 0.7 * self.random.uniform()
-        taken = part * value if value > 0.0 else value  # so that no pair has a negative cost
+        taken = part * value if value > 0.0 else value  # pairs keep nonnegative costs
         self.leader[i, j] = taken
         costs += (value - taken) / m - low
         self.pairs[i, j][block] = costs
@@ -73,10 +69,8 @@ class DualAscent:
 
 
 def _reduce(lap: Any, costs: np.ndarray) -> tuple[float, float] | None:
-    """Subtract optimal prices from the costs; return their sum and the least cost left, or None.
-
-    The least cost is below 0 by rounding alone; the caller subtracts it, and the sum allows for that.
-    """
+    """Subtract optimal prices from the costs; return their sum and the least cost, or None.  The least cost
+    is negative only by rounding; the caller subtracts it, and the sum allows for that."""
     if lap.assign(costs) is None:
         return None
     u, v = np.array(lap.u), np.array(lap.v)

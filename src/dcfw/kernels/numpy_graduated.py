@@ -1,4 +1,4 @@
-"""The graduated path of ``native/graduated_path.cpp`` in NumPy and SciPy, where there is no extension."""
+"""The graduated path of ``native/graduated_path.cpp`` in NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from dcfw.kernels.lap import solver
 
 
 class GraduatedPath:
-    """One problem, many paths."""
-
     def __init__(self, A: np.ndarray, B: np.ndarray, C: np.ndarray, squares_A: Any, squares_B: Any) -> None:
         self.A, self.B, self.C, self.squares = A, B, C, (squares_A, squares_B)
         self.n = len(A)

@@ -18,7 +18,6 @@ class GraphPath:
         self.never = None if forbidden is None else forbidden.toarray() > 0
 
     def gradients(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients of phi and of r at X, for the free nodes."""
         m = self.m
         whole = np.eye(self.n)
         whole[:m, :m] = X
@@ -31,7 +30,7 @@ class GraphPath:
     ) -> tuple[np.ndarray, int, int, int, bool]:  # fmt: skip
         """Return the free rows' columns, assignment problems, steps, stages and whether time ended the
         path."""
-        m, begun = self.m, time.perf_counter()
+        m, started = self.m, time.perf_counter()
         X = np.full((m, m), (1.0 - weight) / m)
         X[np.arange(m), start] += weight
         G, R = self.gradients(X)
@@ -41,7 +40,7 @@ class GraphPath:
             stages += 1
             first = None
             for _ in range(first_steps if stages == 1 else steps):
-                cut = time.perf_counter() - begun >= seconds
+                cut = time.perf_counter() - started >= seconds
                 if cut:
                     break
                 p = self._vertex(G + theta * R)
@@ -73,8 +72,7 @@ class GraphPath:
 
     def _vertex(self, cost: np.ndarray) -> np.ndarray:
         try:
-            return np.asarray(
-                linear_sum_assignment(cost if self.never is None else np.where(self.never, np.inf, cost))[1]
-            )
+            cost = cost if self.never is None else np.where(self.never, np.inf, cost)
+            return np.asarray(linear_sum_assignment(cost)[1])
         except ValueError:
             return np.empty(0, dtype=np.int64)

@@ -1,7 +1,7 @@
 """The swap searches of :mod:`dcfw.kernels.swaps` in NumPy, for installations without the compiled extension.
 
-The same classes, methods, random numbers and order of comparisons as in ``native/*.hpp``: integer data give
-the same permutations, a hundred times slower.  See the headers for the algorithms and their references.
+Classes, methods, random numbers and the order of comparisons are those of ``native/*.hpp``, so integer data
+give the same permutations, a hundred times slower.  The headers describe the algorithms.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class Random:
         x = self.state
         x ^= x >> 12
         x ^= (x << 25) & _WORD
-        x ^= x >> 27
-        self.state = x
+        self.state = x = x ^ (x >> 27)
         return (x * 2685821657736338717) & _WORD
 
     def uniform(self) -> float:
@@ -45,12 +44,10 @@ class AssignmentProblem:
         self.A, self.B = A.astype(wide), B.astype(wide)
         self.C = None if C is None else C.astype(wide)
         self.n, self.tolerance, self.wide = len(A), tolerance, wide
-        self.symmetric = bool(np.array_equal(A, A.T) and np.array_equal(B, B.T))
         self.item_group = _groups(self.A, self.C)
         self.place_group = _groups(self.B, None if self.C is None else self.C.T)
 
     def value(self, p: np.ndarray) -> Any:
-        """Return the value of a permutation."""
         total = (self.A * self.B[np.ix_(p, p)]).sum()
         if self.C is not None:
             total += self.C[np.arange(self.n), p].sum()
@@ -58,17 +55,15 @@ class AssignmentProblem:
 
 
 def _groups(M: np.ndarray, C: np.ndarray | None) -> np.ndarray:
-    """Return a number for each row such that exchanging two rows of one number changes nothing."""
-    n = len(M)
+    """Return a number for each row; exchanging two rows with the same number changes nothing."""
+    n, first = len(M), list[int]()
     group = np.full(n, -1)
-    first: list[int] = []
     for i in range(n):
         for g, j in enumerate(first):
-            k = np.ones(n, dtype=bool)
-            k[[i, j]] = False
-            alike = M[i, i] == M[j, j] and M[i, j] == M[j, i]
-            alike = alike and np.array_equal(M[i, k], M[j, k]) and np.array_equal(M[k, i], M[k, j])
-            if alike and (C is None or np.array_equal(C[i], C[j])):
+            k = np.delete(np.arange(n), [i, j])
+            same = M[i, i] == M[j, j] and M[i, j] == M[j, i]
+            same = same and np.array_equal(M[i, k], M[j, k]) and np.array_equal(M[k, i], M[k, j])
+            if same and (C is None or np.array_equal(C[i], C[j])):
                 group[i] = g
                 break
         else:
@@ -77,8 +72,8 @@ def _groups(M: np.ndarray, C: np.ndarray | None) -> np.ndarray:
     return group
 
 
-class _Deltas:
-    """The permutation, its value and the changes by all swaps, computed from products after each swap."""
+class _Swaps:
+    """A permutation, its value and the changes by all swaps, recomputed by matrix products after a swap."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, fixed: int = 0) -> None:
         self.problem, self.fixed = problem, fixed
@@ -86,31 +81,32 @@ class _Deltas:
         self.none = problem.wide(math.inf if problem.wide is np.float64 else 2**62)
         self.open = np.tri(n, n, -1, dtype=bool)
         self.open[:, :fixed] = False
-        self.set(p)
+        self.restart(p)
 
-    def set(self, p: np.ndarray) -> None:
+    def restart(self, p: np.ndarray) -> None:
         self.p = np.array(p, dtype=np.int64)
         self.value = self.problem.value(self.p)
-        self.refresh()
+        self._refresh()
 
-    def refresh(self) -> None:
-        A, B, p = self.problem.A, self.problem.B[np.ix_(self.p, self.p)], self.p
+    def _refresh(self) -> None:
+        A, B, C, p = self.problem.A, self.problem.B[np.ix_(self.p, self.p)], self.problem.C, self.p
         S = A.T @ B + A @ B.T
-        if self.problem.C is not None:
-            S = S + self.problem.C[:, p]
+        if C is not None:
+            S = S + C[:, p]
         s, a, b = S.diagonal(), A.diagonal(), B.diagonal()
         inner = (a[:, None] + a - A - A.T) * (b[:, None] + b - B - B.T)
         D = S + S.T - s[:, None] - s + inner
         group, place = self.problem.item_group, self.problem.place_group[p]
-        self.usable = self.open & (group[:, None] != group) & (place[:, None] != place)
-        self.D = np.where(self.usable, D, self.none)
+        usable = self.open & (group[:, None] != group) & (place[:, None] != place)
+        self.D = np.where(usable, D, self.none)
 
     def swap(self, r: int, s: int) -> None:
-        by = self.D[r, s] if r > s else self.D[s, r]
+        by = self.D[max(r, s), min(r, s)]
         by = self.problem.wide(0) if by == self.none else by  # interchangeable items
+        self.p = self.p.copy()  # the caller may hold the last one
         self.p[[r, s]] = self.p[[s, r]]
         self.value += by.item()
-        self.refresh()
+        self._refresh()
 
     def find(self, allowed: np.ndarray | None = None) -> tuple[int, int] | None:
         """Return the pair of the smallest delta, the first row by row."""
@@ -119,34 +115,19 @@ class _Deltas:
         return None if not D.size or D.flat[at] == self.none else divmod(at, self.problem.n)
 
 
-class _Swaps:
-    """A permutation that swaps change, and its value."""
-
-    state: _Deltas
-
-    @property
-    def p(self) -> np.ndarray:
-        return self.state.p.copy()
-
-    @property
-    def value(self) -> Any:
-        return self.state.value
-
-
 class _Search(_Swaps):
     """The common part of the two swap searches: the best permutation and the counters."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, seed: int, fixed: int = 0) -> None:
-        self.problem, self.random, self.steps = problem, Random(seed), 0
-        self.state = _Deltas(problem, p, fixed)
-        self.restart(p)
+        self.random, self.steps = Random(seed), 0
+        super().__init__(problem, p, fixed)
 
     def restart(self, p: np.ndarray) -> None:
-        self.state.set(p)
-        self.best, self.best_p, self.last_improved = self.state.value, self.state.p.copy(), self.steps
+        super().restart(p)
+        self.best, self.best_p, self.last_improved = self.value, self.p, self.steps
 
     def _aspired(self) -> Any:
-        return self.best - self.state.value - self.problem.tolerance
+        return self.best - self.value - self.problem.tolerance
 
 
 class TabuSearch(_Search):
@@ -164,23 +145,20 @@ class TabuSearch(_Search):
         self.left = -np.arange(n * n, dtype=np.int64).reshape(n, n) - 1
         self.now = 1
 
-    def _bans(self) -> np.ndarray:
-        M = self.left[:, self.state.p]
-        return np.minimum(M, M.T)
-
     def run(self, count: int, target: float) -> None:
-        n, state = self.problem.n, self.state
-        if n - state.fixed < 2:
+        n = self.problem.n
+        if n - self.fixed < 2:
             return
         forced = 5 * n * n
         for _ in range(count):
             if self.best <= target:
                 return
-            bans, aspired = self._bans(), self._aspired()
-            move = state.find((bans < self.now) | (aspired > state.D))
-            improves = move is not None and state.D[move] < aspired
-            if not improves and bans[state.open].min() < self.now - forced:
-                move = state.find((bans < self.now - forced) | (aspired > state.D)) or move
+            bans = self.left[:, self.p]
+            bans, aspired = np.minimum(bans, bans.T), self._aspired()
+            move = self.find((bans < self.now) | (aspired > self.D))
+            improves = move is not None and self.D[move] < aspired
+            if not improves and bans[self.open].min() < self.now - forced:
+                move = self.find((bans < self.now - forced) | (aspired > self.D)) or move
             self.now += 1
             self.steps += 1
             if move is None:
@@ -193,13 +171,12 @@ class TabuSearch(_Search):
                     first = int(u * u * u * 8 * n)
                 second = first
             else:
-                first = int((0.9 + 0.2 * self.random.uniform()) * n)
-                second = int((0.9 + 0.2 * self.random.uniform()) * n)
-            self.left[r, state.p[r]] = self.now + first
-            self.left[s, state.p[s]] = self.now + second
-            state.swap(r, s)
-            if state.value < self.best - self.problem.tolerance:
-                self.best, self.best_p, self.last_improved = state.value, state.p.copy(), self.steps - 1
+                first, second = (int((0.9 + 0.2 * self.random.uniform()) * n) for _ in range(2))
+            self.left[r, self.p[r]] = self.now + first
+            self.left[s, self.p[s]] = self.now + second
+            self.swap(r, s)
+            if self.value < self.best - self.problem.tolerance:
+                self.best, self.best_p, self.last_improved = self.value, self.p, self.steps - 1
 
 
 class BreakoutSearch(_Search):
@@ -214,16 +191,15 @@ class BreakoutSearch(_Search):
         self.made = np.where(np.tri(n, n, -1, dtype=bool), 0, 2**62)
 
     def run(self, count: int, target: float) -> None:
-        n, state = self.problem.n, self.state
-        until = self.steps + count
+        n, until = self.problem.n, self.steps + count
         while n >= 2 and self.steps < until and self.best > target:
             descended = False
-            while (move := state.find()) is not None and state.D[move] < -self.problem.tolerance:
+            while (move := self.find()) is not None and self.D[move] < -self.problem.tolerance:
                 self._move(move)
                 descended = True
                 if self.best <= target:
                     return
-            if state.value == self.previous:
+            if self.value == self.previous:
                 self.jumps += 1
             elif descended:
                 self.without += 1
@@ -231,16 +207,16 @@ class BreakoutSearch(_Search):
             if self.without > 2500:
                 self.without, self.jumps = 0, n * (0.4 + 0.2 * self.random.uniform())
             self.jumps = min(self.jumps, 2.0 * n)
-            self.previous = state.value
+            self.previous = self.value
             self._jump(max(0.75, math.exp(-self.without / 2500)), target)
 
     def _jump(self, directed: float, target: float) -> None:
-        count = math.ceil(self.jumps)
+        n, count = self.problem.n, math.ceil(self.jumps)
         if self.random.uniform() < directed:
             for _ in range(count):
                 if self.best <= target:
                     return
-                move = self.state.find((self.ban < self.now) | (self._aspired() > self.state.D))
+                move = self.find((self.ban < self.now) | (self._aspired() > self.D))
                 if move is None:
                     self.now += 1
                     self.steps += 1
@@ -248,10 +224,10 @@ class BreakoutSearch(_Search):
                     self._move(move)
         elif self.random.uniform() < 0.3:
             for _ in range(count):
-                self._move(divmod(int(self.made.argmin()), self.problem.n))
+                self._move(divmod(int(self.made.argmin()), n))
         else:
             for _ in range(count):
-                r, s = self.random.below(self.problem.n), self.random.below(self.problem.n - 1)
+                r, s = self.random.below(n), self.random.below(n - 1)
                 s = s if s < r else s + 1
                 self._move((max(r, s), min(r, s)))
 
@@ -261,10 +237,9 @@ class BreakoutSearch(_Search):
         self.ban[pair] = self.now + int(0.7 * n) + self.random.below(max(1, int(0.2 * n)))
         self.now += 1
         self.steps += 1
-        self.state.swap(*pair)
-        if self.state.value < self.best - self.problem.tolerance:
-            self.best, self.best_p = self.state.value, self.state.p.copy()
-            self.without, self.last_improved = 0, self.steps
+        self.swap(*pair)
+        if self.value < self.best - self.problem.tolerance:
+            self.best, self.best_p, self.without, self.last_improved = self.value, self.p, 0, self.steps
 
 
 class Annealing:
@@ -276,8 +251,7 @@ class Annealing:
         self.problem, self.random = problem, Random(seed)
         table = 1 << self.BITS
         self.threshold = [-math.log((k + 0.5) / table) for k in range(table)]
-        self.trials = 0
-        self.r = self.s = 0
+        self.trials = self.r = self.s = 0
         self.mean = 0.0
         self.restart(p)
 
@@ -290,8 +264,7 @@ class Annealing:
         A, B, C, p = self.problem.A, self.problem.B, self.problem.C, self.p
         d = (A[r] - A[s]) @ (B[p[s], p] - B[p[r], p]) + (A[:, r] - A[:, s]) @ (B[p, p[s]] - B[p, p[r]])
         a = A[r, r] + A[s, s] - A[r, s] - A[s, r]
-        b = B[p[r], p[r]] + B[p[s], p[s]] - B[p[r], p[s]] - B[p[s], p[r]]
-        d = d + a * b
+        d = d + a * (B[p[r], p[r]] + B[p[s], p[s]] - B[p[r], p[s]] - B[p[s], p[r]])
         if C is not None:
             d = d + C[r, p[s]] + C[s, p[r]] - C[r, p[r]] - C[s, p[s]]
         return d.item()  # type: ignore[no-any-return]
@@ -349,17 +322,12 @@ class Annealing:
 
 
 class Descent(_Swaps):
-    """Best swaps until none helps."""
-
-    def __init__(self, problem: AssignmentProblem, p: np.ndarray, fixed: int) -> None:
-        self.state = _Deltas(problem, p, fixed)
-
     def run(self, count: int) -> int:
         for made in range(count):
-            move = self.state.find()
-            if move is None or not self.state.D[move] < -self.state.problem.tolerance:
+            move = self.find()
+            if move is None or not self.D[move] < -self.problem.tolerance:
                 return made
-            self.state.swap(*move)
+            self.swap(*move)
         return count
 
 
@@ -367,23 +335,23 @@ class FirstDescent(_Swaps):
     """The first improving swap in a given order of the pairs."""
 
     def __init__(self, problem: AssignmentProblem, p: np.ndarray, order: np.ndarray, fixed: int) -> None:
-        self.state, self.looked = _Deltas(problem, p, fixed), 0
+        super().__init__(problem, p, fixed)
+        self.at = self.looked = 0
         self.m = len(order)
-        i, j = np.triu_indices(self.m, 1)
-        self.rows = i
-        self.pairs = np.maximum(order[i], order[j]), np.minimum(order[i], order[j])
-        self.at = 0
+        self.rows, j = np.triu_indices(self.m, 1)
+        i, j = order[self.rows], order[j]
+        self.pairs = np.maximum(i, j), np.minimum(i, j)
 
     def run(self, count: int, cyclic: bool) -> int:
         size = len(self.pairs[0])
         for made in range(count):
             start = self.at if cyclic else 0
-            helps = np.flatnonzero(np.roll(self.state.D[self.pairs], -start) < -self.state.problem.tolerance)
+            helps = np.flatnonzero(np.roll(self.D[self.pairs], -start) < -self.problem.tolerance)
             if not helps.size:
                 self.looked += size + (0 if cyclic else self.m)
                 return made
             k = (start + int(helps[0])) % size
             self.looked += int(helps[0]) + 1 + (0 if cyclic else int(self.rows[k]) + 1)
             self.at = (k + 1) % size
-            self.state.swap(int(self.pairs[0][k]), int(self.pairs[1][k]))
+            self.swap(int(self.pairs[0][k]), int(self.pairs[1][k]))
         return count

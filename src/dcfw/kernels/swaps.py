@@ -1,8 +1,7 @@
 """Swap searches for the quadratic assignment problem: the compiled ones, or NumPy's behind the same methods.
 
-Integer data are searched exactly, in int32 or in float64, where no number can be rounded or overflow.  Other
-data are searched in float64, and a step counts as an improvement only if it exceeds what rounding may have
-added.
+Integer data are searched exactly, in int32 or in float64 without rounding or overflow.  Other data are
+searched in float64, and only steps that exceed the rounding error count as improvements.
 """
 
 from __future__ import annotations
@@ -27,15 +26,12 @@ class Layout:
     exact: bool
 
     def tabu(self, p: np.ndarray, seed: int, *, skewed: bool = False, fixed: int = 0) -> Any:
-        """Return a robust tabu search that starts from p."""
         return self._make("TabuSearch", p, seed, skewed, fixed)
 
     def breakout(self, p: np.ndarray, seed: int) -> Any:
-        """Return a breakout local search that starts from p."""
         return self._make("BreakoutSearch", p, seed)
 
     def annealing(self, p: np.ndarray, seed: int) -> Any:
-        """Return an annealer that starts from p."""
         return self._make("Annealing", p, seed)
 
     @property
@@ -44,12 +40,10 @@ class Layout:
         return kernels.native is not None and self.problem.has_forest()
 
     def tree(self, p: np.ndarray, seed: int) -> Any:
-        """Return a search for problems with a forest that starts from p."""
         assert kernels.native is not None, "look at `forest` first"
         return kernels.native.TreeSearch(self.problem, np.ascontiguousarray(p, dtype=np.int64), seed)
 
     def descent(self, p: np.ndarray, fixed: int = 0) -> Any:
-        """Return a descent by best swaps."""
         return self._make("Descent", p, fixed)
 
     def first_descent(self, p: np.ndarray, order: np.ndarray, fixed: int = 0) -> Any:
@@ -57,7 +51,7 @@ class Layout:
         return self._make("FirstDescent", p, np.ascontiguousarray(order, dtype=np.int64), fixed)
 
     def goal(self, target: float | None) -> Any:
-        """Return a target value in the searches' units; None is never reached."""
+        """Return a target value in the searches' units, for None one that is never reached."""
         lowest = -math.inf if self.kind == "float64" else -(2**62)
         if target is None or not math.isfinite(target):
             return lowest
@@ -70,15 +64,8 @@ class Layout:
 
 
 def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
-    """Lay out dense int64 or float64 matrices.
-
-    If one of A and B is symmetric, the other is replaced by M + M^T, which doubles the objective and makes
-    both symmetric.
-
-    >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
-    >>> layout(A, B).kind, layout(A + A.T, B).scale
-    ('int32', 2)
-    """
+    """Lay out dense int64 or float64 matrices; if only one of A and B is symmetric, the other is replaced by
+    M + M^T, which doubles the objective."""
     symmetric_A, symmetric_B = np.array_equal(A, A.T), np.array_equal(B, B.T)
     scale = 1 if symmetric_A == symmetric_B else 2
     kind, exact = _kind(A, B, C, scale)
@@ -86,9 +73,8 @@ def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
     C = None if C is None else np.ascontiguousarray(C.astype(kind) * kind(scale))
     if scale == 2:
         A, B = (A, B + B.T) if symmetric_A else (A + A.T, B)
-    tolerance = 0.0
+    tolerance, eps = 0.0, float(np.finfo(np.float64).eps)
     if not exact:
-        eps = float(np.finfo(np.float64).eps)
         linear = 0.0 if C is None else float(np.abs(C).max())
         tolerance = 32 * len(A) * eps * float(np.abs(A).max()) * float(np.abs(B).max()) + 8 * eps * linear
     name = np.dtype(kind).name
@@ -97,30 +83,26 @@ def layout(A: np.ndarray, B: np.ndarray, C: np.ndarray | None = None) -> Layout:
 
 
 def _class(name: str, kind: str) -> Any:
-    """Return the class for numbers of a kind; those in NumPy take all kinds."""
-    return getattr(
-        kernels.implementation("numpy_swaps"), name if kernels.native is None else f"{name}_{kind}"
-    )
+    if kernels.native is None:  # NumPy's classes take all kinds
+        return getattr(kernels.implementation("numpy_swaps"), name)
+    return getattr(kernels.native, f"{name}_{kind}")
 
 
 def _kind(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, scale: int) -> tuple[Any, bool]:
     """Return the type to search in, and whether it is exact."""
     if any(M.dtype.kind != "i" for M in (A, B, C) if M is not None):
         return np.float64, False
-    # Python's integers cannot overflow.  One of A and B may be doubled: twice a product, whichever it is.
+    # Python's integers cannot overflow.  Either A or B may be doubled, with the same products.
     largest_A, largest_B = scale * _largest(A), _largest(B)
     largest_C = 0 if C is None else scale * _largest(C)
     sum_A, sum_B = scale * _largest_sum(A), _largest_sum(B)
     # Deltas are sums of four entries of S = A^T B' + A B'^T + C' and a product of four entries each of A
-    # and B; an update is a product of differences of differences.  The factor covers what is subtracted
-    # on the way.
+    # and B; an update is a product of differences of differences.  The factor covers all intermediate values.
     product = min(sum_A * largest_B, largest_A * sum_B)
-    entry = 2 * product + largest_C
-    bound = 4 * entry + 64 * largest_A * largest_B
-    total = len(A) * (product + largest_C)
+    bound = 4 * (2 * product + largest_C) + 64 * largest_A * largest_B
     if bound < 2**29:
         return np.int32, True
-    return np.float64, max(bound, total) < 2**53
+    return np.float64, max(bound, len(A) * (product + largest_C)) < 2**53
 
 
 def _largest(M: np.ndarray) -> int:
@@ -128,7 +110,6 @@ def _largest(M: np.ndarray) -> int:
 
 
 def _largest_sum(M: np.ndarray) -> int:
-    """Return a bound of the absolute sums of rows and columns."""
     if _largest(M) * len(M) > 2**62:
         return _largest(M) * len(M)
     size = np.abs(M)

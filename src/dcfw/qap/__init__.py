@@ -13,23 +13,19 @@ from __future__ import annotations
 
 from dcfw._lazy import attach
 
-_MODULE_OF = {
-    # instances and their files
+_MODULE_OF = {  # public name -> module of this package
     "Instance": "instances",
     "Solution": "instances",
     "read": "instances",
     "read_solution": "instances",
     "load": "library",
     "names": "library",
-    # the objective
     "evaluate": "objective",
     "gradient": "objective",
     "round_to_permutation": "objective",
     "bound": "bounds",
-    # local search
     "two_opt": "swaps",
     "robust_tabu": "tabu",
-    # solvers
     "solve": "solver",
     "QAPResult": "result",
     "match": "graphs",
@@ -40,6 +36,5 @@ _MODULE_OF = {
     "decompose": "quadratics",
     "relaxation": "quadratics",
 }
-"""Public name -> the module of this package that defines it."""
 
 __getattr__, __dir__, __all__ = attach(__name__, _MODULE_OF, ("generators",))

@@ -1,13 +1,13 @@
-"""DC-FW's inner loop on the QAP with an active set: blended pairwise Frank-Wolfe, compiled.
+"""DC-FW's inner loop on the QAP with an active set: compiled blended pairwise Frank-Wolfe.
 
-The permutations met so far are kept as *atoms*, with weights that make up X and with their gradients.  The
-gradient is affine, so the Gram matrix M_ij = <grad f(a_i), a_j> is enough for steps that move weight from
-the worst atom in use to the best one, without a gradient or an assignment problem.  The oracle is asked for
-a new atom once what is left to gain on the known ones is a fraction of the last FW gap.
+Known permutations are kept as *atoms* with their weights in X and their gradients.  The gradient is affine,
+so the Gram matrix M_ij = <grad f(a_i), a_j> suffices for steps that move weight from the worst atom in use to
+the best one, without a gradient or an assignment problem.  The oracle computes a new atom once the possible
+gain on the known ones is a fraction of the last FW gap.
 
-The early stop is decided on the FW gap of a vertex computed at the current X, so certificates hold as they do
-for vanilla steps.  Atoms stay from one outer step to the next.  When the store is full, those without weight
-are dropped; if all have weight, the lightest half is merged into one dense atom, which leaves X as it is.
+The early stop uses the FW gap of a vertex computed at the current X, so certificates hold as for vanilla
+steps.  Atoms persist between outer steps.  When the store is full, those without weight are dropped; if all
+have weight, the lightest half is merged into one dense atom, which does not change X.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from dcfw.solvers.active import nearly_done
 from dcfw.solvers.loop import State
 from dcfw.solvers.run import Run
 
-MEMORY = 512 * 2**20
-"""Bytes that the atoms' gradients may take."""
+MEMORY = 512 * 2**20  # bytes for the atoms' gradients
 
 
 class BlendedLoop(Loop):
-    """The active-set loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve.
+    """The active-set replacement of :func:`dcfw.solvers.loop.frank_wolfe` for one solve.
 
     With ``trust`` (as in :class:`~dcfw.qap.compiled.Loop`) f need not be convex, and all steps are vanilla
-    ones. At most ``cap`` atoms are kept, by default 8 n, but no more than ``MEMORY`` allows.
+    ones. At most ``cap`` atoms are kept, by default 8 n or as many as ``MEMORY`` allows.
     """
 
     def __init__(self, n: int, trust: bool = False, cap: int | None = None) -> None:
@@ -47,8 +46,7 @@ class BlendedLoop(Loop):
     def _kernel_of(self, x: Array, X: State) -> Kernel:
         f = X.f
         assert isinstance(f, MatrixQuadratic)
-        if x is not self._last:  # not where the last inner loop ended: the atoms mean another point
-            # x becomes the only atom with weight; the others stay, with what they know of the same f.
+        if x is not self._last:  # not the end of the last inner loop: x becomes the only atom with weight
             self.active.solver.restart(self.active.pack(f), x, X.grad, forget=f is not self._f)
             self._f = f
         self._last = X.x

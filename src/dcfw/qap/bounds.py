@@ -1,7 +1,4 @@
-"""A number that no permutation can beat, so that one knows how far from optimal an answer can be at most.
-
-DC-FW and local search find good permutations and prove nothing about the best one.  A bound does: if the
-value of a permutation equals it, the permutation is optimal, and else it is so up to the difference.  Four:
+"""Lower bounds on the value of all permutations, which limit the distance of an answer from the optimum.
 
 ``"gilmore-lawler"``
     (Gilmore 1962, Lawler 1963)  If i is put on j, row i of A meets row j of B, and the sum of their products
@@ -12,24 +9,15 @@ value of a permutation equals it, the permutation is optimal, and else it is so 
     add up to 0 and Y orthogonal.  The quadratic part is then at least the product of the eigenvalues of
     V^T A V, sorted up, and V^T B V, sorted down; the linear part is an assignment problem.  One of the
     matrices must be symmetric (then the other is replaced by its symmetric part).
-
 ``"convex"``
     (Anstreicher and Brixius 2001)  A convex quadratic programme over doubly stochastic matrices, by
-    Frank-Wolfe
-    with a certified gap: :mod:`dcfw.qap.convex_bound`.  Never weaker than the projection bound once solved.
+    Frank-Wolfe with a certified gap: :mod:`dcfw.qap.convex_bound`.  Once solved it is at least as strong as
+    the projection bound.
 ``"dual-ascent"``
     (Hahn and Grant 1998)  An ascent on the dual of a linearisation, for n up to 32:
-    :mod:`dcfw.qap.dual_ascent`. The strongest of the four as a rule, and the dearest.
+    :mod:`dcfw.qap.dual_ascent`.  Usually the strongest of the four, and the most expensive.
 
-All hold in floating-point arithmetic as well: what rounding may have added is taken off.
-
-Examples
---------
->>> from dcfw import qap
->>> problem = qap.generators.nugent((3, 3), rng=0)
->>> value = qap.solve(problem.A, problem.B, restarts=5, polish="2opt", rng=0).fun
->>> 0.7 * value < qap.bound(problem.A, problem.B) <= value
-True
+All hold in floating-point arithmetic as well: the possible rounding errors are subtracted.
 """
 
 from __future__ import annotations
@@ -50,19 +38,14 @@ from dcfw.sets import lap
 
 METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
 
-LARGEST = 2.0**900
-"""The largest sum of products."""
+LARGEST = 2.0**900  # of sums of products
 
 
 class IntBound(int):
-    """A bound of integer data, and the method that found it."""
-
     method: str
 
 
 class FloatBound(float):
-    """A bound, and the method that found it."""
-
     method: str
 
 
@@ -84,16 +67,15 @@ def bound(
     A, B, C, maximize, partial_match, forbidden
         The problem, as for :func:`dcfw.qap.solve`; an upper bound is returned for ``maximize=True``.
     method : {"auto", "gilmore-lawler", "projection", "convex", "dual-ascent"}
-        How: see :mod:`dcfw.qap.bounds`.  ``"auto"`` is the best of those that apply, from the cheapest on, as
-        far as the time allows.
+        See :mod:`dcfw.qap.bounds`.  ``"auto"`` returns the best of those that apply and fit in the time.
     time_limit : float
         Seconds for the convex bound and the dual ascent, which give weaker bounds if they are cut short.
 
     Returns
     -------
     int or float
-        An int where all data are integers: the bound is rounded up (down, for a maximum).  Its attribute
-        ``method`` names what found it.
+        An int if all data are integers: the bound is rounded up (down for a maximum).  The attribute
+        ``method`` names the method that found it.
 
     Examples
     --------
@@ -101,8 +83,6 @@ def bound(
     >>> A, B = [[0, 3, 1], [3, 0, 2], [1, 2, 0]], [[0, 5, 9], [5, 0, 4], [9, 4, 0]]
     >>> bound(A, B), evaluate(A, B, [2, 1, 0]), bound(A, B, maximize=True)
     (62, 62, 82)
-    >>> bound(A, B, partial_match={0: 0}), evaluate(A, B, [0, 1, 2])
-    (64, 64)
     """
     method = _validate.choice(method, "method", METHODS)
     deadline = time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
@@ -113,15 +93,17 @@ def bound(
     if method == "dual-ascent" and len(data.A) > LARGEST_ASCENT:
         raise ValueError(f"method 'dual-ascent' is for n up to {LARGEST_ASCENT}: use 'convex'")
     low, by = _best(data, method, deadline) if problem.n else (0, "gilmore-lawler")
-    if len(problem.pairs) and not data.whole:
-        low -= _rounding(*problem.whole)  # of the constant and the linear term that the pairs leave behind
+    if len(problem.pairs) and not data.whole:  # rounding of the pairs' constant and linear term
+        A, B, C = problem.whole
+        n = A.shape[0]
+        size = float(abs(A).sum()) * float(abs(B).max()) + (0.0 if C is None else n * float(abs(C).max()))
+        low -= float(4.0 * n * (n + 4) * EPS * size + n * n * SMALLEST)
     answer = (IntBound if data.whole else FloatBound)(problem.value(low))
     answer.method = by
     return answer
 
 
 def _best(data: _Data, method: str, deadline: float) -> tuple[int | float, str]:
-    """Return the best bound of a minimisation problem, and what found it."""
     found, by = -math.inf, "gilmore-lawler"
     for name in METHODS[1:] if method == "auto" else (method,):
         value = _one(name, data, deadline)
@@ -130,35 +112,20 @@ def _best(data: _Data, method: str, deadline: float) -> tuple[int | float, str]:
     return math.ceil(found) if data.whole else found, by
 
 
-def _rounding(A: Any, B: Any, C: Any) -> float:
-    """Return more than rounding can change in the value of a permutation."""
-    n = A.shape[0]
-    size = float(abs(A).sum()) * float(abs(B).max()) + (0.0 if C is None else n * float(abs(C).max()))
-    return float(4.0 * n * (n + 4) * EPS * size + n * n * SMALLEST)
-
-
 def _one(name: str, data: _Data, deadline: float) -> float:
-    """Return one of the bounds, -inf where it does not apply or has no time left."""
+    parts, small, now = data[:3], len(data.A) <= LARGEST_ASCENT, time.perf_counter()
     if name == "gilmore-lawler":
-        return gilmore_lawler(data.A, data.B, data.C, data.exact)
+        return gilmore_lawler(*parts, data.exact)
     if name == "dual-ascent":
-        if len(data.A) > LARGEST_ASCENT or time.perf_counter() > deadline:
-            return -math.inf
-        return dual_ascent(data.A, data.B, data.C, deadline=deadline)
-    if not data.symmetric:
+        return dual_ascent(*parts, deadline=deadline) if small and now <= deadline else -math.inf
+    if not data.symmetric or (name == "convex" and now > deadline):
         return -math.inf
     if name == "projection":
-        return projection(data.A, data.B, data.C)
-    now = time.perf_counter()
-    if now > deadline:
-        return -math.inf
-    part = 0.2 if len(data.A) <= LARGEST_ASCENT else 1.0  # the rest is for the dual ascent
-    return convex_bound(data.A, data.B, data.C, deadline=now + part * (deadline - now))
+        return projection(*parts)
+    return convex_bound(*parts, deadline=now + (0.2 if small else 1.0) * (deadline - now))
 
 
 class _Data(NamedTuple):
-    """The minimisation problem in double precision, and what is known about its numbers."""
-
     A: np.ndarray
     B: np.ndarray
     C: np.ndarray
@@ -168,31 +135,25 @@ class _Data(NamedTuple):
 
     @classmethod
     def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> _Data:
-        parts = [A, B] if C is None else [A, B, C]
-        whole = all(part.dtype.kind == "i" for part in parts)
-        # Costs of such integers are exact in double precision, and so are prices (sums of up to 2 n + 1
-        # costs) and their sum.
-        n = len(A)
-        cost = 0
-        if whole:
-            cost = largest(A) * largest(B) * n + (0 if C is None else largest(C))
+        n, whole = len(A), all(part is None or part.dtype.kind == "i" for part in (A, B, C))
+        # Costs, prices (sums of up to 2 n + 1 costs) and their sum are exact below 2^53.
+        cost = largest(A) * largest(B) * n + (0 if C is None else largest(C)) if whole else 0
         exact = whole and n * (2 * n + 1) * cost < 2**53
         A, B = A.astype(np.float64), B.astype(np.float64)
         C = np.zeros_like(A) if C is None else C.astype(np.float64)
         if n and float(np.abs(A).sum() * np.abs(B).max() + np.abs(C).max()) > LARGEST:
             raise ValueError(f"A, B and C must have products below {LARGEST:.2g}; rescale them")
-        symmetric = np.array_equal(A, A.T) or np.array_equal(B, B.T)
-        return cls(A, B, C, whole, exact, symmetric)
+        return cls(A, B, C, whole, exact, np.array_equal(A, A.T) or np.array_equal(B, B.T))
 
 
 def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seconds: float = 0.0) -> int | float:
-    """Return the best of the cheap bounds; with seconds and n <= 32, of the convex bound and the ascent too."""
+    """Return the best of the cheap bounds and, with seconds and n <= 32, of the expensive ones."""
     spend = seconds > 0.0 and len(A) <= LARGEST_ASCENT
     return _best(_Data.of(A, B, C), "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
 
 
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:
-    """Return the bound of Gilmore and Lawler; ``exact`` says that no sum of products is rounded."""
+    """Return the bound of Gilmore and Lawler; ``exact`` means that no sum of products is rounded."""
     n = len(A)
     off = ~np.eye(n, dtype=bool)
     up, down = (np.sort(M[off].reshape(n, n - 1), axis=1) for M in (A, B))
@@ -202,7 +163,6 @@ def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> 
 
 
 def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
-    """Return the projection bound of Hadley, Rendl and Wolkowicz."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
     V = basis(n)
@@ -214,9 +174,9 @@ def projection(A: np.ndarray, B: np.ndarray, C: np.ndarray) -> float:
 
 
 def _assigned(L: np.ndarray, slack: float) -> float:
-    """Return a lower bound of the assignment problem with the costs L; ``slack`` is what rounding can add."""
+    """Return a lower bound of the assignment problem with costs L; ``slack`` bounds the rounding error."""
     solver = lap.Assignment(len(L))
     solver(np.ascontiguousarray(L))
-    # Any prices give a bound, if they are feasible; by how much they are not has to be paid in every row.
+    # Feasible prices give a bound; their violation is subtracted in every row.
     missing = float((solver.u[:, None] + solver.v - L).max())
     return math.fsum(solver.u) + math.fsum(solver.v) - len(L) * max(missing, 0.0) - slack

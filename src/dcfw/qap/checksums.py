@@ -1,4 +1,4 @@
-"""The content of QAPLIB's instances, by the SHA-256 of their numbers: copies differ in white space."""
+"""Checksums of QAPLIB's instances: the SHA-256 of their numbers, because copies differ in white space."""
 
 from __future__ import annotations
 

@@ -6,16 +6,15 @@
     from dcfw.qap import quadratic_assignment            # after
 
 The methods ``"faq"`` and ``"2opt"`` are SciPy's algorithms, step by step, on compiled kernels: the same start
-gives the same permutation (up to ties between equally good assignments), sooner.  ``"dcfw"``, the default,
-and ``"fw"`` and ``"cgs"`` are :func:`dcfw.qap.solve`, and take its options as well as SciPy's.
+gives the same permutation (up to ties between equally good assignments), faster.  The others, such as the
+default ``"dcfw"``, call :func:`dcfw.qap.solve` and take its options as well as SciPy's.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,8 @@ SOLVE_OPTIONS = (
     *("C", "split", "inner", "init", "restarts", "polish", "rtol"),
     *("max_lmo", "time_limit", "max_steps", "target", "n_jobs", "callback"),
 )
-SUMS = 1.001e-5
-"""The tolerance for the sums of P0, as in SciPy."""
+SUMS = 1.001e-5  # the tolerance for the sums of P0, as in SciPy
+Rng = np.random.Generator | None
 
 
 def quadratic_assignment(
@@ -56,7 +55,7 @@ def quadratic_assignment(
 
         For ``"2opt"``: ``partial_guess``, pairs to start from.
 
-        For our own methods: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
+        For the others: the options of ``"faq"``, where ``tol`` is :func:`~dcfw.qap.solve`'s ``rtol`` and
         ``maxiter`` counts outer steps, and ``C, split, inner, init, restarts, polish, rtol, max_lmo,
         time_limit, max_steps, target, n_jobs, callback`` (``init`` or ``P0``, not both).
 
@@ -64,7 +63,7 @@ def quadratic_assignment(
     -------
     OptimizeResult
         With ``col_ind`` (the permutation), ``fun`` (its value, an exact int for integer data) and ``nit``;
-        from our own methods a :class:`dcfw.Result` with everything else that is known.
+        except for SciPy's methods a :class:`dcfw.qap.QAPResult`.
 
     Warns
     -----
@@ -76,8 +75,8 @@ def quadratic_assignment(
     An integer ``rng`` seeds ``numpy.random.default_rng``, which SciPy announces but does not yet do: for the
     start that SciPy draws from ``rng=3`` give ``numpy.random.RandomState(3)``.
 
-    Ctrl-C ends our own methods with the best so far and the status ``INTERRUPTED``; ``"faq"`` and ``"2opt"``
-    raise ``KeyboardInterrupt``, as in SciPy.
+    Ctrl-C makes ``"faq"`` and ``"2opt"`` raise ``KeyboardInterrupt``, as in SciPy; the other methods return
+    the best permutation so far with the status ``INTERRUPTED``.
 
     Examples
     --------
@@ -94,35 +93,32 @@ def quadratic_assignment(
     name = _validate.choice(name, "method", (*OWN_METHODS, "faq", "2opt"))
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options must be a dictionary, got {type(options).__name__}")
-    rest = dict(options or {})
-    maximize = _validate.flag(rest.pop("maximize", False), "maximize")
-    seeds = rest.pop("partial_match", None)
-    rng = rest.pop("rng", None)
-    known, run = _METHODS.get(name, ((*FAQ_OPTIONS, *SOLVE_OPTIONS), partial(_own, method=name)))
-    unknown = [option for option in rest if option not in known]
-    if "C" in unknown:  # an answer that leaves a part of the problem out is none
-        raise ValueError(
-            f"method {name!r} has no linear term C: leave method out, or take one of {OWN_METHODS}"
-        )
+    given = dict(options or {})
+    maximize = _validate.flag(given.pop("maximize", False), "maximize")
+    seeds, rng = given.pop("partial_match", None), given.pop("rng", None)
+    own = name in OWN_METHODS
+    known = (*FAQ_OPTIONS, *SOLVE_OPTIONS) if own else FAQ_OPTIONS if name == "faq" else ("partial_guess",)
+    unknown = [option for option in given if option not in known]
+    if "C" in unknown:  # ignoring a part of the problem would give a wrong answer
+        raise ValueError(f"method {name!r} has no linear term C: leave method out, or use {OWN_METHODS}")
     if "forbidden" in unknown:
         raise ValueError("quadratic_assignment has no forbidden pairs: use dcfw.qap.solve(forbidden=...)")
     if unknown:
         warnings.warn(f"Unknown solver options: {', '.join(unknown)}", OptimizeWarning, stacklevel=2)
-    given = {option: rest[option] for option in known if option in rest}
+    given = {option: given[option] for option in known if option in given}
     if name != "2opt":
-        _check_faq_options(given, name)
+        _check_faq_options(given, own)
     A, B = _matrix(A, "A"), _matrix(B, "B")
     pairs = _matching(seeds, A, B, "partial_match", "seeds")
-    if pairs.shape[0] == A.shape[0] and (name not in OWN_METHODS or len(pairs) == 0):
+    if pairs.shape[0] == A.shape[0] and (not own or len(pairs) == 0):
         p = np.empty(len(pairs), dtype=np.int64)
         p[pairs[:, 0]] = pairs[:, 1]
         fun = evaluate(A, B, p, given.get("C")) if len(p) else 0
         return OptimizeResult(col_ind=p, fun=fun, nit=0)
-    A, B = square(A, "A"), square(B, "B")
-    return run(A, B, maximize, pairs, rng if rng is None else _generator(rng), **given)
-
-
-# -- input, with SciPy's messages ------------------------------------------------------------------------
+    A, B, rng = square(A, "A"), square(B, "B"), rng if rng is None else _generator(rng)
+    if own:
+        return _own(A, B, pairs, rng, method=name, maximize=maximize, **given)
+    return (_faq if name == "faq" else _two_opt)(A, B, -1 if maximize else 1, pairs, rng, given)
 
 
 def _matrix(M: Any, name: str) -> Any:
@@ -133,7 +129,7 @@ def _matrix(M: Any, name: str) -> Any:
 
 
 def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
-    """Return pairs of nodes as an integer array with two columns, after checking them and A and B."""
+    """Return pairs of nodes as an integer array after checking them and A and B, with SciPy's messages."""
     if given is None and A.ndim == 2 and A.shape == B.shape == A.shape[::-1]:
         return np.empty((0, 2), dtype=np.int64)
     try:
@@ -161,9 +157,9 @@ def _matching(given: Any, A: Any, B: Any, name: str, what: str) -> np.ndarray:
     return pairs
 
 
-def _check_faq_options(given: dict[str, Any], method: str) -> None:
+def _check_faq_options(given: dict[str, Any], own: bool) -> None:
     maxiter: Any = given.get("maxiter")
-    if "maxiter" in given and not (maxiter is None and method in OWN_METHODS):
+    if "maxiter" in given and not (maxiter is None and own):
         try:
             given["maxiter"] = operator.index(maxiter)
         except TypeError:
@@ -187,8 +183,7 @@ def _generator(rng: Any) -> np.random.Generator:
     return _validate.generator(rng)
 
 
-def _start(P0: Any, n: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Return the doubly stochastic n x n matrix that P0 stands for."""
+def _start(P0: Any, n: int, rng: Rng) -> np.ndarray:
     if isinstance(P0, str):
         centre = np.full((n, n), 1.0 / n)
         if P0 == "barycenter":
@@ -204,7 +199,7 @@ def _start(P0: Any, n: int, rng: np.random.Generator | None) -> np.ndarray:
 
 
 def _sinkhorn(K: np.ndarray, tol: float = 1e-3, iterations: int = 1000) -> np.ndarray:
-    """Return K with rows and columns scaled so that their sums are 1 to within tol (Sinkhorn and Knopp)."""
+    """Return K with rows and columns scaled to sums of 1 up to tol (Sinkhorn and Knopp)."""
     rows = 1.0 / (K @ (1.0 / K.sum(axis=0)))
     X = K
     for _ in range(iterations):
@@ -216,85 +211,46 @@ def _sinkhorn(K: np.ndarray, tol: float = 1e-3, iterations: int = 1000) -> np.nd
     return X
 
 
-# -- the methods -----------------------------------------------------------------------------------------
-
-
-def _faq(
-    A: Any,
-    B: Any,
-    maximize: bool,
-    pairs: np.ndarray,
-    rng: np.random.Generator | None,
-    *,
-    P0: Any = "barycenter",
-    shuffle_input: bool = False,
-    maxiter: int = 30,
-    tol: float = 0.03,
-) -> OptimizeResult:
+def _faq(A: Any, B: Any, sign: int, pairs: np.ndarray, rng: Rng, given: dict[str, Any]) -> OptimizeResult:
     from dcfw.qap.faq import faq
 
     A, B = dense(A), dense(B)
     n = len(A)
-    P = _start(P0, n - len(pairs), rng)
-    a, b = A.astype(np.float64), B.astype(np.float64)
-    if maximize:
-        a = -a
-    C = None
-    rows = columns = np.arange(n)
-    if len(pairs) or shuffle_input:
-        i, j = pairs.T
-        rows, columns = np.setdiff1d(rows, i), np.setdiff1d(columns, j)
-        if shuffle_input:
-            columns = _generator(rng).permutation(columns)
-        if len(pairs):
-            C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
-        a, b = a[np.ix_(rows, rows)], b[np.ix_(columns, columns)]
-    P, nit = faq(a, b, C, P, maxiter=maxiter, tol=tol)
+    P = _start(given.get("P0", "barycenter"), n - len(pairs), rng)
+    a, b, C = sign * A.astype(np.float64), B.astype(np.float64), None
+    i, j = pairs.T
+    rows, columns = np.setdiff1d(np.arange(n), i), np.setdiff1d(np.arange(n), j)
+    if given.get("shuffle_input", False):
+        columns = _generator(rng).permutation(columns)
+    if len(pairs):
+        C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
+    a, b = a[np.ix_(rows, rows)], b[np.ix_(columns, columns)]
+    P, nit = faq(a, b, C, P, maxiter=given.get("maxiter", 30), tol=given.get("tol", 0.03))
     p = np.empty(n, dtype=np.int64)
-    p[pairs[:, 0]] = pairs[:, 1]
-    p[rows] = columns[nearest(P)]
+    p[i], p[rows] = j, columns[nearest(P)]
     return OptimizeResult(col_ind=p, fun=value(A, B, p), nit=nit)
 
 
-def _two_opt(
-    A: Any,
-    B: Any,
-    maximize: bool,
-    pairs: np.ndarray,
-    rng: np.random.Generator | None,
-    *,
-    partial_guess: Any = None,
-) -> OptimizeResult:
+def _two_opt(A: Any, B: Any, sign: int, pairs: np.ndarray, rng: Rng, given: dict[str, Any]) -> OptimizeResult:
     from dcfw.qap.swaps import descend_in_order
 
     n = A.shape[0]
-    guess = _matching(partial_guess, A, B, "partial_guess", "entries")
+    guess = _matching(given.get("partial_guess"), A, B, "partial_guess", "entries")
     p = np.full(n, -1, dtype=np.int64)
     p[pairs[:, 0]] = pairs[:, 1]
-    # A guess gives way to the given pairs, in its row and in its column.
+    # Given pairs override a guess in the same row or column.
     useful = ~np.isin(guess[:, 0], pairs[:, 0]) & ~np.isin(guess[:, 1], pairs[:, 1])
     p[guess[useful, 0]] = guess[useful, 1]
     p[p < 0] = _generator(rng).permutation(np.setdiff1d(np.arange(n), p[p >= 0]))
     order = np.concatenate([pairs[:, 0], np.setdiff1d(np.arange(n), pairs[:, 0])])
-    a = A[order][:, order]
-    q, nit = descend_in_order(-a if maximize else a, B, p[order], fixed=len(pairs))
-    p[order] = q
+    p[order], nit = descend_in_order(sign * A[order][:, order], B, p[order], fixed=len(pairs))
     return OptimizeResult(col_ind=p, fun=evaluate(A, B, p), nit=nit)
 
 
 def _own(
-    A: Any,
-    B: Any,
-    maximize: bool,
-    pairs: np.ndarray,
-    rng: np.random.Generator | None,
-    *,
-    P0: Any = None,
-    shuffle_input: bool = False,
-    tol: float | None = None,
-    C: Any = None,
-    **options: Any,
-) -> OptimizeResult:
+    A: Any, B: Any, pairs: np.ndarray, rng: Rng, *, P0: Any = None, shuffle_input: bool = False,
+    tol: float | None = None, C: Any = None, **options: Any,
+) -> OptimizeResult:  # fmt: skip
     from dcfw.qap.problem import linear_term
     from dcfw.qap.solver import BALANCED, solve
     from dcfw.qap.task import SPLIT_METHODS
@@ -303,8 +259,8 @@ def _own(
     rng = _generator(rng)
     if P0 is not None and "init" in options:
         raise ValueError("give the start as 'P0' or as 'init', not as both")
-    if maximize and options.get("restarts") != "auto" and options["method"] in SPLIT_METHODS:
-        options.setdefault("split", BALANCED)  # graphs are to be matched: see BALANCED
+    if options["maximize"] and options.get("restarts") != "auto" and options["method"] in SPLIT_METHODS:
+        options.setdefault("split", BALANCED)  # the best one for graph matching
     if tol is not None:
         options.setdefault("rtol", min(tol, 1.0))
     free = np.setdiff1d(np.arange(n), pairs[:, 1])
@@ -315,11 +271,9 @@ def _own(
         C = None if C is None else linear_term(C, (n, n), floating=False)[:, order]
         _shuffle_options(options, order, free)
     if P0 is not None and len(free) > 0:
-        # SciPy is content with sums of 1 to three digits, and means P0 for the shuffled problem.
+        # SciPy accepts sums of 1 to three digits, and P0 is that of the shuffled problem.
         options["init"] = Birkhoff(len(free)).project(_start(P0, len(free), rng))
-    result = solve(
-        A, B, C, maximize=maximize, partial_match=pairs if len(pairs) else None, rng=rng, **options
-    )
+    result = solve(A, B, C, partial_match=pairs if len(pairs) else None, rng=rng, **options)
     if shuffle_input:
         result.permutation = order[result.permutation]
         result.x = result.relaxed = result.x[:, np.argsort(order)]
@@ -328,7 +282,6 @@ def _own(
 
 
 def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:
-    """Have the start and the callback of a user see the problem with its columns in the user's order."""
     init, callback = options.get("init"), options.get("callback")
     if init is not None and not isinstance(init, str):
         init = to_numpy(_validate.array(init, "init", ndim=2))
@@ -344,9 +297,3 @@ def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarra
             callback(intermediate_result)
 
         options["callback"] = call
-
-
-_METHODS: dict[str, tuple[tuple[str, ...], Callable[..., OptimizeResult]]] = {
-    "faq": (FAQ_OPTIONS, _faq),
-    "2opt": (("partial_guess",), _two_opt),
-}

@@ -1,11 +1,9 @@
-"""The Frank-Wolfe loop over the Birkhoff polytope, compiled.
+"""The compiled Frank-Wolfe loop over the Birkhoff polytope.
 
-On small matrices Python's overhead costs as much as the mathematics, so :mod:`dcfw.solvers.loop` exists once
-more in C++ (``kernels/native/frank_wolfe.hpp``) for :class:`~dcfw.qap.quadratics.MatrixQuadratic` functions
-with exact line search.  :class:`Loop` is tested to give the same iterates, counts and certificates.
-
-The kernel runs in slices of some milliseconds, so that a time limit, a callback or Ctrl-C is honoured, and
-returns what it did as a batch, which is booked here.
+On small matrices Python's overhead costs as much as the mathematics, so :mod:`dcfw.solvers.loop` has a copy
+in C++ (``kernels/native/frank_wolfe.hpp``) for :class:`~dcfw.qap.quadratics.MatrixQuadratic` functions with
+exact line search, with the same iterates, counts and certificates.  The kernel runs in slices of some
+milliseconds, so that time limits, callbacks and Ctrl-C work, and returns a batch for the ledger.
 """
 
 from __future__ import annotations
@@ -30,14 +28,11 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
 from dcfw.tolerances import Adaptive, Fixed, Progress
 
-GAP_MET, STEPS_DONE, NEGATIVE, TINY, BAD, SHORT = range(6)
-"""The reasons for a return of the kernel."""
-
+GAP_MET, STEPS_DONE, NEGATIVE, TINY, BAD, SHORT = range(6)  # the kernel's reasons to return
 _SLICE = 0.02  # seconds
 
 
 def pack(f: MatrixQuadratic) -> Any:
-    """Return f with its matrices copied to where the kernels read them."""
     assert kernels.native is not None
     packed = kernels.native.Quadratic(f.n, f.weight)
     as_floats = partial(np.ascontiguousarray, dtype=np.float64)
@@ -52,8 +47,6 @@ def pack(f: MatrixQuadratic) -> Any:
 
 
 class Kernel:
-    """The compiled solver of one run, and the calls of it."""
-
     def __init__(self, n: int, solver: Any = None) -> None:
         assert kernels.native is not None
         self.n = n
@@ -62,30 +55,27 @@ class Kernel:
         self._packed: dict[int, tuple[MatrixQuadratic, Any]] = {}
 
     def pack(self, f: MatrixQuadratic) -> Any:
-        """Return f as the kernels take it."""
         if id(f) not in self._packed:
             self._packed[id(f)] = (f, pack(f))
         return self._packed[id(f)][1]
 
     def slice_length(self) -> int:
-        """Return how many steps fit in a slice of time."""
         if self.seconds_per_step == 0.0:
-            return max(1, int(1e8 / self.n**3))  # a guess: a step of n = 100 takes some 0.1 ms
+            return max(1, int(1e8 / self.n**3))  # a guess: a step of n = 100 takes about 0.1 ms
         return int(min(max(_SLICE / self.seconds_per_step, 1.0), 100_000.0))
 
     def __call__(
         self, f: MatrixQuadratic, X: np.ndarray, grad: np.ndarray, linear: np.ndarray | None, **plan: Any
     ) -> Any:
-        """Return the batch of steps that a plan (``frank_wolfe.hpp``) leads to; X and grad are updated."""
+        """Execute a plan (``frank_wolfe.hpp``), update X and grad and return the batch of steps."""
         assert kernels.native is not None
-        begun = time.perf_counter()
+        start = time.perf_counter()
         batch = self.solver.advance(self.pack(f), X, grad, linear, kernels.native.Plan(**plan))
         if batch.steps > 0:
-            self.seconds_per_step = (time.perf_counter() - begun) / batch.steps
+            self.seconds_per_step = (time.perf_counter() - start) / batch.steps
         return batch
 
     def end(self, batch: Any, run: Run) -> None:
-        """End the run for one of the kernel's abnormal reasons."""
         if batch.reason == NEGATIVE:
             raise Stop(
                 Status.NOT_CONVEX,
@@ -102,10 +92,10 @@ class Kernel:
 
 
 class Loop:
-    """The compiled loop in the place of :func:`dcfw.solvers.loop.frank_wolfe`, for one solve.
+    """The compiled replacement of :func:`dcfw.solvers.loop.frank_wolfe` for one solve.
 
-    ``trust`` says that f is convex only under an assumption (the published constant L): negative curvature
-    along a step then means a full step, as in the authors' code, and does not end the run.
+    With ``trust`` f is assumed convex (the published constant L): negative curvature along a step then means
+    a full step, as in the authors' code, and does not end the run.
     """
 
     def __init__(self, n: int, trust: bool = False) -> None:
@@ -115,22 +105,14 @@ class Loop:
         self._squared: MatrixQuadratic | None = None
 
     def __call__(
-        self,
-        run: Run,
-        f: Any,
-        x: Array,
-        grad: Array,
-        step: Any,
-        *,
-        linear: Any = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Any = None,
-        max_steps: float = math.inf,
-    ) -> Iterator[State]:
+        self, run: Run, f: Any, x: Array, grad: Array, step: Any, *, linear: Any = None,
+        value: float | None = None, convex: bool = True, merit: Any = None, max_steps: float = math.inf,
+    ) -> Iterator[State]:  # fmt: skip
         surrogate = linear is not None and isinstance(f, MatrixQuadratic) and not self.trust
-        if not isinstance(f, MatrixQuadratic):
-            f = self._square(f.scale)  # a SquaredNorm, from CGS
+        if not isinstance(f, MatrixQuadratic):  # a SquaredNorm, from CGS
+            if self._squared is None or self._squared.weight != f.scale:
+                self._squared = MatrixQuadratic([], n=self.kernel.n, weight=f.scale, convex=True)
+            f = self._squared
         X = State(run, f, x.copy(), grad.copy(), value)
         X.linear = linear
         kernel = self._kernel_of(x, X) if surrogate else self.kernel
@@ -138,14 +120,13 @@ class Loop:
         yield from self.steps(kernel, run, X, convex=convex, max_steps=max_steps)
 
     def _kernel_of(self, x: Array, X: State) -> Kernel:
-        """Return the kernel that minimises a convex surrogate from X, a copy of x."""
         return self.kernel
 
     def steps(self, kernel: Kernel, run: Run, X: State, *, convex: bool, max_steps: float) -> Iterator[State]:
-        """Yield X wherever the run has to look at it, until ``max_steps`` steps are made."""
+        """Make up to ``max_steps`` steps and yield X whenever the run must check it."""
         kernel.solver.begin()
         done = 0
-        known = False  # whether the vertex and the gap at X are
+        known = False  # whether the vertex and the gap at X are known
         while True:
             steps, last = 0, False
             if known:
@@ -167,53 +148,45 @@ class Loop:
             known = not self._resync(kernel, run, X, batch.steps)
             if last:
                 return
-            if known and (done == 0 or batch.reason == GAP_MET or self._stepwise(run)):
+            if known and (done == 0 or batch.reason == GAP_MET or _stepwise(run)):
                 X.S = Permutation(kernel.solver.vertex, self._rows)
                 yield X
 
     def _book(self, kernel: Kernel, run: Run, X: State, batch: Any) -> None:
-        """Book what a batch did."""
         run.ledger.book(Batch(batch.steps, batch.solved, batch.gradients))
         X.k += batch.steps
         X.gap, X.gained, X.bound = kernel.solver.gap, kernel.solver.gained, kernel.solver.bound
         X.value = None
 
     def _content(self, kernel: Kernel, run: Run, X: State) -> bool:
-        """Return whether steps that have become smaller than rounding are a good end."""
         return False
 
     def _slice(self, kernel: Kernel, run: Run, done: int, max_steps: float) -> tuple[int, bool]:
-        """Return how many steps to take now, and whether they are the last ones of this loop.
-
-        As in the generic loop, the last call of the LMO budget is left for the point that is returned.  A
-        slice ends where a fresh gradient is due, so that results do not depend on the clock.
-        """
-        steps = 1 if self._stepwise(run) else kernel.slice_length()
+        """Return the number of steps to take now, and whether they are the last ones of this loop."""
+        # The last call of the LMO budget is reserved for the returned point.  A slice ends when the gradient
+        # must be recomputed, so that results do not depend on the clock.
+        steps = 1 if _stepwise(run) else kernel.slice_length()
         left = min(max_steps - done, max(run.max_lmo - run.n_lmo, 1))
         steps = int(min(steps, left, run.resync_period - run.ledger.since_resync))
         return steps, steps >= left
 
-    def _stepwise(self, run: Run) -> bool:
-        """Whether every step has to be shown (to a tolerance rule of the user's own)."""
-        return type(run.rule) not in (Adaptive, Fixed, Progress)
-
     def _resync(self, kernel: Kernel, run: Run, X: State, taken: int) -> bool:
-        """Count the steps, recompute the gradient where that is due, and return whether it was."""
+        """Count the steps, recompute the gradient if that is due, and return whether it was."""
         if not run.ledger.resync_due(run.resync_period, taken):
             return False
         X.grad[:] = X.f.grad(X.x)
         run.ledger.count_resync()
         return True
 
-    def _square(self, scale: float) -> MatrixQuadratic:
-        if self._squared is None or self._squared.weight != scale:
-            self._squared = MatrixQuadratic([], n=self.kernel.n, weight=scale, convex=True)
-        return self._squared
+
+def _stepwise(run: Run) -> bool:
+    """Return whether a user-defined tolerance rule must see every step."""
+    return type(run.rule) not in (Adaptive, Fixed, Progress)
 
 
 @dataclass(frozen=True)
 class CompiledFW:
-    """Frank-Wolfe on phi, compiled: :class:`dcfw.solvers.fw.FW` with the rows of a slice written at once."""
+    """Compiled Frank-Wolfe on phi: :class:`dcfw.solvers.fw.FW`, with the rows of a slice written at once."""
 
     name = "fw"
     needs_split = False
@@ -227,7 +200,7 @@ class CompiledFW:
         first = run.value_of(phi, x, grad)
         steps, threshold = 0, -1.0
         while True:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             resync = steps > 0 and run.ledger.since_resync + steps >= run.resync_period
             batch = kernel(
                 phi, x, grad, None, threshold=threshold, started=run.n_lmo > 0, steps=steps,
@@ -236,7 +209,7 @@ class CompiledFW:
             taken, between = batch.steps, max(batch.steps - 1, 0)
             fun, gap = (first - batch.gains[:between], batch.gaps[:between]) if between else (None, None)
             run.ledger.book(
-                Batch(taken, batch.solved, batch.gradients, True, fun, gap, begun, time.perf_counter())
+                Batch(taken, batch.solved, batch.gradients, True, fun, gap, start, time.perf_counter())
             )
             if run.ledger.resync_due(run.resync_period, taken):
                 grad[:] = phi.grad(x)
@@ -247,9 +220,9 @@ class CompiledFW:
                 kernel.end(batch, run)
             run.visit(x, first - kernel.solver.gained, kernel.solver.gap)
             kernel.end(batch, run)
-            x = x.copy()  # the ledger may keep the one it has seen
+            x = x.copy()  # the ledger may keep the last one
             threshold = run.threshold
-            # A slice ends where a fresh gradient is due, so that results do not depend on the clock.
+            # A slice ends when the gradient must be recomputed: results do not depend on the clock.
             steps = 1 if run.callback is not None else kernel.slice_length()
             due = run.resync_period - run.ledger.since_resync
             steps = int(min(steps, run.maxiter - run.nit, run.max_lmo - run.n_lmo, due))

@@ -23,14 +23,11 @@ import numpy as np
 from dcfw.kernels.lap import solver
 
 EPS = float(np.finfo(np.float64).eps)
-SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
-"""Products that underflow are rounded by up to this, however small they are."""
-MAX_STEPS, ENOUGH = 1000, 1e-5
-"""The most steps; a gap of this share of the bound is not worth another one."""
+SMALLEST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding error of products that underflow
+MAX_STEPS, ENOUGH = 1000, 1e-5  # the limit on steps, and the relative gap at which they stop
 
 
 def convex_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, deadline: float) -> float:
-    """Return the bound for dense float64 matrices, one of A and B symmetric."""
     n = len(A)
     A, B = 0.5 * (A + A.T), 0.5 * (B + B.T)
     V = basis(n)
@@ -69,10 +66,9 @@ def convex_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray, *, deadline: float
 def _dual(sigma: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return s and t with s_i + t_j <= sigma_i lambda_j, and the largest sum up to rounding."""
     cost = np.outer(sigma, lam)
-    m = len(cost)
-    if m == 0:
+    if cost.size == 0:
         return np.zeros(0), np.zeros(0)
-    lap = solver(m)
+    lap = solver(len(cost))
     lap.assign(np.ascontiguousarray(cost))
     s, t = np.array(lap.u), np.array(lap.v)
     return s - max(float((s[:, None] + t - cost).max()), 0.0), t

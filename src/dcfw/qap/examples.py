@@ -1,7 +1,7 @@
-"""Instances of the classic kinds under names of their own, made when they are asked for: no files needed.
+"""Generated instances of the classic kinds, which need no files.
 
 The best values are the lowest of searches of a minute each (``dcfw qap NAME --time-limit 60``), not proven,
-except ``planted40``, whose generator knows its optimum.
+except that ``planted40`` has a known optimum.
 
 >>> example("grid30")
 Instance('grid30', n=30, best=6544, status='best_known')
@@ -23,11 +23,10 @@ EXAMPLES: dict[str, tuple[Callable[[], Instance], int | None]] = {
     "uniform50": (lambda: taillard_uniform(50, rng=50), 5270512),
     "planted40": (lambda: li_pardalos((5, 8), rng=40), None),
 }
-"""Name -> how it is made, and the best value known (None: the instance says)."""
+"""Name -> generator and best known value (None: that of the instance)."""
 
 
 def example(name: str) -> Instance:
-    """Return an instance of :data:`EXAMPLES`, with its best value."""
     make, best = EXAMPLES[name]
     problem = replace(make(), name=name)
     return problem if best is None else replace(problem, best=best, status="best_known")

@@ -1,9 +1,8 @@
 """FAQ, the Frank-Wolfe method behind SciPy's ``quadratic_assignment``, compiled.
 
-The steps are those of :mod:`dcfw.qap.compiled`; the stop is Vogelstein et al.'s (2015): when a step is
-shorter than ``tol`` times the square root of n, or after ``maxiter`` steps.  The gradient is taken at the
-vertex (one product of matrices; SciPy's form of the step needs seven) and assignment problems start from the
-last prices, which makes it an order of magnitude faster than SciPy, with the same iterates.
+The steps are those of :mod:`dcfw.qap.compiled`, the stopping rule is that of Vogelstein et al. (2015).  The
+gradient is taken at the vertex (one product of matrices, where SciPy needs seven) and assignment problems
+start from the last prices, so it is an order of magnitude faster than SciPy, with the same iterates.
 """
 
 from __future__ import annotations
@@ -18,48 +17,43 @@ from dcfw.qap.quadratics import MatrixQuadratic, relaxed
 from dcfw.sets.atoms import Permutation
 from dcfw.sets.lap import Assignment
 
+OVERFLOW = "A and B are too large: the gradient overflows; scale them down"
+
 
 def faq(
     A: np.ndarray, B: np.ndarray, C: np.ndarray | None, P: np.ndarray, *, maxiter: int, tol: float
 ) -> tuple[np.ndarray, int]:
-    """Return the doubly stochastic matrix at which FAQ ends when started at P, and its number of steps.
+    """Return the doubly stochastic matrix at which FAQ from P ends, and its number of steps.
 
-    The objective is <A P, P B> plus the linear term C (None for none). A step shorter than ``tol * sqrt(n)``
-    is the last. P is not written to.
-
-    >>> path = np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1)
-    >>> costs = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
-    >>> P, nit = faq(path, costs, None, np.full((3, 3), 1 / 3), maxiter=30, tol=0.03)
-    >>> P[1].round(2)  # the middle of the path is the node with the cheap connections
-    array([0., 0., 1.])
+    The objective is <A P, P B> + <C, P>.  A step shorter than ``tol * sqrt(n)`` is the last.
     """
     n = len(A)
     phi = relaxed(A, B, C)
     X = np.array(P, dtype=np.float64, order="C")
     grad = phi.grad(X)
     if not np.isfinite(grad).all():
-        raise ValueError("A and B are too large: the gradient overflows; scale them down")
+        raise ValueError(OVERFLOW)
     shortest = tol * math.sqrt(n)
     if kernels.native is None:
         return X, in_numpy(phi, X, grad, maxiter, shortest)
     kernel = Kernel(n)
-    portion = max(1, 10**8 // n**3)  # some milliseconds, so that Ctrl-C is heard
+    portion = max(1, 10**8 // n**3)  # some milliseconds, so that Ctrl-C works
     done = 0
     while done < maxiter:
         batch = kernel(
             phi, X, grad, None, steps=min(portion, maxiter - done), shortest=shortest, convex=False,
             measured=False,
         )  # fmt: skip
-        done += batch.steps + (batch.reason == TINY)  # a step below rounding is made, and the last
+        done += batch.steps + (batch.reason == TINY)  # the last step may be below rounding
         if batch.reason == BAD:
-            raise ValueError("A and B are too large: the gradient overflows; scale them down")
+            raise ValueError(OVERFLOW)
         if batch.reason != STEPS_DONE:
             break
     return X, done
 
 
 def in_numpy(phi: MatrixQuadratic, X: np.ndarray, grad: np.ndarray, maxiter: int, shortest: float) -> int:
-    """Make FAQ's steps on X, whose gradient is ``grad``, without the extension; return their number."""
+    """Make FAQ's steps on X with gradient ``grad``, without the extension; return their number."""
     n = len(X)
     solver, rows = Assignment(n), np.arange(n)
     for k in range(maxiter):

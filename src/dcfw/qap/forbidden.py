@@ -1,8 +1,8 @@
 """Forbidden pairs: row i of A must not go to row j of B.
 
-A forbidden pair gets a price in the linear term of one more than the most by which two permutations can
-differ, so bounds of the priced problem hold for the permitted permutations.  A search that ends at a
-forbidden pair all the same is led to the nearest permitted permutation.
+The price of a forbidden pair in the linear term exceeds the largest difference of two permutations' values,
+so bounds of the priced problem hold for the permitted permutations.  A result with a forbidden pair is
+replaced by the nearest permitted permutation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dcfw.qap.objective import INT64_MAX, dense
 
 
 def mask_of(pairs: np.ndarray, given: np.ndarray, n: int) -> np.ndarray | None:
-    """Return a matrix that is True at forbidden pairs, after checking it; None where nothing is forbidden."""
     if not len(pairs):
         return None
     mask = np.zeros((n, n), dtype=bool)
@@ -33,30 +32,24 @@ def mask_of(pairs: np.ndarray, given: np.ndarray, n: int) -> np.ndarray | None:
 
 
 def priced(A: Any, B: Any, C: Any, mask: np.ndarray, sign: int) -> np.ndarray:
-    """Return the linear term with the price at forbidden pairs (negative where the value is maximised)."""
+    """Return the linear term with the price at forbidden pairs (negative for maximisation)."""
     whole = all(M is None or M.dtype.kind in "iu" for M in (A, B, C))
     C = np.zeros(mask.shape, dtype=np.int64 if whole else np.float64) if C is None else dense(C)
     spread = float(np.sum(C.max(axis=1).astype(float) - C.min(axis=1)))
-    spread += min(_sum_of_sizes(M) * _range(other) for M, other in ((A, B), (B, A)))
+    sums = (float(abs(M).sum(dtype=np.float64)) for M in (A, B))
+    ranges = (float(M.max()) - float(M.min()) for M in (B, A))
+    spread += min(size * span for size, span in zip(sums, ranges, strict=True))
     price = spread + max(1.0, 1e-6 * spread)
     exact = whole and price <= INT64_MAX / 4
     return np.asarray(np.where(mask, C + sign * (int(price) if exact else price), C))
 
 
 def nearest_permitted(permutation: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the permutation itself if it has no forbidden pair, else one that differs in the fewest rows."""
-    n = len(permutation)
-    if not mask[np.arange(n), permutation].any():
+    """Return the permitted permutation that differs in the fewest rows."""
+    rows = np.arange(len(permutation))
+    stay = ~mask[rows, permutation]
+    if stay.all():
         return permutation
-    cost = np.where(mask, float(n + 1), 1.0)
-    stay = ~mask[np.arange(n), permutation]
-    cost[np.arange(n)[stay], permutation[stay]] = 0.0
+    cost = np.where(mask, float(len(rows) + 1), 1.0)
+    cost[rows[stay], permutation[stay]] = 0.0
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
-
-
-def _sum_of_sizes(M: Any) -> float:
-    return float(abs(M).sum(dtype=np.float64))
-
-
-def _range(M: Any) -> float:
-    return float(M.max()) - float(M.min())

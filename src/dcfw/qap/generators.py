@@ -1,21 +1,8 @@
-"""Quadratic assignment problems made on the spot, for examples, tests and experiments of any size.
+"""Generators of quadratic assignment problems of any size.
 
-- :func:`nugent`: Manhattan distances on a rectangular grid and flows as in the nug* instances of QAPLIB;
-  structured, with many equally good solutions because of the grid's symmetries.
-- :func:`taillard_uniform`: two uniform random matrices, made by Taillard's own generator, so that QAPLIB's
-  tai*a instances come out exactly.  Unstructured: the hardest kind for a local search.
-- :func:`li_pardalos`: grid distances and flows whose optimal permutation is known by construction, at any
-  size.
-
-In all three A holds the distances and B the flows (for ``taillard_uniform`` the two are alike).
-
-Examples
---------
->>> nugent((3, 4), rng=0)
-Instance('nugent12', n=12)
->>> problem = li_pardalos(12, rng=0)
->>> problem
-Instance('lipardalos12', n=12, best=2772, status='optimal')
+A holds the distances and B the flows.  :func:`nugent` problems are structured, with many equally good
+solutions because of the grid's symmetries; :func:`taillard_uniform` ones are unstructured, the hardest kind
+for a local search; :func:`li_pardalos` gives problems with a known optimum.
 """
 
 from __future__ import annotations
@@ -30,12 +17,9 @@ from dcfw.qap.instances import Instance
 from dcfw.qap.objective import evaluate
 
 TAILLARD_SEED = 123456789
-"""The seed with which :func:`taillard_uniform` makes QAPLIB's tai10a, ..., tai100a."""
-
-# How often each flow occurs in nug30, to two digits.
+"""The seed of QAPLIB's tai10a, ..., tai100a."""
 _NUGENT_FLOWS = (0, 1, 2, 3, 4, 5, 6, 10)
-_NUGENT_SHARES = (0.33, 0.13, 0.18, 0.04, 0.05, 0.18, 0.02, 0.07)
-
+_NUGENT_SHARES = (0.33, 0.13, 0.18, 0.04, 0.05, 0.18, 0.02, 0.07)  # in nug30, to two digits
 _MODULUS, _MULTIPLIER = 2**31 - 1, 16807
 
 
@@ -51,13 +35,8 @@ def nugent(n: int | tuple[int, int], rng: Any = None) -> Instance:
 
     Examples
     --------
-    >>> nugent((2, 3), rng=1).A
-    array([[0, 1, 2, 1, 2, 3],
-           [1, 0, 1, 2, 1, 2],
-           [2, 1, 0, 3, 2, 1],
-           [1, 2, 3, 0, 1, 2],
-           [2, 1, 2, 1, 0, 1],
-           [3, 2, 1, 2, 1, 0]])
+    >>> nugent((3, 4), rng=0)
+    Instance('nugent12', n=12)
     """
     A = _grid_distances(n)
     size = len(A)
@@ -77,7 +56,7 @@ def taillard_uniform(n: int, rng: Any = None, *, seed: int | None = None) -> Ins
     n : int
         The size.
     rng : None, int, SeedSequence or Generator
-        Where the generator's seed is drawn from if none is given.
+        The source of the generator's seed if none is given.
     seed : int, optional
         The generator's seed, from 1 to 2^31 - 2.  With ``TAILLARD_SEED`` = 123456789 the instances are
         QAPLIB's tai10a, tai12a, ..., tai100a (with A and B exchanged in tai50a and tai100a).
@@ -88,31 +67,25 @@ def taillard_uniform(n: int, rng: Any = None, *, seed: int | None = None) -> Ins
     array([ 0, 27, 85,  2,  1, 15, 11, 35, 11, 20, 21, 61])
     """
     n = _validate.integer(n, "n", low=1)
-    generator = _validate.generator(rng)
-    if seed is None:
-        seed = int(generator.integers(1, _MODULUS))
+    rng = _validate.generator(rng)
+    seed = int(rng.integers(1, _MODULUS)) if seed is None else seed
     state = _validate.integer(seed, "seed", low=1, high=_MODULUS - 1)
-    halves = []
-    for _ in range(2):
-        entries = np.empty(n * (n - 1) // 2, dtype=np.int64)
-        for i in range(len(entries)):
-            state = state * _MULTIPLIER % _MODULUS
-            entries[i] = 100 * state // _MODULUS
-        halves.append(_symmetric(n, entries))
-    B, A = halves
+    entries = np.empty((2, n * (n - 1) // 2), dtype=np.int64)
+    for i in range(entries.size):
+        state = state * _MULTIPLIER % _MODULUS
+        entries.flat[i] = 100 * state // _MODULUS
+    B, A = (_symmetric(n, upper) for upper in entries)
     return Instance(f"uniform{n}", A, B, n)
 
 
 def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int = 3) -> Instance:
     """Return a problem on grid distances whose optimal permutation is known.
 
-    If all flows are w, every permutation has the value w sum_ij d_ij.  For places l, m and k with k on a
-    shortest path between l and m, take ``w - delta`` away from the flow between l and m and give it to
-    those between l and k and between k and m: that adds ``(w - delta) (d_lk + d_km - d_lm)`` = 0 to the
-    value of the identity, and by the triangle inequality something nonnegative to that of any other
-    permutation.  Doing so for pairs in order of falling distance gives flows that look random.  At the end
-    the items are renumbered at random.  This is the grid case of Li and Pardalos (1992), which is due to
-    Palubetskis (1988).
+    With equal flows w all permutations have the same value.  For k on a shortest path between l and m, moving
+    ``w - delta`` from the flow between l and m to those between l and k and between k and m adds
+    ``(w - delta) (d_lk + d_km - d_lm)`` = 0 to the value of the identity, and by the triangle inequality a
+    nonnegative amount to that of any other permutation.  This is done for all pairs by decreasing distance,
+    then the items are renumbered at random: the grid case of Li and Pardalos (1992; Palubetskis 1988).
 
     Parameters
     ----------
@@ -121,9 +94,9 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
     rng : None, int, SeedSequence or Generator
         The source of the choices.
     w : int
-        The flow to begin with.
+        The initial flow.
     z : int
-        What remains of a flow that is taken away is uniform in 0, ..., z; less than w.
+        The remainder of a reduced flow is uniform in 0, ..., z; z is less than w.
 
     Returns
     -------
@@ -132,23 +105,20 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
 
     Examples
     --------
-    >>> from dcfw.qap import evaluate
-    >>> problem = li_pardalos((4, 5), rng=0)
-    >>> evaluate(problem.A, problem.B, problem.permutation) == problem.best
-    True
+    >>> li_pardalos(12, rng=0)
+    Instance('lipardalos12', n=12, best=2772, status='optimal')
     """
     D = _grid_distances(n)
     size = len(D)
     w = _validate.integer(w, "w", low=1, high=2**31)
     z = _validate.integer(z, "z", low=0, high=w - 1)
     rng = _validate.generator(rng)
-
     F = np.full((size, size), w, dtype=np.int64)
     np.fill_diagonal(F, 0)
     rows, columns = np.triu_indices(size, 1)
     shuffled = rng.permutation(len(rows))
     falling = shuffled[np.argsort(-D[rows, columns][shuffled], kind="stable")]
-    used = D < 2  # neighbours have no place between them; a raised flow is not lowered later
+    used = D < 2  # neighbours have no place between them; increased flows are not reduced later
     for l, m in zip(rows[falling], columns[falling], strict=True):
         if used[l, m]:
             continue
@@ -160,16 +130,13 @@ def li_pardalos(n: int | tuple[int, int], rng: Any = None, *, w: int = 9, z: int
             F[i, j] += change
             F[j, i] = F[i, j]
             used[i, j] = used[j, i] = True
-
     p = rng.permutation(size)
     B = np.empty_like(F)
     B[np.ix_(p, p)] = F
-    best = evaluate(D, B, p)
-    return Instance(f"lipardalos{size}", D, B, size, best=best, permutation=p, status="optimal")
+    return Instance(f"lipardalos{size}", D, B, size, evaluate(D, B, p), p, "optimal")
 
 
 def _grid_distances(n: int | tuple[int, int]) -> np.ndarray:
-    """Return the Manhattan distances between the cells of a grid (or the first n cells of one)."""
     if isinstance(n, tuple | list):
         rows, columns = _validate.shape(n, "n", ndim=2)
         size = rows * columns
@@ -181,7 +148,6 @@ def _grid_distances(n: int | tuple[int, int]) -> np.ndarray:
 
 
 def _symmetric(n: int, upper: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix with zero diagonal and the given upper triangle, row by row."""
     M = np.zeros((n, n), dtype=np.int64)
     M[np.triu_indices(n, 1)] = upper
     return M + M.T

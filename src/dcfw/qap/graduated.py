@@ -3,11 +3,11 @@
 If r is convex and constant on permutations, phi and phi + theta r have the same minimisers among
 permutations for every theta.  With phi + r convex and phi - r concave, follow theta from 1 (no bad local
 minima) to -1 (the minimum is at a permutation); each stage starts from the point, gradients and assignment
-prices of the one before.  At theta = -1 full assignment steps, which never raise phi - r, end at a
-permutation that repeats.
+prices of the last.  At theta = -1 full assignment steps, which never increase phi - r, end at a permutation
+that repeats.
 
-A path that is stationary at a permutation S is at its end, whatever theta is: <grad r(S), V - S> <= r(V) -
-r(S) = 0 for every permutation V, so that the gap of S only falls with theta.  Later stages are skipped.
+A path that is stationary at a permutation S ends there for any theta: <grad r(S), V - S> <= r(V) - r(S) = 0
+for every permutation V, so the gap of S decreases with theta.  Later stages are skipped.
 
 Two choices of r, for A and B centred and scaled to unit norm:
 
@@ -19,9 +19,9 @@ Two choices of r, for A and B centred and scaled to unit norm:
     g = 1/4 ||A X - X B||^2, so that phi + theta r = (1 + theta) f - (1 - theta) g: the paper's own
     decomposition with its weights swept.
 
-References: M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching
-problem", PAMI 2009; Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI
-2014; H. Maron, Y. Lipman, "(Probably) concave graph matching", NeurIPS 2018.
+M. Zaslavskiy, F. Bach, J.-P. Vert, "A path following algorithm for the graph matching problem", PAMI 2009;
+Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PAMI 2014; H. Maron, Y. Lipman,
+"(Probably) concave graph matching", NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -32,30 +32,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw import kernels
+from dcfw.qap.quadratics import doubly_centred
 
 SPLITS = ("norm", "paper")
-STAGES, STEPS, TOLERANCE = 60, 6, 0.1
-"""Values of theta, Frank-Wolfe steps at each at most, and the relative gap that ends a stage."""
+STAGES, STEPS, TOLERANCE = 60, 6, 0.1  # values of theta, most steps at each, relative gap that ends a stage
+# The relative deviation of the entries of the first start and of later ones from 1/n: at the barycentre
+# itself the gradient may be constant (esc* of QAPLIB).
 FIRST_NOISE, NOISE = 0.05, 0.3
-"""How far entries of the first start and of later ones are from 1/n, relatively.
-
-At the exact barycentre the gradient may be constant (esc* of QAPLIB): every permutation looks alike."""
-WHOLE = 10**12
+UNLIMITED = 10**12
 
 
 class PathEnd(NamedTuple):
-    """The permutation at the end of a path, and what it cost."""
-
     p: np.ndarray
     n_lmo: int
     n_inner: int
     stages: int
+    cut: bool = False
 
 
 @dataclass(frozen=True)
 class GraduatedPath:
-    """A problem prepared for paths with one r; see :func:`prepare`."""
-
     kernel: Any
     A: np.ndarray
     B: np.ndarray
@@ -65,10 +61,9 @@ class GraduatedPath:
     def follow(
         self, X: np.ndarray, stages: int = STAGES, steps: int = STEPS, max_lmo: int | None = None
     ) -> PathEnd:
-        """Follow the path from a doubly stochastic X."""
         G = self.A @ X @ self.B.T + self.A.T @ X @ self.B + self.C
         thetas = np.linspace(*self.ends, max(stages, 2)).tolist()
-        limit = WHOLE if max_lmo is None else max_lmo
+        limit = UNLIMITED if max_lmo is None else max_lmo
         p, n_lmo, n_inner, made = self.kernel.follow(
             np.ascontiguousarray(X), np.ascontiguousarray(G), thetas, steps, TOLERANCE, limit
         )
@@ -76,7 +71,6 @@ class GraduatedPath:
 
 
 def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> GraduatedPath:
-    """Return the path of dense matrices with r = "norm" or "paper"."""
     n = len(A)
     A, a = _normalised(A)
     B, b = _normalised(B)
@@ -85,7 +79,7 @@ def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> G
     ends = (1.0, -1.0)
     if split == "norm":
         low, high = _extreme_curvatures(A, B)
-        # Where phi is convex (concave) itself, a little of r still moves the path towards a permutation.
+        # Even for convex or concave phi a little of r moves the path towards a permutation.
         least = 1e-3 * max(high, -low, 1e-300)
         ends = (max(-0.5 * low, least), min(-high, -least))
     else:
@@ -104,7 +98,7 @@ def perturbed_centre(n: int, noise: float, rng: np.random.Generator) -> np.ndarr
 
 
 def _normalised(M: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the matrix without its mean, which adds a constant to phi, and with norm 1; and that norm."""
+    """Return the matrix less its mean (which only adds a constant to phi) with norm 1, and the norm."""
     M = M.astype(np.float64)
     centred = M - M.mean()
     norm = float(np.linalg.norm(centred))
@@ -114,18 +108,14 @@ def _normalised(M: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _extreme_curvatures(A: np.ndarray, B: np.ndarray) -> tuple[float, float]:
-    """Return bounds on the eigenvalues of the Hessian of <A X, X B> on matrices with zero row and column
-    sums."""
+    """Bound the eigenvalues of the Hessian of <A X, X B> on matrices with zero row and column sums."""
     n = len(A)
     if not (np.array_equal(A, A.T) or np.array_equal(B, B.T)):
         size = 2.0 * float(np.linalg.norm(A, 2) * np.linalg.norm(B, 2))
         return -size, size
     ends = []
     for M in (A, B):
-        S = 0.5 * (M + M.T)
-        S = S - S.mean(axis=0) - S.mean(axis=1)[:, None] + S.mean()
-        values = np.linalg.eigvalsh(S)
+        values = np.linalg.eigvalsh(doubly_centred(0.5 * (M + M.T)))
         ends.append((float(values[0]), float(values[-1])))
     products = [2.0 * x * y for x in ends[0] for y in ends[1]]
-    # A matrix of order n has n - 1 tangent directions; for n = 1 there is none.
-    return (min(products), max(products)) if n > 1 else (0.0, 0.0)
+    return (min(products), max(products)) if n > 1 else (0.0, 0.0)  # no tangent directions for n = 1

@@ -1,8 +1,8 @@
-"""Graph matching: which node of one graph is which node of the other?
+"""Graph matching: a correspondence between the nodes of two graphs.
 
 The squared disagreement is ||A - P B P^T||^2 = ||A||^2 + ||B||^2 - 2 sum_ij A[i, j] B[p(i), p(j)], so the
-best matching *maximises* a quadratic assignment problem.  The smaller graph is filled up with isolated
-nodes; whoever is matched to one of these is left unmatched.
+best matching *maximises* a quadratic assignment problem.  The smaller graph is padded with isolated nodes;
+nodes matched to these are unmatched.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw.qap.matching import search
 from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
+from dcfw.qap.matching.search import Plan, Search, searchable
 from dcfw.qap.objective import dense, evaluate, is_sparse
 from dcfw.qap.problem import padded
 from dcfw.qap.result import QAPResult
@@ -64,14 +64,13 @@ def match(
     Parameters
     ----------
     G1, G2 : graphs
-        networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse arrays, DataFrames, whose names
-        are those of the nodes); lists of matrices or of networkx graphs, one per type of edge (*layers*, as
-        many in both); or DataFrames of edges with columns
-        ``source`` and ``target``, undirected.  Directed or not, weighted or not.  Two symmetric matrices are
-        undirected graphs.
+        Directed or not, weighted or not: networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse
+        arrays, or DataFrames with the names of the nodes; symmetric ones are undirected graphs); lists of
+        matrices or of networkx graphs, one per type of edge (*layers*, the same number in both); or
+        DataFrames of undirected edges with columns ``source`` and ``target``.
     seeds : mapping or pairs, optional
-        Nodes of G1 whose partner in G2 is known: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices
-        for matrices.  A triple ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
+        Known partners: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices for matrices.  A triple
+        ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
     partial_match : optional
         SciPy's name for ``seeds``; give one of the two.
     forbidden : pairs, optional
@@ -81,39 +80,34 @@ def match(
         maximises ``sum_ij A[i, j] B[p(i), p(j)] + sum_i similarity[i, p(i)]``, where an undirected edge that
         is kept counts 2.
     node_match : str, list of str or mapping, optional
-        Node attributes of networkx or igraph graphs that should agree, with weights if it is a mapping.
-        Equal values earn the weight (1); floats earn a Gaussian function of their difference in standard
-        deviations.
+        Node attributes of networkx or igraph graphs that should agree.  Equal values earn the weight in a
+        mapping, or 1; floats earn a Gaussian function of their difference in standard deviations.
     weight : str or None
-        The edge attribute (or column of an edge list) that holds the weight, 1 where it is missing; None
-        ignores weights.
+        The edge attribute (or column) with the weight, 1 where it is missing; None ignores weights.
     parallel : {"error", "sum", "max"}
-        What to do about several edges between two nodes (a multigraph, an edge list that has (u, v) and
-        (v, u)): raise ValueError, add their weights, or take the largest one.
+        For several edges between two nodes (a multigraph, an edge list with (u, v) and (v, u)): raise
+        ValueError, add their weights, or take the largest one.
     loops : {"error", "keep", "ignore"}
-        What to do about self loops (diagonal entries): compare them, or drop them.  ``"error"`` raises
-        ValueError where they would change the best matching: not if one of the graphs has none, or if all
-        nodes of a graph have the same.
+        Compare self loops (diagonal entries), drop them, or raise ValueError if they would change the best
+        matching: both graphs have some, and not all nodes of a graph have the same.
     padding : bool
-        Match graphs of different sizes: every node of the smaller one has a partner in the larger one.
-        False raises ValueError for them.
+        Match graphs of different sizes, every node of the smaller one; False raises ValueError for them.
     C : matrix, optional
         As ``similarity``; the two are added.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
         ``"auto"`` follows the graduated path for sparse graphs (``dcfw.qap.matching.paths``); the others
-        are the methods of :func:`dcfw.qap.solve`, which have one layer.
+        are the methods of :func:`dcfw.qap.solve`, which take one layer.
     split, inner, init, rtol, maxiter, max_lmo, callback
-        Options of :func:`dcfw.qap.solve`; any of them makes ``method="auto"`` mean ``"dcfw"``, whose
-        ``split`` is ``"balanced"`` here unless given.
+        As in :func:`dcfw.qap.solve`; with any of them ``method="auto"`` means ``"dcfw"``, by default with
+        ``split="balanced"``.
     restarts : int or "auto"
-        The number of paths (or starts); the first is from the barycentre, others from a part of the best
-        matching that fits (``dcfw.qap.matching.cores``) and from random points near the barycentre by turns.
-        Where the first path of a sparse graph with up to 400 free nodes keeps less than nine tenths of the
-        edges, which a grid's patchwork does, it is followed with more patience and mended twice.
-        ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes, with the searches of
-        :mod:`dcfw.qap.portfolio`.
+        The number of paths (or starts): from the barycentre, then alternately from the part of the best
+        matching that fits (``dcfw.qap.matching.cores``) and from random points.  If the first path of a
+        sparse graph with up to 400 free nodes keeps less than nine tenths of the edges, a longer path and two
+        from such parts follow.  ``"auto"`` fills the ``time_limit`` with paths and then, up to 700 nodes,
+        with the searches of :mod:`dcfw.qap.portfolio`.
     polish : {"auto", None, "2opt", "tabu"}
-        What improves the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
+        The local search at the ends.  ``"auto"`` is ``"2opt"`` after paths of up to 500 nodes, else None.
     time_limit, max_steps, target, n_jobs, rng, clock, verbose
         As in :func:`dcfw.qap.solve`.
 
@@ -124,16 +118,14 @@ def match(
 
         - ``mapping``: the partner of each node of G1, as a dict (None for an unmatched node), or for matrices
           as an array of indices (-1 for an unmatched node);
-        - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges, each counted once: without
-          weights, the number of edges that are kept;
-        - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes: without weights, the number of
-          edges of either graph that have no counterpart;
+        - ``agreement``: the sum of w1(u, v) w2(p(u), p(v)) over the edges (the number of edges kept);
+        - ``disagreement``: the sum of (w1 - w2)^2 over all pairs of nodes (the number of edges lost);
         - ``kept``: the share of each node's edges that is kept, as a dict or an array: partners that keep
-          few are not to be trusted.
+          few are unreliable.
 
-        Beyond 2000 nodes ``x`` is a SciPy sparse array.  Beyond 15,000 free nodes it matches by candidates
-        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``; beyond 6,000 where
-        a hundredth of the nodes are seeds and the mean degree is at most 50.
+        Beyond 2000 nodes ``x`` is a SciPy sparse array.  Graphs of more than 15,000 free nodes (6,000 if a
+        hundredth of the nodes are seeds and the mean degree is at most 50) are matched by candidates
+        (``dcfw.qap.matching.candidates``), which needs seeds or a sparse ``similarity``.
 
     Examples
     --------
@@ -162,38 +154,21 @@ def match(
     hard, soft, weights, never = split_seeds(known, forbidden, graphs)
     earned = rewards(graphs, C, similarity, node_match, soft, weights)
     pair = Pair(graphs[0].layers, graphs[1].layers, earned, hard, never)
-    watches = getattr(callback, "only_watches", False)  # verbose= changes no answer
-    # The options of solve alone; what is at its default is left out.
-    relaxed: dict[str, Any] = {
-        name: given
-        for name, given, default in (
-            ("split", split, "auto"),
-            ("inner", inner, "auto"),
-            ("rtol", rtol, 1e-3),
-            ("maxiter", maxiter, None),
-            ("max_lmo", max_lmo, None),
-            ("callback", None if watches else callback, None),
-        )
-        if given is not default and given != default
-    }
+    own = {"split": split, "inner": inner, "rtol": rtol, "maxiter": maxiter, "max_lmo": max_lmo}
+    defaults = {"split": "auto", "inner": "auto", "rtol": 1e-3}
+    relaxed: dict[str, Any] = {name: given for name, given in own.items() if given != defaults.get(name)}
     if not (isinstance(init, str) and init == "barycenter"):
         relaxed["init"] = init
-    budget: dict[str, Any] = {
-        "restarts": restarts,
-        "time_limit": time_limit,
-        "max_steps": max_steps,
-        "target": target,
-        "n_jobs": n_jobs,
-        "rng": rng,
-        "clock": clock,
-        "callback": callback,
-    }
-    if method != "auto" or relaxed:
-        name = "dcfw" if method == "auto" else method
-        budget["polish"] = None if polish == "auto" else polish
-        result = _solved(pair, {"method": name, **relaxed, **budget})
+    options: dict[str, Any] = {
+        "restarts": restarts, "time_limit": time_limit, "max_steps": max_steps, "target": target,
+        "n_jobs": n_jobs, "rng": rng, "clock": clock, "callback": callback,
+    }  # fmt: skip
+    told = callback is not None and not getattr(callback, "only_watches", False)  # verbose= changes no answer
+    if method != "auto" or relaxed or told:
+        options |= relaxed | {"polish": None if polish == "auto" else polish}
+        result = _solved(pair, "dcfw" if method == "auto" else method, options)
     else:
-        result = _matched(pair, started, polish, budget)
+        result = _matched(pair, started, polish, options)
     return described(result, graphs)
 
 
@@ -201,65 +176,55 @@ def _check(graphs: tuple[Graph, Graph], padding: bool) -> None:
     named = [graph.nodes is not None for graph in graphs]
     if named[0] != named[1] and any(graph.source is not None for graph in graphs):
         raise TypeError("G1 and G2 must both be networkx graphs or both be adjacency matrices")
-    if len(graphs[0].layers) != len(graphs[1].layers):
-        counts = [len(graph.layers) for graph in graphs]
-        raise ValueError(f"G1 and G2 must have the same number of layers, got {counts[0]} and {counts[1]}")
+    layers = [len(graph.layers) for graph in graphs]
+    if layers[0] != layers[1]:
+        raise ValueError(f"G1 and G2 must have the same number of layers, got {layers[0]} and {layers[1]}")
     one, two = (graph.size for graph in graphs)
     if one != two and not padding:
         raise ValueError(f"G1 has {one} nodes and G2 has {two}; padding=True leaves some of them unmatched")
 
 
-def _solved(pair: Pair, options: dict[str, Any]) -> QAPResult:
-    """Return what :func:`dcfw.qap.solve` finds."""
+def _solved(pair: Pair, method: str, options: dict[str, Any]) -> QAPResult:
     if len(pair.A) > 1:
-        raise ValueError(f"method {options['method']!r} takes one layer: leave method out")
-    if options["restarts"] != "auto" and options["method"] in SPLIT_METHODS:
+        raise ValueError(f"method {method!r} takes one layer: leave method out")
+    if options["restarts"] != "auto" and method in SPLIT_METHODS:
         options.setdefault("split", BALANCED)  # "auto" has a balanced start of its own
     given = {"partial_match": pair.fixed, "forbidden": pair.forbidden}
     options |= {name: pairs for name, pairs in given.items() if len(pairs)}
     C = None if pair.C is None else dense(pair.C)
-    return solve(pair.A[0], pair.B[0], C, maximize=True, **options)
+    return solve(pair.A[0], pair.B[0], C, method=method, maximize=True, **options)
 
 
-def _matched(pair: Pair, started: float, polish: str | None, budget: dict[str, Any]) -> QAPResult:
-    """Return what paths find, and with ``restarts="auto"`` what a search from their best end finds."""
-    limit, given = budget["time_limit"], budget["clock"]
+def _matched(pair: Pair, started: float, polish: str | None, options: dict[str, Any]) -> QAPResult:
+    limit, given = options["time_limit"], options["clock"]
     clock = time.perf_counter if given is None else _validate.function(given, "clock")
-    plan = search.Plan(
-        started,
-        _restarts(budget["restarts"], limit, budget["max_steps"]),
-        polish,
+    plan = Plan(
+        started, _restarts(options["restarts"], limit, options["max_steps"]), polish,
         None if limit is None else _validate.scalar(limit, "time_limit", low=0.0, allow_inf=True),
-        workers(budget["n_jobs"]),
-        _validate.generator(budget["rng"]),
-        clock,
-        started if given is None else clock(),
-        budget["callback"],
-    )
-    found = search.by_paths(pair, plan)
-    if plan.restarts != "auto" or not search.searchable(pair) or found.status is not Status.CONVERGED:
-        return search.concluded(found, plan)
+        workers(options["n_jobs"]), _validate.generator(options["rng"]), clock,
+        started if given is None else clock(), options["callback"],
+    )  # fmt: skip
+    search = Search(pair, plan)
+    search.run()
+    if plan.restarts != "auto" or not searchable(pair) or search.status is not Status.CONVERGED:
+        return search.result()
     if plan.time_limit is not None:
-        budget["time_limit"] = max(plan.time_limit - (plan.clock() - plan.begun), 0.0)
-    result = _solved(pair, {"method": "dcfw", **budget, "rng": plan.rng, "init": found.p})
+        options["time_limit"] = max(plan.time_limit - (plan.clock() - plan.begin), 0.0)
+    result = _solved(pair, "dcfw", {**options, "rng": plan.rng, "init": search.p})
     seconds = time.perf_counter() - started
-    counts = {"n_starts": result.n_starts + len(found.values), "n_lmo": result.n_lmo + found.n_lmo}
+    counts = {"n_starts": result.n_starts + len(search.values), "n_lmo": result.n_lmo + search.n_lmo}
     return QAPResult(**{**result, **counts, "time": seconds, "total_time": seconds})
 
 
 def described(result: QAPResult, graphs: tuple[Graph, Graph]) -> QAPResult:
-    """Return the result with the mapping, and with what it keeps and loses."""
     one, two = graphs
     p = result.permutation[: one.size]
     partners = np.where(p < two.size, p, -1)
     if one.nodes is None and two.nodes is None:
         result.mapping = partners
     else:
-        names = two.names()
-        result.mapping = {
-            node: None if partner < 0 else names[partner]
-            for node, partner in zip(one.names(), partners.tolist(), strict=True)
-        }
+        names = (*two.names(), None)  # None is at -1
+        result.mapping = {node: names[j] for node, j in zip(one.names(), partners.tolist(), strict=True)}
     kept = [
         _agreement(A, B, result.permutation, not (one.is_directed(k) or two.is_directed(k)))
         for k, (A, B) in enumerate(zip(one.layers, two.layers, strict=True))
@@ -275,7 +240,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
     A, B = padded(A, n), padded(B, n)
     integers = A.dtype.kind == B.dtype.kind == "i"
     agreement = evaluate(A, B, p)
-    if integers:  # exact, whatever their size
+    if integers:  # exact for any size
         identity = np.arange(n)
         disagreement = evaluate(A, A, identity) + evaluate(B, B, identity) - 2 * agreement
     else:
@@ -285,8 +250,7 @@ def _agreement(A: Any, B: Any, p: np.ndarray, undirected: bool) -> tuple[float, 
         disagreement = float(np.sum(entries**2))
     if not undirected:
         return agreement, disagreement
-    # Everything off the diagonal is there twice.
     loops = list(zip(A.diagonal().tolist(), B.diagonal()[p].tolist(), strict=True))
-    agreement += sum(a * b for a, b in loops)
+    agreement += sum(a * b for a, b in loops)  # everything off the diagonal is counted twice
     disagreement += sum((a - b) ** 2 for a, b in loops)
     return (agreement // 2, disagreement // 2) if integers else (0.5 * agreement, 0.5 * disagreement)

@@ -1,23 +1,10 @@
 """Instances of the quadratic assignment problem and the files of QAPLIB that hold them.
 
-A ``.dat`` file is a size n, then the n x n matrix A row by row, then B, all separated by white space:
-line breaks mean nothing.  The value of a permutation p is sum_ij A[i, j] B[p(i), p(j)].
+A ``.dat`` file is a size n, then the n x n matrix A row by row, then B, all separated by white space;
+line breaks have no meaning.  The value of a permutation p is sum_ij A[i, j] B[p(i), p(j)].
 
-A ``.sln`` file is n, the value and a permutation, and is less reliable: most count from 1 and one from
-0, some hold the inverse permutation, one states a wrong value.  :func:`read_solution` returns what is
-written; :func:`dcfw.qap.load` checks it against the instance.
-
-Examples
---------
->>> import tempfile, pathlib
->>> file = pathlib.Path(tempfile.mkdtemp()) / "tiny.dat"
->>> _ = file.write_text("2  0 3 3 0  0 5 5 0")
->>> instance = read(file)
->>> instance
-Instance('tiny', n=2)
->>> instance.A
-array([[0, 3],
-       [3, 0]])
+A ``.sln`` file is n, the value and a permutation, and is less reliable: most count from 1 and one from 0,
+some hold the inverse permutation, one states a wrong value.  :func:`dcfw.qap.load` checks it.
 """
 
 from __future__ import annotations
@@ -33,8 +20,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 
-MARK = b"\xef\xbb\xbf"
-"""The mark that some editors put at the start of UTF-8."""
+MARK = b"\xef\xbb\xbf"  # some editors put this at the start of UTF-8 files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +30,7 @@ class Instance:
     Attributes
     ----------
     name : str
-        Its name, such as ``"nug12"``.
+        The name, such as ``"nug12"``.
     A, B : ndarray of shape (n, n)
         int64, or float64 when the data are not integers.
     n : int
@@ -54,11 +40,10 @@ class Instance:
     permutation : ndarray or None
         A permutation, counted from 0, of value ``best`` or (rarely: tai100a) the best one available.
     status : str or None
-        ``"optimal"`` when ``best`` is proven, ``"best_known"`` when it is not, None when it is unknown.
+        ``"optimal"`` if ``best`` is proven, ``"best_known"`` if not, None if it is unknown.
 
     Examples
     --------
-    >>> import numpy as np
     >>> Instance("pair", np.eye(2), np.eye(2), 2, best=2)
     Instance('pair', n=2, best=2)
     """
@@ -82,13 +67,8 @@ class Solution(NamedTuple):
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> from dcfw import qap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "tiny.sln")
-    ...     _ = file.write_text("3 10\\n2 3 1\\n")
-    ...     qap.read_solution(file)
-    Solution(n=3, value=10, permutation=array([1, 2, 0]))
+    >>> Solution(3, 10, [1, 2, 0])
+    Solution(n=3, value=10, permutation=[1, 2, 0])
     """
 
     n: int
@@ -107,36 +87,34 @@ def read(path: str | os.PathLike[str]) -> Instance | Solution:
     Raises
     ------
     ValueError
-        When the file is empty, too short, too long, or holds something that is not a number; the
-        message names the file, the line and what was expected.
+        If the file is empty, too short, too long, or holds something that is not a number; the message
+        names the file, the line and what was expected.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "tiny.dat"
+    >>> _ = file.write_text("2  0 3 3 0  0 5 5 0")
+    >>> read(file)
+    Instance('tiny', n=2)
+    """
+    path = _validate.path(path)
+    return read_solution(path) if path.suffix.lower() == ".sln" else read_instance(path)
+
+
+def read_solution(path: str | os.PathLike[str]) -> Solution:
+    """Read a ``.sln`` file: n, the value and the permutation as written, counted from 0.
+
+    The entries show whether the file counts from 1 (the rule) or from 0.  The file may hold p or its inverse:
+    evaluate both, as :func:`load` does.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "tiny.sln"
     >>> _ = file.write_text("3 40  2 3 1")
-    >>> read(file)
+    >>> read_solution(file)
     Solution(n=3, value=40, permutation=array([1, 2, 0]))
-    """
-    path = _validate.path(path)
-    if path.suffix.lower() == ".sln":
-        return read_solution(path)
-    return read_instance(path)
-
-
-def read_solution(path: str | os.PathLike[str]) -> Solution:
-    """Read a ``.sln`` file: n, the value and the permutation as written, counted from 0.
-
-    Whether the file counts from 1 (the rule) or from 0 is told by its entries.  Nothing tells whether it
-    holds p or its inverse: evaluate both, as :func:`load` does.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "zero.sln"
-    >>> _ = file.write_text("3 40  2 0 1")
-    >>> read_solution(file).permutation
-    array([2, 0, 1])
     """
     path = _validate.path(path)
     numbers = _numbers(path)
@@ -151,29 +129,25 @@ def read_solution(path: str | os.PathLike[str]) -> Solution:
 
 
 def read_instance(path: Path) -> Instance:
-    """Read a ``.dat`` file."""
     numbers = _numbers(path)
     n = _size(path, numbers, lambda n: 1 + 2 * n * n, "n and two n x n matrices")
+    kind = np.int64 if all(type(x) is int for x in numbers) else np.float64
     try:
-        entries = np.array(
-            numbers[1:], dtype=np.int64 if all(type(x) is int for x in numbers) else np.float64
-        )
+        A, B = np.array(numbers[1:], dtype=kind).reshape(2, n, n)
     except OverflowError:
         raise ValueError(f"{path.name}: an entry does not fit into 64 bits; rescale the data") from None
-    A, B = entries.reshape(2, n, n)
     return Instance(path.stem, A.copy(), B.copy(), n)
 
 
 def _numbers(path: Path) -> list[Any]:
-    """Return the numbers of a file: Python ints when all are integers, else a mix of ints and floats."""
+    """Return the numbers of a file: Python ints if all are integers, else a mix of ints and floats."""
     text = path.read_bytes().removeprefix(MARK)
     tokens = text.split()
     if not tokens:
         raise ValueError(f"{path.name}: the file is empty; expected the size n first")
     try:
-        if b"_" in text:  # Python reads 1_000 as a number, a data file never means it
-            raise ValueError
-        return [int(token) for token in tokens]
+        if b"_" not in text:  # Python would read 1_000 as a number
+            return [int(token) for token in tokens]
     except ValueError:
         pass
     numbers: list[Any] = []
@@ -181,23 +155,19 @@ def _numbers(path: Path) -> list[Any]:
         for token in line.split():
             number = number_of(token)
             if number is None:
-                shown = token[:20].decode("utf-8", "replace")
                 raise ValueError(
                     f"{path.name}, line {at}: expected a finite number (number {len(numbers) + 1} of the "
-                    f"file), got {shown!r}"
+                    f"file), got {token[:20].decode('utf-8', 'replace')!r}"
                 )
             numbers.append(number)
     return numbers
 
 
 def number_of(token: bytes) -> int | float | None:
-    """Return the finite number that ``token`` spells, or None."""
-    if b"_" in token:
-        return None
     for kind in (int, float):
         try:
             number = kind(token)
-            return number if math.isfinite(number) else None
+            return number if math.isfinite(number) and b"_" not in token else None
         except ValueError:
             continue
         except OverflowError:  # an integer beyond the floats
@@ -206,17 +176,14 @@ def number_of(token: bytes) -> int | float | None:
 
 
 def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
-    """Return n after checking that the file holds just what an instance of that size needs."""
-    n = numbers[0]
+    """Return n after checking that the file holds exactly the numbers of an instance of that size."""
+    n, got = numbers[0], len(numbers)
     if type(n) is not int or n < 1:
         raise ValueError(
             f"{path.name}: the first number must be the size n, an integer of at least 1, got {short(n)}"
         )
-    got = len(numbers)
-    if n > got:  # before anything is computed from it: it may have thousands of digits
-        raise ValueError(
-            f"{path.name} is cut short: with n = {short(n)} expected {layout}, found {got} numbers"
-        )
+    if n > got:  # before computing with n, which may have thousands of digits
+        raise ValueError(f"{path.name} is cut short: n = {short(n)} needs {layout}, found {got} numbers")
     expected = needed(n)
     if got != expected:
         kind = "is cut short" if got < expected else "has trailing numbers"
@@ -229,6 +196,5 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
 
 
 def short(number: Any) -> str:
-    """Return a number for a message, with the middle left out if it is long."""
     text = str(number)
     return text if len(text) <= 30 else f"{text[:12]}... ({len(text)} characters)"

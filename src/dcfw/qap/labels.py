@@ -1,7 +1,6 @@
-"""Names of rows and places: those of DataFrames, and pairs that are given by name.
+"""Names of rows and places: those of DataFrames, and pairs given by name.
 
-A DataFrame whose columns are in another order than its rows would be read as another problem, so the order
-is checked wherever both have names.
+The columns of a DataFrame must be in the order of its rows, or it would be read as another problem.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+Names = tuple[list[Any] | None, list[Any] | None]
+
 
 def labels(M: Any, name: str) -> list[Any] | None:
-    """Return the names of a DataFrame's rows (of its columns, if only those have names); else None."""
+    """Return the names of a DataFrame's rows (or columns, if only those have names), otherwise None."""
     if not _is_frame(M):
         return None
     rows, columns = list(M.index), list(M.columns)
@@ -24,15 +25,14 @@ def labels(M: Any, name: str) -> list[Any] | None:
     return rows
 
 
-def check_linear(C: Any, names: tuple[list[Any] | None, list[Any] | None]) -> None:
-    """Refuse a linear term whose rows or columns are not in the order of the rows of A and of B."""
+def check_linear(C: Any, names: Names) -> None:
+    """Raise ValueError if the rows or columns of C are not in the order of the rows of A and of B."""
     if not _is_frame(C):
         return
     axes = (("index", list(C.index), "A"), ("columns", list(C.columns), "B"))
     for (axis, own, matrix), others in zip(axes, names, strict=True):
-        if others is None or len(own) != len(others) or _numbered(own) or _numbered(others):
-            continue
-        if own != others:
+        named = others is not None and len(own) == len(others) and not (_numbered(own) or _numbered(others))
+        if named and own != others:
             raise ValueError(
                 f"the {axis} of C must be the names of the rows of {matrix} in their order: "
                 f"C.reindex({axis}={matrix}.index)"
@@ -40,7 +40,7 @@ def check_linear(C: Any, names: tuple[list[Any] | None, list[Any] | None]) -> No
 
 
 def in_order(C: Any, names: list[list[Any]], argument: str) -> Any:
-    """Return a DataFrame in the order of the nodes' names, and anything else as it is."""
+    """Return a DataFrame in the order of the nodes' names, and anything else unchanged."""
     if not _is_frame(C):
         return C
     for axis, own in zip(("index", "columns"), names, strict=True):
@@ -56,7 +56,7 @@ def in_order(C: Any, names: list[list[Any]], argument: str) -> Any:
 
 
 def check_order(rows: list[Any], columns: list[Any], name: str) -> None:
-    """Refuse a table whose columns do not have the names of its rows in the same order."""
+    """Raise ValueError unless the columns of a table have the names of its rows in the same order."""
     if rows == columns:
         return
     missing = [row for row in rows if row not in columns]
@@ -64,11 +64,8 @@ def check_order(rows: list[Any], columns: list[Any], name: str) -> None:
     raise ValueError(f"the rows and columns of {name} must have the same names in one order, and {what}")
 
 
-def positions(
-    pairs: Any, n: int, names: tuple[list[Any] | None, list[Any] | None], argument: str
-) -> np.ndarray:
-    """Return pairs as an array of positions: ``[[i, j], ...]`` or ``{i: j, ...}``, where an entry is a
-    position (an integer) or a name of a DataFrame's rows."""
+def positions(pairs: Any, n: int, names: Names, argument: str) -> np.ndarray:
+    """Return pairs ``[[i, j], ...]`` or ``{i: j, ...}`` of positions or names as an array of positions."""
     if pairs is None:
         return np.empty((0, 2), dtype=np.int64)
     if np.ma.is_masked(pairs) or hasattr(pairs, "nnz"):
@@ -92,15 +89,10 @@ def positions(
     return found.astype(np.int64)
 
 
-def assignment(
-    given: Any, sizes: tuple[int, int], names: tuple[list[Any] | None, list[Any] | None], argument: str
-) -> Any:
-    """Return a permutation given by name, or without the rows of the padding, as one of max(sizes) numbers.
-
-    ``{what: where}``, a Series of places by name, or as many places as A has rows; padded rows take the
-    places that are left, in their order.  Anything else is returned as it is.
-    """
-    if not (isinstance(given, Mapping) or hasattr(given, "items")):
+def assignment(given: Any, sizes: tuple[int, int], names: Names, argument: str) -> Any:
+    """Return a permutation ``{row: place}``, a Series, or a place for each row of A as max(sizes) numbers
+    (padded rows take the remaining places in order), and anything else unchanged."""
+    if not hasattr(given, "items"):
         if not _is_list(given, sizes[0]) or (sizes[0] >= sizes[1] and names[1] is None):
             return given
         given = dict(enumerate(given))
@@ -108,32 +100,30 @@ def assignment(
     pairs = positions(dict(given.items()), n, names, argument)
     p = np.full(n, -1, dtype=np.int64)
     p[pairs[:, 0]] = pairs[:, 1]
-    for column, side in enumerate("AB"):
+    for column, (side, known) in enumerate(zip("AB", names, strict=True)):
         twice = np.flatnonzero(np.bincount(pairs[:, column], minlength=n) > 1)
         if len(twice):
-            known = names[column]
-            name = known[twice[0]] if known is not None and twice[0] < len(known) else int(twice[0])
-            raise ValueError(f"{argument} has the row {name!r} of {side} twice")
+            raise ValueError(f"{argument} has the row {_name(twice[0], known)!r} of {side} twice")
     missing = np.flatnonzero(p[: sizes[0]] < 0)
     if len(missing) > max(sizes[0] - sizes[1], 0):
-        name = int(missing[0]) if names[0] is None else names[0][missing[0]]
-        raise ValueError(f"{argument} says nothing about the row {name!r} of A")
+        raise ValueError(f"{argument} has no place for the row {_name(missing[0], names[0])!r} of A")
     p[p < 0] = np.setdiff1d(np.arange(n), p[p >= 0])
     return p
 
 
-def _located(pair: Any, names: tuple[list[Any] | None, list[Any] | None], argument: str) -> Any:
-    """Return a pair with positions in place of names; what is no pair is left for the caller to refuse."""
+def _name(row: Any, known: list[Any] | None) -> Any:
+    return known[row] if known is not None and row < len(known) else int(row)
+
+
+def _located(pair: Any, names: Names, argument: str) -> Any:
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         return pair
-    found = []
-    for entry, known, matrix in zip(pair, names, "AB", strict=True):
-        if known is None or isinstance(entry, (int, np.integer)):
-            found.append(entry)
-        elif entry in known:
-            found.append(known.index(entry))
-        else:
-            raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {matrix}")
+    found = list(pair)
+    for k, (entry, known) in enumerate(zip(pair, names, strict=True)):
+        if known is not None and not isinstance(entry, (int, np.integer)):
+            if entry not in known:
+                raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {'AB'[k]}")
+            found[k] = known.index(entry)
     return found
 
 
@@ -142,7 +132,6 @@ def _is_frame(M: Any) -> bool:
 
 
 def _is_list(given: Any, length: int) -> bool:
-    """Return whether something is a list of this length, and not a matrix or rows of different lengths."""
     try:
         return hasattr(given, "__len__") and len(given) == length and np.ndim(given) == 1
     except (TypeError, ValueError):
@@ -150,5 +139,4 @@ def _is_list(given: Any, length: int) -> bool:
 
 
 def _numbered(names: list[Any]) -> bool:
-    """Return whether names are the numbers that a DataFrame has where nobody gave it any."""
     return names == list(range(len(names)))

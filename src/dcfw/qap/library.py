@@ -1,7 +1,7 @@
 """The instances of QAPLIB in the data folder, with the best values known for them.
 
-Two tables may lie beside the files, ``solutions.json`` ({name: {n, value, perm}}, counted from 0) and
-``best_known.csv`` (columns name, best_known and status).  What they and ``.sln`` files say is checked.
+The folder may also contain the tables ``solutions.json`` ({name: {n, value, perm}}, counted from 0) and
+``best_known.csv`` (columns name, best_known and status).  They and ``.sln`` files are checked.
 """
 
 from __future__ import annotations
@@ -24,28 +24,25 @@ from dcfw.qap.instances import MARK, Instance, number_of, read_instance, read_so
 from dcfw.qap.objective import evaluate
 
 TABLE = "best_known.csv"
-"""The table of best values that may lie beside the files."""
 STATUSES = ("optimal", "best_known")
-NOT_IN_PAPER = frozenset({"tai10a", "tai10b"})
-"""In QAPLIB's archive but not on its web list, which is what the paper used."""
+NOT_IN_PAPER = frozenset({"tai10a", "tai10b"})  # in QAPLIB's archive but not on its web list
 
 
 def load(name: str) -> Instance:
     """Return the QAPLIB instance ``name`` from the data folder, with the best value known for it.
 
-    The folder is ``qaplib`` inside the one named by the environment variable ``DCFW_DATA``, or inside
-    the cache folder, where ``dcfw-studies fetch qaplib`` puts it.  A file with the name of an instance of
-    QAPLIB but other numbers in it gets no best value of QAPLIB's.
+    The folder is ``qaplib`` in the one named by the environment variable ``DCFW_DATA``, or in the cache
+    folder, where ``dcfw-studies fetch qaplib`` puts it.  A file with the name of an instance of QAPLIB but
+    other numbers gets no best value.
 
     Raises
     ------
     FileNotFoundError
-        When there is no such data folder.
+        If there is no such data folder.
     KeyError
-        When it has no instance of that name; the message lists similar names.
+        If it has no instance of that name; the message lists similar names.
     ValueError
-        When the file, or what lies beside it about its best value, is damaged or does not fit; the message
-        names the file and the field.
+        If the file or an entry about its best value is damaged or inconsistent.
 
     Examples
     --------
@@ -94,33 +91,22 @@ def names(paper: bool = False) -> list[str]:
     folder = data.find("qaplib")
     found = [file.stem for file in folder.glob("*.dat")]
     if paper:
-        listed = _csv_column(folder, "paper134")
-        if listed:
-            found = [name for name in found if listed.get(name) == "1"]
-        else:
-            found = [name for name in found if name in shipped_best() and name not in NOT_IN_PAPER]
-    return sorted(found, key=_natural)
+        rows = _csv_rows(folder).items()
+        listed = {name for name, row in rows if _field(folder / TABLE, row, "paper134") == "1"}
+        known = listed if rows else shipped_best().keys() - NOT_IN_PAPER
+        found = [name for name in found if name in known]
+    return sorted(found, key=lambda name: re.sub(r"\d+", lambda digits: f"{int(digits[0]):09}", name))
 
 
 @cache
 def shipped_best() -> dict[str, tuple[int, str]]:
-    """Return the best values known of QAPLIB's instances, from the table shipped with the library."""
     text = resources.files("dcfw.qap").joinpath("best_known.json").read_text(encoding="utf-8")
     return {name: (int(value), str(status)) for name, (value, status) in json.loads(text).items()}
 
 
 class _UnknownName(KeyError):
-    """A KeyError whose message is shown as written, not quoted."""
-
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """Sort key by letters, then number, then suffix: nug8 before nug12."""
-    match = re.match(r"([a-zA-Z]*)(\d*)(.*)", name)
-    assert match is not None
-    return match[1], int(match[2] or 0), match[3]
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -134,22 +120,17 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _csv_rows(folder: Path) -> dict[str, dict[str, str | None]]:
-    """Return {instance: its row} of ``best_known.csv``, empty when there is no such file."""
     file = folder / TABLE
     if not file.is_file():
         return {}
-    rows = {}
     try:
         with file.open(newline="", encoding="utf-8") as lines:
-            for row in csv.DictReader(lines):
-                rows[_field(file, row, "name")] = row
+            return {_field(file, row, "name"): row for row in csv.DictReader(lines)}
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a table in CSV form ({error}); mend or delete it") from None
-    return rows
 
 
 def _field(file: Path, row: dict[str, str | None], column: str) -> str:
-    """Return the entry of a row of ``best_known.csv``."""
     if column not in row:
         raise ValueError(f"{file}: the column {column!r} is missing")
     entry = row[column]
@@ -158,16 +139,8 @@ def _field(file: Path, row: dict[str, str | None], column: str) -> str:
     return entry
 
 
-def _csv_column(folder: Path, column: str) -> dict[str, str]:
-    """Return {instance: entry} for one column of ``best_known.csv``, empty when there is no such file."""
-    return {name: _field(folder / TABLE, row, column) for name, row in _csv_rows(folder).items()}
-
-
 def _best_known(file: Path, instance: Instance) -> tuple[int | float | None, str | None]:
-    """Return the best value and its status: from ``best_known.csv`` if it is there, else the shipped table.
-
-    Both are about the instances of QAPLIB: only the numbers of a file tell that it is one of those.
-    """
+    """Return best value and status from ``best_known.csv`` or the shipped table, for QAPLIB's data only."""
     from dcfw.qap.checksums import checksum, checksums
 
     table, name = file.with_name(TABLE), instance.name
@@ -196,12 +169,16 @@ def _best_known(file: Path, instance: Instance) -> tuple[int | float | None, str
 
 def _known_permutation(folder: Path, instance: Instance) -> np.ndarray | None:
     """Return a known good permutation: from ``solutions.json``, or from the ``.sln`` file and its inverse."""
-    table = folder / "solutions.json"
+    table, file = folder / "solutions.json", folder / f"{instance.name}.sln"
     if table.is_file():
-        entry = _solutions(table).get(instance.name)
-        if entry is not None:
-            return _stated_permutation(table, entry, instance)
-    file = folder / f"{instance.name}.sln"
+        try:
+            found = json.loads(table.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:  # of JSON, of UTF-8, of numbers beyond Python's digits
+            raise ValueError(f"{table} is not JSON ({error}); mend or delete it") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{table} must hold an object with the names of instances; mend or delete it")
+        if found.get(instance.name) is not None:
+            return _stated_permutation(table, found[instance.name], instance)
     if not file.is_file():
         return None
     solution = read_solution(file)
@@ -211,19 +188,7 @@ def _known_permutation(folder: Path, instance: Instance) -> np.ndarray | None:
     return min(p, np.argsort(p), key=lambda q: evaluate(instance.A, instance.B, q))
 
 
-def _solutions(table: Path) -> dict[str, Any]:
-    """Return what ``solutions.json`` holds."""
-    try:
-        found = json.loads(table.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # of JSON, of UTF-8, of numbers beyond Python's digits
-        raise ValueError(f"{table} is not JSON ({error}); mend or delete it") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{table} must hold an object with the names of instances; mend or delete it")
-    return found
-
-
 def _stated_permutation(table: Path, entry: Any, instance: Instance) -> np.ndarray:
-    """Return the permutation of an entry of ``solutions.json`` after checking all that it says."""
     name, n = instance.name, instance.n
     if not isinstance(entry, dict) or "perm" not in entry:
         raise ValueError(f"{table}: the entry of {name} must be an object with the field 'perm'; mend it")

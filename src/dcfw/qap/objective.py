@@ -1,18 +1,11 @@
-"""The objective of the quadratic assignment problem, its gradient, and the way back to permutations.
+"""The objective of the quadratic assignment problem, its gradient, and rounding to permutations.
 
 QAPLIB's value of a permutation p is ``sum_ij A[i, j] B[p(i), p(j)]``.  With the permutation matrix
 ``X[i, p(i)] = 1`` this is the quadratic function ``phi(X) = <A X, X B>``, whose gradient is
 ``A X B^T + A^T X B``.  (The form ``<A^T X, X B>`` seen in papers equals it only when A or B is
-symmetric.)  A linear term ``<C, X> = sum_i C[i, p(i)]`` may be added everywhere.
+symmetric.)  All functions accept a linear term ``<C, X> = sum_i C[i, p(i)]``.
 
-Values of integer data are exact: comparing two permutations, or one with the best known value, must not
-depend on rounding.
-
-Examples
---------
->>> A, B = [[0, 3], [1, 0]], [[0, 5], [2, 0]]
->>> evaluate(A, B, [0, 1]), evaluate(A, B, [1, 0])
-(17, 11)
+Values of integer data are exact, so that comparisons of permutations do not depend on rounding.
 """
 
 from __future__ import annotations
@@ -25,8 +18,7 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace, to_numpy
 
 INT64_MAX = 2**63 - 1
-LARGEST = 1e150
-"""The largest entry: values and norms have products of two of them."""
+LARGEST = 1e150  # of the entries, because values and norms have products of two of them
 
 
 def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> int | float:
@@ -37,25 +29,21 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
     A, B : square matrices
         Arrays, SciPy sparse arrays or DataFrames; the smaller one is padded with zeros.
     permutation : array of integers, dict or Series
-        p, counted from 0; or the place of each row of A, ``{what: where}``, by name where A and B are
-        DataFrames.
+        p, counted from 0; or ``{row of A: place}``, by name if A and B are DataFrames.
     C : matrix, optional
         The linear term.
 
     Returns
     -------
     int or float
-        An exact Python int when all data have an integer (or Boolean) dtype, whatever their size; a
-        float otherwise.
+        An exact Python int of any size if all data have an integer (or Boolean) dtype, else a float.
 
     Examples
     --------
     >>> evaluate([[0, 10**18], [0, 0]], [[0, 100], [0, 0]], [0, 1])
     100000000000000000000
-    >>> evaluate([[0.0, 0.5], [0, 0]], [[0, 3], [0, 0]], [0, 1], C=[[1, 0], [0, 1]])
-    3.5
-    >>> evaluate([[0, 2], [0, 0]], [[0, 1, 5], [1, 0, 3], [5, 3, 0]], {0: 2, 1: 0})
-    10
+    >>> evaluate([[0.0, 0.5], [0, 0]], [[0, 3, 1], [0, 0, 2], [1, 2, 0]], {0: 1, 1: 2})
+    1.0
     """
     if isinstance(permutation, np.ndarray) and type(A) is type(B) is np.ndarray and A.shape == B.shape:
         A, B, C = matrices(A, B, C)
@@ -72,14 +60,13 @@ def evaluate(A: Array, B: Array, permutation: Array, C: Array | None = None) -> 
 def value(A: Array, B: Array, p: np.ndarray, C: Array | None = None) -> int | float:
     """Return :func:`evaluate` of data that :func:`matrices` and :func:`as_permutation` returned."""
     n = A.shape[0]
-    parts = [A, B] if C is None else [A, B, C]
-    if not all(part.dtype.kind == "i" for part in parts):
+    if not all(part is None or part.dtype.kind == "i" for part in (A, B, C)):
         quadratic = float(np.dot(*(part.astype(np.float64, copy=False) for part in _pairs(A, B, p))))
         return quadratic if C is None else quadratic + float(np.sum(C[np.arange(n), p], dtype=np.float64))
-    if largest(A) * largest(B) * _count(A, B) + (0 if C is None else n * largest(C)) <= INT64_MAX:
-        a, b = _pairs(A, B, p)
-    else:
-        a, b = (part.astype(object) for part in _pairs(A, B, p))
+    count = min(int(M.data.size if is_sparse(M) else M.size) for M in (A, B))  # of products, at most
+    a, b = _pairs(A, B, p)
+    if largest(A) * largest(B) * count + (0 if C is None else n * largest(C)) > INT64_MAX:
+        a, b = a.astype(object), b.astype(object)
     linear = 0 if C is None else sum(C[np.arange(n), p].tolist())
     return int(np.dot(a, b)) + linear
 
@@ -90,7 +77,7 @@ def gradient(A: Array, B: Array, X: Array, C: Array | None = None) -> Array:
     Parameters
     ----------
     A, B : array or SciPy sparse array of shape (n, n)
-        The two matrices; of the backend of X when that is not NumPy.
+        The two matrices, of the same backend as X if that is not NumPy.
     X : array of shape (n, n)
         Any point, usually a doubly stochastic matrix.
     C : array of shape (n, n), optional
@@ -114,8 +101,7 @@ def gradient(A: Array, B: Array, X: Array, C: Array | None = None) -> Array:
 def round_to_permutation(X: Array) -> np.ndarray:
     """Return the permutation whose matrix is nearest to ``X`` in the Frobenius norm.
 
-    All permutation matrices have the same norm, so the nearest one maximises ``<X, P>``: a linear
-    assignment problem.
+    All permutation matrices have the same norm, so it maximises ``<X, P>``: a linear assignment problem.
 
     Examples
     --------
@@ -129,7 +115,6 @@ def round_to_permutation(X: Array) -> np.ndarray:
 
 
 def nearest(X: np.ndarray) -> np.ndarray:
-    """Return :func:`round_to_permutation` of a square float64 matrix."""
     from scipy.optimize import linear_sum_assignment
 
     return np.asarray(linear_sum_assignment(X, maximize=True)[1], dtype=np.int64)
@@ -146,7 +131,7 @@ def matrices(A: Array, B: Array, C: Array | None = None) -> tuple[Array, Array, 
 
 
 def as_permutation(permutation: Array, n: int, name: str = "permutation") -> np.ndarray:
-    """Return ``permutation`` as a fresh int64 array after checking that it permutes 0, ..., n - 1."""
+    """Return ``permutation`` as a new int64 array after checking that it permutes 0, ..., n - 1."""
     if np.ma.is_masked(permutation):
         raise ValueError(f"{name} has masked entries; every place needs one")
     p = np.asarray(permutation)
@@ -159,7 +144,6 @@ def as_permutation(permutation: Array, n: int, name: str = "permutation") -> np.
 
 
 def largest(M: Array) -> int:
-    """Return the largest absolute entry of an integer matrix, as a Python int (which cannot overflow)."""
     entries = M.data if is_sparse(M) else M
     return max(abs(int(entries.min())), abs(int(entries.max()))) if entries.size else 0
 
@@ -170,31 +154,29 @@ def is_sparse(M: Array) -> bool:
 
 
 def dense(M: Array) -> Array:
-    """Return ``M`` as an ordinary array."""
     return M.toarray() if is_sparse(M) else M
 
 
 def symmetric(M: Array) -> bool:
-    """Return whether ``M`` equals its transpose."""
     difference = M != M.T
     return difference.nnz == 0 if is_sparse(M) else not difference.any()
 
 
 def square(M: Array, name: str) -> Array:
-    """Return one square matrix, int64 or float64, dense or CSR without duplicate entries."""
+    """Return a square matrix, int64 or float64, dense or CSR without duplicate entries."""
     if is_sparse(M):
-        M = M.tocsr(copy=True)  # a CSR matrix would otherwise be the caller's own
+        M = M.tocsr(copy=True)  # not the caller's matrix
         M.sum_duplicates()
         M.data = _native(_validate.array(M.data, f"{name}.data", floating=False), name)
-    elif not _usual(M):
+    elif not _is_float64(M):
         M = _native(to_numpy(_validate.array(M, name, ndim=2, floating=False)), name)
     if M.shape[0] != M.shape[1] or M.shape[0] == 0:
         raise ValueError(f"{name} must be a square matrix, got shape {tuple(M.shape)}")
     return M
 
 
-def _usual(M: Any) -> bool:
-    """Return whether M is a float64 matrix with finite entries of a usual size."""
+def _is_float64(M: Any) -> bool:
+    """Return whether M is a float64 matrix with finite entries below ``LARGEST``, which needs no checks."""
     if type(M) is not np.ndarray or M.dtype != np.float64 or M.ndim != 2:
         return False
     with np.errstate(over="ignore"):
@@ -202,7 +184,6 @@ def _usual(M: Any) -> bool:
 
 
 def _native(entries: Any, name: str) -> np.ndarray:
-    """Return integers (of any width) as int64 and anything else as float64."""
     if entries.dtype.kind in "biu":
         if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
             raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")
@@ -221,13 +202,8 @@ def _same_shape(M: Array, A: Array, name: str) -> None:
         raise ValueError(f"{name} must have the shape of A, {tuple(A.shape)}, got {tuple(M.shape)}")
 
 
-def _count(A: Array, B: Array) -> int:
-    """Return how many products the value is a sum of, at most."""
-    return min(int(M.data.size if is_sparse(M) else M.size) for M in (A, B))
-
-
 def _pairs(A: Array, B: Array, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the factors A[i, j] and B[p(i), p(j)] of the sum, without pairs that a sparse matrix lacks."""
+    """Return the factors A[i, j] and B[p(i), p(j)] of the sum, without pairs absent from a sparse matrix."""
     if is_sparse(A) and is_sparse(B):
         n = A.shape[0]
         a, b, q = A.tocoo(), B.tocoo(), np.argsort(p)

@@ -1,28 +1,25 @@
 """The portfolio of searches behind ``qap.solve(..., restarts="auto", time_limit=T)``.
 
 Robust tabu search is good at unstructured problems, breakout local search at structured ones with deep
-basins, annealing at large, smooth and sparse ones.  Which one is best for the given problem is decided
-online:
+basins, annealing at large, smooth and sparse ones.  The portfolio decides online which one to use:
 
-1. Up to two graduated paths (:mod:`dcfw.qap.graduated`), where each takes no more than a twentieth of the
-   time, lead tabu and breakout search to a good start.
-2. The two get an equal share of the time; the better one stays.
-3. Annealing makes a short run and one three times as long.
-4. The search that stayed goes on from the best permutation for a short while.
-5. Both are taken to gain, for each doubling of their time, as much as for the last one.  If annealing leads
-   and is expected to end lower, it has three quarters of the rest, and the other goes on from what it found;
-   else that one has the rest.
+1. Tabu and breakout search start from graduated paths (:mod:`dcfw.qap.graduated`), if these take at most a
+   tenth of the time, and get an equal share of the time; the better one stays.
+2. Annealing makes a short run and one three times as long.
+3. The search that stayed continues from the best permutation for a short while.
+4. Both are assumed to gain in each doubling of their time as much as in the last one.  If annealing leads
+   and is expected to end lower, it gets three quarters of the rest and the other one continues from its
+   result; otherwise the other one gets the rest.
 
-Where the budget is ample for the size of the problem (small n), steps 3 to 5 are left out: tabu and breakout
-search take turns, and start again more often.  Where A or B is a weighted forest (chr* of QAPLIB), a search
-that places a few items anew by branch and bound (``kernels/native/tree_search.hpp``) has half of the turns.
+If the budget is ample for the size of the problem (small n), tabu and breakout search take turns instead of
+steps 2 to 4 and restart more often.  If A or B is a weighted forest (chr* of QAPLIB), a search that reassigns
+a few items by branch and bound (``kernels/native/tree_search.hpp``) takes half of the turns.
 
-A tabu or breakout search that has stopped improving starts again from a child of two of the best permutations
-so far (memetic search, Benlic and Hao 2015); from then on the two share the time by what they find in it.
+A tabu or breakout search that has stopped improving restarts from a child of two of the best permutations
+(memetic search, Benlic and Hao 2015); from then on the two share the time according to their results.
 
-The clock is the wall's unless another is given, or counts steps: then a search with a seed gives the same
-answer on every machine.  Several workers run searches of their own and share the incumbent and the elite.
-Measured by ``python -m bench field`` (``results/field``).
+With a budget of steps a search with a seed gives the same answer on every machine.  Several workers run
+searches of their own and share the incumbent and the elite.  Measured by ``python -m bench field``.
 """
 
 from __future__ import annotations
@@ -38,32 +35,24 @@ import numpy as np
 from dcfw.kernels.swaps import Layout
 from dcfw.qap.searches import Annealer, Stepwise, child
 
+# Shares of the time: tabu and breakout search (each), two annealing runs, continuing from the best.
 PROBE, SHORT, LONG, TRIAL = 0.05, 0.05, 0.15, 0.04
-"""Shares of the time: tabu and breakout search (each), two annealing runs, going on from the best."""
+# Beyond AMPLE n^4 steps restarts pay more than annealing, with this patience of tabu search (times n^2).
 AMPLE, AMPLE_PATIENCE = 0.15, 10
-"""A budget of more steps than this times n^4 is ample: restarts pay more than annealing.
-
-The other number is tabu's patience then."""
-LAST = 0.25
-"""The share of the rest that annealing leaves to the other search."""
-PATIENCE = {"tabu": 80, "breakout": 8, "tree": 6000}
-"""The searches start again after this many times n^2 (tree: n) steps without improvement."""
-TURNS = 16
-"""The number of turns in the rest of the time; the searches alternate once they start again."""
-SHARE_OF_PATH = 0.05
-"""A graduated start may take this share of the time."""
-LARGEST = 700
-"""Larger problems are annealed only, after a graduated start if the time allows one: the deltas of all swaps
-take O(n^3) operations to set up."""
+LAST = 0.25  # the share of the rest that annealing leaves to the other search
+PATIENCE = {"tabu": 80, "breakout": 8, "tree": 6000}  # steps without improvement, times n^2 (tree: n)
+TURNS = 16  # in the rest of the time
+SHARE_OF_PATH = 0.05  # of the time, for a graduated start
+LARGEST = 700  # beyond, setting up all deltas in O(n^3) is too slow and only annealing is used
 ELITE = 12
 
 
 @dataclass
 class Incumbent:
-    """The best permutation of a search, how it was found, and the best few; shared by all workers."""
+    """The best permutation of a search, its trace, and the best few; shared by all workers."""
 
     clock: Callable[[], float]
-    accept: Callable[[Any, np.ndarray, str, float], None] | None = None
+    accept: Callable[[], None] | None = None
     value: Any = None
     p: np.ndarray | None = None
     trace: list[tuple[float, Any, str]] = field(default_factory=list)
@@ -73,20 +62,20 @@ class Incumbent:
     lock: Any = field(default_factory=threading.RLock)
 
     def offer(self, value: Any, p: np.ndarray, name: str) -> None:
-        """Take a permutation in if it is among the best few."""
         with self.lock:
             self._breed(value, p)
-            if self.value is None or value < self.value - _rounding(self.value):
+            # Sums of one permutation may differ by rounding; integers are exact.
+            old = self.value
+            if old is None or value < old - (0.0 if float(old).is_integer() else 1e-12 * abs(float(old))):
                 self.value, self.p = value, p
-                moment = self.clock()
-                self.trace.append((moment, value, name))
+                self.trace.append((self.clock(), value, name))
                 if self.accept is not None:
-                    self.accept(value, p, name, moment)
+                    self.accept()
 
     def _breed(self, value: Any, p: np.ndarray) -> None:
-        """Keep the best permutations of different values; keep the first only once nothing new comes in."""
-        worst = self.elite[-1][0] if len(self.elite) == ELITE else None
-        if any(value == known for known, _ in self.elite) or (worst is not None and value > worst):
+        """Keep the best permutations of different values; only the first once no new one comes in."""
+        full = len(self.elite) == ELITE and value > self.elite[-1][0]
+        if full or any(value == known for known, _ in self.elite):
             self._stale += 1
             if self._stale > 2 * ELITE:
                 del self.elite[1:]
@@ -98,11 +87,6 @@ class Incumbent:
         del self.elite[ELITE:]
 
 
-def _rounding(value: Any) -> float:
-    """Return by how much sums of one permutation may differ; integers are exact."""
-    return 0.0 if float(value).is_integer() else 1e-12 * abs(float(value))
-
-
 class Budget:
     """The time of a search: seconds of a clock, or steps (one step is a swap chosen among all n^2 / 2)."""
 
@@ -111,11 +95,10 @@ class Budget:
         self._lock = threading.Lock()
         self.counts = seconds is None
         self.limit = float(steps or 0) if seconds is None else seconds
-        self._clock, self._begun = clock, clock()
+        self._clock, self._start = clock, clock()
 
     def now(self) -> float:
-        """Return what has been used up."""
-        return self.steps if self.counts else self._clock() - self._begun
+        return self.steps if self.counts else self._clock() - self._start
 
     def spend(self, steps: float) -> None:
         with self._lock:
@@ -124,8 +107,6 @@ class Budget:
 
 @dataclass
 class Team:
-    """The searches of one worker, and how they share its time."""
-
     layout: Layout
     budget: Budget
     incumbent: Incumbent
@@ -145,7 +126,6 @@ class Team:
         return self.stopped() or (best is not None and best <= self.goal) or self.now() >= self.budget.limit
 
     def run(self) -> None:
-        """Search until the budget is used up or the goal is reached."""
         n = self.layout.n
         start = self.rng.permutation(n) if self.incumbent.p is None else self.incumbent.p
         seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
@@ -156,16 +136,19 @@ class Team:
             annealer.work(self.budget.limit, self)
             return
         tabu, breakout = self._steppers(start, seeds[1:])
-        whole = self.budget.limit - self.now()  # starting up has taken its part
-        tree = self._tree(start)
-        for search in (tabu, breakout, *tree):
-            search.work(self.now() + PROBE * whole, self)
+        whole = self.budget.limit - self.now()
+        tree = []
+        if self.layout.forest:
+            search = self.layout.tree(start, int(self.rng.integers(1, 2**62)))
+            tree = [Stepwise("tree", search, PATIENCE["tree"] * n, self._mixed)]
+        for each in (tabu, breakout, *tree):
+            each.work(self.now() + PROBE * whole, self)
         if tabu.search.steps + breakout.search.steps > 2.0 * PROBE * AMPLE * n**4:
             tabu.patience = AMPLE_PATIENCE * n * n
             self._take_turns(*tree, breakout, *tree, tabu, most=1)
             return
         annealing = [self._try(annealer, share, whole) for share in (SHORT, LONG)]
-        # On the tuning instances breakout search went on better than tabu search from what annealing found.
+        # On the tuning instances breakout search improved annealing's result more than tabu search did.
         stepper = tabu if tabu.best < min(breakout.best, annealer.best) else breakout
         stepper = min([stepper, *tree], key=lambda search: search.best)
         leads = annealer.best < min(tabu.best, breakout.best, stepper.best)
@@ -178,11 +161,8 @@ class Team:
         self._take_turns(stepper, breakout if stepper is tabu else tabu)
 
     def _take_turns(self, *team: Stepwise, most: int = 3) -> None:
-        """Let the first search have the rest of the time, or share it once searches start again and again.
-
-        A search that found a lower value in its last turn than the next one goes on, for at most ``most``
-        turns in a row.
-        """
+        """Give the first search the rest of the time, or share it once searches restart: one that found a
+        lower value in its last turn than the next one continues, for at most ``most`` turns."""
         turn = (self.budget.limit - self.now()) / TURNS
         found: dict[str, Any] = {}
         at = row = 0
@@ -195,51 +175,36 @@ class Team:
                 at, row = (at + 1) % len(team), 0
 
     def _try(self, search: Any, share: float, whole: float, before: float = 0.0) -> tuple[float, float]:
-        """Let a search work for a share of the time; return its share so far and its best value."""
         search.work(self.now() + share * whole, self)
         return before + share, float(search.best)
 
     def _take_over(self, stepper: Stepwise) -> None:
-        """Move a search to the best permutation found by any."""
         found = self.incumbent
         if found.p is not None and found.value < stepper.best:
             stepper.adopt(found.value, found.p)
 
     def _steppers(self, start: np.ndarray, seeds: list[int]) -> tuple[Stepwise, Stepwise]:
-        """Return tabu and breakout search at their starts."""
-        n = self.layout.n
-        begun = self.now()
+        n, started = self.layout.n, self.now()
         descent = self.layout.descent(start)
         descent.run(20 * n)
         self.spend(n)
         self.offer(descent.value, descent.p, "descent")
-        if self._affords_paths(self.now() - begun):
-            first = [self._follow(path) for path in self.paths]
+        if self._affords_paths(self.now() - started):
+            first, second = (self._follow(path) for path in self.paths)
         else:
-            first = [self._anywhere(), self._anywhere()]
-        tabu = self.layout.tabu(first[0], seeds[0], skewed=True)
-        breakout = self.layout.breakout(first[1], seeds[1])
+            first, second = self._anywhere(), self._anywhere()
+        tabu = self.layout.tabu(first, seeds[0], skewed=True)
+        breakout = self.layout.breakout(second, seeds[1])
         return (
             Stepwise("tabu", tabu, PATIENCE["tabu"] * n * n, self._mixed),
             Stepwise("breakout", breakout, PATIENCE["breakout"] * n * n, self._mixed),
         )
 
-    def _tree(self, start: np.ndarray) -> list[Stepwise]:
-        """Return the search for flows that are a forest, if they are."""
-        if not self.layout.forest:
-            return []
-        search = self.layout.tree(start, int(self.rng.integers(1, 2**62)))
-        return [Stepwise("tree", search, PATIENCE["tree"] * self.layout.n, self._mixed)]
-
     def _affords_paths(self, step: float) -> bool:
-        """Return whether the budget has room for paths, of about 200 steps each.
-
-        ``step`` is the time of one product of two matrices, or of a Frank-Wolfe step.
-        """
+        """Return whether there is time for paths of about 200 steps (matrix products) each."""
         return bool(self.paths) and 200.0 * step <= 2.0 * SHARE_OF_PATH * self.budget.limit
 
     def _follow(self, path: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
-        """Return the end of a graduated path."""
         p = path(self.rng)
         self.incumbent.starts += 1
         self.spend(100.0 * self.layout.n)
@@ -247,12 +212,10 @@ class Team:
         return p
 
     def _anywhere(self) -> np.ndarray:
-        """Return a random permutation, for a new start."""
         self.incumbent.starts += 1
         return self.rng.permutation(self.layout.n)
 
     def _mixed(self) -> np.ndarray:
-        """Return a child of two of the best permutations, for a new start."""
         elite = list(self.incumbent.elite)  # other threads may replace its members
         if len(elite) < 2:
             return self._anywhere()
@@ -284,7 +247,7 @@ def search(teams: list[Team]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        while thread.is_alive():  # so that Ctrl-C reaches the main thread between two waits
+        while thread.is_alive():  # wake up regularly, so that Ctrl-C reaches the main thread
             thread.join(0.05)
     if failures:
         raise failures[0]

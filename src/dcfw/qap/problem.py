@@ -1,8 +1,8 @@
-"""A quadratic assignment problem as it is solved, and the way back to the user's.
+"""The conversion between the user's quadratic assignment problem and the one that is solved.
 
 Solvers minimise over the free rows and columns, on square matrices of one size.  :class:`Problem` alone maps
-values, permutations, matrices and results to those of a user who may maximise, give matrices of different
-sizes, fix pairs, and name rows and columns.
+values, permutations, matrices and results back to the user's problem, which may be a maximisation, have
+matrices of different sizes, fixed or forbidden pairs, and names of rows and columns.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from dcfw._arrays import to_numpy
 from dcfw.qap.forbidden import mask_of, nearest_permitted, priced
 from dcfw.qap.labels import check_linear, labels, positions
 from dcfw.qap.objective import INT64_MAX, dense, evaluate, is_sparse, largest, square, value
+from dcfw.qap.result import QAPResult
 from dcfw.result import Result
 
-DENSE_UP_TO = 100
-"""Sparse problems of at most this size are solved as dense ones: the compiled loop beats any sparsity."""
+DENSE_UP_TO = 100  # sparse problems up to this size are solved faster as dense ones
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The minimisation problem of the free rows and columns, and what it leaves out.
+    """The minimisation problem of the free rows and columns, and its relation to the user's.
 
-    ``whole`` are the padded matrices of the user's problem, ``sizes`` theirs before the padding, ``labels``
-    the names of A's rows and of B's rows where they have any, ``forbidden`` a matrix that is True where a
-    free row must not go.
+    ``whole`` holds the user's padded matrices, ``sizes`` their sizes before padding, ``labels`` the names of
+    A's and of B's rows (or None), and ``forbidden`` is True where a free row must not go.
     """
 
     A: Any
@@ -48,7 +47,6 @@ class Problem:
 
     @property
     def n(self) -> int:
-        """The number of free rows."""
         return len(self.rows)
 
     def value(self, reduced: Any) -> Any:
@@ -60,7 +58,6 @@ class Problem:
         return self.sign * (value - self.offset)
 
     def evaluate(self, permutation: np.ndarray) -> Any:
-        """Return the value of a whole permutation."""
         A, B, C = self.whole
         return value(A, B, permutation, C)
 
@@ -74,7 +71,7 @@ class Problem:
         return p
 
     def reduce(self, permutation: np.ndarray) -> np.ndarray:
-        """Return what a whole permutation that has the given pairs does to the free rows."""
+        """Return the part of a whole permutation on the free rows; it must have the given pairs."""
         place = np.full(self.n + len(self.pairs), -1, dtype=np.int64)
         place[self.columns] = np.arange(self.n)
         p = np.asarray(place[permutation[self.rows]])
@@ -87,7 +84,6 @@ class Problem:
         return p
 
     def complete_matrix(self, X: np.ndarray) -> np.ndarray:
-        """Return the doubly stochastic matrix of the whole problem."""
         if not len(self.pairs):
             return X
         full = np.zeros((self.n + len(self.pairs),) * 2)
@@ -95,34 +91,39 @@ class Problem:
         full[self.pairs[:, 0], self.pairs[:, 1]] = 1.0
         return full
 
-    def present(self, result: Result, scale: float) -> None:
-        """Convert a result of the relaxation, whose phi is 1/scale of the reduced one, to the user's
-        units."""
+    def presented(self, solved: Result, scale: float) -> QAPResult:
+        """Return a result of the relaxation, whose phi is 1/scale of the reduced one, in the user's units."""
+        result = QAPResult(**solved)
         result.rescale(scale, self.sign, self.offset)
-        result.x = self.complete_matrix(result.x)
+        result.x = result.relaxed = self.complete_matrix(result.x)
+        result.relaxed_fun = float(result.fun)
         result.history = copy.copy(result.history)  # the run continues to write to its own
         result.history.rescale(scale, self.sign, self.offset)
+        return result
 
     def matched(self, permutation: np.ndarray) -> list[tuple[Any, Any]] | None:
         """Return the pairs of labels, if A or B has any; without padding."""
         if all(names is None for names in self.labels):
             return None
-        names = [
-            range(size) if own is None else own for own, size in zip(self.labels, self.sizes, strict=True)
-        ]
-        return [
-            (names[0][i], names[1][j])
-            for i, j in enumerate(permutation.tolist())
-            if i < self.sizes[0] and j < self.sizes[1]
-        ]
+        rows, columns = (own or range(size) for own, size in zip(self.labels, self.sizes, strict=True))
+        pairs = enumerate(permutation[: len(rows)].tolist())
+        return [(rows[i], columns[j]) for i, j in pairs if j < len(columns)]
 
 
 def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: Any = None) -> Problem:
-    """Return the problem that is solved for the user's data, after checking them."""
     names = (labels(A, "A"), labels(B, "B"))
     check_linear(C, names)
-    A, B, C, sizes = _data(A, B, C)
-    n = A.shape[0]
+    A, B = square(A, "A"), square(B, "B")
+    sizes = (int(A.shape[0]), int(B.shape[0]))
+    n = max(sizes)
+    A, B = padded(A, n), padded(B, n)
+    if C is not None:
+        C = linear_term(C, sizes, floating=False, allow_inf=True)
+        infinite = np.argwhere(np.isinf(C))
+        if len(infinite):
+            pair = infinite[0].tolist()
+            raise ValueError(f"C is infinite at {pair}: exclude pairs by forbidden=[{pair}, ...]")
+        C = square(C, "C")
     sign = -1 if maximize else 1
     pairs = _pairs(partial_match, n, names)
     mask = mask_of(positions(forbidden, n, names, "forbidden"), pairs, n)
@@ -142,7 +143,7 @@ def pose(A: Any, B: Any, C: Any, partial_match: Any, maximize: bool, forbidden: 
 
 
 def _signed(M: Any, sign: int) -> Any:
-    """Return sign * M without negative zeros, which integers do not have and whose sign LAPACK follows."""
+    """Return sign * M without negative zeros, whose sign affects LAPACK."""
     M = sign * M
     if M.dtype.kind == "f":
         entries = M.data if is_sparse(M) else M
@@ -150,26 +151,7 @@ def _signed(M: Any, sign: int) -> Any:
     return M
 
 
-def _data(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any, tuple[int, int]]:
-    """Return the matrices checked and padded to one size."""
-    A, B = square(A, "A"), square(B, "B")
-    sizes = (int(A.shape[0]), int(B.shape[0]))
-    n = max(sizes)
-    A, B = padded(A, n), padded(B, n)
-    if C is not None:
-        C = linear_term(C, sizes, floating=False, allow_inf=True)
-        infinite = np.argwhere(np.isinf(C))
-        if len(infinite):
-            pair = infinite[0].tolist()
-            raise ValueError(
-                f"C is infinite at {pair}: give pairs that are not allowed as forbidden=[{pair}, ...]"
-            )
-        C = square(C, "C")
-    return A, B, C, sizes
-
-
 def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) -> np.ndarray:
-    """Return a linear term as an array, after checking its shape, padded to one size."""
     C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, name, ndim=2, **checks))
     n = max(sizes)
     if C.shape not in (sizes, (n, n)):
@@ -178,21 +160,18 @@ def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) 
 
 
 def padded(M: Any, n: int) -> Any:
-    """Return a matrix with zeros added up to n rows and columns."""
     rows, columns = M.shape
     if rows >= n and columns >= n:
         return M
-    if is_sparse(M):
-        M = M.copy()
-        M.resize((n, n))
-        return M
-    return np.pad(M, ((0, max(n - rows, 0)), (0, max(n - columns, 0))))
+    if not is_sparse(M):
+        return np.pad(M, ((0, max(n - rows, 0)), (0, max(n - columns, 0))))
+    M = M.copy()
+    M.resize((n, n))
+    return M
 
 
 def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
     pairs = positions(partial_match, n, names, "partial_match")
-    if not len(pairs):
-        return pairs
     for column, side in enumerate(("row", "column")):
         values, counts = np.unique(pairs[:, column], return_counts=True)
         if (counts > 1).any():
@@ -205,17 +184,15 @@ def _pairs(partial_match: Any, n: int, names: tuple[Any, Any]) -> np.ndarray:
 def _without_pairs(
     A: Any, B: Any, C: Any, pairs: np.ndarray, rows: np.ndarray, columns: np.ndarray
 ) -> tuple[Any, Any, Any, float]:
-    """Return the matrices of the free rows and columns, with the linear term and the constant that the given
-    pairs leave behind."""
+    """Return the data of the free rows and columns, with the linear term and constant of the given pairs."""
     i, j = pairs.T
     offset = evaluate(A[i][:, i], B[j][:, j], np.arange(len(pairs)), None if C is None else C[np.ix_(i, j)])
     strips = [A[rows][:, i], B[columns][:, j], A[i][:, rows], B[j][:, columns]]
-    if A.dtype.kind == B.dtype.kind == "i":  # whatever C is, their products are summed in int64
+    if A.dtype.kind == B.dtype.kind == "i":  # products are summed in int64, even if C holds floats
         added = 0 if C is None or C.dtype.kind != "i" else largest(C)
         if 2 * len(pairs) * largest(A) * largest(B) + added > INT64_MAX:
             strips = [M.astype(np.float64) for M in strips]
     ends_A, ends_B, starts_A, starts_B = (dense(M) for M in strips)
     linear = ends_A @ ends_B.T + starts_A.T @ starts_B
     C = linear if C is None else linear + C[np.ix_(rows, columns)]
-    A, B = A[rows][:, rows], B[columns][:, columns]
-    return A, B, C, offset
+    return A[rows][:, rows], B[columns][:, columns], C, offset

@@ -1,13 +1,13 @@
-"""Quadratic functions of a matrix, and the ways to split the QAP's objective into two convex ones.
+"""Quadratic functions of a matrix, and decompositions of the QAP's objective into two convex ones.
 
-The relaxed objective is phi(X) = <A X, X B> + <C, X>, with gradient A X B^T + A^T X B + C.  Every split below
-has parts of one form, :class:`MatrixQuadratic`: the gradient is ::
+The relaxed objective is phi(X) = <A X, X B> + <C, X>, with gradient A X B^T + A^T X B + C.  The parts of all
+splits are :class:`MatrixQuadratic` functions with the gradient ::
 
     sum_k P_k X Q_k + left X + X right + weight X + C
 
-At a permutation matrix all of it but the products P_k Q_k[p] is a gather, so that is where the gradient is
-taken (one matrix product per pair and step).  Where P_k has a low rank r, as the distances of a grid have
-once they are centred, it is kept as a product of two thin matrices, and a gradient costs 2 r/n of that.
+At a permutation matrix all of it but the products P_k Q_k[p] is a gather, so the gradient is taken there: one
+matrix product per pair and step.  A P_k of low rank r, such as the centred distances of a grid, is kept as a
+product of two thin matrices, which reduces this cost by 2 r/n.
 
 ==============  ====================================================================================
 ``"paper"``     variant 1: f, g = 1/4 ||A X +- X B||^2
@@ -17,12 +17,12 @@ once they are centred, it is kept as a product of two thin matrices, and a gradi
                 before any split, so there it is ``"paper"``)
 ``"centered"``  variant 1 after subtracting the mean of all entries from A and from B, then balanced
 ``"spectral"``  the Hessian on the tangent space (row and column sums zero), divided by the sign of
-                its eigenvalues: the tightest split of all where A or B is symmetric (else its symmetric
+                its eigenvalues: the tightest of all splits if A or B is symmetric (otherwise its symmetric
                 and its skew products are divided one by one)
 ==============  ====================================================================================
 
-All of them satisfy f - g = phi on the Birkhoff polytope.  Sparse matrices stay sparse, except that
-``"centered"`` and ``"spectral"`` need dense ones by their nature, and A^T A and B B^T are stored densely.
+All of them satisfy f - g = phi on the Birkhoff polytope.  Sparse matrices stay sparse, but ``"centered"`` and
+``"spectral"`` need dense ones, and A^T A and B B^T are stored densely.
 """
 
 from __future__ import annotations
@@ -48,57 +48,28 @@ SPLITS = ("paper", "sliding", "proximal", "balanced", "centered", "spectral")
 class MatrixQuadratic(Function, trusted=True):
     """1/2 <X, H(X)> + <C, X> + constant with H(X) = sum_k P_k X Q_k + left X + X right + weight X.
 
-    H must be symmetric as an operator: either each pair is (symmetric, symmetric) or (skew, skew), or pairs
-    come with their transposes.  P_k and Q_k may be SciPy sparse.  ``thin`` has further pairs as triples
-    (U, V, Q) with P = U V, U of shape (n, r) and V of shape (r, n), for dense P of low rank; their ranks
-    together are at most n.  A large P that repeats its rows becomes one of these by itself.
+    H must be a symmetric operator: each pair is (symmetric, symmetric) or (skew, skew), or pairs come with
+    their transposes.  P_k and Q_k may be SciPy sparse.  ``thin`` has further pairs as triples (U, V, Q) with
+    P = U V, for dense P of low rank; the ranks add up to at most n.  A large P with few different rows is
+    factorised automatically.
     """
 
     affine_grad = True
 
     def __init__(
-        self,
-        pairs: list[tuple[Any, Any]],
-        *,
-        n: int,
-        thin: list[Thin] | None = None,
-        left: np.ndarray | None = None,
-        right: np.ndarray | None = None,
-        weight: float = 0.0,
-        C: np.ndarray | None = None,
-        constant: float = 0.0,
-        convex: bool | None = None,
-    ) -> None:
-        self.pairs: list[tuple[Any, Any]] = []
-        self.thin = list(thin or [])
-        self.n = n
+        self, pairs: list[tuple[Any, Any]], *, n: int, thin: list[Thin] | None = None,
+        left: np.ndarray | None = None, right: np.ndarray | None = None, weight: float = 0.0,
+        C: np.ndarray | None = None, constant: float = 0.0, convex: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.n, self.pairs, self.thin = n, [], list(thin or [])
         for P, Q in pairs:
             factors = None if is_sparse(P) or is_sparse(Q) else _few_rows(P)
             if factors is None:
                 self.pairs.append((P, Q))
             else:
                 self.thin.append((*factors, Q))
-        self.left = left
-        self.right = right
-        self.weight = float(weight)
-        self.C = C
-        self.constant = float(constant)
-        self.convex = convex
-
-    @property
-    def dense(self) -> bool:
-        return not any(is_sparse(P) or is_sparse(Q) for P, Q in self.pairs)
-
-    def _gathered(self, gradient: np.ndarray, X: Array) -> np.ndarray:
-        if self.left is not None:
-            gradient += self.left @ X
-        if self.right is not None:
-            gradient += X @ self.right
-        if self.weight:
-            gradient += self.weight * X
-        if self.C is not None:
-            gradient += self.C
-        return gradient
+        self.left, self.right, self.C = left, right, C
+        self.weight, self.constant, self.convex = float(weight), float(constant), convex
 
     def grad(self, X: Array) -> Array:
         gradient: Any = None
@@ -108,7 +79,17 @@ class MatrixQuadratic(Function, trusted=True):
         for U, V, Q in self.thin:
             product = U @ ((V @ X) @ Q)
             gradient = product if gradient is None else gradient + product
-        return self._gathered(np.zeros((self.n, self.n)) if gradient is None else gradient, X)
+        if gradient is None:
+            gradient = np.zeros((self.n, self.n))
+        if self.left is not None:
+            gradient += self.left @ X
+        if self.right is not None:
+            gradient += X @ self.right
+        if self.weight:
+            gradient += self.weight * X
+        if self.C is not None:
+            gradient += self.C
+        return gradient
 
     def grad_at(self, atom: Atom) -> Array:
         if not isinstance(atom, Permutation):
@@ -155,23 +136,16 @@ class MatrixQuadratic(Function, trusted=True):
 
 
 def _few_rows(P: np.ndarray) -> Factors | None:
-    """Return P as a selection of rows times its different rows, if P is large and these are few.
-
-    That is exact, and P X Q costs as much as the different rows: in tai256c 2 of 256.
-    """
+    """Factorise a large P with few different rows (tai256c: 2 of 256) as a selection of these rows."""
     n = P.shape[0]
-    if n < 64:
+    if n < 64 or len(set(P.sum(axis=1).tolist())) > n // 8:  # rows of different sums differ
         return None
-    if len(set(P.sum(axis=1).tolist())) > n // 8:  # rows of different sums differ
+    first: dict[bytes, int] = {}
+    same = [first.setdefault(row.tobytes(), i) for i, row in enumerate(P)]
+    if len(first) > n // 8:
         return None
-    seen: dict[bytes, int] = {}
-    which = [seen.setdefault(row.tobytes(), len(seen)) for row in P]
-    if len(seen) > n // 8:
-        return None
-    chosen = np.zeros((n, len(seen)))
-    chosen[np.arange(n), which] = 1.0
-    first = np.array([which.index(k) for k in range(len(seen))])
-    return chosen, P[first]
+    rows = np.array(list(first.values()))
+    return np.equal.outer(same, rows).astype(np.float64), P[rows]
 
 
 def relaxation(A: Any, B: Any, C: np.ndarray | None = None) -> MatrixQuadratic:
@@ -192,10 +166,8 @@ def relaxed(A: Any, B: Any, C: Any = None) -> MatrixQuadratic:
     return MatrixQuadratic(_hessian(A, B), n=A.shape[0], C=C, convex=False)
 
 
-def _floats(A: Any, B: Any, C: Any) -> tuple[Any, Any, Any]:
-    """Return the data checked, in double precision."""
-    data = matrices(A, B, C)
-    return tuple(None if M is None else M.astype(np.float64, copy=False) for M in data)  # type: ignore[return-value]
+def _floats(*data: Any) -> Any:
+    return (None if M is None else M.astype(np.float64, copy=False) for M in matrices(*data))
 
 
 def decompose(
@@ -224,54 +196,44 @@ def decompose(
     split = _validate.choice(split, "split", SPLITS)
     A, B, C = _floats(A, B, C)
     L = None if L is None else _validate.scalar(L, "L", low=0.0)
-    phi = relaxation(A, B, C)
+    phi, n = relaxed(A, B, C), A.shape[0]
     if split in ("sliding", "proximal"):
-        return _quadratic_split(phi, A, B, C, split, L)
+        safe = 2.0 * spectral_norm(A) * spectral_norm(B)
+        L = safe if L is None else L
+        convex = safe * (1.0 - 1e-12) <= L
+        condition = "" if convex else f"L = {L:.6g} makes both parts convex on the polytope"
+        square, name = MatrixQuadratic([], n=n, weight=L, convex=True), f"{split}(L={L:g})"
+        if split == "proximal":
+            f = MatrixQuadratic(_hessian(A, B), n=n, weight=L, C=C, convex=True)
+            return DC(f, square, name, condition, whole=phi)
+        minus = None if C is None else -C
+        g = MatrixQuadratic(_hessian(A, B, -1.0), n=n, weight=L, C=minus, convex=True)
+        return DC(square, g, name, condition, whole=phi)
     if split == "spectral":
         return _spectral(phi, dense(A), dense(B), C)
     constant = 0.0
     if split == "centered":
-        n = A.shape[0]
         A, B = dense(A), dense(B)
         a, b = float(A.mean()), float(B.mean())
-        # J X = X J = J on the polytope, so that a J and b J only add a constant to phi.
+        # J X = X J = J on the polytope, so a J and b J only add a constant to phi.
         constant = a * float(B.sum()) + b * float(A.sum()) - a * b * n * n
         A, B = A - a, B - b
-    if split != "paper":
-        A, B = _balance(A, B)
-    return _variant1(phi, A, B, C, constant, split)
-
-
-def _hessian(A: Any, B: Any, scale: float = 1.0) -> list[tuple[Any, Any]]:
-    """Return pairs with sum P X Q = scale (A X B^T + A^T X B), one where A or B is symmetric."""
-    if symmetric(A):
-        return [(A if scale == 1.0 else scale * A, _half_sum(B) * 2.0)]
-    if symmetric(B):
-        return [(scale * (A + A.T), B)]
-    return [(scale * A, B.T), (scale * A.T, B)]
-
-
-def _variant1(phi: MatrixQuadratic, A: Any, B: Any, C: np.ndarray | None, constant: float, name: str) -> DC:
-    n = A.shape[0]
+    if split != "paper" and (a := frobenius(A)) != 0.0 and (b := frobenius(B)) != 0.0:
+        factor = math.sqrt(b / a)
+        A, B = A * factor, B / factor
     left, right = 0.5 * dense(A.T @ A), 0.5 * dense(B @ B.T)
     f = MatrixQuadratic(_hessian(A, B, 0.5), n=n, left=left, right=right, C=C, constant=constant, convex=True)
     g = MatrixQuadratic(_hessian(A, B, -0.5), n=n, left=left, right=right, convex=True)
-    return DC(f, g, name=name, whole=phi)
+    return DC(f, g, name=split, whole=phi)
 
 
-def _quadratic_split(
-    phi: MatrixQuadratic, A: Any, B: Any, C: np.ndarray | None, split: str, L: float | None
-) -> DC:
-    n = A.shape[0]
-    safe = 2.0 * spectral_norm(A) * spectral_norm(B)
-    L = safe if L is None else _validate.scalar(L, "L", low=0.0)
-    condition = "" if safe * (1.0 - 1e-12) <= L else f"L = {L:.6g} makes both parts convex on the polytope"
-    square = MatrixQuadratic([], n=n, weight=L, convex=True)
-    if split == "sliding":
-        rest = MatrixQuadratic(_hessian(A, B, -1.0), n=n, weight=L, C=None if C is None else -C, convex=True)
-        return DC(square, rest, f"sliding(L={L:g})", condition, whole=phi)
-    f = MatrixQuadratic(_hessian(A, B), n=n, weight=L, C=C, convex=True)
-    return DC(f, square, f"proximal(L={L:g})", condition, whole=phi)
+def _hessian(A: Any, B: Any, scale: float = 1.0) -> list[tuple[Any, Any]]:
+    """Return pairs with sum P X Q = scale (A X B^T + A^T X B), one if A or B is symmetric."""
+    if symmetric(A):
+        return [(A if scale == 1.0 else scale * A, B + B.T)]
+    if symmetric(B):
+        return [(scale * (A + A.T), B)]
+    return [(scale * A, B.T), (scale * A.T, B)]
 
 
 def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> DC:
@@ -289,81 +251,60 @@ def _spectral(phi: MatrixQuadratic, A: np.ndarray, B: np.ndarray, C: np.ndarray 
     # phi(X) = <slope, X> - <A J/n, J/n B> + <A^ X, X B^> for X in the polytope, A^ and B^ doubly centred.
     constant = -0.5 * inner(slope, centre)
     linear = slope if C is None else slope + C
-    A, B = _doubly_centred(A), _doubly_centred(B)
+    A, B = doubly_centred(A), doubly_centred(B)
     (A_up, A_down), (B_up, B_down) = _parts(0.5 * (A + A.T)), _parts(0.5 * (B + B.T))
-    positive = _Pairs([(A_up, B_up), (A_down, B_down)], n)
-    negative = _Pairs([(A_up, B_down), (A_down, B_up)], n)
+    positive, thin = _twice([(A_up, B_up), (A_down, B_down)], n)
+    negative, thin_negative = _twice([(A_up, B_down), (A_down, B_up)], n)
     A_k, B_k = 0.5 * (A - A.T), 0.5 * (B - B.T)
     if _large(A_k, A) and _large(B_k, B):
         M, N = (U @ V for U, V in (_parts(1j * A_k)[0], _parts(1j * B_k)[0]))
-        positive.add(4.0 * M.real, N.real)
-        positive.add(-4.0 * M.imag, N.imag)
-        negative.add(4.0 * M.real, N.real)
-        negative.add(4.0 * M.imag, N.imag)
-    f = MatrixQuadratic(positive.full, thin=positive.thin, n=n, C=linear, constant=constant, convex=True)
-    g = MatrixQuadratic(negative.full, thin=negative.thin, n=n, convex=True)
+        positive += [(4.0 * M.real, N.real), (-4.0 * M.imag, N.imag)]
+        negative += [(4.0 * M.real, N.real), (4.0 * M.imag, N.imag)]
+    f = MatrixQuadratic(_packed(positive), thin=thin, n=n, C=linear, constant=constant, convex=True)
+    g = MatrixQuadratic(_packed(negative), thin=thin_negative, n=n, convex=True)
     return DC(f, g, name="spectral", whole=phi)
 
 
-class _Pairs:
-    """Twice the products of factored matrices, as full or as thin pairs, whichever takes fewer operations."""
-
-    def __init__(self, factored: list[tuple[Factors, Factors]], n: int) -> None:
-        products = [(U, V, S @ T) for (U, V), (S, T) in factored if U.shape[1] and S.shape[1]]
-        self.full: list[tuple[Any, Any]] = []
-        self.thin: list[Thin] = []
-        if 2 * sum(len(V) for _, V, _ in products) < n * len(products):
-            self.thin = [(np.ascontiguousarray(2.0 * U), np.ascontiguousarray(V), Q) for U, V, Q in products]
-        else:
-            for U, V, Q in products:
-                self.add(2.0 * (U @ V), Q)
-
-    def add(self, P: np.ndarray, Q: np.ndarray) -> None:
-        if P.any() and Q.any():
-            self.full.append((np.ascontiguousarray(P), np.ascontiguousarray(Q)))
+def _twice(factored: list[tuple[Factors, Factors]], n: int) -> tuple[list[Any], list[Thin]]:
+    """Return twice the products as full or as thin pairs, depending on the number of operations."""
+    products = [(U, V, S @ T) for (U, V), (S, T) in factored if U.shape[1] and S.shape[1]]
+    if 2 * sum(len(V) for _, V, _ in products) < n * len(products):
+        thin = [(np.ascontiguousarray(2.0 * U), np.ascontiguousarray(V), Q) for U, V, Q in products]
+        return [], thin
+    return [(2.0 * (U @ V), Q) for U, V, Q in products], []
 
 
-def _parts(H: np.ndarray) -> tuple[Factors, Factors]:
-    """Return the positive and the negative part of a Hermitian matrix, both positive semidefinite, factored.
+def _packed(pairs: list[Any]) -> list[Any]:
+    return [(np.ascontiguousarray(P), np.ascontiguousarray(Q)) for P, Q in pairs if P.any() and Q.any()]
 
-    Eigenvalues below the rounding of the largest one are left out: they would double the products for
-    the many distance matrices whose centred form has only one sign.
-    """
+
+def _parts(H: np.ndarray) -> list[Factors]:
+    """Return the positive and the negative part of a Hermitian matrix, factored."""
     values, vectors = np.linalg.eigh(H)
+    # Rounded zeros would double the products for many distance matrices, centred ones with a single sign.
     least = 4.0 * len(H) * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
     parts = []
     for kept, sign in ((values > least, 1.0), (values < -least, -1.0)):
         W = vectors[:, kept]
         parts.append((sign * values[kept] * W, W.conj().T))
-    return parts[0], parts[1]
+    return parts
 
 
-def _large(part: np.ndarray, whole: np.ndarray) -> bool:
-    """Return whether a skew part is more than the rounding of a symmetric matrix."""
-    return bool(np.abs(part).max(initial=0.0) > 1e-13 * np.abs(whole).max(initial=0.0))
-
-
-def _doubly_centred(A: np.ndarray) -> np.ndarray:
+def doubly_centred(A: np.ndarray) -> np.ndarray:
     return np.asarray(A - A.mean(axis=0) - A.mean(axis=1)[:, None] + A.mean())
 
 
-def _balance(A: Any, B: Any) -> tuple[Any, Any]:
-    """Scale A and B to equal Frobenius norms, keeping their product."""
-    a, b = frobenius(A), frobenius(B)
-    if a == 0.0 or b == 0.0:
-        return A, B
-    factor = math.sqrt(b / a)
-    return A * factor, B / factor
+def _large(part: np.ndarray, whole: np.ndarray) -> bool:
+    """Return whether a skew part exceeds the rounding of a symmetric matrix."""
+    return bool(np.abs(part).max(initial=0.0) > 1e-13 * np.abs(whole).max(initial=0.0))
 
 
 def spectral_norm(M: Any) -> float:
     """Return ||M||_2, exactly for dense matrices, to 1e-6 from above for sparse ones."""
-    if not is_sparse(M):
-        return float(np.linalg.norm(M, 2))
+    if not is_sparse(M) or M.shape[0] <= 200:
+        return float(np.linalg.norm(dense(M), 2))
     if M.nnz == 0:
         return 0.0
-    if M.shape[0] <= 200:
-        return float(np.linalg.norm(M.toarray(), 2))
     from scipy.sparse.linalg import svds
 
     start = np.random.default_rng(0).standard_normal(M.shape[0])
@@ -372,10 +313,5 @@ def spectral_norm(M: Any) -> float:
 
 
 def frobenius(M: Any) -> float:
-    """Return ||M||_F."""
     entries = M.data if is_sparse(M) else M.ravel()
     return math.sqrt(entries @ entries)
-
-
-def _half_sum(M: Any) -> Any:
-    return M if symmetric(M) else 0.5 * (M + M.T)

@@ -12,11 +12,7 @@ from dcfw.result import History, Result, Status
 
 
 class Incumbent(NamedTuple):
-    """A line of the trace: at ``time``, ``search`` found a permutation of this value.
-
-    The result's ``trace_unit`` is the unit of the time; the search is ``"init"`` for a permutation that the
-    user gave.
-    """
+    """A line of the trace; ``search`` is ``"init"`` for the user's permutation."""
 
     time: float
     value: float
@@ -26,26 +22,26 @@ class Incumbent(NamedTuple):
 class QAPResult(Result):
     """The fields of :class:`dcfw.Result` and those of an assignment.
 
-    ``status``, ``success``, ``message`` and ``time`` belong to the whole call; ``x``, ``gap``, ``dc_gap``,
-    ``history`` and the counts to the relaxation that the permutation comes from (with ``restarts="auto"``: to
-    the first, short one, whatever search found the permutation), which is also there as a result of its own,
-    ``relaxation``.  They say nothing about how far ``fun`` is from the optimum: ``bound`` does.
+    ``status``, ``success``, ``message`` and ``time`` belong to the whole call.  ``x``, ``gap``, ``dc_gap``,
+    ``history`` and the counts belong to the relaxation that the permutation comes from (with
+    ``restarts="auto"`` to the first one), which is also available as ``relaxation``; the distance of ``fun``
+    from the optimum is limited only by ``bound``.
 
     ``permutation``            the answer; ``fun`` is its value
-    ``bound``                  a value that no permutation can beat, where it was computed: by a search with
-    a time limit and n <= 32 from a dual ascent in a tenth of its time, else the better of two quick bounds;
-    :func:`dcfw.qap.bound` finds stronger ones in more time
+    ``bound``                  a bound on the value of all permutations, where it was computed: by a search
+    with a time limit and n <= 32 from a dual ascent in a tenth of its time, else the better of two quick
+    bounds; :func:`dcfw.qap.bound` finds stronger ones in more time
     ``gap_to_bound``           ``|fun - bound| / max(|bound|, 1)``
-    ``n_starts``               how many relaxations, paths and searches were started
-    ``trace, trace_unit``      the incumbents: (time, value, search), in seconds, or in steps where
-    ``max_steps`` is the budget
-    ``labels``                 pairs of labels, where A or B is a DataFrame
+    ``n_starts``               the number of relaxations, paths and searches
+    ``trace, trace_unit``      the incumbents: (time, value, search), in seconds, or in steps if ``max_steps``
+    is the budget
+    ``labels``                 pairs of labels, if A or B is a DataFrame
     ``relaxed, relaxed_fun``   the doubly stochastic matrix of that relaxation, and phi there
-    ``perturbed``              whether the start had to be perturbed, because its gradient is constant
+    ``perturbed``              whether the start had to be perturbed because its gradient is constant
     ``sizes``                  the sizes of A and B before padding
     ``mapping, agreement, disagreement``  of :func:`dcfw.qap.match`: partners, and edges kept and lost
-    ``kept``                   of :func:`dcfw.qap.match`: the share of each node's edges that is kept
-    ``graphs``                 of :func:`dcfw.qap.match`: for each graph its layers and its nodes' labels
+    ``kept, graphs``           of :func:`dcfw.qap.match`: the share of each node's edges that is kept, and
+    for each graph its layers and its nodes' labels
     ``col_ind``                of :func:`dcfw.qap.quadratic_assignment`: the permutation, under SciPy's name
 
     Examples
@@ -92,16 +88,14 @@ class QAPResult(Result):
         Path(path).write_text(f"{len(p)} {self.fun}\n{' '.join(map(str, p.tolist()))}\n", encoding="utf-8")
 
     def plot(self, ax: Any = None, *, y: str = "fun", x: str | None = "time", **style: Any) -> Any:
-        """Draw the incumbents' values against time, with the bound; other columns are those of the
-        relaxation.  After :func:`dcfw.qap.match`, draw the two graphs: partners in one colour, lost edges
-        red.
+        """Draw the incumbents' values against time, or after ``match`` the graphs with lost edges in red.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             A new figure's unless given; a pair of axes for two graphs.
         y, x : str
-            As in :meth:`dcfw.Result.plot`; the default draws the search.
+            As in :meth:`dcfw.Result.plot`, for other columns of the relaxation.
         **style
             For ``ax.step``.
         """
@@ -118,11 +112,7 @@ class QAPResult(Result):
 
     @property
     def kept(self) -> Any:
-        """The share of each node's edges that have a counterpart, after :func:`dcfw.qap.match`.
-
-        A dict or an array as ``mapping``; NaN for a node without edges.  Partners that keep few of their
-        edges are not to be trusted.
-        """
+        """The share of each node's edges that have a counterpart, as ``mapping``; NaN without edges."""
         if self.graphs is None:
             return None
         from dcfw.qap.matching.picture import aligned, counterparts
@@ -145,7 +135,7 @@ class QAPResult(Result):
         matched = int(np.sum(self.permutation[:one] < two))
         shares = self.kept.values() if isinstance(self.kept, dict) else self.kept
         few = sum(share < 0.5 for share in shares)
-        lines = [
+        return "\n".join((
             f" message: {self.message}",
             f" success: {self.success} ({self.status.name})",
             f"   nodes: {matched} of {one} have a partner among {two}; {few} keep less than half their edges",
@@ -153,19 +143,17 @@ class QAPResult(Result):
             f"  method: {self.method}",
             f"   calls: n_starts: {self.n_starts}  n_lmo: {self.n_lmo}  time: {self.time:.3g} s",
             *self._details(),
-        ]
-        return "\n".join(lines)
+        ))  # fmt: skip
 
     def _details(self) -> list[str]:
         lines = []
         if self.bound is not None:
-            gap = f"gap {100.0 * (self.gap_to_bound or 0.0):.3g} %"
             quick = "; qap.bound finds stronger ones" if self.gap_to_bound else ""
-            lines.append(f"   bound: {self.bound!r}  ({gap}{quick})")
+            lines.append(f"   bound: {self.bound!r}  (gap {100.0 * (self.gap_to_bound or 0.0):.3g} %{quick})")
         if len(self.trace):
-            last = self.trace[-1]
-            moment = f"{last.time:.3g} {self.trace_unit}"
-            lines.append(f"  search: {self.n_starts} starts; the best by {last.search} after {moment}")
+            last, unit = self.trace[-1], self.trace_unit
+            found = f"the best by {last.search} after {last.time:.3g} {unit}"
+            lines.append(f"  search: {self.n_starts} starts; {found}")
         if isinstance(self.mapping, dict):
             pairs = [f"{node!r}: {partner!r}" for node, partner in self.mapping.items()]
             lines.append(f" mapping: {', '.join(pairs[:6])}{', ...' * (len(pairs) > 6)}")
@@ -175,7 +163,7 @@ class QAPResult(Result):
 
 
 def path_result(status: Status, cut: bool, **fields: Any) -> QAPResult:
-    """Return the result of a graduated path; ``cut`` says that it did not come to its end."""
+    """Return the result of a graduated path, ``cut`` if it did not reach its end."""
     repeats = "The path ended at a permutation that repeats."
     common = {
         "success": status in (Status.CONVERGED, Status.FINISHED),

@@ -1,7 +1,7 @@
-"""The searches that share the time of ``qap.solve(..., restarts="auto")``, behind one small interface.
+"""The searches that share the time of ``qap.solve(..., restarts="auto")``, with a common interface.
 
-A search has a ``name``, a ``best`` value with its permutation ``best_p``, and ``work(until, arena)``, which
-continues until the arena's clock shows ``until`` and offers what it finds to the arena.
+A search has a ``name``, a ``best`` value with its permutation ``best_p``, and ``work(until, team)``, which
+continues until the team's clock shows ``until`` and offers its results to the team.
 
 The first annealing run cools geometrically from the size of a random swap's change to a thousandth of it and
 records the mean objective E at each temperature T; later ones spend their time in proportion to
@@ -13,70 +13,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcfw.kernels.swaps import Layout
-
-
-class Arena(Protocol):
-    """The portfolio as a search sees it: the clock, the slices, and where to offer permutations."""
-
-    layout: Layout
-    goal: Any
-    slice: float
-
-    def now(self) -> float: ...
-    def spend(self, steps: float) -> None: ...
-    def offer(self, value: Any, p: np.ndarray, name: str) -> None: ...
-    def ended(self) -> bool: ...
+if TYPE_CHECKING:
+    from dcfw.qap.portfolio import Team
 
 
 class Stepwise:
-    """A trajectory that continues where it was left; after ``patience`` steps without improvement it offers
-    its best permutation and starts again from what ``restart`` returns."""
+    """A resumable trajectory that restarts after ``patience`` steps without improvement."""
 
     def __init__(self, name: str, search: Any, patience: int, restart: Callable[[], np.ndarray]) -> None:
-        self.name = name
-        self.search = search
-        self.patience, self.restart = patience, restart
+        self.name, self.search, self.patience, self.restart = name, search, patience, restart
         self.best, self.best_p = search.best, search.best_p
         self.restarts = 0
         self._rate = 0.0
 
     def adopt(self, value: Any, p: np.ndarray) -> None:
-        """Go on from a permutation that another search found."""
         self.best, self.best_p = value, p
         self.search.restart(p)
 
-    def work(self, until: float, arena: Arena) -> Any:
-        """Search until the clock shows ``until``; return the best value of this turn."""
-        lowest = None
-        count = 64 if self._rate == 0.0 else max(1, int(self._rate * arena.slice))
-        while not arena.ended() and (begun := arena.now()) < until:
-            before = self.search.steps
-            enough = self.patience - (before - self.search.last_improved) + 1
-            self.search.run(min(count, enough), arena.goal)
-            made = self.search.steps - before
-            arena.spend(made)
-            if self.search.best < self.best:
-                self.best, self.best_p = self.search.best, self.search.best_p
-                arena.offer(self.best, self.best_p, self.name)
-            elapsed = arena.now() - begun
+    def work(self, until: float, team: Team) -> Any:
+        search, lowest = self.search, math.inf
+        count = 64 if self._rate == 0.0 else max(1, int(self._rate * team.slice))
+        while not team.ended() and (start := team.now()) < until:
+            before = search.steps
+            enough = self.patience - (before - search.last_improved) + 1
+            search.run(min(count, enough), team.goal)
+            made = search.steps - before
+            team.spend(made)
+            if search.best < self.best:
+                self.best, self.best_p = search.best, search.best_p
+                team.offer(self.best, self.best_p, self.name)
+            elapsed = team.now() - start
             self._rate = made / elapsed if elapsed > 0.0 else 0.0
-            left = min(arena.slice, max(until - arena.now(), 0.0))
+            left = min(team.slice, max(until - team.now(), 0.0))
             count = max(1, min(4 * count, int(self._rate * left) if self._rate else 4 * count))
-            if self.search.steps - self.search.last_improved > self.patience:
-                arena.offer(self.search.best, self.search.best_p, self.name)
-                lowest = self.search.best if lowest is None else min(lowest, self.search.best)
-                self.search.restart(self.restart())
+            if search.steps - search.last_improved > self.patience:
+                team.offer(search.best, search.best_p, self.name)
+                lowest = min(lowest, search.best)
+                search.restart(self.restart())
                 self.restarts += 1
-        return self.search.best if lowest is None else min(lowest, self.search.best)
+        return min(lowest, search.best)
 
 
 class Annealer:
-    """Annealing runs, each as long as the time it is given; temperatures as in the module's docstring."""
+    """Annealing runs that fill the given time; temperatures as in the module's docstring."""
 
     name = "annealing"
     SWEEPS, SAMPLES, RANGE = 20, 60, 1e-3
@@ -84,61 +67,58 @@ class Annealer:
     def __init__(self, search: Any, start: Callable[[], np.ndarray], n: int, polish: bool) -> None:
         self.search, self.start, self.n, self.polish = search, start, n, polish
         self.best, self.best_p = search.best, search.best_p
+        self.pairs = n * (n - 1) // 2
         hot = 0.7 * search.mean_delta(500) or 1.0
         self._temperature: Callable[[float], float] = lambda share: hot * self.RANGE**share
         self._rate, self._longest = 0.0, 0.0
 
-    def work(self, until: float, arena: Arena) -> None:
-        """Make one run of the whole time, and more if it freezes early."""
+    def work(self, until: float, team: Team) -> None:
         if self._rate == 0.0:
-            self._trials(1024, self._temperature(0.0), arena)
-        while not arena.ended() and arena.now() < until:
-            self._run(until, arena)
+            self._trials(1024, self._temperature(0.0), team)
+        while not team.ended() and team.now() < until:
+            self._run(until, team)
 
-    def descend(self, p: np.ndarray, arena: Arena) -> None:
-        """Make every swap that does not raise the objective, from p, and offer the end."""
+    def descend(self, p: np.ndarray, team: Team) -> None:
+        """Make every swap from p that does not increase the objective, and offer the end."""
         self.search.restart(p)
-        pairs = self.n * (self.n - 1) // 2
-        while self.search.idle < pairs and not arena.ended():
-            self._trials(max(256, int(self._rate * arena.slice)), 1e-300, arena)
-        self._settle(arena)
+        while self.search.idle < self.pairs and not team.ended():
+            self._trials(max(256, int(self._rate * team.slice)), 1e-300, team)
+        self._settle(team)
 
-    def _run(self, until: float, arena: Arena) -> None:
-        begun = arena.now()
+    def _run(self, until: float, team: Team) -> None:
+        start = team.now()
         self.search.restart(self.start())
-        length = until - begun
-        share = 0.0
-        pairs = self.n * (self.n - 1) // 2
+        length, share = until - start, 0.0
         curve: list[tuple[float, float]] = []
-        part = min(arena.slice, length / self.SAMPLES)
-        while share < 1.0 and self.search.idle < self.SWEEPS * pairs and not arena.ended():
+        part = min(team.slice, length / self.SAMPLES)
+        while share < 1.0 and self.search.idle < self.SWEEPS * self.pairs and not team.ended():
             temperature = self._temperature(min(share + 0.5 * part / length, 1.0))
-            self._trials(max(256, int(self._rate * part)), temperature, arena)
+            self._trials(max(256, int(self._rate * part)), temperature, team)
             curve.append((temperature, self.search.mean))
-            share = (arena.now() - begun) / length
-        self._settle(arena)
+            share = (team.now() - start) / length
+        self._settle(team)
         if length > self._longest and len(curve) > 10:
             self._temperature, self._longest = schedule(np.array(curve)), length
 
-    def _trials(self, count: int, temperature: float, arena: Arena) -> None:
-        begun, before = arena.now(), self.search.trials
+    def _trials(self, count: int, temperature: float, team: Team) -> None:
+        start, before = team.now(), self.search.trials
         self.search.run(count, temperature, temperature, self.SWEEPS)
         made = self.search.trials - before
-        arena.spend(made / self.n)
-        elapsed = arena.now() - begun
+        team.spend(made / self.n)
+        elapsed = team.now() - start
         if elapsed > 0.0 and made:
             self._rate = made / elapsed
 
-    def _settle(self, arena: Arena) -> None:
+    def _settle(self, team: Team) -> None:
         """Descend from the best permutation of the run, and offer it."""
         value, p = self.search.best, self.search.best_p
         if self.polish:
-            descent = arena.layout.descent(p)
+            descent = team.layout.descent(p)
             descent.run(20 * self.n)
             value, p = descent.value, descent.p
         if value < self.best:
             self.best, self.best_p = value, p
-        arena.offer(value, p, self.name)
+        team.offer(value, p, self.name)
 
 
 def schedule(curve: np.ndarray, points: int = 60) -> Callable[[float], float]:
@@ -155,13 +135,12 @@ def schedule(curve: np.ndarray, points: int = 60) -> Callable[[float], float]:
 
 
 def smoothed(values: np.ndarray, width: int = 5) -> np.ndarray:
-    """Return means of ``width`` neighbours."""
     return np.convolve(np.pad(values, width // 2, mode="edge"), np.full(width, 1.0 / width), mode="valid")
 
 
 def child(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the uniform crossover of two permutations (Benlic and Hao 2015): what they have in common stays,
-    other places are from one of them, items left over are placed at random."""
+    """Return the uniform crossover of two permutations (Benlic and Hao 2015): common places stay, others are
+    from one of the two, the remaining items are placed at random."""
     n = len(one)
     p = np.where(one == other, one, -1)
     used = np.zeros(n, dtype=bool)

@@ -24,13 +24,11 @@ POLISHES = ("2opt", "tabu")
 PATHS_UP_TO = 256
 """``method="auto"`` follows graduated paths up to this order: nothing interrupts the kernel of a path."""
 AUTO_SPLIT, BALANCED = "spectral", "balanced"
-"""The meaning of ``split="auto"`` for dense and for sparse data (which the spectral split would make dense).
+"""The splits of ``split="auto"`` for dense and for sparse data (which the spectral split would make dense).
 
-Chosen by error at equal time: one run with the balanced split ends lower than one with the spectral split,
-but its time is enough for two or three of those from different starts, whose best is lower still (``python -m
-bench inner`` has the figures).  Not so for graphs, where other starts than the barycentre help little and the
-balanced split finds a planted matching more often (``python -m bench graphs``): it is the choice of
-:func:`dcfw.qap.match`.
+One run with the balanced split ends lower, but two or three with the spectral split take the same time, and
+their best is lower still (``python -m bench inner``).  For graphs, where further starts help little, the
+balanced split finds a planted matching more often (``python -m bench graphs``).
 """
 
 
@@ -70,71 +68,65 @@ def solve(
     C : matrix, optional
         The linear term, with a row for each row of A and a column for each row of B.
     method : {"auto", "dcfw", "boosted", "fw", "cgs", "graduated"}
-        ``"auto"`` is the graduated path, which ends lower at equal time (``python -m bench choice``), for
-        dense data with n <= 256 and DC-FW for larger or sparse data, and wherever an option of DC-FW is given
-        (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).  Of several ``restarts`` the
-        first is the path and the others are DC-FW.  The other methods: DC-FW, DC-FW with a line search after
-        each outer step, plain Frank-Wolfe (as in FAQ), nonconvex conditional gradient sliding, or the
-        graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is ``"norm"``, ``"paper"`` or ``"auto"``
-        (the better end of both) and whose ``maxiter`` is the number of stages.
+        DC-FW, DC-FW with a line search after each outer step, plain Frank-Wolfe (as in FAQ), nonconvex
+        conditional gradient sliding, or a graduated path (:mod:`dcfw.qap.graduated`), whose ``split`` is
+        ``"norm"``, ``"paper"`` or ``"auto"`` (the better end of both) and whose ``maxiter`` counts stages.
+        ``"auto"`` follows a path, which ends lower at equal time (``python -m bench choice``), for dense data
+        with n <= 256, and DC-FW otherwise, for all but the first of several ``restarts``, and if an option of
+        DC-FW is given (``split``, ``inner``, ``rtol``, ``init``, ``callback`` or a budget).
     split : {"auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral", "norm"}
-        The decomposition for DC-FW; see :mod:`dcfw.qap.quadratics`.  ``"auto"`` is ``"spectral"``, the
-        best at equal time, and ``"balanced"`` for sparse data (for graphs too: see :func:`dcfw.qap.match`)
-        and where a ``time_limit`` leaves no time for the eigenvalues (large n; the result's ``split`` tells).
+        The decomposition (:mod:`dcfw.qap.quadratics`).  ``"auto"`` is ``"spectral"``, the best at equal time,
+        but ``"balanced"`` for sparse data and if a ``time_limit`` leaves no time for eigenvalues (large n).
     inner : {"auto", "fw", "blended"}
         The inner solver of DC-FW: vanilla Frank-Wolfe steps as in the paper, or blended pairwise steps on an
-        active set, which need a tenth of the assignment problems and fewer.  ``"auto"`` is ``"blended"``.
-        Dense data run in a compiled loop; sparse data take vanilla steps.
+        active set (``"auto"``), with at most a tenth of the assignment problems.  Sparse data take vanilla
+        steps, dense data run in a compiled loop.
     init : {"barycenter", "random"} or array
-        The first start: the matrix of all 1/n (perturbed where its gradient is constant: the result's
-        ``perturbed`` tells), a random doubly stochastic matrix, or a doubly stochastic matrix or a
-        permutation of yours (the answer is never worse than that permutation).
+        The first start: the matrix of all 1/n (perturbed if its gradient is constant), a random or a given
+        doubly stochastic matrix, or a permutation (the answer is never worse than that).
     restarts : int or "auto"
-        How many starts; all but the first are random.  ``"auto"`` fills the ``time_limit`` (or ``max_steps``)
-        with graduated starts, tabu search, breakout search and annealing; :mod:`dcfw.qap.portfolio` says how.
+        The number of starts, all but the first random.  ``"auto"`` fills ``time_limit`` (or ``max_steps``)
+        with graduated paths, tabu search, breakout search and annealing (:mod:`dcfw.qap.portfolio`).
     polish : {None, "2opt", "tabu"}
-        What improves each rounded permutation: swaps until none helps, or a short robust tabu search.  With
-        ``restarts="auto"`` that is the first start: all others are searched from anyway.
+        Improve each rounded permutation (with ``restarts="auto"`` that of the first start) by swaps until
+        none helps, or by a short robust tabu search as well.
     maximize : bool
         Look for a high value instead.
     partial_match : pairs, optional
-        ``[[i, j], ...]`` or ``{i: j, ...}``: p(i) = j is given.  Rows of DataFrames may be given by name.
+        Fixed pairs p(i) = j, as ``[[i, j], ...]`` or ``{i: j, ...}``; names for rows of DataFrames.
     forbidden : pairs, optional
-        Likewise: p(i) = j is not allowed.
+        Pairs p(i) = j that are not allowed, in the same forms.
     rtol : float
         A run stops when its FW gap has fallen to this fraction of the first one.
-    maxiter, max_lmo, time_limit
-        Budgets per run (outer steps, assignment problems) and in all (seconds).  The best permutation so far
-        is always returned, after Ctrl-C too, and the status tells: it is that of the run that the permutation
-        comes from, unless the time limit cut a start short or left no time for it (``TIME_LIMIT``), or Ctrl-C
-        or the callback ended the search.  With ``restarts="auto"`` it is ``FINISHED`` when the limit was used
-        up, ``OPTIMAL`` when the value meets a bound, ``TARGET`` when it meets the target; these three and
-        ``CONVERGED`` are successes.
+    maxiter, max_lmo : int, optional
+        Budgets per run: outer steps, assignment problems.
+    time_limit : float, optional
+        Seconds in all; the best permutation so far is returned, also after Ctrl-C.  The status is that of the
+        run that found it, or ``TIME_LIMIT`` if a start was cut or left out.  With ``restarts="auto"`` it
+        is ``FINISHED`` at the limit, ``OPTIMAL`` at a bound or ``TARGET``, which are successes.
     max_steps : int, optional
         For ``restarts="auto"``, a budget in swap steps instead of seconds: the same answer on every machine.
     target : float, optional
         For ``restarts="auto"``, stop as soon as the value is this or better.
     n_jobs : int, optional
-        Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A given
-        number of restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.
+        Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A number of
+        restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.
     rng : None, int or numpy.random.Generator
-        The randomness of starts and of tabu search.
+        The randomness of starts and searches.
     callback : callable, optional
         As in :func:`dcfw.minimize`, for every run; ``x`` and ``fun`` are those of the whole relaxed problem.
-        With ``restarts="auto"`` also for each new incumbent (``permutation`` and ``fun``).
+        With ``restarts="auto"`` also called for each new incumbent (``permutation`` and ``fun``).
     clock : callable, optional
-        The clock of the ``time_limit`` of ``restarts="auto"``, e.g. ``time.process_time``; by default the
-        wall's.
+        The clock for the ``time_limit`` of ``restarts="auto"``, e.g. ``time.process_time``; else wall time.
     verbose : int
         1 shows a line of progress: value, bound and search, or the relaxation's steps.
 
     Returns
     -------
     QAPResult
-        ``permutation``; ``fun``, its value (an exact int for integer data); ``relaxed`` and
-        ``relaxed_fun``, the
-        doubly stochastic matrix it comes from and phi there; ``restart_values``, the value of each start's
-        permutation (of each incumbent, with ``restarts="auto"``); and what :class:`dcfw.qap.QAPResult` says.
+        ``permutation``; ``fun``, its value (an exact int for integer data); ``relaxed`` and ``relaxed_fun``,
+        the doubly stochastic matrix it comes from and phi there; ``restart_values``, the value of each start
+        (with ``restarts="auto"`` of each incumbent); and the other fields of :class:`dcfw.qap.QAPResult`.
 
     Examples
     --------
@@ -156,55 +148,42 @@ def solve(
     if time_limit is not None:
         time_limit = _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     call = Call(
-        started=started,
-        restarts=_restarts(restarts, time_limit, max_steps, target),
-        time_limit=time_limit,
+        started=started, restarts=_restarts(restarts, time_limit, max_steps, target), time_limit=time_limit,
         max_steps=None if max_steps is None else _validate.integer(max_steps, "max_steps", low=1),
         target=None if target is None else _validate.scalar(target, "target", allow_inf=True),
-        n_jobs=workers(n_jobs),
-        seeds=None if rng is None and restarts != "auto" else _seeds(rng),
+        n_jobs=workers(n_jobs), seeds=None if rng is None and restarts != "auto" else _seeds(rng),
         clock=clock,
-    )
+    )  # fmt: skip
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
-    path = False
+    told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
+    given = (maxiter, max_lmo, time_limit, max_steps, target, told, clock)
+    plain = (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
+    plain = plain and method == "auto" and given == (None,) * len(given)
+    path = plain and not sparse and 1 < problem.n <= PATHS_UP_TO
     if method == "auto":
-        told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
-        budgets = (maxiter, max_lmo, time_limit, max_steps, target, told, clock)
-        plain = (
-            (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
-        )
-        path = plain and not sparse and 1 < problem.n <= PATHS_UP_TO and budgets == (None,) * len(budgets)
         method = "graduated" if path and call.restarts == 1 else "dcfw"
     automatic = split == "auto" and method != "graduated"
     task = Task(
-        problem,
-        method=method,
-        split=(BALANCED if sparse else AUTO_SPLIT) if automatic else split,
-        inner="blended" if inner == "auto" else inner,
-        init=init,
-        polish=polish,
+        problem, method=method, split=(BALANCED if sparse else AUTO_SPLIT) if automatic else split,
+        inner="blended" if inner == "auto" else inner, init=init, polish=polish,
         rtol=_validate.scalar(rtol, "rtol", low=0.0, high=1.0),
         maxiter=None if maxiter is None else _validate.integer(maxiter, "maxiter", low=0),
         max_lmo=None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
-        callback=callback,
-        flexible=automatic,
-        path_first=path,
-    )
+        callback=callback, flexible=automatic, path_first=path,
+    )  # fmt: skip
     if call.restarts == "auto" and problem.n > 1:
         return searched(task, call, quick=method == "dcfw" and split == "auto")
     return restarted(task, call)
 
 
 def check_method(method: str, split: str, inner: str) -> None:
-    """Refuse options that the method has no use for; vanilla steps are what all of them can do."""
+    """Raise ValueError for options that the method does not use; vanilla steps suit every method."""
     paths = method == "graduated"
     split = _validate.choice(split, "split", ("auto", *(PATH_SPLITS if paths else SPLITS)))
-    for name, value, fine in (
-        ("split", "auto" if paths else split, ("auto",)),
-        ("inner", inner, ("auto", "fw")),
-    ):
-        if value not in fine and method not in SPLIT_METHODS:
+    unused = {"split": "auto" if paths else split, "inner": "auto" if inner == "fw" else inner}
+    for name, value in unused.items():
+        if value != "auto" and method not in SPLIT_METHODS:
             raise ValueError(
                 f"{name}={value!r} has no meaning for method {method!r}, only for "
                 f"{' and '.join(SPLIT_METHODS)}: leave {name} out"
@@ -212,7 +191,6 @@ def check_method(method: str, split: str, inner: str) -> None:
 
 
 def workers(n_jobs: Any) -> int:
-    """Return the checked number of workers."""
     checked = 1 if n_jobs is None else _validate.integer(n_jobs, "n_jobs", low=-(10**6))
     if checked == 0:
         raise ValueError("n_jobs must not be 0; -1 means all processors")
@@ -220,14 +198,10 @@ def workers(n_jobs: Any) -> int:
 
 
 def _restarts(restarts: Any, time_limit: float | None, max_steps: Any, target: Any = None) -> int | str:
-    """Return the checked number of starts, or "auto"."""
     if not isinstance(restarts, str):
         for name, given in (("max_steps", max_steps), ("target", target)):
             if given is not None:
-                raise ValueError(
-                    f"{name} is for restarts='auto', not for a number of restarts: give "
-                    f"restarts='auto', or leave {name} out"
-                )
+                raise ValueError(f"{name} is for restarts='auto' only: give that or leave {name} out")
         return _validate.integer(restarts, "restarts", low=1)
     if restarts != "auto":
         raise ValueError(f"restarts must be a positive integer or 'auto', got {restarts!r}")
@@ -237,7 +211,7 @@ def _restarts(restarts: Any, time_limit: float | None, max_steps: Any, target: A
 
 
 def _seeds(rng: Any) -> np.random.SeedSequence:
-    """Return what the seeds of all runs are spawned from; a generator gives other ones each time."""
+    """Return the source of the seeds of all runs; a generator gives other ones in each call."""
     if rng is None:
         return np.random.SeedSequence()
     generator = _validate.generator(rng)

@@ -1,4 +1,4 @@
-"""Local search by swaps (2-opt): exchange the places of two items as long as that helps.
+"""Local search by swaps (2-opt): exchange the places of two items while that helps.
 
 Exchanging p(r) and p(s) changes the value by
 
@@ -25,8 +25,7 @@ from dcfw._arrays import Array
 from dcfw.kernels.swaps import layout
 from dcfw.qap.objective import as_permutation, dense, evaluate, matrices
 
-PAUSE = 0.008
-"""Seconds that a compiled loop may run before Python looks at the clock and at Ctrl-C."""
+PAUSE = 0.008  # seconds until a compiled loop returns, to check the clock and Ctrl-C
 
 
 def two_opt(
@@ -47,19 +46,18 @@ def two_opt(
     A, B : array or SciPy sparse array of shape (n, n)
         The matrices of ``sum_ij A[i, j] B[p(i), p(j)]``; neither need be symmetric.
     p : array of shape (n,)
-        The permutation to start from, counted from 0.  It is not written to.
+        The permutation to start from, counted from 0.
     C : array of shape (n, n), optional
         The linear term ``sum_i C[i, p(i)]``.
     rng : None, int, SeedSequence or Generator
-        The order in which first improvement looks at the pairs; None is their natural order.
-        Best improvement has no randomness.
+        The order of the pairs for first improvement; None is their natural order.
     best_improvement : bool
-        Make the best of all swaps in each step (the default: faster, because all deltas are kept up to
-        date), or the first improving one found.
+        Make the best of all swaps in each step (faster, because all deltas are kept up to date), or the first
+        improving one.
     fixed : int
-        The first ``fixed`` entries of p stay as they are (seeds of a matching).
+        The number of leading entries of p that do not change (seeds of a matching).
     time_limit : float, optional
-        Seconds after which the permutation reached so far is returned.
+        Seconds after which the current permutation is returned.
 
     Returns
     -------
@@ -72,10 +70,8 @@ def two_opt(
 
     Examples
     --------
-    >>> line = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-    >>> flow = [[0, 9, 1], [9, 0, 1], [1, 1, 0]]
-    >>> p, value, swaps = two_opt(line, flow, [0, 2, 1])
-    >>> value, swaps
+    >>> line, flow = [[0, 1, 2], [1, 0, 1], [2, 1, 0]], [[0, 9, 1], [9, 0, 1], [1, 1, 0]]
+    >>> two_opt(line, flow, [0, 2, 1])[1:]
     (24, 1)
     """
     deadline = deadline_after(time_limit)
@@ -96,10 +92,8 @@ def two_opt(
 
 
 def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple[np.ndarray, int]:
-    """Descend by the first improving swap, searched from the first pair on after each swap, as SciPy does.
-
-    Returns the permutation and the number of pairs looked at, with those of an entry with itself.
-    """
+    """Descend by the first improving swap as SciPy does, from the first pair on after each; return the
+    permutation and the number of examined pairs, including those of an entry with itself."""
     A, B, _ = matrices(A, B)
     n = A.shape[0]
     p = as_permutation(p, n, "p")
@@ -109,28 +103,20 @@ def descend_in_order(A: Array, B: Array, p: np.ndarray, fixed: int = 0) -> tuple
 
 
 def polished(
-    A: Array,
-    B: Array,
-    p: Array,
-    C: Array | None,
-    tabu: Callable[[], np.random.Generator] | None,
-    deadline: float | None,
-    fixed: int = 0,
-) -> np.ndarray:
+    A: Array, B: Array, p: Array, C: Array | None, tabu: Callable[[], np.random.Generator] | None,
+    deadline: float | None, fixed: int = 0,
+) -> np.ndarray:  # fmt: skip
     """Return p after swaps until none helps, and a short tabu search if its generator is given."""
-    p, _, _ = two_opt(A, B, p, C, fixed=fixed, time_limit=seconds_to(deadline))
+    p = two_opt(A, B, p, C, fixed=fixed, time_limit=_seconds_to(deadline))[0]
     if tabu is not None:
         from dcfw.qap.tabu import robust_tabu
 
-        steps = 50 * len(p)
-        p, _, _ = robust_tabu(
-            A, B, p, C, iterations=steps, rng=tabu(), fixed=fixed, time_limit=seconds_to(deadline)
-        )
+        left = _seconds_to(deadline)
+        p = robust_tabu(A, B, p, C, iterations=50 * len(p), rng=tabu(), fixed=fixed, time_limit=left)[0]
     return np.asarray(p)
 
 
-def seconds_to(deadline: float | None) -> float | None:
-    """Return the seconds to a moment on the clock of ``time.perf_counter``."""
+def _seconds_to(deadline: float | None) -> float | None:
     return None if deadline is None else max(deadline - time.perf_counter(), 0.0)
 
 
@@ -139,10 +125,8 @@ def is_over(deadline: float | None) -> bool:
 
 
 def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
-    """Call ``run(count)`` in portions of ``PAUSE`` seconds to the deadline or until it makes fewer steps.
-
-    ``first`` should be a cautious guess.  Returns the sum of the steps.
-    """
+    """Call ``run(count)``, first for ``first`` steps, then in portions of ``PAUSE`` seconds, to the deadline
+    or until it makes fewer steps; return the sum of the steps."""
     count, total = max(1, first), 0
     while (start := time.perf_counter()) < deadline:
         made = run(count)
@@ -150,13 +134,11 @@ def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
         if made < count:
             break
         elapsed = max(time.perf_counter() - start, 1e-7)
-        # Grows by at most 4 a time, as the first portion may have been an untypical one.
-        count = max(1, int(count * min(4.0, PAUSE / elapsed)))
+        count = max(1, int(count * min(4.0, PAUSE / elapsed)))  # the first portion may be untypical
     return total
 
 
 def deadline_after(time_limit: float | None) -> float:
-    """Return the moment, on the clock of ``time.perf_counter``, at which ``time_limit`` seconds are over."""
     if time_limit is None:
         return math.inf
     return time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)

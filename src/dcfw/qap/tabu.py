@@ -1,10 +1,11 @@
-"""Robust tabu search for the quadratic assignment problem (Taillard 1991).
+"""Robust tabu search for the quadratic assignment problem.
 
-Each step makes the best swap that is allowed, even if it raises the objective, and then forbids for a
-while that either of the two items returns to the place it has left.  "Robust" is that this while is
-random, so that no length has to be tuned.  Two things override the ban: a swap that gives the best value
-so far is always allowed, and a swap that puts an item where it has not been for a very long time is
-forced, which drives the search into new regions.  The loop is ``kernels/native/tabu_search.hpp``.
+Each step makes the best allowed swap, even if it increases the objective, and then forbids both items to
+return to their old places for a random number of steps.  Two rules override the ban: a swap that gives the
+best value so far is always allowed, and a swap that puts an item where it has not been for very long is
+forced.  The loop is in ``kernels/native/tabu_search.hpp``.
+
+E. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17 (1991).
 """
 
 from __future__ import annotations
@@ -57,10 +58,6 @@ def robust_tabu(
     iterations : int
         The number of iterations made.
 
-    References
-    ----------
-    E. Taillard, Robust taboo search for the quadratic assignment problem, Parallel Computing 17 (1991).
-
     Examples
     --------
     >>> from dcfw.qap.generators import li_pardalos
@@ -91,6 +88,6 @@ def robust_tabu(
 
     paced(run, deadline, 1_000_000 // (n * n))
     value = evaluate(A, B, search.best_p, C)
-    if value > start:  # possible only by rounding
+    if value > start:  # by rounding
         return p, start, int(search.steps)
     return np.asarray(search.best_p), value, int(search.steps)

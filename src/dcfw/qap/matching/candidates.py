@@ -1,9 +1,9 @@
 """Matching by candidates, for graphs whose n^2 pairs do not fit in memory: O(n k) numbers instead.
 
-Each node keeps its k most likely partners with weights that add up to about 1.  A round counts, for every
-pair of nodes, the weight of the pairs among their neighbours (the k largest entries of each row of A X B),
-divides by the degrees and scales rows and columns.  Seeds have weight 1 throughout.  When the weights have
-settled, pairs are taken greedily, and rounds with that matching in the place of X correct it.
+Each node keeps its k most likely partners with weights that add up to about 1.  A round sums, for every pair
+of nodes, the weights of pairs of their neighbours (the k largest entries of each row of A X B), divides by
+the degrees and scales rows and columns.  Seeds always have weight 1.  When the weights have converged, pairs
+are chosen greedily, and rounds with that matching in place of X correct it.
 
 L. Yartseva, M. Grossglauser, "On the performance of percolation graph matching", COSN 2013; J. Lubars,
 R. Srikant, "Correcting the output of approximate graph matching algorithms", INFOCOM 2018.
@@ -17,16 +17,16 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from dcfw import kernels
-from dcfw.qap.matching.paths import NO_MATCHING, End, Pair, floats, packed_csr
+from dcfw.qap.graduated import PathEnd
+from dcfw.qap.matching.paths import NO_MATCHING, Pair, floats, packed_csr
 from dcfw.qap.objective import symmetric
 from dcfw.qap.swaps import is_over
 
 KEPT, ROUNDS, CORRECTIONS = 20, 25, 20
-SETTLED = 0.002
-"""Rounds end when the share of nodes whose best partner changed has fallen to this."""
+SETTLED = 0.002  # rounds end at this share of nodes whose best partner changed
 
 
-def by_candidates(pair: Pair, deadline: float | None = None) -> End:
+def by_candidates(pair: Pair, deadline: float | None = None) -> PathEnd:
     """Return a matching of large sparse graphs; the second part of its counts are rounds."""
     n = pair.n
     A, B = [floats(M, n) for M in pair.A], [floats(M, n) for M in pair.B]
@@ -45,13 +45,11 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
     never = csr_array((np.ones(len(pair.forbidden)), tuple(pair.forbidden.T)), shape=(n, n))
     rewards = None if pair.C is None else floats(pair.C, n).maximum(0.0)
     if not len(i) and rewards is None:
-        raise ValueError(
-            "graphs with more than 15000 free nodes need seeds or a sparse similarity to begin with"
-        )
+        raise ValueError("graphs with more than 15000 free nodes need seeds or a sparse similarity")
     packed = [(packed_csr(L), packed_csr(N)) for L, N in products]
 
     def voted(X: Any) -> Any:
-        """Return the votes of neighbours for the free pairs, by the degrees."""
+        """Return the votes of neighbours for the free pairs, divided by the degrees."""
         G = masks[0] @ _propagated(packed, products, X, n) @ masks[1]
         G = scales[0] @ (G if rewards is None else G + rewards) @ scales[1]
         if never.nnz:
@@ -71,17 +69,15 @@ def by_candidates(pair: Pair, deadline: float | None = None) -> End:
         if cut or np.mean(best != last) <= SETTLED:
             break
     p = _greedy(Y, pair.fixed)
-    for _ in range(CORRECTIONS):
-        if cut:
-            break
+    for _ in range(0 if cut else CORRECTIONS):
         known = p >= 0
         S = csr_array((np.ones(known.sum()), (np.flatnonzero(known), p[known])), shape=(n, n))
         last, p = p, _greedy(voted(S), pair.fixed)
         rounds += 1
         cut = is_over(deadline)
-        if np.mean(p != last) <= SETTLED / 10:
+        if cut or np.mean(p != last) <= SETTLED / 10:
             break
-    return End(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
+    return PathEnd(_permitted(_completed(p, sizes), p < 0, pair), 0, rounds, rounds, cut)
 
 
 def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:
@@ -97,7 +93,7 @@ def _propagated(packed: list[Any], products: list[Any], X: Any, n: int) -> Any:
 
 
 def _scaled(G: Any) -> Any:
-    """Return G with rows that add up to 1 and columns that add up to 1 or less, nearly."""
+    """Scale rows to sums of about 1 and columns to sums of about 1 or less."""
     for _ in range(3):
         rows = G.sum(axis=1)
         G = diags_array(1.0 / np.where(rows > 0.0, rows, 1.0)) @ G
@@ -106,7 +102,6 @@ def _scaled(G: Any) -> Any:
 
 
 def _best(G: Any) -> np.ndarray:
-    """Return the column of the largest entry of each row, -1 for an empty one."""
     rows = np.repeat(np.arange(G.shape[0]), np.diff(G.indptr))
     order = np.lexsort((G.data, rows))
     best = np.full(G.shape[0], -1)
@@ -129,18 +124,16 @@ def _greedy(G: Any, fixed: np.ndarray) -> np.ndarray:
 
 
 def _completed(p: np.ndarray, sizes: list[np.ndarray]) -> np.ndarray:
-    """Return the matching with the nodes that are left matched in the order of their degrees."""
+    """Match the remaining nodes in the order of their degrees."""
     rows, columns = np.flatnonzero(p < 0), np.setdiff1d(np.arange(len(p)), p)
+    rows = rows[np.argsort(-sizes[0][rows], kind="stable")]
     p = p.copy()
-    p[rows[np.argsort(-sizes[0][rows], kind="stable")]] = columns[
-        np.argsort(-sizes[1][columns], kind="stable")
-    ]
+    p[rows] = columns[np.argsort(-sizes[1][columns], kind="stable")]
     return p
 
 
 def _permitted(p: np.ndarray, loose: np.ndarray, pair: Pair) -> np.ndarray:
-    """Return the matching without forbidden pairs: each gives way along a path of exchanges that ends at its
-    column, through nodes that nothing spoke for (``loose``) where there are any."""
+    """Replace forbidden pairs by exchanges along paths, preferably through nodes without votes."""
     never: dict[int, list[int]] = {}
     for i, j in pair.forbidden.tolist():
         never.setdefault(i, []).append(j)

@@ -1,8 +1,8 @@
-"""Paths that start again from the part of a matching that fits.
+"""Paths that restart from the part of a matching that fits.
 
 Graphs with symmetries (grids, rings) have several matchings of nearly the same value, and a path may end in a
-patchwork of them.  A *core* is a ball of nodes around one whose neighbourhood is kept; as seeds of another
-path it makes the other regions follow.
+patchwork of them.  A *core* is a ball of nodes around one whose neighbourhood is kept; its pairs become the
+seeds of another path.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from dcfw.qap.matching.paths import Pair, floats
 
-SHARE = 0.15
-"""The core's share of the free nodes: on grids of 300 nodes 0.1 and 0.2 were better than 0.04."""
-ROUNDS = 4
-"""The distance within which a node looks for lost edges."""
+SHARE = 0.15  # of the free nodes: on grids of 300 nodes 0.1 and 0.2 were better than 0.04
+ROUNDS = 4  # the distance within which lost edges count
 
 
 def with_core(pair: Pair, p: np.ndarray, rng: np.random.Generator) -> Pair:

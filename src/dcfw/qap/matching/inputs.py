@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from numbers import Integral, Real
@@ -23,8 +23,6 @@ PARALLEL, LOOPS = ("error", "sum", "max"), ("error", "keep", "ignore")
 
 @dataclass(frozen=True)
 class Graph:
-    """The layers of one graph, and the names of its nodes (None: their indices)."""
-
     layers: list[Any]
     nodes: list[Hashable] | None = None
     directed: bool | None = None
@@ -40,28 +38,34 @@ class Graph:
     def names(self) -> Sequence[Any]:
         return range(self.size) if self.nodes is None else self.nodes
 
-    def index(self) -> dict[Any, int]:
-        return {node: k for k, node in enumerate(self.names())}
-
 
 def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Graph:
-    """Return a graph from any of the forms in which one may be given."""
-    if is_graph(G):
-        return _graph(list(G), _edges(G, weight), G.is_directed(), G, (name, weight, parallel))
-    if isinstance(G, list | tuple) and G and all(map(is_graph, G)):
-        return _layers(G, name, weight, parallel)
+    named = (name, weight, parallel)
+    if _is_networkx(G):
+        return _graph(list(G), _edges(G, weight), G.is_directed(), G, named)
+    if isinstance(G, list | tuple) and G and all(map(_is_networkx, G)):  # a layer may lack nodes
+        nodes = list(dict.fromkeys(node for layer in G for node in layer))
+        layers = [
+            _graph(nodes, _edges(M, weight), M.is_directed(), None, (f"{name}[{k}]", *named[1:])).layers[0]
+            for k, M in enumerate(G)
+        ]
+        if len({is_sparse(M) for M in layers}) > 1:
+            layers = [dense(M) for M in layers]
+        first = G[0].copy()  # the source of attributes
+        first.add_nodes_from(nodes)
+        return Graph(layers, nodes, source=first)
     if hasattr(G, "get_edgelist") and hasattr(G, "vs"):
         nodes = list(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
         weights = G.es[weight] if weight is not None and weight in G.es.attributes() else repeat(1)
         given = (1 if w is None else w for w in weights)  # None: igraph's missing attribute
         listed = [(nodes[i], nodes[j], w) for (i, j), w in zip(G.get_edgelist(), given, strict=False)]
-        return _graph(nodes, listed, G.is_directed(), G, (name, weight, parallel))
+        return _graph(nodes, listed, G.is_directed(), G, named)
     columns = getattr(G, "columns", None)
     if columns is not None and "source" in columns and "target" in columns:
         ends = G["source"].tolist(), G["target"].tolist()
         weights = G[weight].tolist() if weight is not None and weight in columns else repeat(1)
         nodes = list(dict.fromkeys(chain.from_iterable(zip(*ends, strict=True))))
-        return _graph(nodes, list(zip(*ends, weights, strict=False)), False, None, (name, weight, parallel))
+        return _graph(nodes, list(zip(*ends, weights, strict=False)), False, None, named)
     if isinstance(G, list | tuple) and G and all(is_sparse(M) or np.ndim(M) == 2 for M in G):
         layers = [square(M, f"{name}[{k}]") for k, M in enumerate(G)]
         if len({M.shape for M in layers}) > 1:
@@ -71,35 +75,18 @@ def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Grap
     return Graph([square(G, name)], None if names == list(range(len(names or ()))) else names)
 
 
-def is_graph(G: Any) -> bool:
-    """Return whether G is a networkx graph."""
+def _is_networkx(G: Any) -> bool:
     return hasattr(G, "adj") and hasattr(G, "nodes")
 
 
 def _edges(G: Any, weight: str | None) -> Any:
-    """Return the edges (u, v, weight) of a networkx graph."""
     return [(*edge, 1) for edge in G.edges()] if weight is None else G.edges(data=weight, default=1)
-
-
-def _layers(graphs: Any, name: str, weight: str | None, parallel: str) -> Graph:
-    """Return a graph of several layers, networkx graphs in which a node may be missing; attributes are those
-    of the first."""
-    nodes = list(dict.fromkeys(node for G in graphs for node in G))
-    layers = [
-        _graph(nodes, _edges(G, weight), G.is_directed(), None, (f"{name}[{k}]", weight, parallel)).layers[0]
-        for k, G in enumerate(graphs)
-    ]
-    if len({is_sparse(M) for M in layers}) > 1:
-        layers = [dense(M) for M in layers]
-    first = graphs[0].copy()
-    first.add_nodes_from(nodes)
-    return Graph(layers, nodes, source=first)
 
 
 def _graph(
     nodes: list[Hashable], listed: Any, directed: bool, source: Any, named: tuple[str, str | None, str]
 ) -> Graph:
-    """Return the graph of listed edges (u, v, weight); its name, weight and parallel are for messages."""
+    """Return the graph of listed edges (u, v, weight); ``named`` is the argument, weight and parallel."""
     name, weight, parallel = named
     if not nodes:
         raise ValueError(f"{name} must have at least one node")
@@ -108,7 +95,7 @@ def _graph(
     exact = True
     for u, v, w in listed:
         if not isinstance(w, Real | np.bool_):
-            raise TypeError(f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is no real number: {w!r}")
+            raise TypeError(f"{name} has an edge ({u!r}, {v!r}) whose {weight!r} is not a real number: {w!r}")
         edge = place[u], place[v]
         edge = edge if directed or edge[0] <= edge[1] else edge[::-1]
         if isinstance(w, Integral | np.bool_):
@@ -139,25 +126,19 @@ def _graph(
     return Graph([A.toarray() if small else A], nodes, directed, source)
 
 
-def loops_matter(small: np.ndarray, large: np.ndarray) -> bool:
-    """Return whether sum_i small[i] large[p(i)] depends on p, for the diagonals of two graphs."""
-    equal = len(small) == len(large)
-    return bool(small.any() and np.ptp(large) != 0 and not (equal and np.ptp(small) == 0))
-
-
 def with_loops(graphs: tuple[Graph, Graph], loops: str) -> tuple[Graph, Graph]:
-    """Return the graphs with self loops kept or dropped; raise if they matter and nothing was said."""
     if loops == "ignore":
         one, two = (replace(graph, layers=[_off_diagonal(M) for M in graph.layers]) for graph in graphs)
         return one, two
     for layers in zip(*(graph.layers for graph in graphs), strict=True) if loops == "error" else ():
         diagonals = [M.diagonal() for M in layers]
-        if loops_matter(*sorted(diagonals, key=len)):
+        small, large = sorted(diagonals, key=len)
+        constant = np.ptp(large) == 0 or (len(small) == len(large) and np.ptp(small) == 0)
+        if small.any() and not constant:  # sum_i small[i] large[p(i)] depends on p
             k = int(np.flatnonzero(diagonals[0])[0])
-            node = k if graphs[0].nodes is None else graphs[0].nodes[k]
             raise ValueError(
-                f"both graphs have self loops (G1 at node {node!r}), which change the best matching: "
-                "loops='keep' compares them, loops='ignore' drops them"
+                f"both graphs have self loops (G1 at node {graphs[0].names()[k]!r}), which change the best "
+                "matching: loops='keep' compares them, loops='ignore' drops them"
             )
     return graphs
 
@@ -167,53 +148,39 @@ def _off_diagonal(M: Any) -> Any:
     return M - (diags_array(d, format="csr", dtype=d.dtype) if is_sparse(M) else np.diag(d)) if d.any() else M
 
 
-# -- pairs of nodes ----------------------------------------------------------------------------------------
-
-
-def pairs(
+def _pairs(
     given: Any, graphs: tuple[Graph, Graph], name: str, lengths: tuple[int, ...] = (2,)
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of indices, and a weight for each: infinite where none is given."""
-    empty = np.empty((0, 2), dtype=np.int64), np.empty(0)
-    if given is None:
-        return empty
-    listed: list[tuple[Any, ...]] = (
-        list(given.items()) if isinstance(given, Mapping) else _tuples(given, name)
-    )
+    if isinstance(given, Mapping):
+        listed: list[tuple[Any, ...]] = list(given.items())
+    elif np.ma.is_masked(given) or getattr(getattr(given, "dtype", None), "kind", "i") in "Vc":
+        raise TypeError(f"{name} must be pairs of nodes, without a mask")
+    else:
+        try:
+            listed = [] if given is None else [tuple(pair) for pair in _validate.listed(given, name)]
+        except (TypeError, NotImplementedError):
+            raise TypeError(f"{name} must be pairs (node of G1, node of G2), or a mapping") from None
     if not listed:
-        return empty
+        return np.empty((0, 2), dtype=np.int64), np.empty(0)
     if any(len(pair) not in lengths for pair in listed):
         raise ValueError(f"{name} must be pairs (node of G1, node of G2), or a mapping from one to the other")
     columns = []
     for k, (which, graph) in enumerate(zip(("G1", "G2"), graphs, strict=True)):
-        index = graph.index()
+        index = {node: i for i, node in enumerate(graph.names())}
         unknown = [pair[k] for pair in listed if not isinstance(pair[k], Hashable) or pair[k] not in index]
         if unknown:
             raise ValueError(f"{name} has {unknown[0]!r}, which is not a node of {which}")
         columns.append([index[pair[k]] for pair in listed])
-    weights = [
-        _validate.scalar(pair[2], f"the weight of a pair of {name}", allow_inf=True)
-        if len(pair) == 3
-        else np.inf
-        for pair in listed
-    ]
+    what = f"the weight of a pair of {name}"
+    weights = [_validate.scalar((*pair, np.inf)[2], what, allow_inf=True) for pair in listed]
     return np.array(columns, dtype=np.int64).T, np.array(weights, dtype=np.float64)
-
-
-def _tuples(given: Iterable[Any], name: str) -> list[tuple[Any, ...]]:
-    if np.ma.is_masked(given) or getattr(getattr(given, "dtype", None), "kind", "i") in "Vc":
-        raise TypeError(f"{name} must be pairs of nodes, without a mask")
-    try:
-        return [tuple(pair) for pair in _validate.listed(given, name)]
-    except (TypeError, NotImplementedError):
-        raise TypeError(f"{name} must be pairs (node of G1, node of G2), or a mapping") from None
 
 
 def split_seeds(
     seeds: Any, forbidden: Any, graphs: tuple[Graph, Graph]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the hard seeds, the soft ones with their weights, and the forbidden pairs."""
-    known, weights = pairs(seeds, graphs, "seeds", (2, 3))
+    known, weights = _pairs(seeds, graphs, "seeds", (2, 3))
     hard = np.isposinf(weights)
     one, two = (g.names() for g in graphs)
     for k, (nodes, which) in enumerate(((one, "G1"), (two, "G2"))):
@@ -221,27 +188,18 @@ def split_seeds(
         if (count > 1).any():
             twice = nodes[int(node[count > 1][0])]
             raise ValueError(f"seeds repeats node {twice!r} of {which}; each may have one partner")
-    never = pairs(forbidden, graphs, "forbidden")[0]
+    never = _pairs(forbidden, graphs, "forbidden")[0]
     both = set(map(tuple, known.tolist())) & set(map(tuple, never.tolist()))
     if both:
         i, j = min(both)
-        raise ValueError(
-            f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r}): take it out of one of them"
-        )
+        raise ValueError(f"seeds and forbidden both have the pair ({one[i]!r}, {two[j]!r}): remove one")
     return known[hard], known[~hard], weights[~hard], never
 
 
-# -- rewards for pairs of nodes ----------------------------------------------------------------------------
-
-
 def rewards(
-    graphs: tuple[Graph, Graph],
-    C: Any,
-    similarity: Any,
-    node_match: Any,
-    soft: np.ndarray,
+    graphs: tuple[Graph, Graph], C: Any, similarity: Any, node_match: Any, soft: np.ndarray,
     weights: np.ndarray,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return what the pairs of a matching earn as a matrix, sparse if all parts are, or None."""
     shape = tuple(graph.size for graph in graphs)
     parts: list[Any] = []
@@ -278,9 +236,7 @@ def rewards(
 def _attribute(graph: Graph, attribute: Any, name: str) -> list[Any]:
     G = graph.source
     if G is None:
-        raise TypeError(
-            "node_match names attributes of networkx or igraph graphs; give similarity= for matrices"
-        )
+        raise TypeError("node_match needs networkx or igraph graphs; give similarity= for matrices")
     if hasattr(G, "get_edgelist"):
         values = G.vs[attribute] if attribute in G.vs.attributes() else [None] * graph.size
     else:

@@ -1,11 +1,10 @@
 """The graduated path of :mod:`dcfw.qap.graduated` for graphs, with seeds as part of every product.
 
-With X the matching of *all* nodes, seeds fixed, the convex end is 1/2 ||A X - X B||^2 of the whole graphs,
-so that edges between seeds and free nodes are compared (``qap.solve`` leaves them to a linear term, with
-which correct seeds made matchings worse).  Directed graphs use the mean of the forms with A, B and their
-transposes.
+With X the matching of *all* nodes, seeds fixed, the convex end is 1/2 ||A X - X B||^2 of the whole graphs, so
+that edges between seeds and free nodes are compared (with the linear term of ``qap.solve`` correct seeds made
+matchings worse).  Directed graphs use the mean of the forms with A, B and their transposes.
 
-``kernels/native/graph_path.hpp`` keeps two m x m gradients in float32 and the costs of the assignment
+``kernels/native/graph_path.hpp`` stores two m x m gradients in float32 and the costs of the assignment
 problem, 12 m^2 bytes for m free nodes, and multiplies no dense matrices.
 """
 
@@ -20,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dcfw import kernels
+from dcfw.qap.graduated import PathEnd
 from dcfw.qap.objective import symmetric
 from dcfw.qap.problem import padded
 
@@ -34,29 +34,15 @@ class Effort(NamedTuple):
 
 
 THOROUGH, BRISK = Effort(100, 60, 6, 0.05), Effort(60, 30, 4, 0.1)
+# About five times the work of the thorough path: nearly symmetric graphs need an accurate convex end.
 PATIENT = Effort(1000, 100, 10, 0.005)
-"""About five times the work of the thorough path: nearly symmetric graphs need an accurate convex end."""
-SMALL = 400
-"""Up to this many free nodes the thorough path takes a fraction of a second."""
+SMALL = 400  # free nodes, up to which the thorough path takes a fraction of a second
 NO_MATCHING = "forbidden leaves no matching: some nodes have too few partners that are allowed"
-SPREAD = 0.1
-"""The share of a random permutation in the start of a further path."""
-
-
-class End(NamedTuple):
-    """The permutation of all nodes at the end of a path, and what it cost."""
-
-    p: np.ndarray
-    n_lmo: int
-    n_inner: int
-    stages: int
-    cut: bool
+SPREAD = 0.1  # the share of a random permutation in the start of a further path
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two graphs of n nodes in layers, with fixed pairs, rewards and forbidden pairs."""
-
     A: list[Any]
     B: list[Any]
     C: Any
@@ -69,8 +55,6 @@ class Pair:
 
 
 class Paths:
-    """A pair of graphs prepared for paths."""
-
     def __init__(self, pair: Pair) -> None:
         n = pair.n
         i, j = pair.fixed.T
@@ -97,21 +81,16 @@ class Paths:
         if len(pair.forbidden):
             ones = csr_array((np.ones(len(pair.forbidden)), tuple(pair.forbidden.T)), shape=(n, n))
             forbidden = ones[free[0]][:, free[1]]
-        if kernels.native is None:
-            from dcfw.kernels.numpy_graphs import GraphPath
-
-            self.kernel: Any = GraphPath(self.n, self.m, products, U, V, linear, forbidden)
-            return
-        packed = [(packed_csr(L), packed_csr(N)) for L, N in products]
-        others = [None if M is None else packed_csr(M) for M in (linear, forbidden)]
-        self.kernel = kernels.native.GraphPath(self.n, self.m, packed, packed_csr(U), packed_csr(V), *others)
+        others: list[Any] = [U, V, linear, forbidden]
+        if kernels.native is not None:
+            products = [(packed_csr(L), packed_csr(N)) for L, N in products]
+            others = [None if M is None else packed_csr(M) for M in others]
+        path = kernels.implementation("numpy_graphs").GraphPath
+        self.kernel: Any = path(self.n, self.m, products, *others)
 
     def follow(
-        self,
-        rng: np.random.Generator | None = None,
-        effort: Effort | None = None,
-        deadline: float | None = None,
-    ) -> End:
+        self, rng: np.random.Generator | None, effort: Effort | None, deadline: float | None
+    ) -> PathEnd:
         """Follow a path from the barycentre, or (with a generator) from a point near it."""
         chosen = effort or (THOROUGH if self.m <= SMALL else BRISK)
         thetas = np.linspace(1.0, -1.0, chosen.stages).tolist()
@@ -125,7 +104,7 @@ class Paths:
         whole = np.empty(self.n, dtype=np.int64)
         whole[self.rows[: self.m]] = self.columns[p]
         whole[self.rows[self.m :]] = self.columns[self.m :]
-        return End(whole, int(n_lmo), int(n_inner), int(stages), bool(cut))
+        return PathEnd(whole, int(n_lmo), int(n_inner), int(stages), bool(cut))
 
 
 def floats(M: Any, n: int) -> Any:

@@ -1,5 +1,4 @@
-"""Two matched graphs side by side: partners at the same place in one colour, edges without a counterpart in
-red."""
+"""Two matched graphs side by side: partners have the same place and colour, lost edges are red."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from dcfw.qap.problem import padded
 
 
 def aligned(one: list[Any], two: list[Any], p: np.ndarray) -> tuple[list[Any], list[Any]]:
-    """Return the layers of two graphs padded, the second one's in the order of the first one's nodes."""
+    """Return the padded layers of two graphs, both in the order of the first one's nodes."""
     A, B = ([csr_array(padded(M, len(p))) for M in layers] for layers in (one, two))
     return A, [csr_array(M[p][:, p]) for M in B]
 
 
 def counterparts(A: list[Any], B: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bool]]:
-    """Yield for each layer the ends of A's edges, whether B has them, and whether each is there twice."""
+    """Yield for each layer the ends of A's edges, whether B has them, and whether A has each twice."""
     for M, N in zip(A, B, strict=True):
         i, j = M.nonzero()
         yield i, j, np.asarray(N[i, j]).ravel() != 0, symmetric(M)
@@ -29,19 +28,7 @@ def counterparts(A: list[Any], B: list[Any]) -> Iterator[tuple[np.ndarray, np.nd
 def draw(
     one: list[Any], two: list[Any], p: np.ndarray, axes: Any = None, names: tuple[Any, Any] = (None, None)
 ) -> Any:
-    """Draw a matching and return the two axes.
-
-    Parameters
-    ----------
-    one, two : lists of square matrices
-        The adjacency matrices, one per type of edge.
-    p : array
-        The partner of each node of the first graph; the smaller graph is padded.
-    axes : pair of matplotlib axes, optional
-        Those of a new figure unless given.
-    names : pair of sequences, optional
-        Labels of the nodes, written up to 40 nodes.
-    """
+    """Draw the layers of two graphs matched by p, with node labels up to 40 nodes; return the two axes."""
     from matplotlib import pyplot
     from matplotlib.collections import LineCollection
 
@@ -76,7 +63,7 @@ def draw(
 
 
 def _layout(M: Any) -> np.ndarray:
-    """Return places of the nodes: networkx's spring layout, or eigenvectors where it is not installed."""
+    """Return positions by networkx's spring layout, or by eigenvectors if it is not installed."""
     n = M.shape[0]
     try:
         import networkx as nx
