@@ -136,29 +136,21 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             known = ~np.isnan(target)
             total = np.where(known, target, 0.0).sum(axis=0)
             self.target_mean_ = total / np.maximum(known.sum(axis=0), 1).astype(target.dtype)
-        self.result_ = align(
-            np.ascontiguousarray((source - self.source_mean_).T),
-            np.ascontiguousarray(factor * (target - self.target_mean_).T),
-            lam=self.lam,
-            method=self.method,
-            tol=0.0,
-            rtol=tol,
-            maxiter=max_iter,
-            max_lmo=max_iter,
-        )
+        E1 = np.ascontiguousarray((source - self.source_mean_).T)
+        Y = np.ascontiguousarray(factor * (target - self.target_mean_).T)
+        limits: dict[str, Any] = {"tol": 0.0, "rtol": tol, "maxiter": max_iter, "max_lmo": max_iter}
+        self.result_ = align(E1, Y, lam=self.lam, method=self.method, **limits)
         self.rotation_ = self.result_.rotation
         self.n_iter_ = max(1, int(self.result_.n_lmo))
         gaps = self.result_.history["gap"]
         first = gaps[0] if len(gaps) else np.nan
-        # NaN where the gap was not measured
-        if not (self.result_.success or self.result_.gap <= tol * first):
-            warnings.warn(
+        if not (self.result_.success or self.result_.gap <= tol * first):  # NaN if it was not measured
+            text = (
                 f"MaskedProcrustes ended with a gap of {np.min(gaps, initial=first) / first:.2g} times the "
                 f"first one, where tol={tol:g} was asked for: {self.result_.message} The rotation is the best "
-                "so far; for a better one take a larger max_iter, or accept a larger tol",
-                ConvergenceWarning,
-                stacklevel=2,
+                "so far; for a better one take a larger max_iter, or accept a larger tol"
             )
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -177,10 +169,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_is_fitted(self)
         target = check_array(_unmasked(X), dtype=_FLOATS, input_name="X")
         if target.shape[1] != self.rotation_.shape[0]:
-            raise ValueError(
-                f"X has {target.shape[1]} features, but MaskedProcrustes was fitted to "
-                f"{self.rotation_.shape[0]}"
-            )
+            fitted = f"MaskedProcrustes was fitted to {self.rotation_.shape[0]}"
+            raise ValueError(f"X has {target.shape[1]} features, but {fitted}")
         return (target - self.target_mean_) @ self.rotation_ + self.source_mean_
 
     def score(self, X: Any, y: Any = None) -> float:

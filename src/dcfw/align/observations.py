@@ -16,10 +16,8 @@ from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace
 
 BLOCK_BYTES = 64 * 2**20  # the approximate memory of a block of words
-# By bytes per number: the largest entry, whose sums of squares must not overflow, and the smallest size of the
-# largest entry, unless all are zero, whose square must not underflow.
-LARGEST = {4: 1e15, 8: 1e150}
-SMALLEST = {4: 1e-17, 8: 1e-150}
+LARGEST = {4: 1e15, 8: 1e150}  # by bytes per number; sums of squares of larger entries may overflow
+SMALLEST = {4: 1e-17, 8: 1e-150}  # if the largest entry is smaller but not zero, squares underflow
 WEIGHTS = "mask must hold only 0 and 1 (or False and True): weights are not supported"
 
 

@@ -142,7 +142,7 @@ def align(
             raise ValueError("Y, mask and dtype must be None when E1 is a MaskedLeastSquares, which has them")
         if not (isinstance(product, str) and product == "auto"):
             raise ValueError(
-                "product must be 'auto' when E1 is a MaskedLeastSquares: give it to MaskedLeastSquares instead"
+                "product must be 'auto' when E1 is a MaskedLeastSquares: give it to that instead"
             )
         f = E1
     elif Y is None:

@@ -58,7 +58,8 @@ class Trial:
     def share(self, measure: str) -> float:
         """Return a measure of the masked map as a fraction of that with every entry known."""
         masked, full = self.scores["masked"], self.scores["full"]
-        assert masked is not None and full is not None  # noqa: PT018
+        assert masked is not None
+        assert full is not None
         return masked[measure] / full[measure] if full[measure] else float("nan")
 
 

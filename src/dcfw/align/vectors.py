@@ -162,7 +162,7 @@ def _word_list(path: Path) -> Path:
     for candidate in filter(Path.is_file, tried):
         return candidate
     names = ", ".join(candidate.name for candidate in tried)
-    raise FileNotFoundError(f"no list of words beside {path}: none of {names} exists; {NAMING}")
+    raise FileNotFoundError(f"no list of words beside {path}: none of {names} is there; {NAMING}")
 
 
 def _read_words(path: Path) -> list[bytes]:
