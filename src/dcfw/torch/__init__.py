@@ -1,13 +1,5 @@
 """Constrained training of networks in PyTorch: stochastic DC-FW and other Frank-Wolfe methods.
 
->>> import torch, dcfw
->>> model = torch.nn.Linear(4, 2)
->>> optimizer = dcfw.torch.DCFW(model.parameters(), lr=0.1, constraint="linf", radius=1.0)
->>> model(torch.ones(3, 4)).square().mean().backward()
->>> optimizer.step()
->>> bool(model.weight.abs().max() <= 1.0)
-True
-
 For transformers and other networks of matrices start with :class:`Scion`.  Needs ``pip install
 "dcfw[torch]"``.
 

@@ -47,12 +47,7 @@ def argmin(
     Returns
     -------
     tensor
-        The solution, in double precision.
-
-    Raises
-    ------
-    RuntimeError
-        If the solver does not converge.
+        The solution, in double precision; RuntimeError is raised if the solver does not converge.
 
     Examples
     --------
@@ -124,11 +119,9 @@ def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) 
 
 def _face(res: Any) -> np.ndarray:
     """Return an orthonormal basis of the directions of the face of the solution, as columns."""
-    active = res.active_set
+    active, remedy = res.active_set, "leave out inner=, or use 'blended'"
     if active is None:
-        raise ValueError(
-            "argmin needs an inner solver with an active set: leave out inner=, or use 'blended'"
-        )
+        raise ValueError(f"argmin needs an inner solver with an active set: {remedy}")
     weighted = zip(active.atoms, active.weights, strict=True)
     atoms = [np.ravel(atom.dense()) for atom, weight in weighted if weight > WEIGHT]
     edges = np.array([atom - atoms[0] for atom in atoms[1:]]).reshape(len(atoms) - 1, res.x.size)

@@ -70,9 +70,6 @@ class Problem(NamedTuple):
         """Add up sums over the ranks, unless this rank has all of each block."""
         return sums if scope == "row" or self.gathered else shards.add_up(self.parameter, sums)
 
-    def is_mine(self) -> bool:
-        return not self.gathered or shards.is_mine(self.parameter, self.number)
-
     def write(self, X: Any) -> None:
         """Write new weights back (X is None on a rank that did not compute them)."""
         if self.gathered:
@@ -158,10 +155,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if constraint is None or isinstance(constraint, str):
             return constraint
         if not callable(getattr(constraint, "lmo", None)):
-            raise TypeError(
-                f"constraint must be None, one of {', '.join(map(repr, CONSTRAINTS))}, or an object with "
-                f"lmo(G), got {type(constraint).__name__}"
-            )
+            accepted = f"None, one of {', '.join(map(repr, CONSTRAINTS))}, or an object with lmo(G)"
+            raise TypeError(f"constraint must be {accepted}, got {type(constraint).__name__}")
         self._domains.append(constraint)
         return f"object:{len(self._domains) - 1}"
 
@@ -171,9 +166,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if kind + colon != "object:":
             return None
         if not number.isdecimal() or int(number) >= len(self._domains):
+            remedy = "construct it with the same constraints as the one that was saved"
             raise ValueError(
-                f"constraint {group['constraint']!r} is an object that this optimizer does not have; "
-                "construct it with the same constraints as the one that was saved"
+                f"constraint {group['constraint']!r} is not an object of this optimizer; {remedy}"
             )
         return self._domains[int(number)]
 
@@ -218,9 +213,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _check_shape(self, group: dict[str, Any], name: str, shape: tuple[int, ...]) -> None:
         constraint, stack = group["constraint"], group["stack"]
         if constraint in MATRICES and len(shape) < 2:
-            raise ValueError(
-                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give "
+            remedy = (
                 "dcfw.torch.param_groups(model), or put vectors in a group of their own (constraint=None)"
+            )
+            raise ValueError(
+                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give {remedy}"
             )
         rows, columns = matrices.matrix_shape(shape)
         if stack > 1 and (len(shape) < 2 or (rows * columns) % (stack * shape[-1] or 1)):
@@ -259,7 +256,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             window = [first]
             if first.gathered:
                 window += itertools.islice(problems, shards.ranks(first.parameter) - 1)
-            found = [compute(problem) if problem.is_mine() else None for problem in window]
+            mine = [not one.gathered or shards.is_mine(one.parameter, one.number) for one in window]
+            found = [compute(problem) if own else None for problem, own in zip(window, mine, strict=True)]
             for problem, X in zip(window, found, strict=True):
                 problem.write(X)
                 p = problem.parameter

@@ -45,13 +45,12 @@ class Groups(list[dict[str, Any]]):
         for group in self:
             kind, stack = group["constraint"] or "free", group.get("stack", 1)
             kind = kind if isinstance(kind, str) else type(kind).__name__
+            cut = str(stack) if stack > 1 else ""
             for name, p in named(group):
                 bound = region_of(group, tuple(p.shape)).bound
                 shape = "x".join(map(str, p.shape)) or "scalar"
                 limit = f"{bound:.3g}" if math.isfinite(bound) else ""
-                rows.append(
-                    (name, shape, group.get("role", ""), kind, limit, str(stack) if stack > 1 else "")
-                )
+                rows.append((name, shape, group.get("role", ""), kind, limit, cut))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         rows.insert(1, tuple("-" * w for w in widths))
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -142,7 +141,8 @@ def param_groups(
 
 
 def _nested(given: Any, name: str) -> dict[str, dict[str, Any]]:
-    given = {} if given is None else given
+    if given is None:
+        return {}
     if not isinstance(given, dict) or not all(isinstance(value, dict) for value in given.values()):
         raise TypeError(f"{name} must be a dictionary of dictionaries, got {type(given).__name__}")
     return given

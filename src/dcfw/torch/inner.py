@@ -1,6 +1,5 @@
-"""Algorithm 1's inner loop on the sliding surrogate, as a pure function of tensors.
-
-The surrogate at x_t is <g, X> + L/2 ||X - x_t||^2, so that
+"""Algorithm 1's inner loop on the sliding surrogate <g, X> + L/2 ||X - x_t||^2, as a pure function of
+tensors.
 
     its gradient / L      R = X - x_t + g / L              initially g / L
     its FW gap / L        <R, X - S>
@@ -101,9 +100,8 @@ def _check(x: Any, g: Any, region: Any) -> None:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if x.ndim != 2 or g.shape != x.shape:
-        raise ValueError(
-            f"x and g must both have shape (blocks, n), got {tuple(x.shape)} and {tuple(g.shape)}"
-        )
+        shapes = f"{tuple(x.shape)} and {tuple(g.shape)}"
+        raise ValueError(f"x and g must both have shape (blocks, n), got {shapes}")
     if not callable(getattr(region, "vertex", None)) or isinstance(region, type):
         raise TypeError(f"region must be one of dcfw.torch.regions, got {type(region).__name__}")
 

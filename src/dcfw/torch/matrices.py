@@ -105,8 +105,7 @@ def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
 
 def _guarded(X: Tensor) -> Tensor:
     A = X.mT @ X
-    A4 = torch.linalg.matrix_power(A, 4)
-    bound = torch.linalg.matrix_norm(A4, keepdim=True) ** 0.25  # of the largest eigenvalue of A
+    bound = torch.linalg.matrix_norm(torch.linalg.matrix_power(A, 4), keepdim=True) ** 0.25  # of A's norm
     scale = (3.0 / bound.clamp(min=1e-30)).clamp_(max=1.0)
     X = X * (1.5 * scale.sqrt())
     return torch.baddbmm(X, X, A * (-scale / 3.0))

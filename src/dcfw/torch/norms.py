@@ -46,8 +46,7 @@ class Norms:
         return sum(math.log(max(row.operator, 1e-300)) for row in self.rows if len(row.shape) > 1)
 
     def __str__(self) -> str:
-        sizes = f"{'operator':>9} {'linf':>9} {'l1':>9} {'radius':>9} {'at bound':>8}"
-        lines = [f"{'weight':32} {'set':8} {sizes}"]
+        lines = [f"{'weight':32} {'set':8}  operator      linf        l1    radius at bound"]
         for r in self.rows:
             numbers = f"{r.operator:9.3g} {r.linf:9.3g} {r.l1:9.3g} {r.radius:9.3g} {r.at_bound:8.1%}"
             lines.append(f"{r.name[-32:]:32} {r.constraint:8} {numbers}")
@@ -71,15 +70,10 @@ class Norms:
 def norms(model: Any, groups: Any = None) -> Norms:
     """Return the norms of all weights of a model and the radii of their sets.
 
-    The operator norm of a convolution kernel is that of the matrix (out x in kh kw), which its set bounds;
-    the convolution itself, with stride 1, may stretch an image by up to sqrt(kh kw) times as much.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    groups : optional
-        An optimizer of :mod:`dcfw.torch`, the result of ``constrain``, or groups; by default the groups of
-        :func:`~dcfw.torch.param_groups`, regardless of the optimizer that trains the model.
+    ``groups`` is an optimizer of :mod:`dcfw.torch`, the result of ``constrain``, or groups; by default the
+    radii are those of :func:`~dcfw.torch.param_groups`.  The operator norm of a convolution kernel is that of
+    the matrix (out x in kh kw), which its set bounds; the convolution, with stride 1, may stretch an image by
+    up to sqrt(kh kw) times as much.
 
     Examples
     --------
@@ -96,10 +90,8 @@ def norms(model: Any, groups: Any = None) -> Norms:
     groups = getattr(groups, "param_groups", groups)
     found = param_groups(model) if groups is None else Groups(_validate.listed(groups, "groups"))
     if not all(isinstance(group, dict) and {"params", "constraint"} <= group.keys() for group in found):
-        raise TypeError(
-            "groups must be an optimizer of dcfw.torch, the result of constrain(...), or dictionaries with "
-            "'params' and 'constraint'"
-        )
+        accepted = "an optimizer of dcfw.torch, the result of constrain(...), or dictionaries"
+        raise TypeError(f"groups must be {accepted} with 'params' and 'constraint'")
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
         rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]

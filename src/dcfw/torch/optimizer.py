@@ -103,9 +103,8 @@ class DCFW(ConstrainedOptimizer):
         tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
         found = [self.state[p]["gaps"].cpu().double() for p in tracked if "gaps" in self.state.get(p, {})]
         if not found:
-            raise RuntimeError(
-                "no gap has been recorded: construct DCFW with track_gap=True and take a step with gradients"
-            )
+            remedy = "construct DCFW with track_gap=True and take a step with gradients"
+            raise RuntimeError(f"no gap has been recorded: {remedy}")
         sums = dict(zip(GAPS, torch.stack(found).sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
         return sums
@@ -125,14 +124,12 @@ class DCFW(ConstrainedOptimizer):
             raise ValueError(f"constraint={group['constraint']!r} {reason}")
 
     def _has_closed_form(self, group: dict[str, Any]) -> bool:
-        domain = self._domain(group)
-        return domain is None or hasattr(domain, "project")
+        return hasattr(self._domain(group) or UNBOUNDED, "project")
 
     def _begin(self, group: dict[str, Any]) -> None:
-        if group["track_gap"]:  # remove the records of the previous step
-            for p in group["params"]:
-                if p in self.state:
-                    self.state[p].pop("gaps", None)
+        for p in group["params"] if group["track_gap"] else ():  # remove the records of the previous step
+            if p in self.state:
+                self.state[p].pop("gaps", None)
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = self._directions(group, params)

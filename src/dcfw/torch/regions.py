@@ -15,7 +15,9 @@ APPROACH = 500  # Frank-Wolfe steps that move a start into a set without a proje
 class Region:
     """A feasible set for each row of a (blocks, n) tensor; ``bound`` limits ``size`` (NaN: no limit)."""
 
-    bound = float("nan")
+    @property
+    def bound(self) -> float:
+        return float(getattr(self, "radius", "nan"))
 
     def vertex(self, R: Tensor) -> Tensor:
         """Return points of the set that minimise <R, S>, block by block."""
@@ -53,7 +55,7 @@ class Interval(Region):
     upper: float
 
     @property
-    def bound(self) -> float:  # type: ignore[override]
+    def bound(self) -> float:
         return max(-self.lower, self.upper)
 
     @property
@@ -86,10 +88,6 @@ UNBOUNDED = Interval(-float("inf"), float("inf"))
 class Ball(Region):
     radius: float
 
-    @property
-    def bound(self) -> float:  # type: ignore[override]
-        return self.radius
-
 
 class L2(Ball):
     def vertex(self, R: Tensor) -> Tensor:
@@ -98,8 +96,7 @@ class L2(Ball):
     def project(self, Z: Tensor) -> Tensor:
         return Z * (self.radius / _length(Z)).clamp(max=1.0)
 
-    def settle(self, X: Tensor) -> Tensor:
-        return self.project(X)
+    settle = project
 
     def size(self, X: Tensor) -> Tensor:
         return torch.linalg.vector_norm(X, dim=-1).max()
@@ -184,8 +181,7 @@ def _lowered(a: Tensor, budget: float) -> Tensor:
     """
     # The answer is invariant to shifts; this one avoids cancellation where a is large.
     a = a - a.amax(dim=-1, keepdim=True)
-    low = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1]
-    high = a.amax(dim=-1, keepdim=True)
+    low, high = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1], a.amax(dim=-1, keepdim=True)
     for _ in range(24 if a.dtype == torch.float32 else 36):
         middle = 0.5 * (low + high)
         above = (a - middle).clamp_(min=0.0).sum(dim=-1, keepdim=True) >= budget

@@ -143,15 +143,13 @@ class SFW(ConstrainedOptimizer):
         if group["unconstrained"]:
             return x + (region.vertex(m) if S is None else S) * lr
         E = region.away(m, x) if S is None else x - S
-        return region.settle(x - E * self._size(group, problem, E))
-
-    def _size(self, group: dict[str, Any], problem: Problem, E: Tensor) -> Any:  # of the step: eta <= 1
-        lr, m = group["lr"], problem.tensors[1]
         if group["rescale"] == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
             slope, length = problem.total(squares, group["scope"]).sqrt().unbind()
-            return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
-        return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
+            eta: Any = torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
+        else:  # a scheduler may exceed 1
+            eta = lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)
+        return region.settle(x - E * eta)
 
 
 class Scion(SFW):
@@ -201,10 +199,8 @@ class Scion(SFW):
         else:
             params = _validate.listed(params, "params")
             if not all(isinstance(group, dict) and "constraint" in group for group in params):
-                raise TypeError(
-                    "params must be a model, as in Scion(model), whose layers get a norm ball each, or "
-                    "groups with a constraint each, as in Scion(param_groups(model))"
-                )
+                accepted = "a model, as in Scion(model), or groups, as in Scion(param_groups(model))"
+                raise TypeError(f"params must be {accepted}, with a constraint each")
             if radius != 1.0:
                 raise ValueError("radius scales the groups of a model; given groups have their own radii")
         ahead = nesterov if _validate.scalar(momentum, "momentum") else False

@@ -92,28 +92,23 @@ def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
         if name == "inside":
             found[name] = _validate.flag(value, here)
         elif name == "momentum_buffer":
-            found[name] = _buffer(value, p, here)
+            value = _tensor(value, tuple(p.shape), here)
+            if hasattr(p, "to_local") != hasattr(value, "to_local"):
+                raise ValueError(f"{here} must be distributed if and only if its parameter is")
+            found[name] = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
+            seen = shards.local(found[name])
+            if not seen.is_meta and not bool(seen.isfinite().all()):
+                raise ValueError(f"{here} must be finite")
         elif name == "gaps":
-            found[name] = _shaped(value, (GAPS,), here).to(device=p.device, copy=True)
+            found[name] = _tensor(value, (GAPS,), here).to(device=p.device, copy=True)
         else:
             raise ValueError(f"the {where} has an unknown entry {str(name)[:40]!r}")
     return found
 
 
-def _shaped(value: Any, shape: tuple[int, ...], where: str) -> Any:
+def _tensor(value: Any, shape: tuple[int, ...], where: str) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.layout != torch.strided:
         raise ValueError(f"{where} must be a dense tensor of floating-point numbers")
     if tuple(value.shape) != shape:
         raise ValueError(f"{where} must have shape {shape}, got {tuple(value.shape)[:8]}")
     return value.detach()
-
-
-def _buffer(value: Any, p: Any, where: str) -> Any:
-    value = _shaped(value, tuple(p.shape), where)
-    if hasattr(p, "to_local") != hasattr(value, "to_local"):
-        raise ValueError(f"{where} must be distributed if and only if its parameter is")
-    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
-    seen = shards.local(buffer)
-    if not seen.is_meta and not bool(seen.isfinite().all()):
-        raise ValueError(f"{where} must be finite")
-    return buffer
