@@ -55,9 +55,8 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
         if place > n:
             if at == len(data):
                 break
-            rows.refuse(
-                "missing", n, f"more bytes follow after the {n} vectors that the first line promises", 0
-            )
+            what = f"more bytes follow after the {n} vectors that the first line promises"
+            rows.refuse("missing", n, what, 0)
         space = data.find(b" ", at, at + _LONGEST_WORD)
         end = space + 1 + size
         if place > n and (space < 0 or end > len(data)):

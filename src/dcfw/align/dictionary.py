@@ -150,10 +150,10 @@ def pairs(
     (array([1, 0]), array([0, 2]), {'source': 0, 'target': 1})
     """
     one_per_source = _validate.flag(one_per_source, "one_per_source")
-    row_of_source, row_of_target = (
-        {word: row for row, word in enumerate(_validate.listed(getattr(vectors, "words", vectors), name))}
-        for vectors, name in ((source, "source"), (target, "target"))
-    )
+    sources = _validate.listed(getattr(source, "words", source), "source")
+    targets = _validate.listed(getattr(target, "words", target), "target")
+    row_of_source = {word: row for row, word in enumerate(sources)}
+    row_of_target = {word: row for row, word in enumerate(targets)}
     dictionary = _validate.listed(dictionary, "dictionary")
     if not all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in dictionary):
         raise ValueError("dictionary must hold pairs of words (source, target)")

@@ -145,10 +145,11 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         gaps = self.result_.history["gap"]
         first = gaps[0] if len(gaps) else np.nan
         if not (self.result_.success or self.result_.gap <= tol * first):  # NaN if it was not measured
+            reached = f"{np.min(gaps, initial=first) / first:.2g} times the first one"
             text = (
-                f"MaskedProcrustes ended with a gap of {np.min(gaps, initial=first) / first:.2g} times the "
-                f"first one, where tol={tol:g} was asked for: {self.result_.message} The rotation is the best "
-                "so far; for a better one take a larger max_iter, or accept a larger tol"
+                f"MaskedProcrustes ended with a gap of {reached}, where tol={tol:g} was asked for: "
+                f"{self.result_.message} The rotation is the best so far; for a better one take a larger "
+                "max_iter, or accept a larger tol"
             )
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self

@@ -61,14 +61,9 @@ class Moments:
             # A single matrix for all rows is broadcast over one for each.
             return np.asarray(np.add(a, b, out=a if out and len(a) >= len(b) else None))
 
-        return Moments(
-            self.n + other.n,
-            self.observed + other.observed,
-            total(self.grams, other.grams),
-            total(self.cross, other.cross),
-            self.square + other.square,
-            total(self.source, other.source),
-        )
+        grams, cross = total(self.grams, other.grams), total(self.cross, other.cross)
+        square, source = self.square + other.square, total(self.source, other.source)
+        return Moments(self.n + other.n, self.observed + other.observed, grams, cross, square, source)
 
 
 def packed_size(d: int) -> int:

@@ -145,9 +145,8 @@ class Observations:
             raise ValueError(f"{name} has {what} NaN or Inf (the first at {(row, column + offset)})")
         largest = float(np.max(np.abs(values), initial=0.0, where=where))
         if largest > LARGEST[values.dtype.itemsize]:
-            raise ValueError(
-                f"{name} has entries of size {largest:.1g}, whose squares may overflow: rescale it"
-            )
+            size = f"entries of size {largest:.1g}, whose squares may overflow"
+            raise ValueError(f"{name} has {size}: rescale it")
         self._largest[name] = max(self._largest[name], largest)
 
     def _foreign_block(self) -> Block:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array
+from dcfw._arrays import Array, namespace
 from dcfw.align.moments import Moments, packed_size, unpacked
 from dcfw.align.observations import Block, Observations
 
@@ -120,10 +120,8 @@ class DenseProduct:
 
     @staticmethod
     def _ready(block: Block) -> Block:
-        from array_api_compat import array_namespace
-
         E, Y, observed = block  # neither Y nor a mask of ones is needed
-        xp = array_namespace(E)
+        xp = namespace(E)
         return Block(E, None, None if bool(xp.all(observed)) else xp.astype(observed, Y.dtype))
 
     def __call__(self, X: Array) -> Array:
@@ -139,12 +137,10 @@ class DenseProduct:
 
 def sums(data: Observations) -> tuple[Array, float, Any, int]:
     """Return Y E1^T, ||Y||^2, E1 E1^T and the number of observed entries, without the H_i."""
-    from array_api_compat import array_namespace
-
     cross = source = None
     squares, observed = [], 0
     for E, Y, marks in data.blocks():
-        xp = array_namespace(E)
+        xp = namespace(E)
         cross = Y @ E.T if cross is None else cross + Y @ E.T
         source = E @ E.T if source is None else source + E @ E.T
         squares.append(float(xp.sum(xp.astype(Y * Y, xp.float64))))

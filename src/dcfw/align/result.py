@@ -66,7 +66,7 @@ class AlignResult(Result):
         if E1 is None or Y is None:
             super().plot(right)
             return left, right
-        target = np.ma.filled(np.ma.asarray(Y, float), np.nan)
+        target: Any = np.ma.filled(np.ma.asarray(Y, float), np.nan)
         error = (to_numpy(self.rotation) @ np.asarray(E1) - target) ** 2
         seen = ~np.isnan(error)
         words = seen.any(axis=0)

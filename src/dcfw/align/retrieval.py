@@ -137,9 +137,8 @@ def precision_at(
         raise TypeError("pairs must be (source rows, target rows), two lists of integers of equal length")
     rows, columns = _indices(pairs[0], "source", len(source)), _indices(pairs[1], "target", len(target))
     if rows.shape != columns.shape or not rows.size:
-        raise ValueError(
-            f"pairs must be two lists of equal length, not empty; got {rows.size}, {columns.size}"
-        )
+        sizes = f"{rows.size}, {columns.size}"
+        raise ValueError(f"pairs must be two lists of equal length, not empty; got {sizes}")
     source, target = unit_rows(source), unit_rows(target)
     penalty = np.zeros(len(target), dtype=target.dtype)
     if method == "csls":

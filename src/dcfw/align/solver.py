@@ -141,9 +141,7 @@ def align(
         if Y is not None or mask is not None or dtype is not None:
             raise ValueError("Y, mask and dtype must be None when E1 is a MaskedLeastSquares, which has them")
         if not (isinstance(product, str) and product == "auto"):
-            raise ValueError(
-                "product must be 'auto' when E1 is a MaskedLeastSquares: give it to that instead"
-            )
+            raise ValueError("product must be 'auto' for a MaskedLeastSquares E1: give it to that instead")
         f = E1
     elif Y is None:
         raise TypeError("Y must be given: the target vectors, NaN where they are missing")

@@ -67,9 +67,8 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
             rows.refuse("missing", line - 1, what, 0)
     if rows.skipped and not rows.words:
         counts = "; ".join(f"{count:,} left out for {REASONS[why]}" for why, count in rows.skipped.items())
-        hint = (
-            "" if promised is None else f"; its first line says that vectors have {d} numbers, is that right?"
-        )
+        said = f"; its first line says that vectors have {d} numbers, is that right?"
+        hint = "" if promised is None else said
         raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{hint}")
     return rows.done()
 

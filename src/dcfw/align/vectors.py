@@ -251,13 +251,11 @@ def check_writable(path: Path, words: Sequence[str]) -> None:
     for i, word in enumerate(words):
         _validate.text(word, "each of words")
         if places.setdefault(word, i) != i:
-            raise ValueError(
-                f"words must be different: {word!r:.60} is there twice, at {places[word]} and {i}"
-            )
+            where = f"at {places[word]} and {i}"
+            raise ValueError(f"words must be different: {word!r:.60} is there twice, {where}")
         if not _gives_back(kind, word, first=i == 0):
-            raise ValueError(
-                f"words must be such that {path.name} gives them back, got {word!r:.60}: {_LIMITS[kind]}"
-            )
+            got = f"got {word!r:.60}: {_LIMITS[kind]}"
+            raise ValueError(f"words must be such that {path.name} gives them back, {got}")
 
 
 def _gives_back(kind: str, word: str, first: bool) -> bool:
@@ -266,8 +264,10 @@ def _gives_back(kind: str, word: str, first: bool) -> bool:
         raw = word.encode()
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
-    if kind != "npy":
-        return (text_vectors if kind == "text" else binary_vectors).gives_back(raw)
+    if kind == "text":
+        return text_vectors.gives_back(raw)
+    if kind == "binary":
+        return binary_vectors.gives_back(raw)
     taken_for_a_table = first and (b"\t" in raw or raw.startswith(_MARK))
     return bool(raw) and b"\n" not in raw and not raw.endswith(b"\r") and not taken_for_a_table
 

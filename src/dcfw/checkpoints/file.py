@@ -52,12 +52,9 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with open(descriptor, "wb") as out:
-            np.savez(  # NumPy 1 would take allow_pickle for the name of an array
-                out,
-                state=np.frombuffer(text, dtype=np.uint8),
-                data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
-                **readable,  # type: ignore[arg-type]
-            )
+            state, data = (np.frombuffer(raw, dtype=np.uint8) for raw in (text, b"".join(chunks)))
+            # NumPy 1 would take allow_pickle for the name of an array.
+            np.savez(out, state=state, data=data, **readable)  # type: ignore[arg-type]
             out.flush()
             os.fsync(out.fileno())
         os.replace(temporary, path)

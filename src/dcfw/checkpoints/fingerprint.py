@@ -75,9 +75,9 @@ class Fingerprint(dict[str, Any]):
                 found.append("slope of f at the last point")
             # Where there are several subgradients, rounding may choose among them.
             u = x_t.u
-            unique = g is not None and g.unique and u is not None and u.unique
-            if unique and not norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size):
-                found.append("slope of g at the last point")
+            if g is not None and g.unique and u is not None and u.unique:
+                near = norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size)
+                found += [] if near else ["slope of g at the last point"]
         if state["run"]["best"] is not None:
             fun, x, _ = state["run"]["best"]
             if x_t is None or x is not x_t.x:
@@ -100,7 +100,8 @@ class Fingerprint(dict[str, Any]):
 
 def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, rng: Any) -> Fingerprint:
     """Return the fingerprint of a call of ``minimize`` from its resolved arguments."""
-    x0 = problem.x0
+    x0, values = problem.x0, to_numpy(problem.x0)
+    library = "numpy" if is_numpy(x0) else type(x0).__module__.split(".")[0]
     entries = {
         "dcfw": __version__,
         "method": describe(method),
@@ -109,7 +110,7 @@ def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, 
         "inner": inner_loop,
         "tolerance": describe(problem.tolerance),
         "max_inner": max_inner,
-        "x0": f"{_library(x0)} {to_numpy(x0).dtype} {tuple(x0.shape)} {_hash(to_numpy(x0).tobytes())}",
+        "x0": f"{library} {values.dtype} {tuple(x0.shape)} {_hash(values.tobytes())}",
         "rng": None if rng is None else _hash(repr(problem.rng.bit_generator.state).encode()),
         "objective": _probe(problem),
     }
@@ -139,10 +140,6 @@ def describe(thing: Any) -> str:
         return f"{type(thing).__name__}({describe(wrapped)})"
     name = getattr(thing, "__qualname__", None)
     return name if isinstance(name, str) else re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
-
-
-def _library(x: Array) -> str:
-    return "numpy" if is_numpy(x) else type(x).__module__.split(".")[0]
 
 
 def _hash(data: bytes) -> str:

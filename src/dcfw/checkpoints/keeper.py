@@ -139,11 +139,8 @@ class Keeper:
         return state
 
     def _snapshot(self, state: Any, now: float) -> _Snapshot:
-        whole = {
-            "solver": state,
-            "run": self.run.get_state(now),
-            "parts": {name: part.get_state() for name, part in self.parts.items()},
-        }
+        run, parts = self.run.get_state(now), {name: part.get_state() for name, part in self.parts.items()}
+        whole = {"solver": state, "run": run, "parts": parts}
         try:
             return _Snapshot(Capture(whole, self.known), self.run)
         except Unsupported as what:

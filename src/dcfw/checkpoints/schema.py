@@ -66,9 +66,8 @@ class Schema:
 
     def array(self, value: Any, largest: int, *, kinds: str = "f") -> None:
         """Check an array of finite numbers and its number of entries."""
-        _need(
-            hasattr(value, "shape") and hasattr(value, "dtype"), f"is a {type(value).__name__}, not an array"
-        )
+        sound = hasattr(value, "shape") and hasattr(value, "dtype")
+        _need(sound, f"is a {type(value).__name__}, not an array")
         _need(math.prod(value.shape) <= largest, f"has shape {tuple(value.shape)}, too large for this run")
         if isinstance(value, np.ndarray):
             _need(value.dtype.kind in kinds, f"is an array of {value.dtype}")
@@ -313,8 +312,8 @@ def _interval(schema: Schema, value: Any) -> None:
 
 def _strides(schema: Schema, value: Any) -> None:
     _need(isinstance(value, list) and len(value) == 2, "is not a stride and a count")
-    for item in value:
-        _counter(schema, item)
+    _counter(schema, value[0])
+    _counter(schema, value[1])
     _need(value[0] >= 1, f"has the stride {value[0]}")
 
 
@@ -370,9 +369,7 @@ def _check_rows(rows: Any) -> None:
 
 
 ATOMS = (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
-ACTIVE = {
-    *("atoms", "weights", "zero", "findable", "cap", "room", "f", "images", "M", "twists", "noise"),
-}
+ACTIVE = set(["atoms", "weights", "zero", "findable", "cap", "room", "f", "images", "M", "twists", "noise"])
 COUNTERS = (
     *("nit", "n_inner", "n_lmo", "n_fun", "n_grad_f", "n_grad_g", "n_resync", "n_check", "since_resync"),
     *("dc_gap_nit", "n_samples", "n_estimates", "confirmed_at", "t", "k"),

@@ -18,19 +18,6 @@ from dcfw.terminal import shown
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def _is_expected(error: Exception) -> bool:
-    """Return whether an error concerns the user's input or machine rather than a bug."""
-    ours = type(error).__module__.partition(".")[0] in ("dcfw", "dcfw_studies")
-    return ours or isinstance(error, ValueError | OSError | ImportError)
-
-
-def _message(error: Exception) -> str:
-    """Return the message; a system error becomes its file and reason."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
-
-
 class Commands(TyperGroup):
     """The top of a command line: the errors of all commands pass here."""
 
@@ -45,9 +32,14 @@ class Commands(TyperGroup):
             typer.echo(f"{self.name}: interrupted", err=True)
             raise typer.Exit(130) from None
         except Exception as error:
-            if ctx.params.get("debug") or not _is_expected(error):
+            ours = type(error).__module__.partition(".")[0] in ("dcfw", "dcfw_studies")
+            expected = ours or isinstance(error, ValueError | OSError | ImportError)  # otherwise it is a bug
+            if ctx.params.get("debug") or not expected:
                 raise
-            message = " ".join(_message(error).split()) or type(error).__name__
+            said = str(error)
+            if isinstance(error, OSError) and error.strerror and error.filename is not None:
+                said = f"{error.filename}: {error.strerror}"
+            message = " ".join(said.split()) or type(error).__name__
             typer.echo(f"{self.name}: {shown(message)}", err=True)
             raise typer.Exit(1) from None
 

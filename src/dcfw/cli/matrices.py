@@ -59,13 +59,8 @@ def _cells(path: Path) -> list[list[str]]:
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
     if delimiter == ",":
         return rows
-    return [[_decimal_point(cell) for cell in row] for row in rows]
-
-
-def _decimal_point(cell: str) -> str:
-    """Return 1,5 as 1.5; names are unchanged."""
-    other = cell.replace(",", ".", 1)
-    return other if _is_number(other) else cell
+    points = [[(cell, cell.replace(",", ".", 1)) for cell in row] for row in rows]  # 1,5 is 1.5
+    return [[other if _is_number(other) else cell for cell, other in row] for row in points]
 
 
 def _sheet(path: Path) -> list[list[str]]:

@@ -243,8 +243,8 @@ def regression() -> Iterator[Solve]:
     start, split = np.zeros(FEATURES), splits.sliding(phi)
 
     def run(callback: Callback | None, objective: Any = split, **options: Any) -> Any:
-        limits = {"tol": 0.0, "rtol": 1e-4, "maxiter": REGRESSION_BUDGET, "max_lmo": REGRESSION_BUDGET}
-        result = dcfw.minimize(objective, domain, start, callback=callback, **limits, **options)
+        options |= {"tol": 0.0, "rtol": 1e-4, "maxiter": REGRESSION_BUDGET, "max_lmo": REGRESSION_BUDGET}
+        result = dcfw.minimize(objective, domain, start, callback=callback, **options)
         error = np.linalg.norm(np.asarray(result.x) - truth) / np.linalg.norm(truth)
         result["measures"] = {"error": float(error)}
         return result

@@ -96,7 +96,8 @@ def _card(members: Sequence[Outcome]) -> list[Card]:
 def _section(members: Sequence[Outcome]) -> Section:
     problem = members[0].solve.problem
     words = _in_words(members)
-    contents = [Text(words), Text(problem.text), *_picture(members), _table(members), Row(_charts(members))]
+    contents: list[parts.Part] = [Text(words), Text(problem.text), *_picture(members), _table(members)]
+    contents.append(Row(_charts(members)))
     return Section(problem.title, contents, summary=words)
 
 

@@ -1,7 +1,7 @@
 """A layer whose output is a minimiser, differentiable in the parameters of the objective.
 
-The solution x moves on its face, the hull of the atoms with positive weight.  With P an orthonormal basis of
-its directions and H the Hessian in x, the optimality condition P^T grad f(x, theta) = 0 gives
+With P an orthonormal basis of the directions of the solution's face, the hull of its atoms, and H the Hessian
+in x, the optimality condition P^T grad f(x, theta) = 0 gives
 
     dx = -P (P^T H P)^+ P^T (d grad f / d theta) d theta
 
@@ -102,19 +102,13 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         with torch.enable_grad():
             point = x.detach().requires_grad_()
             slope = torch.autograd.grad(ctx.fun(point, *parameters), point, create_graph=True)[0].reshape(-1)
-            curved = [_product(slope, point, column) for column in P.T]
+            curve = {"retain_graph": True, "materialize_grads": True}
+            columns = P.T if slope.requires_grad else ()  # the Hessian of a linear objective is zero
+            curved = [torch.autograd.grad(slope, point, v, **curve)[0].reshape(-1) for v in columns]
             H = torch.stack(curved, dim=1) if curved else torch.zeros_like(P)
             z = -P @ (torch.linalg.pinv(P.T @ H, hermitian=True) @ (P.T @ upstream[0].reshape(-1)))
             found = iter(torch.autograd.grad(slope, wanted, z, allow_unused=True) if wanted else ())
         return None, None, None, *(next(found) if needed else None for needed in ctx.needs_input_grad[3:])
-
-
-def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-    """Return the Hessian times a direction."""
-    if not slope.requires_grad:  # a linear objective
-        return torch.zeros_like(direction)
-    found = torch.autograd.grad(slope, point, direction, retain_graph=True, materialize_grads=True)
-    return found[0].reshape(-1)
 
 
 def _face(res: Any) -> np.ndarray:

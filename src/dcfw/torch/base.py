@@ -284,21 +284,23 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
-    """Return a tuple that changes when a parameter is written to.
-
-    Writing through ``.data`` changes no version: on the CPU a sum detects it, elsewhere only another
-    ``.data``.
-    """
+    """Return a tuple that changes when a parameter is written to."""
     local = shards.local(p.detach())
-    total = float(local.sum()) if local.device.type == "cpu" else 0.0
+    # Writing through ``.data`` changes no version: on the CPU a sum detects it, elsewhere only a new address.
+    total = float(local.sum()) if local.is_cpu else 0.0
     return p._version, region, local.data_ptr(), total if total == total else None
 
 
 def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str) -> None:
     """Raise an error for a sparse gradient, and for NaN or Inf where these can be read."""
+
+    def described(p: Tensor) -> str:
+        name = next(name for group in groups for name, q in named(group) if q is p)
+        return f"{name} of shape {tuple(p.shape)}"
+
     for p in params:
         if p.grad.layout is not torch.strided:
-            what = f"got a sparse one of {_described(p, groups)}; make the embedding with sparse=False"
+            what = f"got a sparse one of {described(p)}; make the embedding with sparse=False"
             raise TypeError(f"{who} needs dense gradients, {what}")
     if not params or torch.compiler.is_compiling() or params[0].is_meta:
         return
@@ -311,9 +313,4 @@ def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str
     for p, value in zip(params, sums, strict=True):
         if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
             remedy = "no weight was moved; look at the loss, lower lr, or clip the gradients"
-            raise ValueError(f"the gradient of {_described(p, groups)} has NaN or Inf entries; {remedy}")
-
-
-def _described(p: Tensor, groups: list[dict[str, Any]]) -> str:
-    name = next(name for group in groups for name, q in named(group) if q is p)
-    return f"{name} of shape {tuple(p.shape)}"
+            raise ValueError(f"the gradient of {described(p)} has NaN or Inf entries; {remedy}")

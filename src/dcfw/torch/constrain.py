@@ -87,7 +87,9 @@ def _normalized(problem: Any) -> Tensor:
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
     """Keep the weights of any PyTorch optimizer in norm balls: a hook after each ``every``-th step.
 
-    NaN or Inf in a gradient raises an error before the step, unless the step has a closure.  State,
+    ``project_()`` of the returned object projects at once (before you evaluate or save, if ``every`` is above
+    1), ``remove()`` ends the constraint, ``print`` shows the groups, and ``norms(model, constraint)`` the
+    norms.  NaN or Inf in a gradient raises an error before the step, unless the step has a closure.  State,
     schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation remain those of the optimizer.
 
     Parameters
@@ -102,12 +104,6 @@ def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "projec
         ``"project"`` projects (``"spectral"`` by eigenvectors).  ``"cap"`` caps singular values by matrix
         products alone, which is fast on GPUs: the result lies inside the ball, within 1 % of the projection.
         ``"normalize"`` scales each weight to the radius, from above and below (as in Hyperball).
-
-    Returns
-    -------
-    Constraint
-        ``project_()`` projects at once (before you evaluate or save, if ``every`` is above 1), ``remove()``
-        ends the constraint, ``print`` shows the groups, and ``norms(model, constraint)`` the norms.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Parameter groups by role: the set and radius of each weight.
 
 The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels map features to
-features: radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
-their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is divided
-by d_in.  A ``vector`` (biases, gains) is not constrained.
+features:  radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
+their radius does not depend on the vocabulary; that of a ``head``, or a table ``tied`` to it, is divided by
+d_in.  A ``vector`` (biases, gains) is not constrained.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The spectral and the nuclear ball.
 
-A weight of more than two dimensions is seen as the matrix of its first dimension against the rest.  With
-``stack=s`` it is s matrices, each in a ball of its own: all dimensions but the last are rows, split into s
-equal parts (packed projections of attention, gates of an LSTM, experts).
+A weight is seen as the matrix of its first dimension against the rest.  With ``stack=s`` it is s matrices,
+each in its own ball: all dimensions but the last are rows, split into s parts (packed attention, LSTM gates,
+experts).
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ CAP_MARGIN = 1e-3  # relative margin below the radius for the inexactness of cap
 
 
 def matrix_shape(shape: tuple[int, ...], stack: int = 1) -> tuple[int, int]:
-    """Return the shape of the matrices that a weight is seen as.
-
-    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((12, 4), 3), matrix_shape((8, 5, 4), 8)
-    ((64, 75), (4, 4), (5, 4))
-    """
+    """Return the shape of the matrices that a weight is seen as."""
     if stack == 1:
         return (shape[0] if shape else 1), math.prod(shape[1:])
     return math.prod(shape[:-1]) // stack, shape[-1]
@@ -133,9 +129,9 @@ def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
     """Return ``Z`` with singular values above ``radius`` lowered to it, approximately, by matrix products
     alone.
 
-    With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2.
-    Singular values within 0.1 % of the radius may remain; a margin of that size keeps them inside.  Matrices
-    whose Frobenius norm is below the radius are returned unchanged.
+    With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2;
+    singular values within 0.1 % of the radius may remain.  Z is unchanged if its Frobenius norm is below the
+    radius.
     """
     if Z.shape[-2] < Z.shape[-1]:
         return cap_singular_values(Z.mT, radius).mT

@@ -95,9 +95,8 @@ def norms(model: Any, groups: Any = None) -> Norms:
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
         rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]
-    notes = []
-    if groups is None:
-        notes.append("radii: defaults by role; norms(model, optimizer) shows an optimizer's")
+    default = "radii: defaults by role; norms(model, optimizer) shows an optimizer's"
+    notes = [default] if groups is None else []
     if any(isinstance(module, torch.nn.modules.conv._ConvNd) for module in model.modules()):
         notes.append("convolutions: norms of the matrix out x rest, not of the operator on images")
     return Norms(rows, tuple(notes))

@@ -152,8 +152,7 @@ class DCFW(ConstrainedOptimizer):
             torch._foreach_add_(weights, slopes, alpha=-lr)
         self._project(group, params)
 
-    def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
-        """Return the directions that SGD would descend along."""
+    def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:  # those of SGD
         grads = [shards.local(p.grad) for p in params]
         if group["weight_decay"]:
             weights = [shards.local(p) for p in params]
@@ -163,9 +162,8 @@ class DCFW(ConstrainedOptimizer):
         buffers = self._buffers(params, "momentum_buffer")
         torch._foreach_mul_(buffers, group["momentum"])
         torch._foreach_add_(buffers, grads)
-        if group["nesterov"]:
-            return list(torch._foreach_add(grads, buffers, alpha=group["momentum"]))
-        return buffers
+        ahead = group["nesterov"]
+        return list(torch._foreach_add(grads, buffers, alpha=group["momentum"])) if ahead else buffers
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> Tensor:
         x, g = self._enter(problem), problem.tensors[1]

@@ -43,7 +43,6 @@ class Region:
         return X
 
     def size(self, X: Tensor) -> Tensor:
-        """Return the norm of the largest block that ``bound`` limits."""
         return X.new_full((), float("nan"))
 
 
@@ -58,18 +57,14 @@ class Interval(Region):
     def bound(self) -> float:
         return max(-self.lower, self.upper)
 
-    @property
-    def middle(self) -> float:
-        return 0.5 * (self.lower + self.upper)
-
     def vertex(self, R: Tensor) -> Tensor:
-        return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(self.middle)
+        return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(0.5 * (self.lower + self.upper))
 
     def away(self, R: Tensor, X: Tensor) -> Tensor:
         """Return X - S; where R_i is zero any S_i is optimal, and S_i = X_i keeps the entry."""
-        sign = R.sign()
+        sign, middle = R.sign(), 0.5 * (self.lower + self.upper)
         half = X.new_full((), 0.5 * (self.upper - self.lower))
-        return torch.addcmul(half, X - self.middle if self.middle else X, sign).mul_(sign)
+        return torch.addcmul(half, X - middle if middle else X, sign).mul_(sign)
 
     def size(self, X: Tensor) -> Tensor:
         return X.abs().max()
@@ -96,7 +91,8 @@ class L2(Ball):
     def project(self, Z: Tensor) -> Tensor:
         return Z * (self.radius / _length(Z)).clamp(max=1.0)
 
-    settle = project
+    def settle(self, X: Tensor) -> Tensor:
+        return self.project(X)
 
     def size(self, X: Tensor) -> Tensor:
         return torch.linalg.vector_norm(X, dim=-1).max()
@@ -174,11 +170,8 @@ def _length(R: Tensor) -> Tensor:
 
 
 def _lowered(a: Tensor, budget: float) -> Tensor:
-    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``.
-
-    The sum is piecewise linear and decreasing in theta: bisection finds the piece, and Newton's method from
-    its left end is exact on it.
-    """
+    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
+    # The sum is piecewise linear in theta: bisection finds the piece, on which Newton's method is exact.
     # The answer is invariant to shifts; this one avoids cancellation where a is large.
     a = a - a.amax(dim=-1, keepdim=True)
     low, high = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1], a.amax(dim=-1, keepdim=True)

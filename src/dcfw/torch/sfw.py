@@ -120,7 +120,6 @@ class SFW(ConstrainedOptimizer):
             self._each(batch, functools.partial(self._towards_vertex, group, vertices=vertices))
 
     def _batches(self, group: dict[str, Any], problems: Iterator[Problem]) -> Iterator[list[Problem]]:
-        """Yield problems one by one, and in lists those whose polar factors are computed together."""
         waiting: dict[Any, list[Problem]] = {}
         for problem in problems:
             x, foreach = problem.tensors[0], group["foreach"]

@@ -1,7 +1,7 @@
 """Parameters sharded by FSDP2.
 
-Elementwise sets work on shards and add up the sums of a step over the ranks.  All others need the group
-option ``gather=True``: tensors are gathered, and the ranks take turns in computing new weights.
+Elementwise sets work on shards and add up sums over the ranks.  All others need the group option
+``gather=True``:  tensors are gathered, and the ranks take turns in computing new weights.
 """
 
 from __future__ import annotations

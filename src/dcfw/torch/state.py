@@ -1,7 +1,7 @@
 """Validation of saved optimizer states before they are restored.
 
-Options come from the program.  A state contributes the numbers that schedulers change, checked like
-arguments, and buffers of known names and shapes, copied into new memory.
+Options come from the program.  A state contributes checked numbers that schedulers change, and buffers of
+known names and shapes, copied into new memory.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
 def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     missing = sorted((optimizer.defaults.keys() | {"params"}) - {"differentiable"} - saved.keys())
     if missing:
-        remedy = "load the weights of the model, and start with a new optimizer"
         lacks = f"its groups have no {', '.join(missing[:3])}"
+        remedy = "load the weights of the model, and start with a new optimizer"
         raise ValueError(f"state_dict must be one of {kind}, but {lacks}: {remedy}")
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
