@@ -283,7 +283,7 @@ def test_a_loss_comes_without_data():
         align(f, E2)
     with pytest.raises(ValueError, match="Y, mask and dtype must be None"):
         align(f, dtype="float32")
-    with pytest.raises(ValueError, match=r"product must be 'auto' .* give it to MaskedLeastSquares"):
+    with pytest.raises(ValueError, match=r"product must be 'auto' .* give it to that instead"):
         align(f, product="dense")
     assert align(f, product="auto", max_lmo=2).product == f.product
 

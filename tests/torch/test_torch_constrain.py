@@ -130,7 +130,7 @@ def test_a_run_that_is_resumed_between_two_projections_goes_on_bit_for_bit():
         p.grad = gradient.clone()
         optimizer.step()
     assert torch.equal(p, whole[0])
-    with pytest.raises(ValueError, match="must be one of what constrain"):
+    with pytest.raises(ValueError, match="must come from the result of constrain"):
         wrapped.load_state_dict(optimizer.state_dict())
 
 

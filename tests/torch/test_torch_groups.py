@@ -267,7 +267,7 @@ def test_a_report_says_whose_radii_it_shows_and_what_the_norm_of_a_kernel_is():
     assert str(report) == str(norms(model, optimizer.param_groups))
     assert report.rows[0].radius == pytest.approx(1.5 * (3 / 18) ** 0.5)
     assert str(report).splitlines()[-1].startswith("convolutions")
-    with pytest.raises(TypeError, match=r"constrain\(\.\.\.\) returned"):
+    with pytest.raises(TypeError, match=r"result of constrain\(\.\.\.\)"):
         norms(model, torch.optim.SGD(model.parameters(), 0.1))
 
 

@@ -209,5 +209,5 @@ def test_scion_takes_a_model_or_groups_and_scales_radii_of_a_model_only():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
     single, double = Scion(model), Scion(model, radius=2.0)
     assert double.param_groups[0]["radius"] == 2.0 * single.param_groups[0]["radius"]
-    with pytest.raises(ValueError, match="groups that are given have their own"):
+    with pytest.raises(ValueError, match="given groups have their own radii"):
         Scion(dcfw.torch.param_groups(model), radius=2.0)

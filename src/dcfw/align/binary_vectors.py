@@ -1,11 +1,9 @@
 """Word vectors in word2vec's binary form: a line "n d", then each word, a space, and d float32 numbers.
 
-A word has no terminator of its own but the space, and records have no common length, so the file is read
-front to back.  Some writers put a newline after each vector and some do not: one before a word belongs
-to no word.  A cut or damaged file shows by its end, or by "words" of absurd length.
-
-Vectors beyond the number in the first line are an error.  Where errors are skipped they are read as well, as
-in text files, and an incomplete vector at the end counts as a broken one.
+Only the space ends a word and records differ in length, so the file is read from front to back.  A newline
+before a word, which some writers add, is not part of it.  A damaged file is recognised by its end or by
+"words" of absurd length.  Vectors beyond n are an error; if errors are skipped they are read, and an
+incomplete last one counts as broken.
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ from dcfw.align.stream import Stream
 
 _BLOCK = 1 << 20
 _LONGEST_WORD = 4096
-_LONGEST_VECTOR = 1 << 20  # dimensions; far beyond any, and a bound on what a damaged header can ask for
+_LONGEST_VECTOR = 1 << 20  # dimensions, which bounds what a damaged header can request
 _FASTTEXT = 793712314  # the first four bytes of a fastText model
 
 
 def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vectors:
-    """Read vectors in word2vec's binary form."""
     data = stream.read(_BLOCK)
     if len(data) >= 4 and struct.unpack("<i", data[:4])[0] == _FASTTEXT:
         raise ValueError(

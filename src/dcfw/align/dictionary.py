@@ -1,9 +1,8 @@
 """Bilingual dictionaries, and the pairs of vectors they make.
 
-A dictionary is a text file with a pair of words on each line, the source word first.  Those of MUSE have a
-space or a tab between the two; tables with more columns begin with a line that names them.  A word may
-have several translations, on lines of their own, the preferred one first.  :func:`pairs` looks both words
-up in the vectors and gives the rows of the pairs that are there.
+A dictionary is a text file with a pair of words on each line, the source word first, separated by a space or
+a tab (as in MUSE).  Tables with more columns start with a line that names them.  A word may have several
+translations, on lines of their own, the preferred one first.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from dcfw import _validate
 class Pairs(NamedTuple):
     """Rows of two matrices that belong together: ``source[i]`` with ``target[i]``.
 
-    ``missing`` counts the entries of the dictionary that were left out, ``"source"`` because the source word
-    has no vector, ``"target"`` because the source word has one but the target word has not.
+    ``missing`` counts the omitted entries of the dictionary: ``"source"`` if the source word has no vector,
+    ``"target"`` if only the target word has none.
 
     Examples
     --------
@@ -44,12 +43,12 @@ def read_dictionary(
     Parameters
     ----------
     path
-        UTF-8 text with two words on each line, separated by a tab or by spaces; with tabs, words may have
-        spaces in them.  A table with more columns begins with a line of their names; one of two columns
-        may begin with ``source`` and ``target``.
+        UTF-8 text with two words on each line, separated by a tab or by spaces; with tabs, words may contain
+        spaces.  A table with more columns starts with a line of their names; one of two columns may start
+        with ``source`` and ``target``.
     columns
-        For a table, the names of the columns with the source and the target words.  By default ``source``
-        and ``target`` if they are there, otherwise the first two columns that do not hold numbers.
+        For a table, the names of the columns with the source and the target words.  By default ``source`` and
+        ``target`` if they exist, otherwise the first two columns that do not hold numbers.
 
     Returns
     -------
@@ -81,18 +80,16 @@ def read_dictionary(
             fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
             if len(fields) != 2 or not all(field.strip() for field in fields):
                 hint = "; put tabs for commas" if "," in line else ""
-                raise ValueError(
-                    f"{path}, line {number}: expected two words, separated by a tab or a space, got {line!r}"
-                    + hint
-                )
+                what = f"expected two words, separated by a tab or a space, got {line!r}"
+                raise ValueError(f"{path}, line {number}: {what}{hint}")
             found.append((fields[0].strip(), fields[1].strip()))
     return list(dict.fromkeys(found))
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return the lines that are not empty, with their numbers."""
+    """Return the numbered lines that are not empty."""
     lines = []
-    # Only newlines end a line: str.splitlines would cut at characters that occur in words.
+    # str.splitlines would also split at characters that occur in words.
     for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             line = raw.decode("utf-8").strip(" \r")
@@ -104,7 +101,6 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return the two columns of a table with a header."""
     names = lines[0][1].split("\t")
     cells = []
     for number, line in lines[1:]:
@@ -113,12 +109,9 @@ def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | No
             raise ValueError(f"{path}, line {number}: {len(fields)} columns where {len(names)} were expected")
         cells.append(fields)
     if columns is None:
-        columns = _named(names)
-    if columns is None:
         # Tables of pairs often have row numbers or ranks before the words.
-        columns = [name for j, name in enumerate(names) if not all(fields[j].isdigit() for fields in cells)][
-            :2
-        ]
+        words = [name for j, name in enumerate(names) if not all(fields[j].isdigit() for fields in cells)]
+        columns = _named(names) or words[:2]
     if len(columns) != 2:
         raise ValueError(f"{path} has no two columns of words; its columns are {', '.join(names)}")
     source, target = (names.index(_validate.choice(name, "columns", names)) for name in columns)
@@ -126,7 +119,7 @@ def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | No
 
 
 def _named(names: list[str]) -> list[str] | None:
-    """Return the columns that are called source and target, in any case of letters, None without both."""
+    """Return the columns called source and target (in any case), None unless both exist."""
     plain = [name.strip().lower() for name in names]
     if not {"source", "target"} <= set(plain):
         return None
@@ -145,8 +138,8 @@ def pairs(
     dictionary
         Pairs of words (source, target), the preferred translation of a word first.
     one_per_source
-        Take only the first translation that has a vector, which is what a map is fitted to.  Without it all
-        of them, which is what retrieval is tested with.
+        Take only the first translation that has a vector, to fit a map; otherwise take all, to test
+        retrieval.
 
     Examples
     --------
@@ -157,10 +150,10 @@ def pairs(
     (array([1, 0]), array([0, 2]), {'source': 0, 'target': 1})
     """
     one_per_source = _validate.flag(one_per_source, "one_per_source")
-    row_of_source, row_of_target = (
-        {word: row for row, word in enumerate(_validate.listed(getattr(vectors, "words", vectors), name))}
-        for vectors, name in ((source, "source"), (target, "target"))
-    )
+    sources = _validate.listed(getattr(source, "words", source), "source")
+    targets = _validate.listed(getattr(target, "words", target), "target")
+    row_of_source = {word: row for row, word in enumerate(sources)}
+    row_of_target = {word: row for row, word in enumerate(targets)}
     dictionary = _validate.listed(dictionary, "dictionary")
     if not all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in dictionary):
         raise ValueError("dictionary must hold pairs of words (source, target)")

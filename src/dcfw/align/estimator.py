@@ -1,4 +1,4 @@
-"""The alignment as a scikit-learn estimator: rows are words, NaN in the target is what is not known.
+"""The alignment as a scikit-learn estimator: rows are words, and NaN in the target marks unknown entries.
 
 X and y are the transposes of E1 and Y, and ``transform`` computes ``X @ rotation_.T``.  Scikit-learn would
 drop the mask of a masked array: here it becomes NaN in the target, and is refused in the source.
@@ -31,46 +31,45 @@ _FLOATS = (np.float64, np.float32)
 class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Orthogonal map from one embedding to another, of which only some entries are known.
 
-    Minimises 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_* over the matrices of spectral norm at most 1, where
-    E1 and Y are the transposes of source and target and P o leaves out the missing entries, and takes the
+    Minimise 1/(2n) ||P o (X E1) - Y||_F^2 - lam ||X||_* over the matrices of spectral norm at most 1, where
+    E1 and Y are the transposes of source and target and P o omits the missing entries, and take the
     orthogonal matrix nearest to the solution.
 
     Parameters
     ----------
     lam
-        Weight of the nuclear norm, which pulls X towards orthogonal matrices.  By default 1e-4 times the mean
-        squared length of the source vectors, so that the scale of the data does not matter.
+        Weight of the nuclear norm, which pulls X towards orthogonal matrices.  The default, 1e-4 times the
+        mean squared length of the source vectors, adapts to the scale of the data.
     method
         ``"dcfw"``, ``"boosted"``, ``"fw-k"`` or ``"fw-m"``, as for :func:`dcfw.align.align`.
     centre
-        Take the mean of the rows from the source, and the mean of the known entries of each column from
+        Subtract the mean of the rows from the source, and the mean of the known entries of each column from
         the target.  ``transform`` adds the latter.
     unit_rows
-        Scale rows to norm 1 first.  The norm of a target row of which m of d entries are known is taken to be
-        sqrt(d / m) times the norm of those.
+        Scale rows to norm 1 first.  The norm of a target row of which m of d entries are known is estimated
+        as sqrt(d / m) times the norm of these.
     target_scale
-        What the target is multiplied by in the fit.  Where source and target are related by less than a
-        rotation (the least-squares map shrinks most directions, as between real languages) and few entries
-        are known, a factor of 2 to 8 keeps the fit from following noise; a very large one gives the rotation
-        that a single polar factor would.
+        Multiplies the target in the fit.  If source and target are not related by a rotation (the
+        least-squares map shrinks most directions, as between real languages) and few entries are known, a
+        factor of 2 to 8 reduces overfitting; a very large one gives the rotation of a single polar factor.
     max_iter
-        Frank-Wolfe steps in all, which is the number of polar factors: they are the cost of the fit.  With 1
-        the rotation is the first vertex, the polar factor of the known entries times the source.
+        Maximum number of Frank-Wolfe steps, each a polar factor, which dominates the cost.  With 1 the
+        rotation is the first vertex, the polar factor of the known entries times the source.
     tol
-        Stop when the Frank-Wolfe gap is at most this part of the first one.  A fit that ends without having
-        got there warns with scikit-learn's ``ConvergenceWarning``.
+        Stop when the Frank-Wolfe gap is at most this fraction of the first one.  A fit that ends earlier
+        issues scikit-learn's ``ConvergenceWarning``.
 
     Attributes
     ----------
     rotation_ : (d_target, d_source)
-        Its rows or its columns, whichever are fewer, are orthonormal.  It is arbitrary where the data say
-        nothing: where source or target are zero, or a direction is never seen.
+        Its rows or its columns, whichever are fewer, are orthonormal.  It is arbitrary where the data do not
+        determine it: where source or target are zero, or a direction is never observed.
     result_ : Result
-        What :func:`dcfw.align.align` returned: the relaxed solution, the certificate, the history.
+        The result of :func:`dcfw.align.align`: the relaxed solution, the certificate, the history.
     source_mean_, target_mean_ : arrays
-        What was taken off (zeros without ``centre``).
+        The subtracted means (zeros without ``centre``).
     n_features_in_, n_iter_ : int
-        Dimension of the source; Frank-Wolfe steps made.
+        Dimension of the source; number of Frank-Wolfe steps.
 
     Examples
     --------
@@ -106,22 +105,22 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> MaskedProcrustes:
-        """Find the map.
+        """Fit the map.
 
         Parameters
         ----------
         X : (n, d_source)
-            The source: a vector in each row, all of whose entries are known.
+            The source: a vector in each row, without unknown entries.
         y : (n, d_target)
-            The target: the vectors that the rows of X go with; NaN, or masked in a masked array, for entries
-            that are not known.  A list of n numbers stands for n vectors of dimension 1.
+            The target vectors of the rows of X; unknown entries are NaN, or masked in a masked array.  A list
+            of n numbers stands for n vectors of dimension 1.
         """
         from dcfw.align.solver import align
 
         max_iter = _validate.integer(self.max_iter, "max_iter", low=1)
         tol = _validate.scalar(self.tol, "tol", low=0.0, high=1.0)
-        for name in ("centre", "unit_rows"):
-            _validate.flag(getattr(self, name), name)
+        _validate.flag(self.centre, "centre")
+        _validate.flag(self.unit_rows, "unit_rows")
         factor = _validate.scalar(self.target_scale, "target_scale", low=0.0, open_low=True)
         refuse_other_order(X, y, "index", "the rows of X and y", "y = y.loc[X.index]")
         source = self._source(X, reset=True)
@@ -137,23 +136,26 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             known = ~np.isnan(target)
             total = np.where(known, target, 0.0).sum(axis=0)
             self.target_mean_ = total / np.maximum(known.sum(axis=0), 1).astype(target.dtype)
-        self.result_ = align(
-            np.ascontiguousarray((source - self.source_mean_).T),
-            np.ascontiguousarray(factor * (target - self.target_mean_).T),
-            lam=self.lam,
-            method=self.method,
-            tol=0.0,
-            rtol=tol,
-            maxiter=max_iter,
-            max_lmo=max_iter,
-        )
+        E1 = np.ascontiguousarray((source - self.source_mean_).T)
+        Y = np.ascontiguousarray(factor * (target - self.target_mean_).T)
+        limits: dict[str, Any] = {"tol": 0.0, "rtol": tol, "maxiter": max_iter, "max_lmo": max_iter}
+        self.result_ = align(E1, Y, lam=self.lam, method=self.method, **limits)
         self.rotation_ = self.result_.rotation
         self.n_iter_ = max(1, int(self.result_.n_lmo))
-        self._warn(tol)
+        gaps = self.result_.history["gap"]
+        first = gaps[0] if len(gaps) else np.nan
+        if not (self.result_.success or self.result_.gap <= tol * first):  # NaN if it was not measured
+            reached = f"{np.min(gaps, initial=first) / first:.2g} times the first one"
+            text = (
+                f"MaskedProcrustes ended with a gap of {reached}, where tol={tol:g} was asked for: "
+                f"{self.result_.message} The rotation is the best so far; for a better one take a larger "
+                "max_iter, or accept a larger tol"
+            )
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the vectors mapped into the target space."""
+        """Map vectors into the target space."""
         check_is_fitted(self)
         source = self._source(X, reset=False)
         if self.unit_rows:
@@ -161,44 +163,28 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return (source - self.source_mean_) @ self.rotation_.T + self.target_mean_
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return target vectors mapped back into the source space.
+        """Map target vectors back into the source space.
 
-        This undoes ``transform`` where the rotation is square, up to the lengths that ``unit_rows`` changed.
+        This inverts ``transform`` if the rotation is square, up to the lengths that ``unit_rows`` changed.
         """
         check_is_fitted(self)
         target = check_array(_unmasked(X), dtype=_FLOATS, input_name="X")
         if target.shape[1] != self.rotation_.shape[0]:
-            raise ValueError(
-                f"X has {target.shape[1]} features, but MaskedProcrustes was fitted to "
-                f"{self.rotation_.shape[0]}"
-            )
+            fitted = f"MaskedProcrustes was fitted to {self.rotation_.shape[0]}"
+            raise ValueError(f"X has {target.shape[1]} features, but {fitted}")
         return (target - self.target_mean_) @ self.rotation_ + self.source_mean_
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean cosine between the mapped source and the target.
 
-        For each row the cosine is taken over the entries that are known; rows without any, or that are zero
-        there, do not count.
+        The cosine of a row is taken over its known entries; rows that have none, or are zero there, do not
+        count.
         """
         mapped = self.transform(X)
         target = self._target(y, mapped)
         if target.shape[1] != mapped.shape[1]:
             raise ValueError(f"y (the target) must have {mapped.shape[1]} columns, got {target.shape[1]}")
         return retrieval.mean_cosine(mapped, target)
-
-    def _warn(self, tol: float) -> None:
-        """Warn if the fit has ended, by its budget or by Ctrl-C, before it got to ``tol``."""
-        gaps = self.result_.history["gap"]
-        first = gaps[0] if len(gaps) else np.nan
-        if self.result_.success or self.result_.gap <= tol * first:  # NaN where it was not measured
-            return
-        warnings.warn(
-            f"MaskedProcrustes ended with a gap of {np.min(gaps, initial=first) / first:.2g} times the first "
-            f"one, where tol={tol:g} was asked for: {self.result_.message} The rotation is the best so far; "
-            "for a better one take a larger max_iter, or be content with a larger tol",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
     def _source(self, X: Any, reset: bool) -> Array:
         source = validate_data(self, _unmasked(X), reset=reset, dtype=_FLOATS, ensure_all_finite="allow-nan")
@@ -216,10 +202,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "MaskedProcrustes requires y to be passed, but the target y is None: give the vectors to "
                 "map to, with NaN for entries that are not known"
             )
-        target = _validate.nan_for_masked(target, "y")
-        target = check_array(
-            target, dtype=source.dtype, ensure_all_finite="allow-nan", ensure_2d=False, input_name="y"
-        )
+        options = {"dtype": source.dtype, "ensure_all_finite": "allow-nan", "ensure_2d": False}
+        target = check_array(_validate.nan_for_masked(target, "y"), **options, input_name="y")
         if target.ndim == 1:
             target = target[:, None]
         check_consistent_length(source, target)
@@ -239,7 +223,7 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _unmasked(X: Any) -> Any:
-    """Return X unless it has masked entries, whose values scikit-learn would take for known."""
+    """Return X, refusing masked entries: scikit-learn would use their values."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             "X has masked entries, but only those of y may be unknown; leave out the rows that have them, or "
@@ -249,7 +233,7 @@ def _unmasked(X: Any) -> Any:
 
 
 def _unit_rows_of_known(target: Array) -> Array:
-    """Return target with rows of (estimated) norm 1; rows with nothing but NaN or zeros as they are."""
+    """Return target with rows of (estimated) norm 1; rows with only NaN or zeros are unchanged."""
     target = retrieval.moderate_rows(target)
     known = ~np.isnan(target)
     mean_square = np.nansum(target**2, axis=1) / np.maximum(known.sum(axis=1), 1)

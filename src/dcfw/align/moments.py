@@ -4,12 +4,10 @@ With H_i the sum of e e^T over the words e whose target entry i is observed, and
 
     ||P o (X E1) - Y||^2  =  sum_i x_i^T H_i x_i - 2 <b_i, x_i>  +  ||Y||^2,
 
-x_i the rows of X.  The d2 matrices H_i do not grow with the number of words, so the words are read once and
-can then be forgotten: a million of them with d = 300 stream through 0.43 GiB in single precision (a test does
-it), and blocks that lie on other machines are summed there.  Where every word is observed entirely or not at
-all, all H_i are one matrix.
-
-The H_i are symmetric and kept packed: row after row of their lower triangles.
+x_i the rows of X.  The d2 symmetric matrices H_i, kept packed row after row of their lower triangles, do not
+grow with the number of words.  Each word is read once: a million of them with d = 300 stream through 0.43 GiB
+in single precision (tested), and blocks on other machines are summed there.  If every word is observed
+entirely or not at all, the H_i are one matrix.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from dcfw.align.observations import Block, Observations
 
 @dataclass
 class Moments:
-    """Sums over words: how many there are, how many entries are observed, and the matrices of the text.
+    """Sums over words: their number, the number of observed entries, and the matrices above.
 
-    ``grams`` has one packed matrix per row of X, or a single one for all of them; ``cross`` is b, ``square``
-    is ||Y||^2, and ``source`` is E1 E1^T over all words, observed or not.
+    ``grams`` has one packed matrix per row of X, or a single one for all; ``cross`` is b, ``square`` is
+    ||Y||^2, and ``source`` is E1 E1^T over all words, observed or not.
     """
 
     n: int
@@ -41,7 +39,6 @@ class Moments:
 
     @classmethod
     def of(cls, block: Block) -> Moments:
-        """Return the sums over one block."""
         E, Y, observed = block
         cross = Y @ E.T
         words = observed.any(axis=0)
@@ -53,7 +50,7 @@ class Moments:
         return cls(E.shape[1], int(observed.sum()), grams, cross, square, E @ E.T)
 
     def plus(self, other: Moments, out: bool = False) -> Moments:
-        """Return the sums over both, writing over this one's matrices if ``out``."""
+        """Return the sums over both; ``out`` overwrites the matrices of this one."""
         if self.cross.shape != other.cross.shape:
             raise ValueError(
                 f"blocks must have the same dimensions: E1 has {self.cross.shape[1]} rows in one and "
@@ -61,21 +58,15 @@ class Moments:
             )
 
         def total(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            # A single matrix for all rows, added to one for each, stands for itself in every row.
+            # A single matrix for all rows is broadcast over one for each.
             return np.asarray(np.add(a, b, out=a if out and len(a) >= len(b) else None))
 
-        return Moments(
-            self.n + other.n,
-            self.observed + other.observed,
-            total(self.grams, other.grams),
-            total(self.cross, other.cross),
-            self.square + other.square,
-            total(self.source, other.source),
-        )
+        grams, cross = total(self.grams, other.grams), total(self.cross, other.cross)
+        square, source = self.square + other.square, total(self.source, other.source)
+        return Moments(self.n + other.n, self.observed + other.observed, grams, cross, square, source)
 
 
 def packed_size(d: int) -> int:
-    """Return the number of entries in the lower triangle of a matrix of order d."""
     return d * (d + 1) // 2
 
 
@@ -94,7 +85,7 @@ def _packed(rows: np.ndarray) -> np.ndarray:
     if not len(rows):
         return np.zeros(packed_size(d), dtype=rows.dtype)
     syrk = ssyrk if rows.dtype == np.float32 else dsyrk
-    # BLAS fills the upper triangle in its own order, which is the lower one in ours.
+    # The upper triangle in column-major order is the lower one in row-major order.
     return np.asarray(syrk(1.0, rows.T).T[np.tril_indices(d)])
 
 
@@ -105,7 +96,7 @@ def _row_grams(words: np.ndarray, observed: np.ndarray) -> np.ndarray:
     for gram, row in zip(grams, observed, strict=True):
         if 2 * np.count_nonzero(row) <= len(row):
             gram[:] = _packed(words[row])
-        else:  # fewer words to take away than to add up
+        else:  # fewer words to subtract than to add
             everything = _packed(words) if everything is None else everything
             np.subtract(everything, _packed(words[~row]), out=gram)
     return grams
@@ -120,20 +111,18 @@ def accumulate(blocks: Iterable[Any], dtype: Any = None) -> Moments:
 
 
 def accumulate_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Moments:
-    """Return the same sums, taken by the workers of a Dask cluster.
+    """Return the same sums, computed by the workers of a Dask cluster.
 
-    Blocks are added in pairs, as they become ready, where they are; the order of the additions is fixed, so
-    the result does not depend on which worker did what, nor on whether one was lost and its blocks were
-    done again.  Give blocks as callables that read their own data: arrays would pass through the scheduler.
+    Blocks are added in pairs on the workers, in a fixed order, so that the result depends neither on
+    scheduling nor on lost workers.  Give callables that read their own data: arrays would pass through the
+    scheduler.
     """
     parts = [client.submit(moments_of, item, dtype, pure=False) for item in blocks]
     if not parts:
         raise ValueError("blocks must not be empty")
     while len(parts) > 1:
-        pairs = [
-            client.submit(Moments.plus, a, b, pure=False)
-            for a, b in zip(parts[::2], parts[1::2], strict=False)
-        ]
+        halves = zip(parts[::2], parts[1::2], strict=False)
+        pairs = [client.submit(Moments.plus, a, b, pure=False) for a, b in halves]
         parts = pairs + parts[len(parts) & ~1 :]
     return parts[0].result()  # type: ignore[no-any-return]
 

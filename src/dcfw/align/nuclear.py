@@ -1,4 +1,4 @@
-"""The nuclear norm by way of the polar factor, which is all that a subgradient of it is.
+"""The nuclear norm with subgradients computed as polar factors.
 
 >>> g = PolarNuclearNorm(2.0)
 >>> g.linearise(np.diag([3.0, -1.0])).slope
@@ -17,10 +17,10 @@ from dcfw.sets.polar import SMALL, by_eigh
 
 
 class PolarNuclearNorm(NuclearNorm, trusted=True):
-    """scale * ||x||_*, faster than :class:`dcfw.functions.NuclearNorm` where x has full rank.
+    """scale * ||x||_*, faster than :class:`dcfw.functions.NuclearNorm` for larger x of full rank.
 
-    There the subgradient is the polar factor, which costs half an SVD, and its inner product with x is the
-    value.  Anywhere else (and for small matrices) it is the parent's.
+    There the subgradient is the polar factor, at half the cost of an SVD, and its inner product with x is the
+    value.
     """
 
     def linearise(self, x: Array) -> Linearisation:

@@ -1,7 +1,7 @@
 """The loss of a map between embeddings on the observed entries: f(X) = 1/(2n) ||P o (X E1) - Y||_F^2.
 
-It is a quadratic whose Hessian takes each row of X by itself.  How that is best applied depends on the
-dimensions and on how much is observed; :mod:`dcfw.align.products` has three ways, which agree to rounding.
+It is a quadratic whose Hessian acts on each row of X separately.  :mod:`dcfw.align.products` applies it in
+three ways, which agree to rounding.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class MaskedLeastSquares(Function, trusted=True):
     E1, Y, mask, product, dtype
         As in :func:`dcfw.align.align`.  A memory map is read by blocks.
     passes : int
-        For ``product="auto"``: how many gradients will be wanted.
+        For ``product="auto"``: the expected number of gradients.
 
     Attributes
     ----------
     shape : tuple of int
-        That of X, (d2, d1).
+        The shape of X, (d2, d1).
     n, observed : int
         The number of words and of observed entries.
     source : array of shape (d1, d1)
         E1 E1^T.
     product : str
-        The way that was chosen.
+        The chosen product.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class MaskedLeastSquares(Function, trusted=True):
             Of ``(E1, Y)`` or ``(E1, Y, mask)``, or of callables that return such a tuple.
         dtype : float32 or float64, optional
         client : dask.distributed.Client, optional
-            Sum the blocks on this cluster.  They should then be callables that read their own data.
+            Sum the blocks on this cluster; they should then be callables that read their own data.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class MaskedLeastSquares(Function, trusted=True):
         self.product, self._operator = product, operator
         self.n, self.observed = n, observed
         self.shape = (int(cross.shape[0]), int(cross.shape[1]))
-        self._slope = cross / n  # minus the gradient at zero
+        self._slope = cross / n  # the negative gradient at zero
         self._constant = 0.5 * square / n
 
     @property
@@ -132,16 +132,12 @@ class MaskedLeastSquares(Function, trusted=True):
         return self._value(x, grad + self._slope)
 
     def _value(self, x: Array, product: Array) -> float:
-        # A sum of squares: what falls below zero is rounding.
+        # A sum of squares is negative only by rounding.
         return max(_inner(0.5 * product - self._slope, x) + self._constant, 0.0)
 
-    @property
+    @cached_property
     def lipschitz(self) -> float:
         """The largest eigenvalue of the Hessian; with products other than "gram", that of a full mask."""
-        return self._lipschitz
-
-    @cached_property
-    def _lipschitz(self) -> float:
         if self._operator.largest is not None:
             return float(self._operator.largest)
         return max(float(np.linalg.eigvalsh(self._source())[-1]) / self.n, 0.0)
@@ -155,10 +151,8 @@ class MaskedLeastSquares(Function, trusted=True):
         return 4.0 * float(np.trace(self._source())) / self.n
 
     def __repr__(self) -> str:
-        return (
-            f"MaskedLeastSquares(shape={self.shape}, n={self.n}, observed={self.observed}, "
-            f"product={self.product!r})"
-        )
+        sizes = f"shape={self.shape}, n={self.n}, observed={self.observed}"
+        return f"MaskedLeastSquares({sizes}, product={self.product!r})"
 
 
 def _inner(a: Array, b: Array) -> float:

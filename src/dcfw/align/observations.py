@@ -1,10 +1,8 @@
 """Source vectors and partly observed target vectors, a block of words at a time.
 
-Columns are words.  Which target entries are observed can be said in four ways: NaN marks the missing ones, a
-mask of the target's shape marks the observed ones, the target is a SciPy sparse matrix whose stored entries
-are the observed ones (a stored zero is an observed zero), or it is one of NumPy's masked arrays, whose own
-mask marks the missing ones.  Here all become the same thing, a :class:`Block`, and never more of them at once
-than a block: the arrays may be memory maps larger than memory.
+Columns are words.  Observed target entries are those that are not NaN, those that a mask marks, the stored
+entries of a SciPy sparse matrix (a stored zero is an observed zero), or the unmasked ones of a NumPy masked
+array.  All become a :class:`Block`, one at a time: the arrays may be memory maps larger than memory.
 """
 
 from __future__ import annotations
@@ -17,17 +15,14 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, is_numpy, namespace
 
-BLOCK_BYTES = 64 * 2**20
-"""The approximate memory of a block of words."""
-LARGEST = {4: 1e15, 8: 1e150}
-"""The largest size of an entry, by the bytes of a number: sums of squares must not overflow."""
-SMALLEST = {4: 1e-17, 8: 1e-150}
-"""The smallest size of the largest entry, unless all are zero: squares must not vanish."""
+BLOCK_BYTES = 64 * 2**20  # the approximate memory of a block of words
+LARGEST = {4: 1e15, 8: 1e150}  # by bytes per number; sums of squares of larger entries may overflow
+SMALLEST = {4: 1e-17, 8: 1e-150}  # if the largest entry is smaller but not zero, squares underflow
 WEIGHTS = "mask must hold only 0 and 1 (or False and True): weights are not supported"
 
 
 class Block(NamedTuple):
-    """Some words: their source vectors, their target vectors (0 where missing) and what is observed."""
+    """Source vectors, target vectors (0 where missing), and the observed entries, of some words."""
 
     E: Array
     Y: Array
@@ -35,14 +30,14 @@ class Block(NamedTuple):
 
 
 def refuse_other_order(first: Any, second: Any, axis: str, what: str, remedy: str) -> None:
-    """Refuse two DataFrames that have the same names in different orders: words are paired by position."""
+    """Refuse two DataFrames with the same names in different orders: words are paired by position."""
     names = [list(getattr(M, axis)) for M in (first, second) if hasattr(M, "index") and hasattr(M, "columns")]
     if len(names) == 2 and names[0] != names[1] and set(names[0]) == set(names[1]):
         raise ValueError(f"{what} have the same names in different orders: {remedy}")
 
 
 class Observations:
-    """Checked shapes of the data (:func:`dcfw.align.align` describes the arguments), and the data by blocks.
+    """Checked shapes of the data (arguments as for :func:`dcfw.align.align`), and the data in blocks.
 
     >>> data = Observations([[1.0, 2.0]], [[np.nan, 4.0]])
     >>> [block.observed.tolist() for block in data.blocks()]
@@ -72,10 +67,9 @@ class Observations:
                 f"Y must have as many columns (words) as E1, which has {self.n}; got shape "
                 f"{tuple(self.Y.shape)}.  If your words are rows, transpose both, or use MaskedProcrustes"
             )
-        if self.mask is not None and tuple(self.mask.shape) != tuple(self.Y.shape):
-            raise ValueError(
-                f"mask must have the shape of Y, {tuple(self.Y.shape)}, got {tuple(self.mask.shape)}"
-            )
+        shape = tuple(self.Y.shape)
+        if self.mask is not None and tuple(self.mask.shape) != shape:
+            raise ValueError(f"mask must have the shape of Y, {shape}, got {tuple(self.mask.shape)}")
         self.numpy = is_numpy(self.E1)
         others = [a for a in (self.Y, self.mask) if a is not None and not self.sparse]
         if any(is_numpy(a) != self.numpy for a in others) or (self.sparse and not self.numpy):
@@ -96,25 +90,19 @@ class Observations:
     @property
     def nbytes(self) -> int:
         """The memory of all blocks together."""
-        return self.n * self._bytes_per_word
-
-    @property
-    def _bytes_per_word(self) -> int:
-        return (self.d1 + self.d2) * (self.dtype.itemsize if self.numpy else 8) + self.d2
+        return self.n * ((self.d1 + self.d2) * (self.dtype.itemsize if self.numpy else 8) + self.d2)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the words in blocks of about ``BLOCK_BYTES``, checked for what must not be in them."""
+        """Yield the words in checked blocks of about ``BLOCK_BYTES``."""
         if not self.numpy:
             yield self._foreign_block()
             return
-        width = max(BLOCK_BYTES // self._bytes_per_word, 1)
+        width = max(BLOCK_BYTES // (self.nbytes // self.n), 1)
         for start in range(0, self.n, width):
             yield self._block(slice(start, min(start + width, self.n)))
         for name, size in self._largest.items():
             if 0.0 < size < SMALLEST[self.dtype.itemsize]:
-                raise ValueError(
-                    f"{name} has no entries above {size:.1g}, and their squares vanish: rescale it"
-                )
+                raise ValueError(f"{name} has no entries above {size:.1g}; squares underflow: rescale it")
 
     def count(self) -> int:
         """Return the number of observed target entries of NumPy or sparse data."""
@@ -149,11 +137,20 @@ class Observations:
         return Block(E, Y, observed)
 
     def _look_at(self, values: np.ndarray, where: Any, name: str, offset: int) -> None:
-        """Raise for entries that are not finite or too large, and record the largest size."""
-        self._largest[name] = max(self._largest[name], _finite(values, where, name, offset))
+        """Refuse entries that are not finite or too large to be squared, and record the largest size."""
+        wrong = ~np.isfinite(values) & where
+        if wrong.any():
+            row, column = (int(i) for i in np.argwhere(wrong)[0])
+            what = "observed entries that are" if name == "Y" else "entries that are"
+            raise ValueError(f"{name} has {what} NaN or Inf (the first at {(row, column + offset)})")
+        largest = float(np.max(np.abs(values), initial=0.0, where=where))
+        if largest > LARGEST[values.dtype.itemsize]:
+            size = f"entries of size {largest:.1g}, whose squares may overflow"
+            raise ValueError(f"{name} has {size}: rescale it")
+        self._largest[name] = max(self._largest[name], largest)
 
     def _foreign_block(self) -> Block:
-        """Return everything as one block of another array library."""
+        """Return all data as one block of another array library."""
         xp = namespace(self.E1)
         E = _validate.array(xp.astype(self.E1, self.dtype), "E1")
         Y = xp.astype(self.Y, self.dtype)
@@ -168,7 +165,7 @@ class Observations:
 
 
 def _matrix(values: Any, name: str) -> Array:
-    """Return a two-dimensional array of real numbers, without looking at all of them."""
+    """Return a two-dimensional array of real numbers; its entries are checked by blocks."""
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
             raise ValueError(
@@ -188,16 +185,3 @@ def _matrix(values: Any, name: str) -> Array:
     if is_numpy(values) and values.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
     return values if is_numpy(values) else _validate.numeric(values, name)
-
-
-def _finite(values: np.ndarray, where: Any, name: str, offset: int) -> float:
-    """Return the largest size of an entry; refuse those that are not finite, or too large to be squared."""
-    wrong = ~np.isfinite(values) & where
-    if wrong.any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
-        what = "observed entries that are" if name == "Y" else "entries that are"
-        raise ValueError(f"{name} has {what} NaN or Inf (the first at {(row, column + offset)})")
-    largest = float(np.max(np.abs(values), initial=0.0, where=where))
-    if largest > LARGEST[values.dtype.itemsize]:
-        raise ValueError(f"{name} has entries of size {largest:.1g}, whose squares may overflow: rescale it")
-    return largest

@@ -1,12 +1,12 @@
 """Three ways to apply the Hessian of the masked least-squares loss, X -> (P o (X E1)) E1^T / n.
 
-``GramProduct``      row i of the answer is H_i x_i, with the packed matrices of :mod:`dcfw.align.moments`
+``GramProduct``      row i of the result is H_i x_i, with the packed matrices of :mod:`dcfw.align.moments`
 ``ObservedProduct``  for each observed entry a dot product with its word's vector and a multiple of it
 ``DenseProduct``     both matrix products in full, masked in between, by blocks of words
 
-The first costs d2 d1^2 / 2 multiplications whatever the number of words, once the matrices have been made
+The first costs d2 d1^2 / 2 multiplications, independent of the number of words, once the matrices are made
 (observed entries times d1^2 / 2); the second observed entries times 2 d1; the third n d1 d2 times 2, at the
-speed of BLAS.  :func:`choose` compares them with the speeds measured on one core.
+speed of BLAS.  :func:`choose` compares them using speeds measured on one core.
 """
 
 from __future__ import annotations
@@ -17,21 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array
+from dcfw._arrays import Array, namespace
 from dcfw.align.moments import Moments, packed_size, unpacked
 from dcfw.align.observations import Block, Observations
 
 PRODUCTS = ("auto", "gram", "observed", "dense")
-
-GRAM_BYTES = 2**30
-"""The most memory that ``product="auto"`` gives to the matrices H_i."""
-
-HOLD_BYTES = 2**30
-"""Up to this size the blocks of a dense product are kept ready; beyond, they are read again in each pass."""
-
-PASSES = 200
-"""The number of gradients assumed for a solve without a smaller budget."""
-
+GRAM_BYTES = 2**30  # the most memory that ``product="auto"`` gives to the matrices H_i
+HOLD_BYTES = 2**30  # the size up to which a dense product keeps its blocks instead of rereading them
+PASSES = 200  # the number of gradients assumed for a solve without a smaller budget
 # Nanoseconds per unit of work in float64, on one core (d = 300, n = 10,000, 10 % observed): a packed
 # entry of H_i, an observed entry times d1, and n d1 d2; and, to make the H_i, an observed entry times d1^2.
 _GRAM, _OBSERVED, _DENSE, _MAKE = 0.78, 0.65, 0.075, 0.026
@@ -40,19 +33,16 @@ _GRAM, _OBSERVED, _DENSE, _MAKE = 0.78, 0.65, 0.075, 0.026
 def choose(data: Observations, passes: float = PASSES) -> str:
     """Return the product that is expected to be fastest over a number of gradients.
 
-    Arrays of other libraries than NumPy take the dense one, made for GPUs.
+    Arrays of libraries other than NumPy take the dense one, which suits GPUs.
     """
     if not data.numpy:
         return "dense"
     d1, d2, n, observed = data.d1, data.d2, data.n, data.count()
     if observed == n * d2:
         return "gram"  # a single matrix
-    seconds = {
-        "observed": passes * _OBSERVED * observed * d1,
-        "dense": passes * _DENSE * n * d1 * d2,
-    }
-    if data.nbytes > HOLD_BYTES:
-        del seconds["observed"]  # it wants all words in memory
+    seconds = {"dense": passes * _DENSE * n * d1 * d2}
+    if data.nbytes <= HOLD_BYTES:  # all words are kept in memory
+        seconds["observed"] = passes * _OBSERVED * observed * d1
     if d2 * packed_size(d1) * data.dtype.itemsize <= GRAM_BYTES:
         make = min(observed, n * d2 - observed) + n
         seconds["gram"] = _MAKE * make * d1**2 + passes * _GRAM * d2 * packed_size(d1)
@@ -63,11 +53,8 @@ class GramProduct:
     """H_i x_i for every row x_i of X."""
 
     def __init__(self, moments: Moments) -> None:
-        self.grams = moments.grams
-        if self.grams.flags.writeable:
-            self.grams /= moments.n
-        else:  # as they come from a cluster
-            self.grams = self.grams / moments.n
+        out = moments.grams if moments.grams.flags.writeable else None  # read-only from a cluster
+        self.grams = np.divide(moments.grams, moments.n, out=out)
         self.shape = moments.cross.shape
         self._whole = unpacked(self.grams[0], self.shape[1]) if len(self.grams) == 1 else None
 
@@ -133,11 +120,8 @@ class DenseProduct:
 
     @staticmethod
     def _ready(block: Block) -> Block:
-        # Y is not needed any more; a mask of ones is not needed at all.
-        from array_api_compat import array_namespace
-
-        E, Y, observed = block
-        xp = array_namespace(E)
+        E, Y, observed = block  # neither Y nor a mask of ones is needed
+        xp = namespace(E)
         return Block(E, None, None if bool(xp.all(observed)) else xp.astype(observed, Y.dtype))
 
     def __call__(self, X: Array) -> Array:
@@ -153,12 +137,10 @@ class DenseProduct:
 
 def sums(data: Observations) -> tuple[Array, float, Any, int]:
     """Return Y E1^T, ||Y||^2, E1 E1^T and the number of observed entries, without the H_i."""
-    from array_api_compat import array_namespace
-
     cross = source = None
     squares, observed = [], 0
     for E, Y, marks in data.blocks():
-        xp = array_namespace(E)
+        xp = namespace(E)
         cross = Y @ E.T if cross is None else cross + Y @ E.T
         source = E @ E.T if source is None else source + E @ E.T
         squares.append(float(xp.sum(xp.astype(Y * Y, xp.float64))))

@@ -39,7 +39,7 @@ class AlignResult(Result):
         Y: Any = None,
         **style: Any,
     ) -> Any:
-        """Draw the singular values of ``x`` beside the residuals of the words and return the two axes.
+        """Plot the singular values of ``x`` beside the residuals of the words and return the two axes.
 
         Singular values of 1 make ``x`` a rotation.  A residual is the root mean square of a word's observed
         entries in ``rotation @ E1 - Y``.  Without the data the certificate takes its place.
@@ -47,9 +47,9 @@ class AlignResult(Result):
         Parameters
         ----------
         ax : pair of matplotlib axes, optional
-            Those of a new figure unless given.
+            By default those of a new figure.
         y, x, **style
-            Another ``y`` than ``"alignment"`` asks for the plot of :meth:`dcfw.Result.plot`, on one ``ax``.
+            Any ``y`` other than ``"alignment"`` gives the plot of :meth:`dcfw.Result.plot`, on one ``ax``.
         E1, Y : arrays, optional
             Source and target, as in :func:`dcfw.align.align`; Y with NaN where it is not observed.
         """
@@ -61,24 +61,19 @@ class AlignResult(Result):
         sigma = np.linalg.svd(to_numpy(self.x), compute_uv=False)
         left.plot(np.arange(1, len(sigma) + 1), sigma, "o-", color=plots.COLOURS[0], markersize=4)
         left.axhline(1.0, color="#808080", linestyle=":")
-        left.set(
-            xlabel="index", ylabel="value", ylim=(0.0, 1.05), title="singular values (all 1: a rotation)"
-        )
+        title = "singular values (all 1: a rotation)"
+        left.set(xlabel="index", ylabel="value", ylim=(0.0, 1.05), title=title)
         if E1 is None or Y is None:
             super().plot(right)
             return left, right
-        error = (
-            to_numpy(self.rotation) @ np.asarray(E1) - np.ma.filled(np.ma.asarray(Y, float), np.nan)
-        ) ** 2
+        target: Any = np.ma.filled(np.ma.asarray(Y, float), np.nan)
+        error = (to_numpy(self.rotation) @ np.asarray(E1) - target) ** 2
         seen = ~np.isnan(error)
         words = seen.any(axis=0)
         residuals = np.sqrt(np.nansum(error, axis=0)[words] / seen.sum(axis=0)[words])
         right.hist(residuals, bins=40, color=plots.COLOURS[0], edgecolor="#808080")
-        right.set(
-            xlabel="residual of a word (RMS)",
-            ylabel="words",
-            title=f"residuals, median {np.median(residuals):.3g}",
-        )
+        title = f"residuals, median {np.median(residuals):.3g}"
+        right.set(xlabel="residual of a word (RMS)", ylabel="words", title=title)
         return left, right
 
     def _details(self) -> list[str]:

@@ -1,13 +1,13 @@
 """The quality of a map between two embeddings: cosines of pairs, and translation by nearest neighbours.
 
-*Precision at k* is the part of the source words for which one of the k nearest target words is a correct
-translation.  Cross-domain similarity local scaling (CSLS; Conneau et al., 2018) makes words that are near to
-everything (hubs) less attractive:
+*Precision at k* is the fraction of source words for which one of the k nearest target words is a correct
+translation.  Cross-domain similarity local scaling (CSLS; Conneau et al., 2018) penalises hubs, words that
+are near to many others:
 
     csls(x, y) = 2 cos(x, y) - r_T(x) - r_S(y),
 
-where r_S(y) is the mean cosine of y with its 10 nearest source vectors, and r_T(x), defined in the same way,
-is equal for all candidates y and does not affect their order.
+where r_S(y) is the mean cosine of y with its 10 nearest source vectors.  r_T(x), defined likewise, does not
+affect the order of the candidates y.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK_ENTRIES = 1 << 22  # of one block of similarities: 16 MB in single precis
 
 
 def unit_rows(matrix: Array) -> Array:
-    """Return the matrix with rows of norm 1 (rows of zeros stay as they are).
+    """Return the matrix with rows of norm 1 (rows of zeros are unchanged).
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
@@ -34,28 +34,25 @@ def unit_rows(matrix: Array) -> Array:
     """
     with np.errstate(over="ignore", under="ignore"):
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    if not np.isfinite(norms).all() or (norms < _small(norms.dtype)).any():
+    floats = np.finfo(norms.dtype)
+    # Below this norm squares may have lost digits, or all of them.
+    if not np.isfinite(norms).all() or (norms < float(np.sqrt(floats.tiny / floats.eps))).any():
         matrix = moderate_rows(matrix)
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix / np.where(norms > 0.0, norms, 1.0)
 
 
 def moderate_rows(matrix: Array) -> Array:
-    """Return the matrix with rows whose largest entry is 1 to 2 in size: their squares are safe.
+    """Return the matrix with rows scaled by powers of 2, which is exact, so that their squares are safe.
 
-    Each row is multiplied by a power of 2, which rounds nothing; NaN stays, and so do rows of zeros.
+    The largest entry of each row becomes 1 to 2 in size; NaN and rows of zeros are unchanged.
     """
     largest = np.max(np.abs(matrix), axis=1, keepdims=True, initial=0.0, where=~np.isnan(matrix))
     return np.ldexp(matrix, np.where(largest > 0.0, 1 - np.frexp(largest)[1], 0))
 
 
-def _small(dtype: Any) -> float:
-    """Return the norm below which squares may have lost digits, or all of them."""
-    return float(np.sqrt(np.finfo(dtype).tiny / np.finfo(dtype).eps))
-
-
 def mean_cosine(source: Any, target: Any) -> float:
-    """Return the mean of the cosines of the rows of ``source`` and ``target``, NaN in target left out.
+    """Return the mean cosine of the rows of ``source`` and ``target``, ignoring NaN in target.
 
     The cosine of two rows is taken over the entries that are observed in the target (neither NaN nor masked);
     rows without any, or where one of the two is zero there, do not count.  NaN if no row counts.
@@ -87,19 +84,19 @@ def precision_at(
     *,
     neighbours: int = 10,
 ) -> dict[int, float]:
-    """Return the precision of word translation at each k: the part of source words that are found.
+    """Return the precision of word translation at each k: the fraction of source words found.
 
     Parameters
     ----------
     source
         The source vectors, mapped into the target space; rows are words.
     target
-        The target vectors, among whose rows the translations are looked for.
+        The target vectors, whose rows are the candidates.
     pairs
-        ``(source rows, target rows)`` of the correct translations, such as :func:`pairs` returns.  A source
-        word may have many: finding any one of them counts.
+        ``(source rows, target rows)`` of the correct translations, as :func:`pairs` returns them.  If a
+        source word has several, finding one of them counts.
     k
-        How many of the nearest words may be looked at.
+        One or more numbers of nearest words to consider.
     method
         ``"nn"`` for the largest cosine, ``"csls"`` for the largest similarity after local scaling.
     neighbours
@@ -108,8 +105,8 @@ def precision_at(
     Returns
     -------
     dict
-        k -> precision in [0, 1].  Of two target words that are equally near, the one that comes first in
-        the matrix (the more frequent one, in most files) is ranked first.
+        k -> precision in [0, 1].  Of two equally near target words, the first in the matrix (in most files
+        the more frequent one) ranks higher.
 
     Examples
     --------
@@ -118,9 +115,8 @@ def precision_at(
     >>> precision_at(source, target, ([0, 1, 2], [1, 1, 2]), k=(1, 2))  # word 0 has a nearer one
     {1: 0.6666666666666666, 2: 1.0}
     """
-    source, target = (
-        _validate.array(M, name, ndim=2) for M, name in ((source, "source"), (target, "target"))
-    )
+    source = _validate.array(source, "source", ndim=2)
+    target = _validate.array(target, "target", ndim=2)
     if source.shape[1] != target.shape[1]:
         raise ValueError(
             f"source and target must have as many columns, got {source.shape[1]} and {target.shape[1]}; "
@@ -132,7 +128,7 @@ def precision_at(
     if not wanted:
         raise ValueError("k must name at least one number of words")
     neighbours = _validate.integer(neighbours, "neighbours", low=1)
-    # A matrix with a row for each pair would be read as its first two rows.
+    # A matrix with a row for each pair would be taken for its first two rows.
     if isinstance(pairs, np.ndarray):
         two = pairs.ndim == 2 and len(pairs) == 2 and not np.ma.is_masked(pairs)
     else:
@@ -141,9 +137,8 @@ def precision_at(
         raise TypeError("pairs must be (source rows, target rows), two lists of integers of equal length")
     rows, columns = _indices(pairs[0], "source", len(source)), _indices(pairs[1], "target", len(target))
     if rows.shape != columns.shape or not rows.size:
-        raise ValueError(
-            f"pairs must be two lists of equal length, not empty; got {rows.size}, {columns.size}"
-        )
+        sizes = f"{rows.size}, {columns.size}"
+        raise ValueError(f"pairs must be two lists of equal length, not empty; got {sizes}")
     source, target = unit_rows(source), unit_rows(target)
     penalty = np.zeros(len(target), dtype=target.dtype)
     if method == "csls":
@@ -155,15 +150,11 @@ def precision_at(
 def _indices(values: Any, name: str, size: int) -> np.ndarray:
     indices = np.asarray(values)
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise TypeError(
-            f"the {name} rows of pairs must be a list of integers, got {indices.dtype} of shape "
-            f"{indices.shape}"
-        )
+        got = f"{indices.dtype} of shape {indices.shape}"
+        raise TypeError(f"the {name} rows of pairs must be a list of integers, got {got}")
     if indices.size and not (indices.min() >= 0 and indices.max() < size):
-        raise ValueError(
-            f"the {name} rows of pairs must be between 0 and {size - 1}, got {indices.min()} to "
-            f"{indices.max()}"
-        )
+        got = f"{indices.min()} to {indices.max()}"
+        raise ValueError(f"the {name} rows of pairs must be between 0 and {size - 1}, got {got}")
     return indices
 
 
@@ -180,7 +171,7 @@ def _neighbourhood(points: Array, others: Array, count: int) -> Array:
 
 
 def _ranks(source: Array, target: Array, rows: np.ndarray, columns: np.ndarray, penalty: Array) -> np.ndarray:
-    """Return, for each source word, how many target words come before its best correct translation."""
+    """Return, for each source word, the number of target words before its best correct translation."""
     order = np.lexsort((columns, rows))
     rows, columns = rows[order], columns[order]
     words, first = np.unique(rows, return_index=True)

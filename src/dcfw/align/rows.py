@@ -1,7 +1,8 @@
-"""Words and their vectors as they come out of a file: what is kept, what is refused, what is skipped.
+"""The words and vectors of a file: the policy for lines that cannot be used, and a matrix that grows in
+place.
 
-How many words a file has is known only at its end, so the matrix grows in place, which on most systems moves
-no data, and by an eighth or 4 MB at a time.
+A file's number of words is known only at its end.  Growing by an eighth, or 4 MB, moves no data on most
+systems.
 """
 
 from __future__ import annotations
@@ -16,24 +17,18 @@ REASONS = {
     "dimension": "more or fewer numbers than the others have",
     "duplicate": "a word that came before (the first one is kept)",
     "encoding": "a word that is not UTF-8",
-    "missing": "promised by the first line of the file, but not there",
+    "missing": "promised by the first line of the file, but absent",
 }
-"""The reasons for skipping words, counted in :attr:`Vectors.skipped`."""
-
-SKIPPING = "on_error='skip'"
-"""The option that skips lines, as errors name it; the command line replaces it by its own."""
-
-WIDEST = 1 << 16
-"""The most numbers that a vector may have, but in a ``.npy`` file: far beyond any, and a bound on memory."""
-
+SKIPPING = "on_error='skip'"  # the option as errors name it; the command line replaces it
+WIDEST = 1 << 16  # the most numbers of a vector outside .npy files, which bounds the memory
 _GROWTH = 4 << 20  # bytes
 
 
 class Vectors(NamedTuple):
     """Words and their vectors.
 
-    ``words`` is a list; row i of ``matrix`` is the vector of ``words[i]``; ``skipped`` counts what was left
-    out, with the reason as its key (empty when nothing was).
+    ``words`` is a list; row i of ``matrix`` is the vector of ``words[i]``; ``skipped`` counts omitted words
+    by reason (empty if there were none).
 
     Examples
     --------
@@ -48,9 +43,8 @@ class Vectors(NamedTuple):
 
 
 class Rows:
-    """Collects words and vectors of one file, with the policy for what cannot be used.
-
-    ``unit`` is what the places of the file are counted in ("line", "word" or "row"), for messages.
+    """Collect the words and vectors of one file; ``unit`` ("line", "word" or "row") counts places in
+    messages.
     """
 
     def __init__(
@@ -64,21 +58,18 @@ class Rows:
         self.path, self.unit = path, unit
         self.words: list[str] = []
         self.skipped: dict[str, int] = {}
-        self.skip = skip
-        self._limit = limit
+        self.skip, self._limit = skip, limit
         self._known: set[str] = set()
         self._filled = 0
-        smallest = max(1, _GROWTH // (d * np.dtype(dtype).itemsize))
-        rows = expected or smallest
+        rows = expected or max(1, _GROWTH // (d * np.dtype(dtype).itemsize))
         self._matrix = np.empty((rows if limit is None else min(rows, limit), d), dtype=dtype)
 
     @property
     def full(self) -> bool:
-        """Whether as many words are there as were asked for."""
         return self._limit is not None and len(self.words) >= self._limit
 
     def refuse(self, reason: str, place: int, what: str, count: int = 1) -> None:
-        """Count what cannot be used, or raise the error for it (with a count of 0, do nothing but that)."""
+        """Raise the error for something unusable or, if skipping, add ``count`` to the reason."""
         if not self.skip:
             raise ValueError(
                 f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with {SKIPPING}"
@@ -87,7 +78,7 @@ class Rows:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
 
     def accept(self, raw: bytes | str, place: int) -> bool:
-        """Take a word, and return whether its vector is wanted."""
+        """Take a word and return whether its vector is wanted."""
         try:
             word = raw if isinstance(raw, str) else raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -97,7 +88,7 @@ class Rows:
             self.refuse("broken", place, "there is no word")
             return False
         if word in self._known:
-            # Looked for only when that ends the reading: to do it for every word takes quadratic time.
+            # Searched only when this ends the reading: a search for every word takes quadratic time.
             where = "" if self.skip else f", as word {self.words.index(word) + 1}"
             self.refuse("duplicate", place, f"the word {word!r} was there before{where}")
             return False
@@ -109,17 +100,15 @@ class Rows:
         """Store the vectors of the words accepted since the last call."""
         end = self._filled + len(values)
         if end > len(self._matrix):
-            d, size = self._matrix.shape[1], self._matrix.dtype.itemsize
-            more = max(_GROWTH // (d * size), len(self._matrix) // 8, end - len(self._matrix))
-            self._resize(len(self._matrix) + more)
+            rows, size = len(self._matrix), self._matrix[:1].nbytes
+            self._resize(rows + max(_GROWTH // size, rows // 8, end - rows))
         self._matrix[self._filled : end] = values
         self._filled = end
 
     def done(self) -> Vectors:
-        """Return what was collected."""
         if not self.words:
             raise ValueError(f"{self.path} has no vectors")
-        self._known = set()
+        self._known.clear()
         self._resize(self._filled)
         return Vectors(self.words, self._matrix, self.skipped)
 

@@ -1,15 +1,16 @@
 """``dcfw.align.align``: the orthogonal map between two embedding spaces from a few observed entries.
 
-With E1 the source vectors and Y what is known of the target vectors (columns are words),
+With E1 the source vectors and Y the observed part of the target vectors (columns are words),
 
     min  1/(2n) ||P o (X E1) - Y||_F^2  -  lambda ||X||_*     over the X with ||X||_2 <= 1:
 
 a convex loss, a set whose extreme points are the orthogonal matrices, and a concave term that pulls the
 solution towards them.  DC-FW linearises the nuclear norm and takes Frank-Wolfe steps, each a polar factor and
-a gradient of the loss at it.  The nearest orthogonal matrix to the solution is the answer.
+a gradient.  The result is the orthogonal matrix nearest to the solution.
 
-Where d = 300 a polar factor takes tens of milliseconds: the default is an active set of at most :data:`ATOMS`
-of them, whose best mean is found before another is asked for (results/alignment has vanilla steps beside it).
+For d = 300 a polar factor takes tens of milliseconds.  Hence the default is an active set of at most
+:data:`ATOMS` of them, whose best mean is found before the next one is computed (results/alignment compares
+vanilla steps).
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from dcfw.steps import Exact
 
 OURS = ("dcfw", "boosted")  # the methods with inner loops
 METHODS = (*OURS, "fw-k", "fw-m")
-RTOL = 1e-4  # the part of the first gap at which a run has converged, unless something else is asked for
+RTOL = 1e-4  # the default fraction of the first gap at which a run has converged
 WEIGHT = 1e-4  # the default of lam, over the mean squared length of the source vectors
-ATOMS = 64  # polar factors kept: more cost more time than the oracle calls they save
+ATOMS = 64  # polar factors kept; more cost more time than they save in oracle calls
 MEMORY = 256 * 2**20  # bytes that they and their gradients may take
 
 
@@ -73,42 +74,41 @@ def align(
     ----------
     E1 : array of shape (d1, n), or MaskedLeastSquares
         The source vectors; columns are words.  Or the whole loss, for instance from
-        :meth:`MaskedLeastSquares.from_blocks`; then there is no Y.
+        :meth:`MaskedLeastSquares.from_blocks`, without Y.
     Y : array or SciPy sparse matrix of shape (d2, n)
-        The target vectors of the same words.  Missing entries are NaN, or outside the mask, or not stored (a
-        stored zero is an observation), or masked in a NumPy masked array.
+        The target vectors of the same words.  Missing entries are NaN, outside the mask, not stored (a stored
+        zero is an observation), or masked in a NumPy masked array.
     mask : array of shape (d2, n), optional
         P: true (or 1) where Y is observed.
     lam : float, optional
-        The weight of the nuclear norm, in the units of the loss: squares of the data's.  By default 1e-4
-        times the mean squared length of the source vectors, so that the scale of the data does not matter;
-        for vectors of length 1 that is the paper's 1e-4.
+        The weight of the nuclear norm, in the units of the loss: squares of the data's.  The default, 1e-4
+        times the mean squared length of the source vectors, adapts to the scale of the data; for vectors of
+        length 1 it is the paper's 1e-4.
     method : {"dcfw", "boosted", "fw-k", "fw-m"} or a solver object
-        As in :func:`dcfw.minimize`.  FW-K takes the curvature constant 4 ||E1||_F^2 / n, which holds for
-        every mask.
+        As in :func:`dcfw.minimize`.  FW-K takes the curvature constant 4 ||E1||_F^2 / n, valid for every
+        mask.
     step, tolerance
         As in :func:`dcfw.minimize`.
     inner : {"auto", "fw", "away", "pairwise", "blended"} or an inner loop
-        As in :func:`dcfw.minimize`, but for ``"auto"``: blended steps with an active set of at most 64 polar
-        factors (fewer, but at least 8, where 64 would take more than 256 MiB) for DC-FW with exact steps and
-        exact polar factors, and vanilla steps elsewhere.
+        As in :func:`dcfw.minimize`, except for ``"auto"``: blended steps with an active set of at most 64
+        polar factors (fewer, but at least 8, if 64 would take more than 256 MiB) for DC-FW with exact steps
+        and exact polar factors, and vanilla steps otherwise.
     tol, rtol : float, optional
-        Stop when the FW gap is at most ``max(tol, rtol * first gap)``; where one is given, the other is 0.
-        Where none is, a gap of 1e-4 times the first one is enough (or times the gap at X = 0, if that is
-        larger: a good ``x0`` is not asked for more), so that the scale of the data does not matter.
-        At the paper's size (d = 300, n = 10,000, 10 % observed) that takes some 230 polar factors on planted
-        data; word vectors that no rotation fits take thousands (results/alignment), unless a budget ends it.
+        Stop when the FW gap is at most ``max(tol, rtol * first gap)``; if one is given, the other is 0.  By
+        default stop at 1e-4 times the larger of the first gap and the gap at X = 0.  At the paper's size (d =
+        300, n = 10,000, 10 % observed) that takes about 230 polar factors on planted data, and thousands on
+        word vectors that no rotation fits (results/alignment).
     maxiter, max_inner, max_lmo, time_limit, callback
         As in :func:`dcfw.minimize`.
     x0 : array of shape (d2, d1), optional
         The start, zero by default.
     polar : {"auto", "svd", "eigh", "mixed", "products", "inexact"}
-        How polar factors are found (:mod:`dcfw.sets.polar`).  ``"inexact"`` is faster, and the gaps that it
-        reports are upper bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
+        How polar factors are computed (:mod:`dcfw.sets.polar`).  ``"inexact"`` is faster; its gaps are upper
+        bounds that cannot fall below about a thousandth of the gradient's nuclear norm.
     product : {"auto", "gram", "observed", "dense"}
-        How gradients are found (:mod:`dcfw.align.products`).  A MaskedLeastSquares has chosen already.
+        How gradients are computed (:mod:`dcfw.align.products`).  A MaskedLeastSquares has its own.
     dtype : float32 or float64, optional
-        What to compute in; by default float64 unless E1 and Y are both float32.
+        The precision of the computation; by default float64 unless E1 and Y are both float32.
     verbose : int
         As in :func:`dcfw.minimize`.
 
@@ -116,10 +116,10 @@ def align(
     -------
     AlignResult
         The fields of :class:`dcfw.Result`; ``rotation``, the orthogonal matrix nearest to ``x`` (with
-        orthonormal rows or columns, whichever are fewer, where X is not square); ``product``, the one that
-        was chosen.  Where several are nearest, ``rotation`` is the one of them that the gradient at ``x``
-        prefers: after a budget that allowed no step (x = 0) it is the first vertex.  Where the data say
-        nothing (all of E1 or of Y is zero, or a direction is never seen), it is arbitrary.
+        orthonormal rows or columns, whichever are fewer, if X is not square); and ``product``, the chosen
+        one.  If several are nearest, ``rotation`` is the one furthest along the negative gradient at ``x``:
+        if the budget allowed no step (x = 0), the first vertex.  It is arbitrary where the data do not
+        determine it (E1 or Y is zero, or a direction is never observed).
 
     Examples
     --------
@@ -141,18 +141,16 @@ def align(
         if Y is not None or mask is not None or dtype is not None:
             raise ValueError("Y, mask and dtype must be None when E1 is a MaskedLeastSquares, which has them")
         if not (isinstance(product, str) and product == "auto"):
-            raise ValueError(
-                "product must be 'auto' when E1 is a MaskedLeastSquares, which has one: give it to "
-                "MaskedLeastSquares instead"
-            )
+            raise ValueError("product must be 'auto' for a MaskedLeastSquares E1: give it to that instead")
         f = E1
     elif Y is None:
         raise TypeError("Y must be given: the target vectors, NaN where they are missing")
     else:
-        f = MaskedLeastSquares(
-            E1, Y, mask, product=product, dtype=dtype, passes=_passes(method, maxiter, max_lmo)
-        )
-    g = PolarNuclearNorm(_usual_weight(f) if lam is None else lam)
+        passes = _passes(method, maxiter, max_lmo)
+        f = MaskedLeastSquares(E1, Y, mask, product=product, dtype=dtype, passes=passes)
+    if lam is None:
+        lam = WEIGHT * (float(sum(f.source[i, i] for i in range(f.source.shape[0]))) / f.n)
+    g = PolarNuclearNorm(lam)
     tol, rtol = _stop(tol, rtol, f, x0)
     result = minimize(
         f - g,
@@ -173,23 +171,17 @@ def align(
     return AlignResult(**result, rotation=_best_rotation(result.x, f, g), product=f.product)
 
 
-def _usual_weight(f: MaskedLeastSquares) -> float:
-    """Return the default of ``lam``, which scales as the loss does."""
-    return WEIGHT * (float(sum(f.source[i, i] for i in range(f.source.shape[0]))) / f.n)
-
-
 def _stop(tol: float | None, rtol: float | None, f: MaskedLeastSquares, x0: Any) -> tuple[float, float]:
-    """Return the absolute and the relative gap at which to stop."""
     if tol is not None or rtol is not None:
         return 0.0 if tol is None else tol, 0.0 if rtol is None else rtol
     if x0 is None:
         return 0.0, RTOL
-    slope = f.template()  # minus the gradient at X = 0, so that its nuclear norm is the gap there
+    slope = f.template()  # the negative gradient at X = 0, whose nuclear norm is the gap there
     return RTOL * inner_product(slope, polar_factor(slope)), RTOL
 
 
 def _inner(method: Any, step: Any, polar: str, shape: tuple[int, int]) -> Any:
-    """Return the inner loop that ``inner="auto"`` stands for."""
+    """The inner loop of ``inner="auto"``."""
     ours = method in OURS if isinstance(method, str) else isinstance(method, DCFW)
     exact = step == "exact" if isinstance(step, str) else isinstance(step, Exact)
     if not (ours and exact) or polar == "inexact":
@@ -199,18 +191,18 @@ def _inner(method: Any, step: Any, polar: str, shape: tuple[int, int]) -> Any:
 
 
 def _passes(method: Any, maxiter: Any, max_lmo: Any) -> float:
-    """Return how many gradients to expect: the usual number, unless a budget is lower."""
+    """Return the expected number of gradients: the usual number, or a lower budget."""
     outer = isinstance(method, str) and method in OURS
     budgets = [max_lmo] if outer else [max_lmo, maxiter]
-    # Budgets are validated later, where they are used; here other values are ignored.
+    # Invalid budgets are ignored here and refused where they are used.
     return min([PASSES, *(float(min(b, PASSES)) for b in budgets if isinstance(b, int | float) and b >= 0)])
 
 
 def _best_rotation(X: Array, f: MaskedLeastSquares, g: PolarNuclearNorm) -> Array:
-    """Return the orthogonal matrix nearest to X; of several, the one furthest along minus the gradient.
+    """Return the orthogonal matrix nearest to X; of several, the one furthest along the negative gradient.
 
-    The polar factor is unique on the range of X.  What is left is a map from the null space to the complement
-    of the range, and there minus the gradient of f - g has a polar factor of its own.
+    The polar factor is unique on the range of X.  What remains is a map from the null space to the complement
+    of the range, for which the negative gradient of f - g has a polar factor of its own.
     """
     svd, X = namespace(X).linalg.svd, _for_lapack(X)
     U, sigma, Vt = svd(X, full_matrices=False)
@@ -224,14 +216,14 @@ def _best_rotation(X: Array, f: MaskedLeastSquares, g: PolarNuclearNorm) -> Arra
 
 
 def _for_lapack(X: Array) -> Array:
-    """Return X in double precision at most: LAPACK has no extended one."""
+    """Return X in at most double precision: LAPACK has no extended one."""
     return X.astype(np.float64) if is_numpy(X) and X.dtype.itemsize > 8 else X
 
 
 def nearest_rotation(X: Array) -> Array:
     """Return the orthogonal matrix nearest to X in the Frobenius norm (a reflection is allowed).
 
-    Where X is not square, the nearest matrix with orthonormal rows or columns, whichever are fewer.  Where X
+    If X is not square, return the nearest matrix with orthonormal rows or columns, whichever are fewer; if it
     is rank-deficient, one of the nearest.
 
     Examples

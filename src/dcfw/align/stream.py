@@ -1,7 +1,7 @@
 """The bytes of a file, whether it is a gzip archive or not, with progress and clear errors.
 
-An archive is recognised by its first bytes.  Vectors as text are packed into a half to a quarter of their
-size: one that unpacks beyond all measure is refused before it has filled the memory.
+The first bytes identify an archive.  Vectors as text shrink to a half or a quarter: an archive that unpacks
+far beyond that is refused before it fills the memory.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Progress = Callable[[int, int], Any]
-"""Called with the bytes of the file that are done, and all of them."""
-
-RATIO = 200
-"""The most bytes that an archive may unpack to per byte of it, beyond the first :data:`FREE`."""
+Progress = Callable[[int, int], Any]  # called with the bytes done, and the total
+RATIO = 200  # the most bytes that an archive may unpack to per byte, beyond the first FREE
 FREE = 16 << 20
-
 _GZIP = b"\x1f\x8b"
 
 
 class Stream:
-    """Reads a file from its start to its end.
-
-    ``size`` is the number of bytes that will come, or None for an archive, which does not tell.
-    """
+    """Read a file from start to end; ``size`` is its number of bytes, None for an archive."""
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.path = path
@@ -56,7 +49,7 @@ class Stream:
                 "vectors do not; if you trust it, unpack it with gunzip and give the unpacked file"
             )
         if self._progress is not None:
-            # An archive is measured where it is read, which is a little ahead of what was given out.
+            # The position in an archive is slightly ahead of the content returned.
             self._progress(min(self._raw.tell(), self._total), self._total)
         return bytes(data)
 

@@ -1,18 +1,17 @@
 """Word vectors as text, the ``.vec`` of fastText and word2vec: a word and its numbers on every line.
 
-``np.loadtxt`` on a few hundred lines at a time takes 60 % of the time of one line after the other.  It sees
-the numbers only: the words are cut off before, and when it refuses a block, the bad lines are looked for.
+``np.loadtxt`` on a few hundred lines at a time takes 60 % of the time of one line after the other.  It gets
+the numbers without the words; if it refuses a block, the bad lines are searched for.
 
-What makes a line good: a word, then d numbers, separated by spaces or tabs.  The word may have spaces in
-it: the *last* d fields are the numbers.  But a line with a number too many must not pass for one of a word
-with a space, so it has the wrong dimension
+A good line is a word, then d numbers, separated by spaces or tabs.  The word may have spaces: the *last* d
+fields are the numbers.  To tell a word with a space from a surplus number, a line has the wrong dimension
 
-- when all that follows the first field of the word are numbers in any notation, "nan" and "inf" included
+- if all fields after the first one of the word are numbers in any notation, including "nan" and "inf"
   ("route 66", "dog 1e-05"), or
-- when the word ends in a number that is not a row of digits ("New York -1", "New York 1e-05").
+- if the word ends in a number that is not a row of digits ("New York -1", "New York 1e-05").
 
-"New York", "7 up" and "World War 2" are words.  Lines end at a newline only, since words of real files
-contain all other kinds of white space.
+"New York", "7 up" and "World War 2" are words.  Only newlines end lines, since real words contain all other
+kinds of white space.
 """
 
 from __future__ import annotations
@@ -20,48 +19,46 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from dcfw.align.rows import REASONS, Rows, Vectors
 from dcfw.align.stream import Stream
 
-BLOCK = 1 << 20
-"""Bytes that are read at a time; a longer line is taken for a sign of a binary file."""
-
+BLOCK = 1 << 20  # bytes read at a time; a longer line indicates a binary file
 _BLANKS = b" \t\r"
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_ANY_NUMBER = re.compile(_NUMBER.pattern + rb"|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
 
 def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vectors:
-    """Read vectors in text form, with a header line ("n d") or without one."""
     blocks = _blocks(stream)
-    block = next(blocks, b"").removeprefix(b"\xef\xbb\xbf")  # the mark some editors put at the start of UTF-8
+    block = next(blocks, b"").removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
     first, _, after = block.partition(b"\n")
-    header = _header(first)
-    if header is None:
-        d, line = _dimension(first), 1
+    fields = first.split()
+    promised = None
+    if len(fields) == 2 and all(field.isdigit() and len(field) <= 18 for field in fields):
+        promised, d = map(int, fields)
+        line, block, what = 2, after or next(blocks, b""), f"a dimension of {d}"
     else:
-        d, line, block = header[1], 2, after or next(blocks, b"")
+        d = sum(1 for _ in itertools.takewhile(_NUMBER.fullmatch, reversed(fields[1:])))
+        line, what = 1, "neither a header nor a word with numbers"
     if not 1 <= d <= BLOCK // 2:
         raise ValueError(
-            f"{stream.path}, line 1: "
-            + ("neither a header nor a word with numbers" if header is None else f"a dimension of {d}")
-            + "; expected a header such as '200000 300', or a word and its vector"
+            f"{stream.path}, line 1: {what}; expected a header such as '200000 300', or a word and its vector"
         )
     expected = 0
     if stream.size is not None and block:
-        # The header is not trusted: room is made for as many lines as a file of this size should have.
+        # The header is not trusted: allocate the number of lines that a file of this size should have.
         expected = int(1.02 * block.count(b"\n") * stream.size / len(block)) + 1
         expected = min(expected, stream.size // (2 * d) + 1)
     rows = Rows(stream.path, d, dtype, limit=limit, skip=skip, unit="line", expected=expected)
     while block and not rows.full:
         line += _add(block, line, rows, d, dtype)
         block = next(blocks, b"")
-    if header is not None and not rows.full:
-        found, promised = len(rows.words) + sum(rows.skipped.values()), header[0]
+    if promised is not None and not rows.full:
+        found = len(rows.words) + sum(rows.skipped.values())
         if found < promised:
             what = f"the file ends after {found} of the {promised} vectors that its first line promises"
             rows.refuse("missing", line - 1, what, promised - found)
@@ -69,7 +66,10 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
             what = f"the file has {found} vectors, but its first line promises {promised}"
             rows.refuse("missing", line - 1, what, 0)
     if rows.skipped and not rows.words:
-        _nothing_left(stream, rows, d, header is not None)
+        counts = "; ".join(f"{count:,} left out for {REASONS[why]}" for why, count in rows.skipped.items())
+        said = f"; its first line says that vectors have {d} numbers, is that right?"
+        hint = "" if promised is None else said
+        raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{hint}")
     return rows.done()
 
 
@@ -98,33 +98,15 @@ def _blocks(stream: Stream) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _header(line: bytes) -> tuple[int, int] | None:
-    """Return (n, d) if the line is a header, which is two whole numbers."""
-    fields = line.split()
-    if len(fields) == 2 and all(field.isdigit() and len(field) <= 18 for field in fields):
-        return int(fields[0]), int(fields[1])
-    return None
-
-
-def _dimension(line: bytes) -> int:
-    """Return the number of numbers at the end of the first line of a file without a header."""
-    fields = line.split()
-    count = 0
-    while count < len(fields) - 1 and _NUMBER.fullmatch(fields[-1 - count]):
-        count += 1
-    return count
-
-
 def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
-    """Read the lines of a block, which begins with line ``first``, into ``rows``; return their number."""
-    lines = block.split(b"\n")
-    lines.pop()  # what follows the last newline: nothing
+    """Read the lines of a block, which starts with line ``first``, into ``rows``; return their number."""
+    lines = block.removesuffix(b"\n").split(b"\n")
     cut = [_cut(line, d) for line in lines]
     texts = [numbers for _, numbers in cut if numbers]
     values = _parse(texts, d, dtype)
     sound = values is not None
     if values is None:
-        # Zeros stand in for the numbers of bad lines, which are refused below before they are looked at.
+        # Zeros replace the numbers of bad lines, which are refused below.
         texts = [text if _is_sound(text, dtype) else " ".join(["0"] * d) for text in texts]
         values = _parse(texts, d, dtype)
         assert values is not None
@@ -135,7 +117,7 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
             if word:  # empty lines are ignored: many files end with one
                 rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
         elif not (sound or _is_sound(numbers, dtype)):
-            # Looked for only when that ends the reading: it takes as long as ten good lines.
+            # Searched only when this ends the reading: it takes as long as ten good lines.
             rows.refuse("broken", place, "" if rows.skip else _complaint(numbers, dtype))
         elif surplus := _surplus(word):
             rows.refuse("dimension", place, f"{surplus + d} numbers where {d} were expected")
@@ -150,7 +132,7 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
 def _cut(line: bytes, d: int) -> tuple[bytes, str]:
     """Return the word and the text of its d numbers, separated by single spaces.
 
-    Where there are not as many, the text is empty and the whole line stands for the word.
+    If there are fewer numbers, the text is empty and the word is the whole line.
     """
     line = line.strip(_BLANKS)
     if line.count(b" ") == d and b"\t" not in line:
@@ -164,29 +146,18 @@ def _cut(line: bytes, d: int) -> tuple[bytes, str]:
 
 
 def _surplus(word: bytes) -> int:
-    """Return how many numbers too many the word ends in; 0 if it is a word, with or without spaces."""
+    """Return the number of surplus numbers at the end of a word; 0 for words, with or without spaces."""
     if b" " not in word and b"\t" not in word:
         return 0
     _, *others = (field for field in word.replace(b"\t", b" ").split(b" ") if field)
-    numbers = list(itertools.takewhile(_is_number, reversed(others)))
+    numbers = list(itertools.takewhile(_ANY_NUMBER.fullmatch, reversed(others)))
     if len(numbers) < len(others) and all(number.isdigit() for number in numbers):
         return 0
     return len(numbers)
 
 
-def _is_number(field: bytes) -> bool:
-    return bool(_NUMBER.fullmatch(field) or _NOT_FINITE.fullmatch(field))
-
-
-def _nothing_left(stream: Stream, rows: Rows, d: int, promised: bool) -> NoReturn:
-    """Raise the error of a file of which no line can be used."""
-    counts = "; ".join(f"{count:,} left out for {REASONS[reason]}" for reason, count in rows.skipped.items())
-    said = f"; its first line says that vectors have {d} numbers, is that right?" if promised else ""
-    raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{said}")
-
-
 def _parse(texts: list[str], d: int, dtype: Any) -> np.ndarray | None:
-    """Return the numbers, a row for each text, or None if any is not a finite number."""
+    """Return the numbers, a row for each text, or None if one is not a finite number."""
     if not texts:
         return np.empty((0, d), dtype=dtype)
     try:
@@ -203,7 +174,7 @@ def _is_sound(numbers: str, dtype: Any) -> bool:
 def _complaint(numbers: str, dtype: Any) -> str:
     """Return a message that names the bad number."""
     bad = next((field for field in numbers.split(" ") if not _is_sound(field, dtype)), None)
-    if bad is None:  # each is one, but not all of them together: a stray "\r", say, ends a line for some
+    if bad is None:  # each alone is a number; a stray "\r", for example, ends a line for loadtxt
         return f"{numbers[:80]!r} are not numbers separated by spaces"
     shown = bad[:40].encode("latin-1").decode("utf-8", "replace")
     if _NUMBER.fullmatch(bad.encode("latin-1")):

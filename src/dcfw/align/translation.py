@@ -1,8 +1,8 @@
 """A trial of an alignment: fit it to some pairs of a dictionary, and translate the others with it.
 
-Some pairs are held out; of the target vectors of the others a random part of the entries is kept, and the map
-is fitted to those.  Three other maps stand beside it: none, the first vertex (one polar factor of the known
-entries), and orthogonal Procrustes with every entry known, the best that can be hoped for.
+Some pairs are held out; of the target vectors of the others a random part of the entries is known, and the
+map is fitted to these.  It is compared with no map, with the first vertex (one polar factor of the known
+entries), and with orthogonal Procrustes on all entries, an upper bound of what can be expected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Trial:
 
     ``scores`` has a row for each map: ``"before"`` (None when the dimensions differ), ``"vertex"``,
     ``"masked"`` and ``"full"``; in each ``"cosine"``, the mean cosine of the held-out pairs, and ``"p@1"``,
-    ``"p@5"``.  ``source`` and ``target`` are the vectors as they were compared, ``fitted`` and ``held`` the
-    (source, target) rows of the pairs, and ``shift`` is what was taken off the target (0 if not centred).
+    ``"p@5"``.  ``source`` and ``target`` are the vectors as compared, ``fitted`` and ``held`` the
+    (source, target) rows of the pairs, and ``shift`` is the subtracted mean of the target (0 if not centred).
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Trial:
         return self.result.rotation
 
     def share(self, measure: str) -> float:
-        """Return a measure of the masked map as a part of that with every entry known."""
+        """Return a measure of the masked map as a fraction of that with every entry known."""
         masked, full = self.scores["masked"], self.scores["full"]
         assert masked is not None
         assert full is not None
@@ -89,19 +89,19 @@ def trial(
     dictionary
         Pairs of words (source, target), the preferred translation first.
     observed
-        The part of the target entries that is known.
+        The fraction of the target entries that is known.
     holdout
-        The part of the source words that is kept for the test.  All their translations count as correct.
+        The fraction of the source words held out for the test.  All their translations count as correct.
     lam, method, callback
         As for :func:`align`.
     steps, tol
-        Stop after this many Frank-Wolfe steps, or when the gap is at most this part of the first one.
+        Stop after this many Frank-Wolfe steps, or when the gap is at most this fraction of the first one.
     unit, centre
-        Scale all vectors to norm 1; then take from each its language's mean.
+        Scale all vectors to norm 1; then subtract the mean of each language.
     retrieval
         ``"nn"`` or ``"csls"``, as for :func:`precision_at`.
     rng
-        Decides which pairs are held out and which entries are known.
+        Selects the held-out pairs and the known entries.
 
     Examples
     --------
@@ -137,32 +137,20 @@ def trial(
     asked = np.isin(everything.source, chosen.source[test])
     correct = (everything.source[asked], everything.target[asked])
 
-    S, T = (
-        _validate.array(vectors.matrix, f"{name}.matrix", ndim=2)
-        for vectors, name in ((source, "source"), (target, "target"))
-    )
+    S = _validate.array(source.matrix, "source.matrix", ndim=2)
+    T = _validate.array(target.matrix, "target.matrix", ndim=2)
     if unit:
         S, T = unit_rows(S), unit_rows(T)
     shift = T.mean(axis=0) if centre else np.zeros(T.shape[1], dtype=T.dtype)
     S, T = (S - S.mean(axis=0), T - shift) if centre else (S, T)
 
-    E1, E2 = (
-        np.ascontiguousarray(M[rows].T, dtype=np.float64) for M, rows in zip((S, T), fitted, strict=True)
-    )
+    E1 = np.ascontiguousarray(S[fitted[0]].T, dtype=np.float64)
+    E2 = np.ascontiguousarray(T[fitted[1]].T, dtype=np.float64)
     known = rng.random(E2.shape) < observed
     if not known.any():
         raise ValueError(f"observed = {observed:g} leaves no entry of {E2.size}; take a larger one")
-    result = align(
-        E1,
-        np.where(known, E2, np.nan),
-        lam=lam,
-        method=method,
-        tol=0.0,
-        rtol=tol,
-        maxiter=steps,
-        max_lmo=steps,
-        callback=callback,
-    )
+    limits: dict[str, Any] = {"tol": 0.0, "rtol": tol, "maxiter": steps, "max_lmo": steps}
+    result = align(E1, np.where(known, E2, np.nan), lam=lam, method=method, callback=callback, **limits)
     maps = {
         "before": np.eye(len(E1)) if len(E1) == len(E2) else None,
         "vertex": nearest_rotation(np.where(known, E2, 0.0) @ E1.T),

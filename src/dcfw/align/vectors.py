@@ -1,9 +1,7 @@
-"""Files of word vectors: fastText's and word2vec's text, word2vec's binary form, and NumPy's.
+"""Files of word vectors: the text form of fastText and word2vec, word2vec's binary form, and NumPy's.
 
-:func:`read_vectors` reads all of them into a list of words and a matrix whose rows are their vectors, and
-:func:`write_vectors` writes them.  Files are read from front to back in small blocks, straight into the
-matrix that is returned, so the memory needed is that of the matrix and of the words.  The sizes that a
-file claims for itself are checked, not trusted.
+Files are read from front to back in small blocks, straight into the matrix that is returned, so that reading
+needs memory for the matrix and the words only.  The sizes that a file claims are checked.
 """
 
 from __future__ import annotations
@@ -27,16 +25,14 @@ __all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
 
 FORMATS = ("text", "binary", "npy")
 _WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
-NAMING = "name it with words="
-"""The argument for a list of words, as errors name it; the command line replaces it."""
-_MARK = b"\xef\xbb\xbf"  # what some editors put at the start of UTF-8
+NAMING = "name it with words="  # the argument as errors name it; the command line replaces it
+_MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors write
 _ROWS_AT_A_TIME = 1000
-_LIMITS = {
+_LIMITS = {  # words that a form cannot store
     "text": "blanks around a word, line ends, and numbers after a blank do not count as part of it",
     "binary": "a space ends a word; text files (.vec) allow them",
     "npy": "each line of the list of words is one, and the first of them must not have a tab",
 }
-"""Words that a form cannot store."""
 
 
 def read_vectors(
@@ -54,43 +50,41 @@ def read_vectors(
     Parameters
     ----------
     path
-        The file.  It may be a gzip archive, whatever its name, that unpacks to at most 200 times its size.
+        The file, possibly a gzip archive (whatever its name) that unpacks to at most 200 times its size.
     limit
-        Read the first ``limit`` words only (files have the most frequent words first).
+        Read only the first ``limit`` words (files have the most frequent words first).
     dtype
         float32 or float64.
     on_error
-        ``"raise"`` for an error that names the first line that cannot be used and why; ``"skip"`` to leave
-        such lines out and count them.  A damaged archive, a header that makes no sense and a missing word
-        list are errors always.
+        ``"raise"`` raises an error that names the first unusable line and why; ``"skip"`` omits and counts
+        such lines.  A damaged archive, a malformed header and a missing word list are always errors.
     progress
         Called as ``progress(done, total)`` with the bytes of the file read so far and its size.
     format
-        ``"text"``, ``"binary"`` (word2vec) or ``"npy"``; by default what the name says: ``.bin`` and
-        ``.npy``, everything else is text.
+        ``"text"``, ``"binary"`` (word2vec) or ``"npy"``; by default determined by the suffix: ``.bin``,
+        ``.npy``, and text for all others.
     words
-        For ``"npy"``, the words or the file that lists them, in the order of the rows: one word a line, or
+        For ``"npy"``, the words in the order of the rows, or a file that lists them: one word per line, or
         tab-separated columns whose first line names one of them ``word``.  By default a file beside the
-        matrix, for ``en.npy`` the first there is of ``en_words.tsv``, ``en_words.txt``, ``en.words``,
+        matrix, for ``en.npy`` the first that exists of ``en_words.tsv``, ``en_words.txt``, ``en.words``,
         ``en.tsv`` and ``en.txt``.
 
     Returns
     -------
     Vectors
-        A named tuple ``(words, matrix, skipped)``: the list of words, the matrix with a row for each, and
-        the number of lines skipped by reason.  The reasons are ``"broken"`` (an entry that is not a finite
-        number), ``"dimension"`` (more or fewer numbers than the others have), ``"duplicate"`` (the first
-        one is kept), ``"encoding"`` (a word that is not UTF-8) and ``"missing"`` (promised by the first line
-        of the file but not there).
+        A named tuple ``(words, matrix, skipped)``: the list of words, the matrix with a row for each, and the
+        number of lines skipped by reason.  The reasons are ``"broken"`` (an entry that is not a finite
+        number), ``"dimension"`` (another number of entries than the others have), ``"duplicate"`` (the first
+        one is kept), ``"encoding"`` (a word that is not UTF-8) and ``"missing"`` (promised by the header but
+        absent).
 
     Notes
     -----
-    In text files the first line may be a header, "n d" (a first line of two whole numbers always is one);
-    without one the first vector sets the dimension.  A word may have spaces in it: the last d fields of a
-    line are its vector.  But when all that follows the first field of such a word are numbers in any notation
-    (``route 66``), or it ends in a signed number, a decimal fraction or an exponent, the line counts as one
-    of wrong dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors of more than 65,536
-    numbers.
+    A text file may start with a header "n d" (a first line of two whole numbers always is one); without it
+    the first vector sets the dimension.  A word may contain spaces: the last d fields of a line are its
+    vector.  But if all fields after the first one of such a word are numbers in any notation (``route 66``),
+    or the word ends in a signed number, a decimal fraction or an exponent, the line counts as one of wrong
+    dimension.  Empty lines are ignored.  Only ``.npy`` files may have vectors of more than 65,536 numbers.
 
     Examples
     --------
@@ -118,7 +112,7 @@ def read_vectors(
     if kind == "npy":
         return _read_npy(path, dtype, limit, skip, progress, words)
     if words is not None:
-        raise ValueError("words is for .npy files; this file has its words in it")
+        raise ValueError("words is for .npy files; this file contains its words")
     with Stream(path, progress) as stream:
         if kind == "binary":
             return binary_vectors.read_binary(stream, dtype, limit, skip)
@@ -133,8 +127,7 @@ def _format(path: Path) -> str:
 def _read_npy(
     path: Path, dtype: np.dtype, limit: int | None, skip: bool, progress: Progress | None, words: Any
 ) -> Vectors:
-    """Read a NumPy matrix and its words."""
-    stored = mapped(path)  # so that rows go straight from the file into the result
+    stored = mapped(path)
     if stored.ndim != 2 or stored.dtype.kind not in "iuf":
         raise ValueError(f"{path} must hold a matrix of real numbers with a row for each word")
     if words is None or isinstance(words, str | os.PathLike):
@@ -146,7 +139,7 @@ def _read_npy(
         raise ValueError(f"{listed} has {len(names)} words, but {path} has {len(stored)} rows")
     rows = Rows(path, stored.shape[1], dtype, limit=limit, skip=skip, unit="row", expected=len(stored))
     for start in range(0, len(stored), _ROWS_AT_A_TIME):
-        with np.errstate(over="ignore"):  # what does not fit becomes Inf and is refused
+        with np.errstate(over="ignore"):  # an overflow becomes Inf, which is refused
             values = np.asarray(stored[start : start + _ROWS_AT_A_TIME], dtype=dtype)
         kept = []
         for i, finite in enumerate(np.isfinite(values).all(axis=1).tolist()):
@@ -165,18 +158,16 @@ def _read_npy(
 
 
 def _word_list(path: Path) -> Path:
-    for ending in _WORD_LISTS:
-        candidate = path.with_name(path.stem + ending)
-        if candidate.is_file():
-            return candidate
-    tried = ", ".join(path.stem + ending for ending in _WORD_LISTS)
-    raise FileNotFoundError(f"no list of words beside {path}: none of {tried} is there; {NAMING}")
+    tried = [path.with_name(path.stem + ending) for ending in _WORD_LISTS]
+    for candidate in filter(Path.is_file, tried):
+        return candidate
+    names = ", ".join(candidate.name for candidate in tried)
+    raise FileNotFoundError(f"no list of words beside {path}: none of {names} is there; {NAMING}")
 
 
 def _read_words(path: Path) -> list[bytes]:
-    """Return the words of a list, undecoded: :class:`Rows` has the policy for what is not UTF-8."""
-    lines = path.read_bytes().removeprefix(_MARK).split(b"\n")
-    lines = [line.removesuffix(b"\r") for line in lines]
+    """Return the words of a list, undecoded: :class:`Rows` handles words that are not UTF-8."""
+    lines = [line.removesuffix(b"\r") for line in path.read_bytes().removeprefix(_MARK).split(b"\n")]
     while lines and not lines[-1]:
         lines.pop()
     columns = lines[0].split(b"\t") if lines else []
@@ -188,15 +179,11 @@ def _read_words(path: Path) -> list[bytes]:
     row = columns.index(b"row") if b"row" in columns else None
     for number, line in enumerate(lines[1:], start=2):
         fields = line.split(b"\t")
+        here = f"{path}, line {number}"
         if len(fields) != len(columns):
-            raise ValueError(
-                f"{path}, line {number}: {len(fields)} columns where {len(columns)} were expected"
-            )
+            raise ValueError(f"{here}: {len(fields)} columns where {len(columns)} were expected")
         if row is not None and fields[row] != b"%d" % (number - 2):
-            raise ValueError(
-                f"{path}, line {number}: row {fields[row]!r}, but the words must be in the order of the "
-                "rows, counted from 0"
-            )
+            raise ValueError(f"{here}: row {fields[row]!r}, but the words must be in the order of the rows")
         words.append(fields[where])
     return words
 
@@ -204,18 +191,18 @@ def _read_words(path: Path) -> list[bytes]:
 def write_vectors(
     path: str | os.PathLike[str], words: Iterable[str], matrix: Any, *, digits: int = 6
 ) -> None:
-    """Write word vectors: text, or with a name that ends in ``.bin`` or ``.npy`` those forms.
+    """Write word vectors as text or, if the name ends in ``.bin`` or ``.npy``, in that form.
 
     Parameters
     ----------
     path
-        The file; a name that ends in ``.gz`` makes it a gzip archive.  With ``.npy`` the words go into a file
-        beside it (``en_words.txt`` for ``en.npy``).  It is replaced only when all is written.
+        The file, replaced only when everything is written; a gzip archive if its name ends in ``.gz``.  With
+        ``.npy`` the words go into a file beside it (``en_words.txt`` for ``en.npy``).
     words, matrix
         The words, and the matrix with a row for each.  Words that the file would not give back are refused:
         repeated ones, in text form those with blanks at their ends, in binary form those with spaces.
     digits
-        Significant digits of the numbers of a text file (9 are enough to give back float32 exactly).
+        Significant digits of the numbers in a text file (9 reproduce float32 exactly).
 
     Examples
     --------
@@ -240,25 +227,21 @@ def write_vectors(
             "a path that ends in .npy takes more"
         )
     if kind == "npy":
-        listed = path.with_name(path.stem + "_words.txt")
-        with _replacing(listed) as file:
+        with _replacing(path.with_name(path.stem + "_words.txt")) as file:
             file.writelines(word.encode() + b"\n" for word in words)
-        with _replacing(path) as file:
-            np.save(file, matrix)
-        return
     with _replacing(path) as file:
+        if kind == "npy":
+            np.save(file, matrix)
+            return
         file.write(f"{len(words)} {matrix.shape[1]}\n".encode())
-        if kind == "binary":
-            for word, row in zip(words, matrix.astype("<f4"), strict=True):
-                file.write(word.encode() + b" " + row.tobytes() + b"\n")
-        else:
-            form = " ".join([f"%.{digits}g"] * matrix.shape[1])
-            for word, row in zip(words, matrix, strict=True):
-                file.write(f"{word} {form % tuple(row.tolist())}\n".encode())
+        form = " ".join([f"%.{digits}g"] * matrix.shape[1])
+        for word, row in zip(words, matrix.astype("<f4") if kind == "binary" else matrix, strict=True):
+            numbers = row.tobytes() if kind == "binary" else (form % tuple(row.tolist())).encode()
+            file.write(word.encode() + b" " + numbers + b"\n")
 
 
 def check_writable(path: Path, words: Sequence[str]) -> None:
-    """Raise the error for a file that cannot be written, or words that it would not give back."""
+    """Raise the error for a file that cannot be written, or for words that it would not give back."""
     if not path.name:
         raise ValueError(f"path must name a file, got {str(path)!r}")
     kind = _format(path)
@@ -268,13 +251,11 @@ def check_writable(path: Path, words: Sequence[str]) -> None:
     for i, word in enumerate(words):
         _validate.text(word, "each of words")
         if places.setdefault(word, i) != i:
-            raise ValueError(
-                f"words must be different: {word!r:.60} is there twice, at {places[word]} and {i}"
-            )
+            where = f"at {places[word]} and {i}"
+            raise ValueError(f"words must be different: {word!r:.60} is there twice, {where}")
         if not _gives_back(kind, word, first=i == 0):
-            raise ValueError(
-                f"words must be such that {path.name} gives them back, got {word!r:.60}: {_LIMITS[kind]}"
-            )
+            got = f"got {word!r:.60}: {_LIMITS[kind]}"
+            raise ValueError(f"words must be such that {path.name} gives them back, {got}")
 
 
 def _gives_back(kind: str, word: str, first: bool) -> bool:
@@ -293,7 +274,7 @@ def _gives_back(kind: str, word: str, first: bool) -> bool:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Any:
-    """Open a file beside ``path`` that takes its place when all went well."""
+    """Open a file beside ``path`` that replaces it on success."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with contextlib.ExitStack() as stack:

@@ -1,11 +1,11 @@
-"""The file of a checkpoint: written at once or not at all, read with suspicion, used by one run at a time.
+"""The file of a checkpoint: written atomically, read as untrusted input, used by one run at a time.
 
 A file is an ordinary ``.npz`` archive without pickles.  ``history`` (a matrix, one row per outer step, see
-:class:`dcfw.result.History`) and ``x`` (the best point so far) can be looked at with ``numpy.load``;
-``state`` is a JSON text and ``data`` the bytes of all arrays that it refers to.
+:class:`dcfw.result.History`) and ``x`` (the best point so far) can be inspected with ``numpy.load``;
+``state`` is JSON and ``data`` the bytes of all arrays that it refers to.
 
-A new state is written to a second file, brought to the disk, and then put in the first one's place, which a
-file system does at once: whenever the process is killed, there is the old state or the new one.
+A new state is written to a second file, synchronised to the disk, and renamed to the first one, which is
+atomic:  after a kill the file holds the old state or the new one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from dcfw.npy import parsed
 
 FORMAT = "dcfw-checkpoint-1"
 ALIGN = 64
-LONGEST_TEXT = 8_000_000
-"""Bytes of the JSON text: about 50,000 atoms of an active set."""
-MOST_DIGITS = 40
-"""Of an integer: the state of a bit generator has 128 bits."""
+LONGEST_TEXT = 8_000_000  # bytes of the JSON text: about 50,000 atoms of an active set
+MOST_DIGITS = 40  # of an integer: the state of a bit generator has 128 bits
 
 
 def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: np.ndarray) -> None:
@@ -54,12 +52,9 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with open(descriptor, "wb") as out:
-            np.savez(  # numbers only; NumPy 1 would take allow_pickle for the name of an array
-                out,
-                state=np.frombuffer(text, dtype=np.uint8),
-                data=np.frombuffer(b"".join(chunks), dtype=np.uint8),
-                **readable,  # type: ignore[arg-type]
-            )
+            state, data = (np.frombuffer(raw, dtype=np.uint8) for raw in (text, b"".join(chunks)))
+            # NumPy 1 would take allow_pickle for the name of an array.
+            np.savez(out, state=state, data=data, **readable)  # type: ignore[arg-type]
             out.flush()
             os.fsync(out.fileno())
         os.replace(temporary, path)
@@ -71,7 +66,7 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring a renamed file's new name to the disk, where folders can be asked for that."""
+    """Synchronise a renamed file's new name to the disk, where folders support that."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows
@@ -94,15 +89,15 @@ def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] 
         if header["format"] != FORMAT:
             raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
         arrays = _arrays(header["arrays"], found.pop("data"))
-    except (MemoryError, PermissionError):  # which say nothing about the file
+    except (MemoryError, PermissionError):  # not caused by the content
         raise
-    except Exception as error:  # a damaged archive fails in many ways, and all of them mean the same
+    except Exception as error:  # a damaged archive fails in many ways
         raise unusable(path, error) from None
     return header, arrays, found
 
 
 def _parsed(text: np.ndarray) -> Any:
-    """Return what a JSON text says; none of ours is as long, or has numbers with as many digits, as some."""
+    """Parse JSON, refusing longer texts and integers than a checkpoint has."""
     if text.size > LONGEST_TEXT:
         raise ValueError(f"its description takes {text.size} bytes")
 
@@ -115,7 +110,7 @@ def _parsed(text: np.ndarray) -> Any:
 
 
 def _members(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive; its members are stored as they are, so none exceeds the file."""
+    """Return the arrays of an archive; members are stored without compression, so none exceeds the file."""
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
@@ -136,14 +131,13 @@ def unusable(path: Path, reason: object) -> ValueError:
 
 
 def _arrays(table: list[Any], data: np.ndarray) -> list[Any]:
-    """Return the arrays that the table describes; every size is checked against the data."""
+    """Return the arrays that the table describes, checking every size against the data."""
     arrays: list[Any] = []
     position = 0
     for name, sizes, order, at, foreign in table:
-        if not isinstance(name, str) or len(name) > 8 or len(sizes) > 32:
-            raise ValueError("it describes an array that no state has")
-        dtype, shape = np.dtype(name), tuple(sizes)
-        sound = dtype.kind in "biuf" and dtype.itemsize <= 16 and order in ("C", "F")
+        sound = isinstance(name, str) and len(name) <= 8 and len(sizes) <= 32 and order in ("C", "F")
+        dtype, shape = np.dtype(name if sound else object), tuple(sizes)
+        sound = dtype.kind in "biuf" and dtype.itemsize <= 16
         if not (sound and all(type(n) is int and n >= 0 for n in shape)):
             raise ValueError("it describes an array that no state has")
         size = dtype.itemsize * int(np.prod(shape, dtype=object))
@@ -159,9 +153,9 @@ def _arrays(table: list[Any], data: np.ndarray) -> list[Any]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a checkpoint: two runs on one file would overwrite each other's state.
+    """Hold the lock of a checkpoint, without which two runs could overwrite each other's state.
 
-    The lock is the operating system's on a file of its own, and goes with the process however it ends.
+    The operating system locks a separate file and releases it when the process ends.
     """
     lock = path.with_name(path.name + ".lock")
     while True:
@@ -170,8 +164,8 @@ def locked(path: Path) -> Iterator[None]:
         except OSError as error:
             raise type(error)(
                 error.errno,
-                f"checkpoint {str(path)!r} cannot be written, because its folder cannot "
-                f"({error.strerror}); give a path in a folder that exists and may be written to",
+                f"checkpoint {str(path)!r} cannot be written, because its folder cannot ({error.strerror}); "
+                "give a path in a folder that exists and is writable",
             ) from None
         try:
             _acquire(descriptor)
@@ -181,14 +175,14 @@ def locked(path: Path) -> Iterator[None]:
                 f"checkpoint {str(path)!r} is being written by another run; wait for it, or give this one "
                 "another file"
             ) from None
-        # The run that had it may have removed the file between the two calls above: then the lock is void.
+        # The previous owner may have removed the file between the two calls above, which voids the lock.
         if _is_at(lock, descriptor):
             break
         os.close(descriptor)
     try:
         yield
     finally:
-        with suppress(OSError):  # Windows keeps a file that is open; an old lock file does no harm
+        with suppress(OSError):  # Windows keeps open files; an old lock file is harmless
             lock.unlink()
         os.close(descriptor)
 

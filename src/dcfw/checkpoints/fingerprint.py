@@ -1,27 +1,21 @@
 """Fingerprints of calls: a checkpoint is only valid for the call that wrote it.
 
-Names and parameters are compared as they are, x0 by its hash.  The data behind the functions and the set are
-not stored; a few numbers that depend on all of them are:
+Names and parameters are compared exactly, x0 by its hash.  The data behind the functions and the set are not
+stored, but a few numbers that depend on all of them:
 
-* the values and slopes of f and g at x0 and at two points in general position: one inside the set, with all
-  entries different from zero where the set allows that, and one close to a vertex.  In general every entry of
-  a Hessian changes them;
-* the least slope over the set in four directions, and a sum over the arrays that make up a set of this
-  library (bounds, points, inequalities);
+* the values and slopes of f and g at x0 and at two generic points: one inside the set, with all entries
+  nonzero if the set allows that, and one close to a vertex.  In general every entry of a Hessian matters;
+* the least slope over the set in four directions, and a sum over the arrays that define a set of dcfw;
 * when a state is restored: the value of phi at the best point, and the gradient of f and the subgradient of g
-  (where there is just one) at the point that the run had reached, which are computed again.
+  (if unique) at the point that the run had reached.
 
-Numbers are compared up to the square root of the machine precision, so that a run may go on on another
-machine, whose last bits differ.
+Numbers are compared up to the square root of the machine precision, so that a run may continue on another
+machine whose last bits differ.  Changes below that accuracy go unnoticed, and so do stated constants
+(``lipschitz=``), differences at none of these points or directions, and changed code under the same name.
+The states of stochastic methods hold estimates, which are not verified.
 
-What cannot be noticed: changes below that accuracy (one entry among very many; in single precision, more);
-constants that are stated (``lipschitz=``); functions that differ, but at none of these points; what a set of
-the caller's own shows in none of the four directions; other code behind the same name (a step rule or an
-inner solver of the caller's own).  The states of the stochastic methods hold estimates: what these are
-restored from is not looked at again.
-
-Budgets are not part of it: ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` may be changed from
-one call to the next, which is how a finished run is extended.
+The budgets ``maxiter``, ``max_lmo``, ``time_limit``, ``tol`` and ``rtol`` are not part of it: changing them
+extends a finished run.
 """
 
 from __future__ import annotations
@@ -46,12 +40,11 @@ from dcfw.terminal import shown
 
 INSIDE = "a point inside the domain"
 CLOSE = "a point close to a vertex"
-STEPS = 8
-"""The number of steps into the set that are tried, each a quarter of the one before."""
+STEPS = 8  # tried steps into the set, each a quarter of the one before
 
 
 class Reached(NamedTuple):
-    """A point that a run has reached, the gradient of f and, where the state has it, what is known of g."""
+    """A point that a run has reached, the gradient of f and, if the state has it, the linearisation of g."""
 
     x: Array
     grad: Array
@@ -68,26 +61,23 @@ class Fingerprint(dict[str, Any]):
     def unlike(self, state: dict[str, Any], x0: Array) -> list[str]:
         """Return the numbers of a state that f and g do not confirm.
 
-        Gradients and values are updated from step to step, so that the rounding errors of that many steps are
-        allowed for.
+        Gradients and values are updated from step to step, so the tolerance grows with the number of steps.
         """
         if "sampled" in state["parts"]:  # values and gradients are estimates
             return []
         accuracy = math.sqrt(eps_of(x0)) + eps_of(x0) * state["run"]["n_inner"]
         found = []
-        x_t = _reached(state)
-        f = g = None
+        x_t, f, g = _reached(state), None, None
         if x_t is not None:
             f, g = _look(self.f, x_t.x), _look(self.g, x_t.x)
             size = self._size("slope", x_t.x, state)
             if f is not None and not norm(f.slope - x_t.grad) <= accuracy * (norm(f.slope) + size):
                 found.append("slope of f at the last point")
             # Where there are several subgradients, rounding may choose among them.
-            u = x_t.u if g is not None and g.unique else None
-            if g is None or u is None or not u.unique:
-                pass
-            elif not norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size):
-                found.append("slope of g at the last point")
+            u = x_t.u
+            if g is not None and g.unique and u is not None and u.unique:
+                near = norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size)
+                found += [] if near else ["slope of g at the last point"]
         if state["run"]["best"] is not None:
             fun, x, _ = state["run"]["best"]
             if x_t is None or x is not x_t.x:
@@ -99,18 +89,19 @@ class Fingerprint(dict[str, Any]):
         return found
 
     def _size(self, what: str, x: Array, state: dict[str, Any]) -> float:
-        """Return the size of the terms that values or slopes are made of, which may cancel at x."""
+        """Return the size of the terms of values or slopes, which may cancel at x."""
         sizes = [self["objective"].get(f"{what} of {name} at {INSIDE}", [0.0, 0.0])[1] for name in "fg"]
         size = float(sum(filter(math.isfinite, sizes)))
         if _adaptive(state["solver"]):
-            _, L, used, *_ = state["solver"]  # L x has been added and taken away again
+            _, L, used, *_ = state["solver"]  # L x has been added and subtracted
             size += max([L, *used]) * norm(x) * (1.0 if what == "slope" else norm(x))
         return size
 
 
 def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, rng: Any) -> Fingerprint:
-    """Return the fingerprint of a call of ``minimize``, from its arguments in their resolved form."""
-    x0 = problem.x0
+    """Return the fingerprint of a call of ``minimize`` from its resolved arguments."""
+    x0, values = problem.x0, to_numpy(problem.x0)
+    library = "numpy" if is_numpy(x0) else type(x0).__module__.split(".")[0]
     entries = {
         "dcfw": __version__,
         "method": describe(method),
@@ -119,17 +110,17 @@ def fingerprint(problem: Problem, method: Any, inner_loop: str, max_inner: int, 
         "inner": inner_loop,
         "tolerance": describe(problem.tolerance),
         "max_inner": max_inner,
-        "x0": f"{_library(x0)} {to_numpy(x0).dtype} {tuple(x0.shape)} {_hash(to_numpy(x0).tobytes())}",
+        "x0": f"{library} {values.dtype} {tuple(x0.shape)} {_hash(values.tobytes())}",
         "rng": None if rng is None else _hash(repr(problem.rng.bit_generator.state).encode()),
         "objective": _probe(problem),
     }
-    split = getattr(method, "split", None)  # of the adaptive form of a method, whose iterates are p's and h's
+    split = getattr(method, "split", None)  # of the adaptive form, which iterates on p and h
     f, g = (problem.f, problem.g) if split is None else (split.p, split.h)
     return Fingerprint(entries, f, g)
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], template: Array) -> list[str]:
-    """Return what differs, a phrase for each entry."""
+    """Return the differences as phrases."""
     found = []
     for name, now in new.items():
         then = old.get(name)
@@ -143,7 +134,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], template: Array) -> list[s
 
 
 def describe(thing: Any) -> str:
-    """Return a text that is the same in every process: no addresses."""
+    """Return a description that is the same in every process: no addresses."""
     wrapped = getattr(thing, "method", None)
     if wrapped is not None and not isinstance(wrapped, str):  # the adaptive form of another method
         return f"{type(thing).__name__}({describe(wrapped)})"
@@ -151,22 +142,17 @@ def describe(thing: Any) -> str:
     return name if isinstance(name, str) else re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
 
 
-def _library(x: Array) -> str:
-    return "numpy" if is_numpy(x) else type(x).__module__.split(".")[0]
-
-
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _probe(problem: Problem) -> dict[str, list[float]]:
-    """Return a few numbers that depend on all the data, each with the size of what it is made of.
+    """Return a few numbers that depend on all the data, each with the size of its terms.
 
-    An oracle that answers nonsense, or cannot answer, leaves its numbers out: the run will say so, in its own
-    way.
+    The numbers of a failing oracle are omitted: the run will report the failure.
     """
     x = problem.x0
-    # A direction in general position: two gradients of equal length are still told apart.
+    # A generic direction distinguishes gradients of equal length.
     generic = np.random.default_rng(0).standard_normal(tuple(x.shape))
     numbers: dict[str, list[float]] = {}
     points: dict[str, Array] = {"x0": x}
@@ -188,7 +174,7 @@ def _probe(problem: Problem) -> dict[str, list[float]]:
 
 
 def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, Array]:
-    """Return a point inside the set and one close to a vertex; note the least slopes on the way."""
+    """Return a point inside the set and one close to a vertex; add the least slopes to ``numbers``."""
     x, domain, draws = problem.x0, problem.domain, np.random.default_rng(1)
     vertices = []
     for i in (1, 2):
@@ -196,16 +182,15 @@ def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, A
         for sign in (1.0, -1.0):
             vertex = copy_of(domain.lmo(like(sign * direction, x)))
             if vertex.shape != x.shape:
-                raise ValueError("the lmo answers in another shape")
+                raise ValueError("the lmo returns another shape")
             vertices.append(vertex)
             numbers[f"least slope over the domain in direction {i * sign:+g}"] = _sum(vertex, direction)
     middle = [x, *vertices]
     if not isinstance(domain, GivenSet):
         middle.append(like(to_numpy(domain.start()), x))
     inside = (1.0 / len(middle)) * sum(middle)
-    # Of a few vertices most entries may be zero: go on in a direction without zeros as far as the set does.
-    d = like(direction, x)
-    d = domain.tangent(d)
+    # Few vertices may leave most entries zero: move along a direction without zeros as far as the set allows.
+    d = domain.tangent(like(direction, x))
     width, length = _sum(vertices[-1] - vertices[-2], direction)[0], norm(d)
     step = width / length**2 if length > 0.0 else 0.0
     for _ in range(STEPS if step > 0.0 else 0):
@@ -217,7 +202,7 @@ def _points(problem: Problem, numbers: dict[str, list[float]]) -> tuple[Array, A
 
 
 def _data(domain: Any, place: str = "the domain") -> dict[str, list[float]]:
-    """Return a number for each array that makes up a set of this library."""
+    """Return a number for each array that defines a set of this library."""
     numbers: dict[str, list[float]] = {}
     if isinstance(domain, GivenSet):
         return numbers
@@ -241,7 +226,7 @@ def _sum(values: Array, generic: np.ndarray) -> list[float]:
 
 
 def _look(part: Function, x: Array) -> Linearisation | None:
-    """Return the value and slope of a function, None where they are not what they should be."""
+    """Return a function's value and slope, None if they are invalid."""
     try:
         with np.errstate(all="ignore"):
             value, slope, unique = part.linearise(x)
@@ -252,9 +237,9 @@ def _look(part: Function, x: Array) -> Linearisation | None:
 
 
 def _reached(state: dict[str, Any]) -> Reached | None:
-    """Return where a run stood, if its state has gradients."""
+    """Return the point that a run had reached, if its state has gradients."""
     solver, parts = state["solver"], state["parts"]
-    if "loop" in parts:  # of a method with one loop, which linearises its g again
+    if "loop" in parts:  # of a method with one loop, which recomputes its linearisation of g
         loop = parts["loop"]
         return Reached(loop["x"], loop["grad"], None)
     if "blocks" in parts:
@@ -265,18 +250,18 @@ def _reached(state: dict[str, Any]) -> Reached | None:
 
 
 def _adaptive(solver: Any) -> bool:
-    """Return whether a state belongs to an adaptive method: it begins with an iterate."""
-    return type(solver) is tuple and isinstance(solver[0], Iterate)
+    """Return whether a state belongs to an adaptive method."""
+    return type(solver) is tuple and isinstance(solver[0], Iterate)  # a record otherwise
 
 
 def _far(old: Any, new: dict[str, list[float]], accuracy: float) -> list[str]:
-    """Return the names of the numbers that are not the same up to rounding."""
+    """Return the names of the numbers that differ beyond rounding."""
     if not isinstance(old, dict) or old.keys() != new.keys():
         return list(new)
     far = []
     for name, (now, size) in new.items():
         then = old[name][0]
         same = then == now or (math.isnan(then) and math.isnan(now))
-        if not same and not abs(then - now) <= accuracy * size:
+        if not (same or abs(then - now) <= accuracy * size):
             far.append(name)
     return far

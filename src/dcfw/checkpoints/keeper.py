@@ -1,4 +1,4 @@
-"""When a state is saved, and how a run gets it back."""
+"""When a state is saved, and how a run restores it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from dcfw.checkpoints.schema import Schema, alike
 from dcfw.checkpoints.tree import Capture, Unsupported, rebuild
 from dcfw.result import History
 
-SHARE = 50.0
-"""A state is captured (in memory) when this many times the cost of the last capture has gone by."""
+SHARE = 50.0  # time between two captures (in memory), in units of the cost of a capture
 
 
 class Checkpoint:
@@ -30,17 +29,17 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
-        The file; its folder must exist.  While a run uses it, ``path + ".lock"`` keeps others out.
+        The file; its folder must exist.  While a run uses it, ``path + ".lock"`` excludes other runs.
     every : float
-        Seconds between two savings (each at the start of an outer step).  0 saves at every outer step.
+        Seconds between two saves (each at the start of an outer step).  0 saves at every outer step.
 
     Notes
     -----
-    A run also saves when it ends, however it ends: the state of its last outer step but for a few
-    milliseconds' worth, which the next call repeats.  So the same call on the file of a finished run returns
-    the same result almost at once, and one with a larger ``maxiter``, ``max_lmo`` or ``time_limit``, or a
-    smaller ``tol``, goes on from there.  ``time_limit`` and the times of the result count the seconds of all
-    calls together, without the pauses.  A callback sees the steps since the last saving again.
+    A run also saves when it ends for any reason: a state at most a few milliseconds old, from which the next
+    call repeats the last steps.  The same call on the file of a finished run returns the same result almost
+    at once, and one with a larger ``maxiter``, ``max_lmo`` or ``time_limit``, or a smaller ``tol``, continues
+    from there.  ``time_limit`` and the times of the result count all calls without the pauses.  A callback
+    sees the steps since the last save again.
 
     Examples
     --------
@@ -68,10 +67,10 @@ class Checkpoint:
 
 
 class Keeper:
-    """Saves and restores one run; solvers reach it through their :class:`~dcfw.solvers.run.Run`."""
+    """Save and restore one run; solvers use it through their :class:`~dcfw.solvers.run.Run`."""
 
     def __init__(self, checkpoint: Checkpoint, run: Any) -> None:
-        # A link stays a link, and a callback may change the folder that relative paths start from.
+        # A link remains a link, and a callback may change the working directory.
         self.path = Path(os.path.realpath(checkpoint.path))
         self.every, self.run = checkpoint.every, run
         self.fingerprint: Fingerprint
@@ -84,7 +83,7 @@ class Keeper:
 
     @contextmanager
     def open(self, fingerprint: Fingerprint) -> Iterator[None]:
-        """Hold the file, with what is in it, and save when the run ends."""
+        """Hold the file and its content, and save when the run ends."""
         self.fingerprint = fingerprint
         with file.locked(self.path):
             found = file.read(self.path)
@@ -114,17 +113,17 @@ class Keeper:
         )
 
     def keep(self, **parts: Any) -> None:
-        """Register what lives longer than an outer step and changes: all of it is saved and restored."""
+        """Register objects whose state outlives an outer step; it is saved and restored."""
         for name, part in parts.items():
             part = _part(name, part)
             if part is None:
                 continue
             self.parts[name] = part
-            if name in self._restored:  # made again since the run was restored; what comes later is new
+            if name in self._restored:  # a part created since the run was restored
                 part.set_state(self._restored.pop(name))
 
     def outer_step(self, state: Any, settled: bool) -> Any:
-        """Save if it is time to; in the first call of a resumed run, restore and return the saved state."""
+        """Save if it is time; in the first call of a resumed run, restore and return the saved state."""
         if self._saved is not None:
             return self._restore(state)
         self._restored = {}
@@ -135,16 +134,13 @@ class Keeper:
         cost = time.perf_counter() - now
         self._next = now + SHARE * cost
         if now >= self._written + self.every:
-            # The first one is written before anything has been done: what cannot be saved is known at once.
+            # The first one is written before any work, so that unsupported states are reported at once.
             self._write(snapshot, first=self._written == -np.inf)
         return state
 
     def _snapshot(self, state: Any, now: float) -> _Snapshot:
-        whole = {
-            "solver": state,
-            "run": self.run.get_state(now),
-            "parts": {name: part.get_state() for name, part in self.parts.items()},
-        }
+        run, parts = self.run.get_state(now), {name: part.get_state() for name, part in self.parts.items()}
+        whole = {"solver": state, "run": run, "parts": parts}
         try:
             return _Snapshot(Capture(whole, self.known), self.run)
         except Unsupported as what:
@@ -157,17 +153,12 @@ class Keeper:
         try:
             file.write(self.path, header, snapshot.capture.arrays, history=history, x=to_numpy(snapshot.best))
         except OSError as error:
+            name = f"checkpoint {str(self.path)!r}"
             if first:
-                raise type(error)(
-                    error.errno, f"checkpoint {str(self.path)!r} cannot be written ({error.strerror})"
-                ) from None
-            # The run is worth more than its checkpoint, and the last one is still there.
-            warnings.warn(
-                f"checkpoint {str(self.path)!r} could not be written ({error}); the run goes on, and the "
-                "file is as it was",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+                raise type(error)(error.errno, f"{name} cannot be written ({error.strerror})") from None
+            # The run is worth more than its checkpoint, and the previous one still exists.
+            what = f"{name} could not be written ({error}); the run continues, and the file is unchanged"
+            warnings.warn(what, RuntimeWarning, stacklevel=2)
         self._written = time.perf_counter()
 
     def _restore(self, fresh: Any) -> Any:
@@ -189,7 +180,7 @@ class Keeper:
                     part.set_state(parts[name])
                 self._restored = dict(parts)
                 return whole["solver"]
-        except MemoryError:  # which says nothing about the file
+        except MemoryError:  # not caused by the content
             raise
         except Exception as error:  # a forged state fails in many ways
             raise file.unusable(self.path, error) from None
@@ -199,7 +190,7 @@ class Keeper:
 
 
 class _Snapshot:
-    """A captured state; the history, which only grows, is noted by its length."""
+    """A captured state; the history, which only grows, is recorded by its length."""
 
     def __init__(self, capture: Capture, run: Any) -> None:
         self.capture = capture
@@ -209,15 +200,13 @@ class _Snapshot:
         self._last = self._rows[-1:].copy()
 
     def rows(self) -> np.ndarray:
-        """Return the history as a matrix of floats, a column for each of its columns."""
-        # The last row may have been filled in or replaced since; those before it never change.
+        """Return the history as a matrix of floats."""
+        # The last row may have changed since; earlier ones never do.
         rows = np.concatenate([self._rows[:-1], self._last])
         return np.column_stack([rows[name].astype(np.float64) for name in History.columns])
 
 
-class _Draws:
-    """A random generator as a part of the state."""
-
+class _Draws:  # a random generator as a part of the state
     def __init__(self, generator: np.random.Generator) -> None:
         self.bits = generator.bit_generator
 
@@ -229,7 +218,7 @@ class _Draws:
 
 
 def _part(name: str, part: Any) -> Any:
-    """Return what has the state of ``part``, None if it has none; refuse where that cannot be known."""
+    """Return the object that has the state of ``part``, None if it has none; refuse unknown cases."""
     if isinstance(part, np.random.Generator):
         return _Draws(part)
     for oracle in getattr(part, "oracles", ()):  # those of a product's blocks
@@ -237,7 +226,7 @@ def _part(name: str, part: Any) -> Any:
     if _protocol.memory_known(part):
         return part if hasattr(part, "get_state") and hasattr(part, "set_state") else None
     raise TypeError(
-        f"checkpoint: {name} {part!r} may remember something between steps, which would be lost: give it "
-        "get_state(), which returns numbers and arrays, and set_state(state), or stateless = True (it keeps "
-        "nothing), or run without a checkpoint"
+        f"checkpoint: {name} {part!r} may have a state between steps, which would be lost: give it "
+        "get_state(), which returns numbers and arrays, and set_state(state), or stateless = True if it has "
+        "none, or run without a checkpoint"
     )

@@ -1,9 +1,9 @@
-"""A state as plain data: one JSON text and a list of arrays, nothing that would have to be unpickled.
+"""A state as plain data: JSON and a list of arrays, without pickles.
 
-:class:`Capture` walks a state (numbers, containers, arrays, and the few kinds of objects listed in ``KINDS``)
-and notes arrays by reference, so that a capture costs microseconds and the writing can wait: what changes
-an array in place hands out a copy in its ``get_state``.  What occurs twice is noted once, and :func:`rebuild`
-makes one object of it again, because the solvers do ask whether two arrays are the same one.
+:class:`Capture` walks a state (numbers, containers, arrays, and the objects listed in ``KINDS``) and notes
+arrays by reference, so that a capture costs microseconds and writing can wait; a ``get_state`` therefore
+copies arrays that are changed in place.  Shared arrays and objects are noted once, and :func:`rebuild` shares
+them again, since the solvers compare identities.
 """
 
 from __future__ import annotations
@@ -26,21 +26,16 @@ KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
         kind.__name__: (kind, tuple(name for name in kind.__slots__ if name[0] != "_"))
         for kind in (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
     },
-}
-"""The objects that may be part of a state, with the names of what makes them up."""
-
+}  # the objects that may be part of a state, with the names of their fields
 _NAMES = {kind: name for name, (kind, _) in KINDS.items()}
 
 
 class Unsupported(TypeError):
-    """A state holds something that cannot be written down exactly."""
+    """A state holds something that cannot be saved exactly."""
 
 
 class Capture:
-    """A state, walked through once.
-
-    Objects in ``known``, which both the saving and the resuming run have (the functions of the problem, say),
-    are noted by their name.
+    """A captured state; objects in ``known``, which the resuming run also has, are noted by name.
 
     >>> x = np.zeros(2)
     >>> capture = Capture({"x": x, "best": (1.0, x)}, {})
@@ -56,7 +51,7 @@ class Capture:
         self._known = {id(value): name for name, value in known.items()}
         self._seen: dict[int, int] = {}
         self._objects: dict[int, int] = {}
-        self._alive: list[Any] = []  # an id is only good for as long as its object lives
+        self._alive: list[Any] = []  # an id is valid only while its object lives
         self.text = self._note(state)
 
     def _note(self, value: Any) -> Any:
@@ -101,10 +96,10 @@ class Capture:
 
 
 def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Array) -> Any:
-    """Return the state that was captured; arrays of another library are made like ``template``.
+    """Return the captured state; arrays of another library are made like ``template``.
 
-    ``arrays`` may be those of the capture or NumPy arrays read from a file, in which case those of another
-    library are marked by :class:`Foreign`.
+    ``arrays`` are those of the capture or NumPy arrays from a file, where :class:`Foreign` marks those of
+    another library.
     """
     objects: dict[int, Any] = {}
     made: dict[int, Array] = {}
@@ -135,22 +130,21 @@ def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Arr
         if "same" in node:
             return objects[node["same"]]
         kind, names = KINDS[node["object"]]
-        value = kind(**{name: make(node["fields"][name]) for name in names})
-        objects[node["number"]] = value
+        objects[node["number"]] = value = kind(**{name: make(node["fields"][name]) for name in names})
         return value
 
     return make(text)
 
 
 class Foreign:
-    """The values of an array of another library, read from a file as a NumPy array."""
+    """The NumPy values, read from a file, of an array of another library."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
 
 def _transfer(values: np.ndarray, template: Array) -> Array:
-    """Return an array of the template's library, on its device, that keeps the dtype and layout of values."""
+    """Return an array of the template's library, on its device, with the dtype and layout of values."""
     if is_numpy(template):
         raise ValueError("it has arrays of another library than NumPy")
     import array_api_compat
@@ -160,7 +154,7 @@ def _transfer(values: np.ndarray, template: Array) -> Array:
 
 
 def as_numpy(value: Array) -> tuple[np.ndarray, bool]:
-    """Return the values of an array, and whether it is one of another library."""
+    """Return the values of an array, and whether it belongs to another library."""
     if is_numpy(value):
         return value, False
     try:

@@ -1,11 +1,9 @@
 """The command line: ``dcfw COMMAND``.
 
-Each command is a function in a module of its name.  At the top of such a module only the standard library and
-typer are imported, so that ``--help`` answers at once.  Commands print their answer on the standard output
-and everything else on the standard error stream, and raise ordinary exceptions with a helpful message:
-:mod:`dcfw.cli.application` turns them into one line and an exit code.
-
-The paper's studies have a command line of their own, ``dcfw-studies``.
+Each command is a function in a module of its name, which imports only the standard library and typer at the
+top, so that ``--help`` is fast.  Commands print their answer on the standard output and everything else on
+the standard error stream, and raise ordinary exceptions: :mod:`dcfw.cli.application` turns them into one line
+and an exit code.  The studies of the paper have their own command line, ``dcfw-studies``.
 """
 
 from __future__ import annotations

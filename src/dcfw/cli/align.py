@@ -9,40 +9,28 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import certificate, number, values, wrong_ones_are_usage_errors
+from dcfw.cli.application import AsJson, certificate, number, one_of, wrong_ones_are_usage_errors
+
+_LAM = "1e-4 of the mean squared length of the source vectors"
 
 
 def align(
     source: Annotated[Path, typer.Option(help="Source vectors: .vec, .vec.gz, .bin or .npy.")],
     target: Annotated[Path, typer.Option(help="Target vectors, in the same formats.")],
     dictionary: Annotated[
-        Path,
-        typer.Option(help="Pairs of words, a source and a target word on each line."),
+        Path, typer.Option(help="Pairs of words, a source and a target word on each line.")
     ],
     observed: Annotated[float, typer.Option(help="The part of the target entries that is known.")] = 0.1,
     holdout: Annotated[float, typer.Option(help="The part of the source words kept for the test.")] = 0.2,
-    lam: Annotated[
-        float | None,
-        typer.Option(
-            help="Weight of the nuclear norm.",
-            show_default="1e-4 of the mean squared length of the source vectors",
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="dcfw, boosted, fw-k or fw-m.", autocompletion=values("dcfw", "boosted", "fw-k", "fw-m")
-        ),
-    ] = "dcfw",
+    lam: Annotated[float | None, typer.Option(help="Weight of the nuclear norm.", show_default=_LAM)] = None,
+    method: Annotated[str, one_of("dcfw", "boosted", "fw-k", "fw-m")] = "dcfw",
     steps: Annotated[int, typer.Option(help="Frank-Wolfe steps, each one polar factor.", min=1)] = 300,
     tol: Annotated[float, typer.Option(help="Stop at this part of the first gap.")] = 1e-4,
     unit: Annotated[bool, typer.Option("--unit/--no-unit", help="Scale all vectors to norm 1.")] = True,
     centre: Annotated[
         bool, typer.Option("--centre/--no-centre", help="Take from each vector its language's mean.")
     ] = False,
-    retrieval: Annotated[
-        str, typer.Option(help="nn (nearest cosine) or csls.", autocompletion=values("nn", "csls"))
-    ] = "nn",
+    retrieval: Annotated[str, one_of("nn (nearest cosine)", "csls")] = "nn",
     limit: Annotated[
         int, typer.Option(help="Read only this many words of each file; 0 for all.", metavar="WORDS", min=0)
     ] = 0,
@@ -54,7 +42,7 @@ def align(
         Path | None,
         typer.Option(help="Write the rotation (.npy), or the mapped source vectors (.vec, .vec.gz, .bin)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit an orthogonal map with few target entries known, and translate with it.
 
@@ -72,15 +60,21 @@ def align(
     """
     from dcfw.align.dictionary import read_dictionary
     from dcfw.align.translation import trial
+    from dcfw.align.vectors import check_writable
     from dcfw.progress import Bar
 
     with wrong_ones_are_usage_errors():  # before large files are read
         _check_values(observed, holdout, lam, method, tol, retrieval)
-    _check_name(output)
+    if output is not None:
+        _check_name(output)
     words = read_dictionary(dictionary)
     on_error = "skip" if skip_broken else "raise"
     left, right = (_read(path, limit or None, on_error) for path in (source, target))
-    _check_words(output, left.words)
+    if output is not None and not _holds_the_rotation(output):
+        try:
+            check_writable(output, left.words)
+        except ValueError as error:
+            raise ValueError(f"--output: {error}") from None
     with Bar(f"aligning, {method}", transient=True) as bar:
 
         def show(intermediate_result: Any) -> None:
@@ -111,7 +105,7 @@ def align(
 
 
 def _read(path: Path, limit: int | None, on_error: str) -> Any:
-    """Read vectors; errors name the options of this command, not the arguments of Python."""
+    """Read vectors; errors name the options of this command."""
     from dcfw.align.rows import SKIPPING
     from dcfw.align.vectors import NAMING, read_vectors
     from dcfw.progress import Bar
@@ -130,7 +124,7 @@ def _read(path: Path, limit: int | None, on_error: str) -> Any:
 def _check_values(
     observed: float, holdout: float, lam: float | None, method: str, tol: float, retrieval: str
 ) -> None:
-    """Refuse values that the trial would refuse, in the words of the command line."""
+    """Refuse values that the trial would refuse, naming the options."""
     from dcfw import _validate
     from dcfw.align import retrieval as translation
     from dcfw.align.solver import METHODS
@@ -144,31 +138,15 @@ def _check_values(
     _validate.scalar(tol, "--tol", low=0.0, high=1.0)
 
 
-def _check_name(output: Path | None) -> None:
-    """Raise the error of a file that cannot be written, before the work instead of after it."""
-    if output is None:
-        return
+def _check_name(output: Path) -> None:
+    """Refuse a file that cannot be written, before the work."""
     if not output.absolute().parent.is_dir():
         raise ValueError(f"--output: the folder of {output} does not exist")
     if output.is_dir():
         raise ValueError(f"--output must name a file, got the folder {output}")
     if output.name.lower().endswith(".npy.gz"):
-        raise ValueError(
-            "--output must end in .npy for the rotation, or in .vec, .vec.gz or .bin for the mapped vectors, "
-            f"got {output}"
-        )
-
-
-def _check_words(output: Path | None, words: list[str]) -> None:
-    """Raise the error of words that the file of mapped vectors would not give back."""
-    from dcfw.align.vectors import check_writable
-
-    if output is None or _holds_the_rotation(output):
-        return
-    try:
-        check_writable(output, words)
-    except ValueError as error:
-        raise ValueError(f"--output: {error}") from None
+        forms = ".npy for the rotation, or in .vec, .vec.gz or .bin for the mapped vectors"
+        raise ValueError(f"--output must end in {forms}, got {output}")
 
 
 def _holds_the_rotation(output: Path) -> bool:
@@ -176,7 +154,6 @@ def _holds_the_rotation(output: Path) -> bool:
 
 
 def _write(output: Path, found: Any, words: list[str]) -> None:
-    """Write the rotation or the mapped vectors."""
     import numpy as np
 
     from dcfw.align.vectors import write_vectors
@@ -189,17 +166,13 @@ def _write(output: Path, found: Any, words: list[str]) -> None:
 
 
 def summary(found: Any, files: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return what the command prints, in the order in which it prints it."""
+    """Return the report in the order of the printed output."""
     result = found.result
     low, high = map(float, result.dc_gap)
     return {
         "source": _file(*files[0]),
         "target": _file(*files[1]),
-        "pairs": {
-            "fitted": len(found.fitted[0]),
-            "held_out": len(found.held[0]),
-            "missing": dict(found.missing),
-        },
+        "pairs": {"fitted": len(found.fitted[0]), "held_out": len(found.held[0]), "missing": found.missing},
         "observed": found.observed,
         "scores": {
             name: None if row is None else {measure: number(value) for measure, value in row.items()}
@@ -227,20 +200,17 @@ _NAMES = {"before": "before", "vertex": "after one step", "masked": "after", "fu
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return the report for people."""
+    """Return the report as text."""
     lines = []
     for side in ("source", "target"):
         file = report[side]
         skipped = ", ".join(f"{count} {reason}" for reason, count in file["skipped"].items())
-        lines.append(
-            f"{side:<9}{file['file']}: {file['words']} words, d = {file['dimension']}"
-            + (f" (skipped: {skipped})" if skipped else "")
-        )
+        rest = f" (skipped: {skipped})" if skipped else ""
+        lines.append(f"{side:<9}{file['file']}: {file['words']} words, d = {file['dimension']}{rest}")
     pairs = report["pairs"]
-    missing = pairs["missing"]["source"] + pairs["missing"]["target"]
+    missing = f"{sum(pairs['missing'].values())} of the dictionary without vectors"
     lines += [
-        f"pairs    {pairs['fitted']} fitted, {pairs['held_out']} held out; {missing} of the dictionary "
-        "without vectors",
+        f"pairs    {pairs['fitted']} fitted, {pairs['held_out']} held out; {missing}",
         f"known    {100 * report['observed']:.3g} % of the target entries of the fitted pairs",
         "",
         f"{'held-out words':<18}{'mean cosine':>12}{'P@1':>9}{'P@5':>9}",

@@ -1,12 +1,12 @@
-"""The common part of the command lines of dcfw and its studies: global options and errors.
+"""The common part of the command lines of dcfw and its studies: global options, option types and errors.
 
-What a user can mend (a missing or a damaged file, a full disk) is one line on the standard error stream and
-exit code 1; a wrong command line is exit code 2; Ctrl-C is 130, after what was finished is safe; only a bug
-shows a traceback.  ``--debug`` shows it always.
+User errors (a missing or damaged file, a full disk) give one line on the standard error stream and exit code
+1, a wrong command line 2, Ctrl-C 130 after finished results are safe; only a bug shows a traceback, which
+``--debug`` always shows.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -15,22 +15,11 @@ from typer.core import TyperGroup
 
 from dcfw.terminal import shown
 
-
-def _is_expected(error: Exception) -> bool:
-    """Return whether an error is about the user's input or machine, not a bug of ours."""
-    ours = type(error).__module__.partition(".")[0] in ("dcfw", "dcfw_studies")
-    return ours or isinstance(error, ValueError | OSError | ImportError)
-
-
-def _message(error: Exception) -> str:
-    """Return the message; a system error becomes its file and what is wrong with it."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class Commands(TyperGroup):
-    """The top of a command line: the errors of all its commands pass here."""
+    """The top of a command line: the errors of all commands pass here."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -43,28 +32,38 @@ class Commands(TyperGroup):
             typer.echo(f"{self.name}: interrupted", err=True)
             raise typer.Exit(130) from None
         except Exception as error:
-            if ctx.params.get("debug") or not _is_expected(error):
+            ours = type(error).__module__.partition(".")[0] in ("dcfw", "dcfw_studies")
+            expected = ours or isinstance(error, ValueError | OSError | ImportError)  # otherwise it is a bug
+            if ctx.params.get("debug") or not expected:
                 raise
-            message = " ".join(_message(error).split()) or type(error).__name__
+            said = str(error)
+            if isinstance(error, OSError) and error.strerror and error.filename is not None:
+                said = f"{error.filename}: {error.strerror}"
+            message = " ".join(said.split()) or type(error).__name__
             typer.echo(f"{self.name}: {shown(message)}", err=True)
             raise typer.Exit(1) from None
 
 
-def values(*known: str) -> Any:
-    """Return what completes an option that takes one of some values, for Typer's ``autocompletion``.
+def one_of(*entries: str) -> Any:
+    """Return an option that takes one of some values, which may have remarks: ``"fw (as in FAQ)"``.
 
-    >>> values("2opt", "tabu", "none")("t")
-    ['tabu']
+    >>> one_of("2opt", "tabu", "none").help
+    '2opt, tabu or none.'
     """
+    return typer.Option(
+        help=f"{', '.join(entries[:-1])} or {entries[-1]}.",
+        autocompletion=starting_with(entry.partition(" ")[0] for entry in entries),
+    )
 
-    def complete(incomplete: str) -> list[str]:
-        return [value for value in known if value.startswith(incomplete)]
 
-    return complete
+def starting_with(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes the beginning of one of some values."""
+    known = tuple(known)
+    return lambda incomplete: [value for value in known if value.startswith(incomplete)]
 
 
 def application(name: str, version: str, about: str) -> typer.Typer:
-    """Return a Typer app with ``--version`` and ``--debug``, the help text ``about``, and no commands."""
+    """Return a Typer app with ``--version``, ``--debug`` and the help text ``about``, but no commands."""
     app = typer.Typer(
         name=name,
         cls=Commands,
@@ -104,7 +103,7 @@ def wrong_ones_are_usage_errors() -> Iterator[None]:
 
 
 def certificate(dc_gap: Any, zero: str) -> str:
-    """Return the interval of a report's DC gap in words; ``zero`` says what 0 means."""
+    """Return a report's DC gap in words; ``zero`` is the meaning of 0."""
     low, high = dc_gap
     return "no certificate yet" if high is None else f"DC gap in [{low:.3g}, {high:.3g}] ({zero})"
 

@@ -1,4 +1,4 @@
-"""``dcfw demo``: three kinds of problem, DC-FW beside its rivals, a table and a page; no data, no network."""
+"""``dcfw demo``: three kinds of problem, DC-FW and its rivals, a table and a page; no data, no network."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from dcfw.cli.application import AsJson
 
-def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")] = Path(
-        "dcfw-demo.html"
-    ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
+Page = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")]
+
+
+def demo(output: Page = Path("dcfw-demo.html"), as_json: AsJson = False) -> None:
     """Solve three small problems with DC-FW and its rivals, and show what is certified.
 
     The matching of two graphs, in which one is planted; the alignment of two sets of vectors that are mostly
@@ -34,7 +33,7 @@ def demo(
     from dcfw.cli.showcase import solves
     from dcfw.cli.showcase_page import demo_page
 
-    check_writable(output)  # before the work, not after it
+    check_writable(output)  # before the work
     begun = time.perf_counter()
     outcomes = list(_with_progress(list(solves())))
     written = write(output, demo_page(outcomes, time.perf_counter() - begun))
@@ -73,7 +72,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from dcfw.cli.showcase_page import ended, interval_text
 
     console = Console(width=None if sys.stdout.isatty() else 110)
-    wide = console.width >= 100  # else the method's name needs the room of the seconds
+    wide = console.width >= 100  # otherwise the method's name needs the room of the seconds
     caption = "certified gap: an interval that holds gap_DC; 0 means stationary"
     table = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1 if wide else 0))
     table.add_column("problem and method", min_width=24)

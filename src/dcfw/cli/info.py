@@ -1,4 +1,4 @@
-"""``dcfw info``: what is installed, how it is set up, and which data are found."""
+"""``dcfw info``: installed packages, settings, and the data that are found."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import importlib.metadata
 import json
 import os
 import platform
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+
+from dcfw.cli.application import AsJson
 
 PACKAGES = (
     *("numpy", "scipy", "array-api-compat", "joblib", "typer", "rich"),
     *("torch", "matplotlib", "networkx", "scikit-learn", "threadpoolctl", "copt"),
 )
 DATA_SETS = ("qaplib", "embeddings", "cifar10")
-EXTRAS = {
+EXTRAS = {  # the packages that ``pip install "dcfw[EXTRA]"`` installs
     "cli": ("typer", "rich"),
     "parallel": ("joblib",),
     "plots": ("matplotlib",),
@@ -24,12 +26,9 @@ EXTRAS = {
     "sklearn": ("scikit-learn",),
     "torch": ("torch",),
 }
-"""The packages that ``pip install "dcfw[EXTRA]"`` installs."""
 
 
-def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
+def info(as_json: AsJson = False) -> None:
     """Show versions, extras, BLAS, threads and the data that are found.
 
     Put the output into a bug report, or beside the numbers of a study.
@@ -80,30 +79,20 @@ def collect() -> dict[str, Any]:
     for name in DATA_SETS:
         with contextlib.suppress(FileNotFoundError):
             places[name] = str(data.find(name))
+    threads = sorted(name for name in os.environ if name.endswith("_NUM_THREADS"))
     return {
         "dcfw": dcfw.__version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "kernels": kernels.native is not None,
         "packages": versions,
-        "extras": {
-            extra: [name for name in needed if versions[name] is None] for extra, needed in EXTRAS.items()
-        },
+        "extras": {key: [name for name in EXTRAS[key] if versions[name] is None] for key in EXTRAS},
         "blas": _blas(),
-        "cpus": _cpus(),
-        "environment": {
-            name: os.environ[name] for name in sorted(os.environ) if name.endswith("_NUM_THREADS")
-        },
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "environment": {name: os.environ[name] for name in threads},
         "data_folder": str(data.data_folder()),
         "data": places,
     }
-
-
-def _cpus() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _blas() -> list[dict[str, Any]]:
@@ -120,6 +109,6 @@ def _blas() -> list[dict[str, Any]]:
     pools = [
         {"name": pool["internal_api"], "version": pool["version"], "threads": pool["num_threads"]}
         for pool in threadpool_info()
-        if pool["user_api"] in ("blas", "openmp")  # SciPy's reader of matrix files registers one of its own
+        if pool["user_api"] in ("blas", "openmp")  # SciPy's reader of matrix files registers its own
     ]
     return [pool for place, pool in enumerate(pools) if pool not in pools[:place]]

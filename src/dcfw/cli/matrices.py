@@ -1,4 +1,4 @@
-"""Matrices from files that people have: CSV and TSV with or without labels, NumPy, Matrix Market, Excel."""
+"""Matrices from CSV and TSV files with or without labels, and from NumPy, Matrix Market and Excel files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".mtx", ".xlsx", ".xls")
 
 
 class Labelled(NamedTuple):
-    """A square matrix, and the names of its rows where the file has any."""
+    """A square matrix, and the names of its rows if the file has them."""
 
     values: Any
     labels: list[str] | None
 
 
 def read_matrix(path: Path, blank: str | None = None) -> Labelled:
-    """Return the square matrix in a file; the end of its name says what kind of file it is.
+    """Return the square matrix in a file, whose suffix determines the format.
 
-    Empty cells are refused unless ``blank`` says what they mean.
+    Empty cells are refused unless ``blank`` is their value.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "flow.csv"
@@ -36,12 +36,11 @@ def read_matrix(path: Path, blank: str | None = None) -> Labelled:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} must be a matrix in one of the formats {', '.join(SUFFIXES)}")
-    if suffix in (".csv", ".tsv", ".txt"):
-        found = _from_cells(path, _cells(path), blank)
-    elif suffix in (".xlsx", ".xls"):
-        found = _from_cells(path, _sheet(path), blank)
-    else:
+    if suffix in (".npy", ".npz", ".mtx"):
         found = Labelled(_binary(path, suffix), None)
+    else:
+        cells = _cells(path) if suffix in (".csv", ".tsv", ".txt") else _sheet(path)
+        found = _from_cells(path, cells, blank)
     shape = found.values.shape
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"{path} must hold a square matrix, got shape {shape}")
@@ -60,13 +59,8 @@ def _cells(path: Path) -> list[list[str]]:
     rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
     if delimiter == ",":
         return rows
-    return [[_decimal_point(cell) for cell in row] for row in rows]
-
-
-def _decimal_point(cell: str) -> str:
-    """Return 1,5 as 1.5; names stay."""
-    other = cell.replace(",", ".", 1)
-    return other if _is_number(other) else cell
+    points = [[(cell, cell.replace(",", ".", 1)) for cell in row] for row in rows]  # 1,5 is 1.5
+    return [[other if _is_number(other) else cell for cell, other in row] for row in points]
 
 
 def _sheet(path: Path) -> list[list[str]]:
@@ -102,10 +96,10 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None = None) -> Labelled:
-    """Return the numbers of a table, without a first row or a first column of names.
+def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None) -> Labelled:
+    """Return the numbers of a table without a first row or a first column of names.
 
-    Columns that have the names of the rows in another order are put into the order of the rows.
+    Columns with the names of the rows in another order are put into the order of the rows.
     """
     if not cells:
         raise ValueError(f"{path} is empty")
@@ -127,11 +121,9 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None = 
     for number, row in enumerate(body, 2 if header else 1):
         for column, cell in enumerate(row[names:], 1 + names):
             if not _is_number(cell):
-                what = (
-                    f"could not convert {cell!r} to a number"
-                    if cell.strip()
-                    else "an empty cell; write 0 there (or say --blanks-are-zero)"
-                )
+                what = "an empty cell; write 0 there (or use --blanks-are-zero)"
+                if cell.strip():
+                    what = f"could not convert {cell!r} to a number"
                 raise ValueError(f"{path}, row {number}, column {column}: {what}")
         rows.append([float(cell) for cell in row[names:]])
         if len(rows[-1]) != len(rows[0]):

@@ -1,4 +1,4 @@
-"""``dcfw qap``: solve a quadratic assignment problem: matrices in files, or an instance by name."""
+"""``dcfw qap``: solve a quadratic assignment problem from matrices in files or an instance by name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from dcfw.cli.application import certificate, number, values, wrong_ones_are_usage_errors
+from dcfw.cli.application import (
+    AsJson,
+    certificate,
+    number,
+    one_of,
+    starting_with,
+    wrong_ones_are_usage_errors,
+)
 
 
 def _names(incomplete: str) -> list[str]:
     """Complete the names of the examples that come with dcfw."""
     from dcfw.qap.examples import EXAMPLES
 
-    return values(*EXAMPLES)(incomplete)  # type: ignore[no-any-return]
+    return starting_with(EXAMPLES)(incomplete)
 
 
 def _list_names(wanted: bool) -> None:
@@ -28,10 +35,17 @@ def _list_names(wanted: bool) -> None:
         try:
             typer.echo("\n".join(names()))
         except FileNotFoundError:
-            typer.echo(
-                "QAPLIB's own instances: pip install dcfw-studies, dcfw-studies fetch qaplib", err=True
-            )
+            remedy = "pip install dcfw-studies, dcfw-studies fetch qaplib"
+            typer.echo(f"QAPLIB's own instances: {remedy}", err=True)
         raise typer.Exit
+
+
+def _file(help: str, *names: str) -> Any:
+    return typer.Option(*names, metavar="FILE", help=help)
+
+
+def _pair(help: str) -> Any:
+    return typer.Option(metavar="WHAT=WHERE", help=help)
 
 
 def qap(
@@ -44,59 +58,35 @@ def qap(
         ),
     ] = None,
     flow: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Matrix A: .csv, .npy, .npz, .mtx, .xlsx; rows may have names."),
+        Path | None, _file("Matrix A: .csv, .npy, .npz, .mtx, .xlsx; rows may have names.")
     ] = None,
-    distance: Annotated[Path | None, typer.Option(metavar="FILE", help="Matrix B, likewise.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write the assignment as CSV."),
-    ] = None,
+    distance: Annotated[Path | None, _file("Matrix B, likewise.")] = None,
+    output: Annotated[Path | None, _file("Write the assignment as CSV.", "-o", "--output")] = None,
     fix: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WHAT=WHERE", help="A pair that is given, by name or number; may be repeated."),
+        list[str] | None, _pair("A pair that is given, by name or number; may be repeated.")
     ] = None,
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WHAT=WHERE", help="A pair that is not allowed, likewise."),
-    ] = None,
+    forbid: Annotated[list[str] | None, _pair("A pair that is not allowed, likewise.")] = None,
     today: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Today's assignment, as --output writes it: compare with it and start from it.",
-        ),
+        Path | None, _file("Today's assignment, as --output writes it: compare with it and start from it.")
     ] = None,
     blanks_are_zero: Annotated[
         bool, typer.Option("--blanks-are-zero", help="Read empty cells as 0 (they are refused otherwise).")
     ] = False,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="auto, graduated, dcfw, boosted, fw (as in FAQ) or cgs.",
-            autocompletion=values("auto", "graduated", "dcfw", "boosted", "fw", "cgs"),
-        ),
-    ] = "auto",
+    method: Annotated[str, one_of("auto", "graduated", "dcfw", "boosted", "fw (as in FAQ)", "cgs")] = "auto",
     split: Annotated[
-        str,
-        typer.Option(
-            help="auto, paper, sliding, proximal, balanced, centered or spectral.",
-            autocompletion=values("auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral"),
-        ),
+        str, one_of("auto", "paper", "sliding", "proximal", "balanced", "centered", "spectral")
     ] = "auto",
     restarts: Annotated[
         str, typer.Option(help="How many starts; auto fills the time limit.", metavar="N|auto")
     ] = "auto",
-    polish: Annotated[
-        str, typer.Option(help="2opt, tabu or none.", autocompletion=values("2opt", "tabu", "none"))
-    ] = "2opt",
+    polish: Annotated[str, one_of("2opt", "tabu", "none")] = "2opt",
     time_limit: Annotated[
         float, typer.Option(help="Seconds for all starts; inf for no limit.", metavar="SECONDS")
     ] = 5.0,
     seed: Annotated[int, typer.Option(help="Seed of the random starts.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Starts to run at the same time; -1 for all cores.")] = 1,
     maximize: Annotated[bool, typer.Option("--maximize", help="Look for a high value instead.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
     names: Annotated[
         bool,
         typer.Option(
@@ -128,17 +118,13 @@ def qap(
     from dcfw.qap import evaluate, solve
 
     with wrong_ones_are_usage_errors():
-        starts = number_of_starts(restarts)
-        _check(method, split, polish, starts, time_limit, jobs)
+        starts = _checked(method, split, polish, restarts, time_limit, jobs)
         if output is not None:
             _check_output(output)
     problem, names_of_rows, sizes = _problem(instance, flow, distance, "0" if blanks_are_zero else None)
     if sizes[0] > sizes[1]:
-        typer.echo(
-            f"{sizes[0]} things and {sizes[1]} places: some things stay without a place (--flow is between "
-            "things, --distance between places)",
-            err=True,
-        )
+        count = f"{sizes[0]} things and {sizes[1]} places: some things stay without a place"
+        typer.echo(f"{count} (--flow is between things, --distance between places)", err=True)
     pairs = {
         "partial_match": _pairs(fix, names_of_rows, "--fix"),
         "forbidden": _pairs(forbid, names_of_rows, "--forbid"),
@@ -173,7 +159,7 @@ def qap(
 def _problem(
     instance: str | None, flow: Path | None, distance: Path | None, blank: str | None
 ) -> tuple[Any, Any, tuple[int, int]]:
-    """Return the problem, the names of the rows of A and of B where their files have names, and how many."""
+    """Return the problem, the names of the rows of A and of B if their files have them, and their sizes."""
     if flow is None and distance is None:
         if instance is None:
             raise typer.BadParameter("give an INSTANCE (dcfw qap grid30), or --flow FILE and --distance FILE")
@@ -188,7 +174,7 @@ def _problem(
     A, B = read_matrix(flow, blank), read_matrix(distance, blank)
     first, second = (M.toarray() if hasattr(M, "toarray") else M for M in (A.values, B.values))
     n = max(len(first), len(second))
-    # The smaller one is padded: a place without a thing, or a thing without a place, has no name.
+    # The padding of the smaller one has no names.
     found = Instance(f"{flow.name}, {distance.name}", padded(first, n), padded(second, n), n)
     return found, (A.labels, B.labels), (len(first), len(second))
 
@@ -204,39 +190,39 @@ def _today(path: Path, names: Any, sizes: tuple[int, int]) -> Any:
     if any(len(line) != 2 for line in lines):
         raise typer.BadParameter(f"--today {path}: every line must have two cells, what and where")
     lines = lines[1:] if lines and [cell.strip() for cell in lines[0]] == ["what", "where"] else lines
-    pairs = {
-        _row(line[0].strip(), names[0], "--today"): _row(line[1].strip(), names[1], "--today")
-        for line in lines
-    }
+    pairs = dict(_numbered(line, names, "--today") for line in lines)
     return assignment(pairs, sizes, (None, None), "--today")
 
 
 def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, int]] | None:
-    """Return the pairs of WHAT=WHERE options as numbers of rows."""
+    """Return the row numbers of WHAT=WHERE options."""
     if not given:
         return None
     pairs = []
     for text in given:
-        entries = [entry.strip() for entry in text.split("=")]
+        entries = text.split("=")
         if len(entries) != 2:
             raise typer.BadParameter(f"{option} takes WHAT=WHERE, for example desk=A1 or 0=5, got {text!r}")
-        pairs.append(tuple(_row(e, labels, option) for e, labels in zip(entries, names, strict=True)))
-    return pairs  # type: ignore[return-value]
+        pairs.append(_numbered(entries, names, option))
+    return pairs
 
 
-def _row(entry: str, labels: list[str] | None, option: str) -> int:
-    """Return the number of the row that a name or a number means."""
-    if labels is not None and entry in labels:
-        return labels.index(entry)
-    if entry.isdecimal():
-        return int(entry)
-    raise typer.BadParameter(
-        f"{option} has {entry!r}, which is neither a name in the file nor a row's number"
-    )
+def _numbered(entries: list[str], names: Any, option: str) -> tuple[int, int]:
+    """Return the row numbers of a pair of names or numbers."""
+    rows = []
+    for entry, labels in zip(map(str.strip, entries), names, strict=True):
+        if labels is not None and entry in labels:
+            rows.append(labels.index(entry))
+        elif entry.isdecimal():
+            rows.append(int(entry))
+        else:
+            what = "neither a name in the file nor a row's number"
+            raise typer.BadParameter(f"{option} has {entry!r}, which is {what}")
+    return rows[0], rows[1]
 
 
 def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
-    """Return which row of A goes to which row of B, by name, where the files have names."""
+    """Return the assignment by name, if the files have names."""
     if names == (None, None):
         return {}
     rows, places = (labels or [str(i) for i in range(len(permutation))] for labels in names)
@@ -245,7 +231,7 @@ def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
 
 
 def _check_output(path: Path) -> None:
-    """Refuse a file that could not be written, before the search."""
+    """Refuse a file that cannot be written, before the search."""
     if path.suffix.lower() in (".xlsx", ".xls"):
         raise ValueError(f"--output writes CSV, which Excel opens: name the file {path.stem}.csv")
     if path.is_dir() or not path.absolute().parent.is_dir():
@@ -261,7 +247,7 @@ def _write(path: Path, report: dict[str, Any]) -> None:
 
 
 def find(instance: str) -> Any:
-    """Return the instance that a name or a path means, with its best known value where there is one."""
+    """Return the instance of a name or a path, with its best known value if there is one."""
     from dataclasses import replace
 
     from dcfw.qap.checksums import checksum, checksums
@@ -277,62 +263,51 @@ def find(instance: str) -> Any:
     if not (path.suffix or path.name != instance or path.is_file()):
         try:
             return load(instance)
-        except KeyError as error:  # whose advice is for Python
+        except KeyError as error:  # its advice is for Python
             advice = str(error).replace("dcfw.qap.names()", "`dcfw qap --list`")
             raise type(error)(advice) from None
     if path.suffix.lower() == ".sln":
         raise ValueError(f"{instance} is a solution; give the instance, a .dat file")
     problem = read(path)
     assert isinstance(problem, Instance)
-    # Only the numbers tell that a file with a known name is the known instance.
+    # A file with a known name is the known instance only if its numbers are.
     if checksums().get(path.stem) == (checksum(path.read_bytes()) or "not integers"):
         best, status = shipped_best()[path.stem]
         problem = replace(problem, best=best, status=status)
     return problem
 
 
-def _check(method: str, split: str, polish: str, starts: int | str, time_limit: float, jobs: int) -> None:
-    """Refuse values that the solver would refuse, in the words of the command line."""
+def _checked(method: str, split: str, polish: str, restarts: str, time_limit: float, jobs: int) -> int | str:
+    """Return the number of starts; refuse values that the solver would refuse, naming the options."""
     from dcfw import _validate
     from dcfw.qap.quadratics import SPLITS
     from dcfw.qap.solver import METHODS, POLISHES, check_method
 
+    if restarts != "auto" and not (restarts.strip().isdecimal() and int(restarts)):
+        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
     _validate.choice(method, "--method", ("auto", *METHODS))
     _validate.choice(split, "--split", ("auto", *SPLITS))
     _validate.choice(polish, "--polish", (*POLISHES, "none"))
     check_method("dcfw" if method == "auto" else method, split, "auto")
     _validate.scalar(time_limit, "--time-limit", low=0.0, allow_inf=True)
-    if starts == "auto" and time_limit == float("inf"):
+    if restarts == "auto" and time_limit == float("inf"):
         raise ValueError("--restarts auto fills the time limit: give --time-limit in seconds")
     if jobs == 0:
         raise ValueError("--jobs must not be 0; -1 means all cores")
-
-
-def number_of_starts(restarts: str) -> int | str:
-    """Return the value of --restarts as ``qap.solve`` takes it."""
-    if restarts == "auto":
-        return restarts
-    try:
-        starts = int(restarts)
-    except ValueError:
-        starts = 0
-    if starts < 1:
-        raise ValueError(f"--restarts must be a positive integer or 'auto', got {restarts!r}")
-    return starts
+    return restarts if restarts == "auto" else int(restarts)
 
 
 def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str, Any]:
-    """Return what the command prints, in the order in which it prints it."""
+    """Return the report in the order of the printed output."""
     from dcfw.qap import bound
 
     best = None if maximize else problem.best
-    error = None if best is None else (result.fun - best) / max(best, 1)
     low, high = map(float, result.dc_gap)
     better, worse = (min, max) if maximize else (max, min)
     proven = bound(problem.A, problem.B, maximize=maximize, **pairs)
     if result.bound is not None:
         proven = better(proven, result.bound)
-    proven = worse(proven, result.fun)  # up to rounding it is one already
+    proven = worse(proven, result.fun)  # which it may pass by rounding
     return {
         "instance": problem.name,
         "n": problem.n,
@@ -342,7 +317,7 @@ def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str
         "value": result.fun,
         "best_known": best,
         "best_known_status": None if best is None else problem.status,
-        "relative_error": error,
+        "relative_error": None if best is None else (result.fun - best) / max(best, 1),
         "bound": proven,
         "relaxed_value": float(result.relaxed_fun),
         "fw_gap": number(result.gap),
@@ -356,7 +331,7 @@ def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str
 
 
 def text(report: dict[str, Any]) -> str:
-    """Return the report for people."""
+    """Return the report as text."""
     split = "" if report["split"] == "none" else f", split {report['split']}"
     starts = "1 start" if report["starts"] == 1 else f"{report['starts']} starts"
     lines = [
@@ -372,7 +347,7 @@ def text(report: dict[str, Any]) -> str:
         lines.append(f"today        {_shown(report['today'])}{_saved(report['today'], report['value'])}")
     proven = _what_it_proves(report["value"], report["bound"])
     lines.append(f"bound        {_shown(report['bound'])} ({proven})")
-    if report["starts"] == 1:  # of many starts, the first one's relaxation says nothing about the value
+    if report["starts"] == 1:  # the first of many relaxations says nothing about the value
         certified = certificate(report["dc_gap"], "0: stationary")
         lines.append(f"relaxation   {report['relaxed_value']:.10g}, {certified}")
     lines += [

@@ -1,15 +1,16 @@
-"""The problems of ``dcfw demo``: three kinds of DC problem on data made here, each with DC-FW and its rivals.
+"""The problems of ``dcfw demo``: three kinds of DC problem on generated data, with DC-FW and its rivals.
 
 matching     the nodes of two graphs, the second a shuffled copy of the first with some edges moved
 alignment    an orthogonal map between two sets of vectors of which a tenth of the entries is observed
 regression   sparse regression with outliers: Welsch's loss, smooth and nonconvex, over an l1 ball
 
-All methods of a problem start from the same point and stop at the same relative FW gap or at the same budget
-of oracle calls.  A run that ends at the budget has not converged, and the table says so.
+All methods of a problem start from the same point and stop at the same relative FW gap or budget of oracle
+calls.  The table marks runs that end at the budget as not converged.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,13 +38,12 @@ class Problem:
     key: str
     title: str
     text: str
-    oracle: str
-    """The cost of one call of the linear oracle."""
+    oracle: str  # the cost of one call
 
 
 @dataclass(frozen=True)
 class Solve:
-    """One line of the table: a problem, a method, and how to run it (with a callback that may be None)."""
+    """One line of the table: a problem, a method, and a function that runs it with an optional callback."""
 
     problem: Problem
     method: str
@@ -52,20 +52,19 @@ class Solve:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line of the table, the points of its curve (none for SciPy's solver), and the edges of a matching."""
+    """A line of the table, the points of its curve (none for SciPy), and the edges of a matching."""
 
     solve: Solve
     row: dict[str, Any]
     curve: dict[str, list[float]] | None
-    edges: np.ndarray | None = None
-    """Rows (i, j, kept): the edges of the first graph, and whether the matching finds them in the second."""
+    edges: np.ndarray | None = (
+        None  # rows (i, j, kept): edges of the first graph, and whether they are matched
+    )
 
 
 def solves() -> Iterator[Solve]:
     """Yield all lines of the table."""
-    yield from matching()
-    yield from alignment()
-    yield from regression()
+    return itertools.chain(matching(), alignment(), regression())
 
 
 def outcome(solve: Solve, callback: Callback | None = None) -> Outcome:
@@ -73,7 +72,7 @@ def outcome(solve: Solve, callback: Callback | None = None) -> Outcome:
     begun = time.perf_counter()
     result = solve.run(callback)
     if result.get("status") is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # which ended this solve, and is meant for all of them
+        raise KeyboardInterrupt  # caught in the solve, but meant for all
     seconds = time.perf_counter() - begun
     certified = "dc_gap" in result
     row = {
@@ -88,9 +87,6 @@ def outcome(solve: Solve, callback: Callback | None = None) -> Outcome:
         **result.get("measures", {}),
     }
     return Outcome(solve, row, curve(result.history) if certified else None, result.get("edges"))
-
-
-# ------------------------------------------------------------------------------------------ matching
 
 
 def matching() -> Iterator[Solve]:
@@ -108,29 +104,27 @@ def matching() -> Iterator[Solve]:
         "run.",
         "is one assignment problem",
     )
-    runs: list[tuple[str, dict[str, Any]]] = [
-        ("FW (as in FAQ)", {"method": "fw"}),
-        ("DC-FW as in the paper", {"split": "paper", "inner": "fw"}),
-        ("DC-FW, spectral split", {"split": "spectral"}),
-        ("DC-FW, default", {"method": "dcfw"}),
-    ]
 
-    def run(callback: Callback | None, options: dict[str, Any]) -> Any:
-        # Without the callback, which would select the generic loop.
-        result = qap.match(A, B, rng=0, **options)
+    def run(callback: Callback | None, **options: Any) -> Any:
+        result = qap.match(A, B, rng=0, **options)  # a callback would select the generic loop
         result.fun = round(result.disagreement)
         result["edges"] = _kept(A, B, result.permutation)
         return result
 
-    for starts in (1, 10):
-        name = "SciPy's FAQ" if starts == 1 else f"SciPy's FAQ, best of {starts}"
-        yield Solve(problem, name, lambda callback, starts=starts: _scipy_faq(A, B, starts))  # type: ignore[misc]
-    for label, options in runs:
-        yield Solve(problem, label, partial(run, options=options))
+    def scipy(callback: Callback | None, starts: int) -> Any:
+        return _scipy_faq(A, B, starts)
+
+    yield Solve(problem, "SciPy's FAQ", partial(scipy, starts=1))
+    yield Solve(problem, "SciPy's FAQ, best of 10", partial(scipy, starts=10))
+    yield Solve(problem, "FW (as in FAQ)", partial(run, method="fw"))
+    yield Solve(problem, "DC-FW as in the paper", partial(run, split="paper", inner="fw"))
+    yield Solve(problem, "DC-FW, spectral split", partial(run, split="spectral"))
+    yield Solve(problem, "DC-FW, default", partial(run, method="dcfw"))
 
 
 def noisy_copy(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return a small world, a shuffled copy with one edge in twenty moved, and how many edges then disagree.
+    """Return a small world, a shuffled copy with one edge in twenty moved, and the number of edges that then
+    differ.
 
     >>> A, B, planted = noisy_copy(20, np.random.default_rng(0))
     >>> int(A.sum()) == int(B.sum()), planted
@@ -155,18 +149,14 @@ def noisy_copy(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray
 
 
 def _scipy_faq(A: Any, B: Any, starts: int) -> Any:
-    """Run what SciPy has: FAQ from the barycentre and from random points."""
+    """Run SciPy's FAQ from the barycentre and from random points."""
     from scipy.optimize import OptimizeResult, quadratic_assignment
 
     begun = time.perf_counter()
     found = []
     for seed in range(starts):
-        options = {
-            "maximize": True,
-            "P0": "randomized" if seed else "barycenter",
-            "rng": np.random.default_rng(seed),
-        }
-        p = quadratic_assignment(A, B, method="faq", options=options).col_ind
+        start = {"P0": "randomized" if seed else "barycenter", "rng": np.random.default_rng(seed)}
+        p = quadratic_assignment(A, B, method="faq", options={"maximize": True, **start}).col_ind
         found.append((int(np.abs(A - B[np.ix_(p, p)]).sum() // 2), seed, p))
     value, _, p = min(found)
     return OptimizeResult(fun=value, time=time.perf_counter() - begun, edges=_kept(A, B, p))
@@ -176,9 +166,6 @@ def _kept(A: Any, B: Any, p: Any) -> np.ndarray:
     """Return the edges (i, j) of A, and whether B has them between the partners."""
     i, j = np.nonzero(np.triu(A))
     return np.stack([i, j, B[p[i], p[j]] != 0], axis=1)
-
-
-# ----------------------------------------------------------------------------------------- alignment
 
 
 def alignment() -> Iterator[Solve]:
@@ -206,25 +193,17 @@ def alignment() -> Iterator[Solve]:
         "is one polar factor (an SVD)",
     )
 
-    def run(callback: Callback | None, options: dict[str, Any]) -> Any:
-        result = align(
-            E1, E2, mask, tol=0.0, rtol=3e-4, maxiter=ALIGNMENT_BUDGET, max_inner=ALIGNMENT_BUDGET,
-            max_lmo=ALIGNMENT_BUDGET, callback=callback, **options,
-        )  # fmt: skip
+    budget = dict.fromkeys(("maxiter", "max_inner", "max_lmo"), ALIGNMENT_BUDGET)
+
+    def run(callback: Callback | None, **options: Any) -> Any:
+        result = align(E1, E2, mask, tol=0.0, rtol=3e-4, callback=callback, **budget, **options)
         result["measures"] = {"n_grad_g": result.n_grad_g, "quality": quality(result.rotation) / full}
         return result
 
-    lines: list[tuple[str, dict[str, Any]]] = [
-        ("FW-K", {"method": "fw-k"}),
-        ("FW-M", {"method": "fw-m"}),
-        ("DC-FW, the paper's steps", {"step": "open-loop", "inner": "fw"}),
-        ("DC-FW, default", {}),
-    ]
-    for label, options in lines:
-        yield Solve(problem, label, partial(run, options=options))
-
-
-# ---------------------------------------------------------------------------------------- regression
+    yield Solve(problem, "FW-K", partial(run, method="fw-k"))
+    yield Solve(problem, "FW-M", partial(run, method="fw-m"))
+    yield Solve(problem, "DC-FW, the paper's steps", partial(run, step="open-loop", inner="fw"))
+    yield Solve(problem, "DC-FW, default", run)
 
 
 def regression() -> Iterator[Solve]:
@@ -248,7 +227,7 @@ def regression() -> Iterator[Solve]:
         r = A @ x - b
         return A.T @ (r * np.exp(-((r / WELSCH) ** 2)))
 
-    # The second derivative of the loss is largest at 0, where it is 1.
+    # The second derivative of the loss is at most 1, at 0.
     phi = functions.Smooth(value, grad, lipschitz=float(np.linalg.norm(A, 2) ** 2))
     domain = sets.L1Ball(FEATURES, radius=float(np.abs(truth).sum()))
     problem = Problem(
@@ -261,21 +240,19 @@ def regression() -> Iterator[Solve]:
         "looks for the largest entry of a gradient",
     )
 
-    def run(callback: Callback | None, objective: Any, options: dict[str, Any]) -> Any:
-        result = dcfw.minimize(
-            objective, domain, np.zeros(FEATURES), tol=0.0, rtol=1e-4, maxiter=REGRESSION_BUDGET,
-            max_lmo=REGRESSION_BUDGET, callback=callback, **options,
-        )  # fmt: skip
+    start, split = np.zeros(FEATURES), splits.sliding(phi)
+
+    def run(callback: Callback | None, objective: Any = split, **options: Any) -> Any:
+        options |= {"tol": 0.0, "rtol": 1e-4, "maxiter": REGRESSION_BUDGET, "max_lmo": REGRESSION_BUDGET}
+        result = dcfw.minimize(objective, domain, start, callback=callback, **options)
         error = np.linalg.norm(np.asarray(result.x) - truth) / np.linalg.norm(truth)
         result["measures"] = {"error": float(error)}
         return result
 
-    lines: list[tuple[str, Any, dict[str, Any]]] = [
-        ("FW, short steps", phi, {"method": "fw", "step": "short"}),
-        ("FW, backtracking steps", phi, {"method": "fw", "step": "backtracking"}),
-        ("Gradient sliding (CGS)", phi, {"method": "cgs"}),
-        ("DC-FW, vanilla steps", splits.sliding(phi), {"inner": "fw"}),
-        ("DC-FW, default", splits.sliding(phi), {}),
-    ]
-    for label, objective, options in lines:
-        yield Solve(problem, label, partial(run, objective=objective, options=options))
+    yield Solve(problem, "FW, short steps", partial(run, objective=phi, method="fw", step="short"))
+    yield Solve(
+        problem, "FW, backtracking steps", partial(run, objective=phi, method="fw", step="backtracking")
+    )
+    yield Solve(problem, "Gradient sliding (CGS)", partial(run, objective=phi, method="cgs"))
+    yield Solve(problem, "DC-FW, vanilla steps", partial(run, inner="fw"))
+    yield Solve(problem, "DC-FW, default", run)

@@ -1,4 +1,6 @@
-"""The page of ``dcfw demo``: what was solved, the table with the certificates, and how the runs converged."""
+"""The page of ``dcfw demo``: the problems, a table with certificates for each, and the convergence of the
+runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from math import cos, pi, sin
 from typing import Any
 
 from dcfw.cli.page import document, parts
-from dcfw.cli.page.parts import Card, Cell, Chart, Column, Picture, Section, Series, Table, Text
+from dcfw.cli.page.parts import Card, Cell, Chart, Column, Picture, Row, Section, Series, Table, Text
 from dcfw.cli.showcase import Outcome
 
 EXAMPLE = """\
@@ -22,11 +24,10 @@ res = dcfw.minimize(phi, sets.L1Ball(100, radius=2.0))
 print(res)              # the value, the certificate and what it cost
 """
 
+# The charts end at this part of the first gap: a run that ends in a vertex drops to rounding errors.
 FLOOR = 1e-6
-"""The part of the first gap at which the charts end: a run that ends in a vertex drops to rounding errors."""
-
+# Columns that only some problems have.
 HEADS = {"n_grad_g": ("subgradients of g", ",d"), "quality": ("quality", ".1%"), "error": ("error", ".4f")}
-"""Columns that only some problems have."""
 
 
 def demo_page(outcomes: Sequence[Outcome], seconds: float) -> str:
@@ -56,7 +57,7 @@ def _pair(members: Sequence[Outcome]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _in_words(members: Sequence[Outcome]) -> str:
-    """Return what happened on one problem, in a sentence or two."""
+    """Return the outcome of one problem in a sentence or two."""
     key = members[0].solve.problem.key
     ours, rival = _pair(members)
     if key == "matching":
@@ -96,12 +97,12 @@ def _section(members: Sequence[Outcome]) -> Section:
     problem = members[0].solve.problem
     words = _in_words(members)
     contents: list[parts.Part] = [Text(words), Text(problem.text), *_picture(members), _table(members)]
-    contents.append(parts.Row(_charts(members)))
+    contents.append(Row(_charts(members)))
     return Section(problem.title, contents, summary=words)
 
 
 def _picture(members: Sequence[Outcome]) -> list[Picture]:
-    """Draw the first graph on a ring twice: the edges that SciPy's and that our matching find, and lose."""
+    """Draw the first graph on a ring with the edges matched and lost, for SciPy and for dcfw."""
     drawn = [o for o in members if o.edges is not None]
     if not drawn:
         return []
@@ -115,10 +116,10 @@ def _picture(members: Sequence[Outcome]) -> list[Picture]:
 
 
 def _ring(o: Outcome, centre: int) -> str:
-    """Return a graph on a ring as SVG; mid-tones, for light and dark ground."""
+    """Return a graph on a ring as SVG, in mid-tones for light and dark backgrounds."""
     assert o.edges is not None
     n = int(o.edges[:, :2].max()) + 1
-    radius = (100, 120, 140)  # neighbours on different rings, so that their edges can be seen
+    radius = (100, 120, 140)  # neighbours on different rings, so that their edges are visible
     turns = [(radius[k % 3], 2 * pi * k / n) for k in range(n)]
     spots = [(centre + r * sin(turn), 145 - r * cos(turn)) for r, turn in turns]
     lines = []
@@ -133,12 +134,12 @@ def _ring(o: Outcome, centre: int) -> str:
 
 
 def interval_text(dc_gap: Sequence[float] | None) -> str:
-    """Return the text of a certificate."""
+    """Return a certificate as text."""
     return "none" if dc_gap is None else f"[{dc_gap[0]:.2g}, {dc_gap[1]:.2g}]"
 
 
 def ended(status: str | None) -> str:
-    """Return the reason why a run ended; nothing for a solver that gives none."""
+    """Return the reason why a run ended, empty for a solver that gives none."""
     words = {"MAX_LMO": "out of calls", "MAXITER": "out of steps"}
     return "" if status is None else words.get(status, status.lower().replace("_", " "))
 
@@ -151,56 +152,34 @@ def _table(members: Sequence[Outcome]) -> Table:
     columns += [Column(*HEADS[name]) for name in extra]
     columns += [Column("seconds", ".2f"), Column("ended")]
     lines = []
-    for o in members:
-        row = o.row
-        upper = None if row["dc_gap"] is None else row["dc_gap"][1]
-        lines.append(
-            [
-                row["method"],
-                row["value"],
-                Cell(interval_text(row["dc_gap"]), upper),
-                row["gap"],
-                row["lmo_calls"],
-                *(row[name] for name in extra),
-                row["seconds"],
-                ended(row["status"]),
-            ]
-        )
-    oracle = members[0].solve.problem.oracle
-    note = f"Lower is better. An oracle call {oracle}."
+    for row in (o.row for o in members):
+        certified = Cell(interval_text(row["dc_gap"]), None if row["dc_gap"] is None else row["dc_gap"][1])
+        measures = [row[name] for name in ("gap", "lmo_calls", *extra, "seconds")]
+        lines.append([row["method"], row["value"], certified, *measures, ended(row["status"])])
+    note = f"Lower is better. An oracle call {members[0].solve.problem.oracle}."
     return Table("All methods", columns, lines, note)
 
 
 def _charts(members: Sequence[Outcome]) -> list[Chart]:
     drawn = [(k, o.solve.method, o.curve) for k, o in enumerate(members) if o.curve is not None]
+    floor = FLOOR * max(points["least"][0] for _, _, points in drawn) if drawn else None
+
+    def chart(title: str, label: str, axis: str, caption: str) -> Chart:
+        lines = [Series(method, points[axis], points["least"], style=k) for k, method, points in drawn]
+        logarithmic: dict[str, Any] = {"x_scale": "log", "y_scale": "log", "y_floor": floor}
+        return Chart(title, label, "least FW gap so far", lines, caption=caption, **logarithmic)
+
     return [
-        Chart(
-            title,
-            label,
-            "least FW gap so far",
-            [Series(method, points[axis], points["least"], style=k) for k, method, points in drawn],
-            x_scale="log",
-            y_scale="log",
-            caption=caption,
-            y_floor=FLOOR * max(points["least"][0] for _, _, points in drawn) if drawn else None,
-        )
-        for title, label, axis, caption in (
-            ("Convergence against oracle calls", "oracle calls", "n_lmo", "A point for each (outer) step."),
-            ("Convergence against time", "seconds", "time", "The same runs."),
-        )
+        chart("Convergence against oracle calls", "oracle calls", "n_lmo", "A point for each (outer) step."),
+        chart("Convergence against time", "seconds", "time", "The same runs."),
     ]
 
 
 def _next_steps() -> Section:
-    commands: list[Any] = [
-        Text("A difference of convex functions over a set with a linear oracle takes four lines:"),
-        parts.Code(EXAMPLE),
-        parts.Bullets(
-            [
-                "dcfw qap FILE.dat solves an assignment problem of your own",
-                "dcfw align --help: align word vectors of which few entries are known",
-                "dcfw info says what is installed and which data are found",
-            ]
-        ),
+    lead = Text("A difference of convex functions over a set with a linear oracle takes four lines:")
+    commands = [
+        "dcfw qap FILE.dat solves an assignment problem of your own",
+        "dcfw align --help: align word vectors of which few entries are known",
+        "dcfw info says what is installed and which data are found",
     ]
-    return Section("Your own problem", commands)
+    return Section("Your own problem", [lead, parts.Code(EXAMPLE), parts.Bullets(commands)])

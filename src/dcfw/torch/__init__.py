@@ -1,14 +1,7 @@
-"""Constrained training of networks in PyTorch: stochastic DC-FW and its Frank-Wolfe rivals.
+"""Constrained training of networks in PyTorch: stochastic DC-FW and other Frank-Wolfe methods.
 
->>> import torch, dcfw
->>> model = torch.nn.Linear(4, 2)
->>> optimizer = dcfw.torch.DCFW(model.parameters(), lr=0.1, constraint="linf", radius=1.0)
->>> model(torch.ones(3, 4)).square().mean().backward()
->>> optimizer.step()
->>> bool(model.weight.abs().max() <= 1.0)
-True
-
-For transformers and other networks of matrices begin with :class:`Scion`.
+For transformers and other networks of matrices start with :class:`Scion`.  Needs ``pip install
+"dcfw[torch]"``.
 
 ==================  =========================================================================================
 ``Scion``           oracle steps with a norm ball for each layer role
@@ -16,12 +9,10 @@ For transformers and other networks of matrices begin with :class:`Scion`.
 ``DCFW``            the paper's stochastic method: SGD and a projection, or Frank-Wolfe steps towards it
 ``constrain``       norm balls for any other optimizer
 ``param_groups``    which weights get which set, as a table
-``norms``           what the norms of a model are
+``norms``           the norms of a model
 ``argmin``          a layer whose output is a minimiser over a set
 ``sliding_step``    the update of DCFW as a pure function of tensors
 ==================  =========================================================================================
-
-Needs PyTorch: ``pip install "dcfw[torch]"``.
 """
 
 from __future__ import annotations

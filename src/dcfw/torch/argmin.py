@@ -1,12 +1,12 @@
 """A layer whose output is a minimiser, differentiable in the parameters of the objective.
 
-The solution x moves on its face, the hull of the atoms with weight.  With P an orthonormal basis of its
-directions and H the Hessian in x, the optimality condition P^T grad f(x, theta) = 0 gives
+With P an orthonormal basis of the directions of the solution's face, the hull of its atoms, and H the Hessian
+in x, the optimality condition P^T grad f(x, theta) = 0 gives
 
-    dx = -P (P^T H P)^+ P^T (d grad f / d theta) d theta,
+    dx = -P (P^T H P)^+ P^T (d grad f / d theta) d theta
 
-right where small changes leave the face what it is (strict complementarity).  References: Amos and Kolter
-2017 (OptNet); Agrawal et al. 2019 (differentiable convex layers).
+if small changes of theta preserve the face (strict complementarity).  References: Amos and Kolter 2017
+(OptNet); Agrawal et al. 2019 (differentiable convex layers).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dcfw.sets.given import as_set
 from dcfw.solvers.goal import gap_at
 
 ACCURACY = 1e-9  # the Frank-Wolfe gap of a solution, relative to that at the start
-ENOUGH = 1e-6  # the relative gap at which a run counts that rounding has ended
-WEIGHT = 1e-9  # atoms with less weight do not count
+ENOUGH = 1e-6  # the relative gap at which a run stopped by rounding counts as converged
+WEIGHT = 1e-9  # atoms with less weight are ignored
 
 
 def argmin(
@@ -35,12 +35,12 @@ def argmin(
     Parameters
     ----------
     fun : callable
-        Maps x, a tensor of the set's shape in double precision, and the parameters to a scalar, by torch
+        Maps x, a double-precision tensor of the set's shape, and the parameters to a scalar by torch
         operations that can be differentiated twice.
     domain : set
         A polytope from :mod:`dcfw.sets`, or any set whose solution has few atoms.
     *parameters : tensor
-        What gradients may be taken in.
+        The variables of differentiation.
     **options
         For :func:`dcfw.minimize`; by default the gap is reduced by 1e-9.  The start is a vertex.
 
@@ -83,7 +83,7 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         # From a vertex, so that all atoms are vertices and their hull is the face of the solution.
         first = domain.lmo(np.zeros(domain.shape))
         phi = functions.Smooth(value, grad)
-        # The vertex may be near the solution: its gap alone is not a scale.
+        # The vertex may be near the solution, where its gap alone is no scale.
         scale = max(gap_at(phi, domain.oracle(), x) for x in (first, domain.start()))
         stop = {} if {"tol", "rtol"} & options.keys() else {"tol": ACCURACY * scale}
         res = dcfw.minimize(phi, domain, first, **{"method": "dcfw", "inner": "blended", **stop, **options})
@@ -102,26 +102,19 @@ class _Argmin(torch.autograd.Function):  # type: ignore[misc]
         with torch.enable_grad():
             point = x.detach().requires_grad_()
             slope = torch.autograd.grad(ctx.fun(point, *parameters), point, create_graph=True)[0].reshape(-1)
-            curved = [_product(slope, point, column) for column in P.T]
+            curve = {"retain_graph": True, "materialize_grads": True}
+            columns = P.T if slope.requires_grad else ()  # the Hessian of a linear objective is zero
+            curved = [torch.autograd.grad(slope, point, v, **curve)[0].reshape(-1) for v in columns]
             H = torch.stack(curved, dim=1) if curved else torch.zeros_like(P)
             z = -P @ (torch.linalg.pinv(P.T @ H, hermitian=True) @ (P.T @ upstream[0].reshape(-1)))
             found = iter(torch.autograd.grad(slope, wanted, z, allow_unused=True) if wanted else ())
         return None, None, None, *(next(found) if needed else None for needed in ctx.needs_input_grad[3:])
 
 
-def _product(slope: torch.Tensor, point: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-    """Return the Hessian times a direction."""
-    if not slope.requires_grad:  # a linear objective
-        return torch.zeros_like(direction)
-    found = torch.autograd.grad(slope, point, direction, retain_graph=True, materialize_grads=True)
-    return found[0].reshape(-1)
-
-
 def _face(res: Any) -> np.ndarray:
     """Return an orthonormal basis of the directions of the face of the solution, as columns."""
-    active = res.active_set
+    active, remedy = res.active_set, "leave out inner=, or use 'blended'"
     if active is None:
-        remedy = "leave out inner=, or use 'blended'"
         raise ValueError(f"argmin needs an inner solver with an active set: {remedy}")
     weighted = zip(active.atoms, active.weights, strict=True)
     atoms = [np.ravel(atom.dense()) for atom, weight in weighted if weight > WEIGHT]

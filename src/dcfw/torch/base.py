@@ -1,7 +1,7 @@
-"""The base class of the optimizers: groups, constraints, blocks, checked gradients.
+"""The base class of the optimizers: groups, constraints, blocks and checked gradients.
 
-Everything in ``param_groups`` is a number, a string, a tuple or None, so that a checkpoint loads with
-``weights_only=True``.  A user's own set is kept by the optimizer, and the group says ``"object:0"``.
+``param_groups`` hold numbers, strings, tuples and None only, so that a checkpoint loads with
+``weights_only=True``.  The optimizer keeps user-defined sets, which groups refer to as ``"object:0"``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dcfw.torch.regions import Region, Tensor
 CONSTRAINTS = ("linf", "box", "l2", "l1", "simplex", "spectral", "nuclear")
 ELEMENTWISE = (None, "linf", "box")
 MATRICES = {"spectral": matrices.Spectral, "nuclear": matrices.Nuclear}
+BALLS = {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}
 SCOPES = ("tensor", "row")
 RADIUS_MODES = ("absolute", "scion")
-LARGEST = 3e38  # the largest radius and learning rate: single precision must hold them
+LARGEST = 3e38  # the largest radius and learning rate that single precision holds
 HALF = (torch.bfloat16, torch.float16)  # computed with in single precision
 DTYPES = (torch.float32, torch.float64, *HALF)
 
-# The options of every group; the last two are set in groups only.
-GROUP_DEFAULTS: dict[str, Any] = {
+GROUP_DEFAULTS: dict[str, Any] = {  # ``stack`` and ``gather`` are set in groups only
     "radius": 1.0, "radius_mode": "absolute", "scope": "tensor", "stack": 1, "gather": False,
 }  # fmt: skip
 
@@ -43,18 +43,16 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     if group.get("radius_mode") == "scion":
         d_out, d_in = matrices.matrix_shape(shape, stack)
         scale = 1.0 / d_in if name in ELEMENTWISE else math.sqrt(d_out / d_in)
-    if name == "box":
-        return regions.Interval(scale * size[0], scale * size[1])
-    size = scale * size
-    if name == "linf":
-        return regions.Interval(-size, size)
+    if name in ELEMENTWISE:
+        lower, upper = size if name == "box" else (-size, size)
+        return regions.Interval(scale * lower, scale * upper)
     if name in MATRICES:
-        return MATRICES[name](size, matrices.matrix_shape(shape, stack), stack)
-    return {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}[name](size)
+        return MATRICES[name](scale * size, matrices.matrix_shape(shape, stack), stack)
+    return BALLS[name](scale * size)
 
 
 def named(group: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """Return the parameters of a group with their names, where it has them."""
+    """Return the parameters of a group with their names or places."""
     names = group.get("param_names") or [f"params[{i}]" for i in range(len(group["params"]))]
     return zip(names, group["params"], strict=True)
 
@@ -69,24 +67,19 @@ class Problem(NamedTuple):
     gathered: bool
 
     def total(self, sums: Tensor, scope: str = "tensor") -> Tensor:
-        """Return sums over blocks, added up over the ranks unless this rank has all of each block."""
+        """Add up sums over the ranks, unless this rank has all of each block."""
         return sums if scope == "row" or self.gathered else shards.add_up(self.parameter, sums)
-
-    def is_mine(self) -> bool:
-        """Return whether this rank computes the new weights."""
-        return not self.gathered or shards.is_mine(self.parameter, self.number)
 
     def write(self, X: Any) -> None:
         """Write new weights back (X is None on a rank that did not compute them)."""
         if self.gathered:
-            whole = None if X is None else X.view(self.parameter.shape)
-            return shards.scatter(self.parameter, self.number, whole)
+            return shards.scatter(self.parameter, self.number, X)
         weight = shards.local(self.parameter)
         weight.copy_(X.reshape(weight.shape))
 
 
 class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
-    """Base class: groups, their validation, and the parts of a step that do not depend on the method."""
+    """Groups, their validation, and the parts of a step that all methods share."""
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self._domains: list[Any] = []
@@ -94,16 +87,15 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         defaults["constraint"] = self._register(defaults["constraint"])
         if isinstance(params, torch.nn.Module):
             raise TypeError("params must be parameters, not a module: give module.parameters()")
-        if not isinstance(params, torch.Tensor):  # for which torch has a message of its own
+        if not isinstance(params, torch.Tensor):  # torch has its own message for a tensor
             params = _validate.listed(params, "params")
         super().__init__(params, {**GROUP_DEFAULTS, **defaults})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters with options of its own."""
-        group = dict(param_group)
-        if "constraint" in group:
-            group["constraint"] = self._register(group["constraint"])
-        super().add_param_group(group)
+        """Add a group of parameters with its own options."""
+        if "constraint" in param_group:
+            param_group = {**param_group, "constraint": self._register(param_group["constraint"])}
+        super().add_param_group(dict(param_group))
         try:
             self._check(self.param_groups[-1])
         except (TypeError, ValueError):
@@ -111,7 +103,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             raise
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a ``state_dict()``, checked (:mod:`dcfw.torch.state`): buffers, lr, momentum, weight_decay."""
+        """Load a ``state_dict()`` after checking its buffers, lr, momentum and weight_decay."""
         groups, checked = state.check(self, state_dict)
         super().load_state_dict({**state_dict, "param_groups": groups, "state": {}})
         self.state.update(checked)
@@ -122,19 +114,18 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        moving = [
-            [p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups
-        ]
+        groups = self.param_groups
+        moving = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in groups]
         with torch.no_grad():
-            check_gradients([p for params in moving for p in params], self.param_groups, type(self).__name__)
-            for group, params in zip(self.param_groups, moving, strict=True):
+            check_gradients([p for params in moving for p in params], groups, type(self).__name__)
+            for group, params in zip(groups, moving, strict=True):
                 self._begin(group)
                 if params:
                     self._move(group, params)
         return loss
 
     def project_(self) -> None:
-        """Move all weights to the nearest points of their sets, to near ones where there is no projection."""
+        """Move all weights to the nearest points of their sets (near points if there is no projection)."""
         with torch.no_grad():
             for group in self.param_groups:
                 self._project(group, [p for p in group["params"] if p.numel()])
@@ -155,37 +146,33 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             torch._foreach_clamp_max_(weights, [interval.upper for interval in sets])
 
     def _begin(self, group: dict[str, Any]) -> None:
-        """Prepare a group for a step, even if none of its parameters will move."""
+        """Prepare a group for a step, even if none of its parameters moves."""
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         raise NotImplementedError
 
     def _register(self, constraint: Any) -> str | None:
-        """Return the name of a constraint, keeping it if it is a user's object."""
         if constraint is None or isinstance(constraint, str):
             return constraint
         if not callable(getattr(constraint, "lmo", None)):
-            raise TypeError(
-                f"constraint must be None, one of {', '.join(map(repr, CONSTRAINTS))}, or an object with "
-                f"lmo(G), got {type(constraint).__name__}"
-            )
+            accepted = f"None, one of {', '.join(map(repr, CONSTRAINTS))}, or an object with lmo(G)"
+            raise TypeError(f"constraint must be {accepted}, got {type(constraint).__name__}")
         self._domains.append(constraint)
         return f"object:{len(self._domains) - 1}"
 
     def _domain(self, group: dict[str, Any]) -> Any:
-        """Return the user's object of a group, None if its constraint is one of ours."""
+        """Return the user-defined set of a group, if it has one."""
         kind, colon, number = (group["constraint"] or "").partition(":")
         if kind + colon != "object:":
             return None
         if not number.isdecimal() or int(number) >= len(self._domains):
+            remedy = "construct it with the same constraints as the one that was saved"
             raise ValueError(
-                f"constraint {group['constraint']!r} is an object that this optimizer was not made with; "
-                "construct it with the same constraints as the one that was saved"
+                f"constraint {group['constraint']!r} is not an object of this optimizer; {remedy}"
             )
         return self._domains[int(number)]
 
     def _check(self, group: dict[str, Any]) -> None:
-        """Validate the options that every constrained optimizer has."""
         if not isinstance(group["lr"], torch.Tensor):
             group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0, high=LARGEST)
         _validate.scalar(group["momentum"], "momentum", low=0.0, high=1.0, open_high=True)
@@ -226,9 +213,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     def _check_shape(self, group: dict[str, Any], name: str, shape: tuple[int, ...]) -> None:
         constraint, stack = group["constraint"], group["stack"]
         if constraint in MATRICES and len(shape) < 2:
-            raise ValueError(
-                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give "
+            remedy = (
                 "dcfw.torch.param_groups(model), or put vectors in a group of their own (constraint=None)"
+            )
+            raise ValueError(
+                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give {remedy}"
             )
         rows, columns = matrices.matrix_shape(shape)
         if stack > 1 and (len(shape) < 2 or (rows * columns) % (stack * shape[-1] or 1)):
@@ -242,10 +231,9 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         super().__setstate__(saved)
-        self._left = {}  # what is loaded, weights included, is believed
+        self._left = {}  # loaded weights are taken as inside
 
     def _region(self, group: dict[str, Any], shape: tuple[int, ...]) -> Region:
-        """Return the set of a parameter of this (whole) shape."""
         domain = self._domain(group)
         return region_of(group, shape) if domain is None else regions.Given(domain, shape)
 
@@ -258,18 +246,18 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             rows = shape[0] if group["scope"] == "row" and len(shape) else 1
             size = (rows, shape.numel() // rows if rows else 0)
             parts = [shards.whole(many[i], p) if gathered else many[i] for many in lists]
-            wide = [part.float() if part.dtype in HALF else part for part in parts]
-            tensors = [part.reshape(size) for part in wide]
+            tensors = [(part.float() if part.dtype in HALF else part).reshape(size) for part in parts]
             yield Problem(p, self._region(group, tuple(p.shape)), tensors, i, gathered)
 
     def _each(self, problems: Iterable[Problem], compute: Callable[[Problem], Tensor]) -> None:
-        """Write the new weights of all blocks; gathered ones are computed by the ranks in turn."""
+        """Write the new weights of all blocks; the ranks take turns in computing gathered ones."""
         problems = iter(problems)
         for first in problems:
             window = [first]
             if first.gathered:
                 window += itertools.islice(problems, shards.ranks(first.parameter) - 1)
-            found = [compute(problem) if problem.is_mine() else None for problem in window]
+            mine = [not one.gathered or shards.is_mine(one.parameter, one.number) for one in window]
+            found = [compute(problem) if own else None for problem, own in zip(window, mine, strict=True)]
             for problem, X in zip(window, found, strict=True):
                 problem.write(X)
                 p = problem.parameter
@@ -278,7 +266,7 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
                     self._left[p] = _mark(p, problem.region)
 
     def _enter(self, problem: Problem) -> Tensor:
-        """Return the weights of the blocks, moved into their sets unless a step left them there untouched."""
+        """Return the weights, moved into their sets unless the last step left them there."""
         p, region = problem.parameter, problem.region
         inside = self.state[p].get("inside")
         if inside and p in self._left and not torch.compiler.is_compiling():
@@ -288,44 +276,41 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return problem.tensors[0]
 
     def _buffers(self, params: list[Tensor], name: str) -> list[Tensor]:
-        """Return the named state of each parameter, zero at first."""
-        kept = [self.state[p] for p in params]
-        for p, entries in zip(params, kept, strict=True):
-            if name not in entries:
-                entries[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        return [shards.local(entries[name]) for entries in kept]
+        """Return the named state of each parameter, initially zero."""
+        for p in params:
+            if name not in self.state[p]:
+                self.state[p][name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        return [shards.local(self.state[p][name]) for p in params]
 
 
 def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
-    """Return what changes when a parameter is written to.
-
-    Writing through ``.data`` leaves no version: on the CPU a sum tells, elsewhere only another ``.data``.
-    """
+    """Return a tuple that changes when a parameter is written to."""
     local = shards.local(p.detach())
-    total = float(local.sum()) if local.device.type == "cpu" else 0.0
+    # Writing through ``.data`` changes no version: on the CPU a sum detects it, elsewhere only a new address.
+    total = float(local.sum()) if local.is_cpu else 0.0
     return p._version, region, local.data_ptr(), total if total == total else None
 
 
 def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str) -> None:
-    """Raise an error for a gradient that is sparse, or has NaN or Inf where that can be read."""
+    """Raise an error for a sparse gradient, and for NaN or Inf where these can be read."""
+
+    def described(p: Tensor) -> str:
+        name = next(name for group in groups for name, q in named(group) if q is p)
+        return f"{name} of shape {tuple(p.shape)}"
+
     for p in params:
         if p.grad.layout is not torch.strided:
-            what = f"got a sparse one of {_described(p, groups)}; make the embedding with sparse=False"
+            what = f"got a sparse one of {described(p)}; make the embedding with sparse=False"
             raise TypeError(f"{who} needs dense gradients, {what}")
     if not params or torch.compiler.is_compiling() or params[0].is_meta:
         return
     if params[0].device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return
-    # A sum is the fastest pass that sees all entries; it may overflow, and is then no proof.
+    # A sum is the fastest check of all entries; one that overflows proves nothing.
     sums = [shards.local(p.grad).sum() for p in params]
     if params[0].device.type != "cpu":  # one synchronisation for all
         sums = torch.stack([value.to(sums[0].device) for value in sums]).tolist()
     for p, value in zip(params, sums, strict=True):
         if not math.isfinite(value) and not bool(torch.isfinite(shards.local(p.grad)).all()):
             remedy = "no weight was moved; look at the loss, lower lr, or clip the gradients"
-            raise ValueError(f"the gradient of {_described(p, groups)} has NaN or Inf entries; {remedy}")
-
-
-def _described(p: Tensor, groups: list[dict[str, Any]]) -> str:
-    name = next(name for group in groups for name, q in named(group) if q is p)
-    return f"{name} of shape {tuple(p.shape)}"
+            raise ValueError(f"the gradient of {described(p)} has NaN or Inf entries; {remedy}")

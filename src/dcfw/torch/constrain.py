@@ -1,4 +1,4 @@
-"""Norm constraints for any optimizer: a hook that takes weights back into their sets after each step."""
+"""Norm constraints for any optimizer: a hook that moves weights back into their sets after each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METHODS = ("project", "cap", "normalize")
 
 
 class Constraint(ConstrainedOptimizer):
-    """The return value of :func:`constrain`: the groups, a hook on the optimizer, the count of its steps."""
+    """The result of :func:`constrain`: groups, hooks on the optimizer, and the count of its steps."""
 
     def __init__(self, optimizer: Any, groups: Any, every: int, method: str) -> None:
         ignored = {"lr": 0.0, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
@@ -25,7 +25,7 @@ class Constraint(ConstrainedOptimizer):
             raise ValueError("groups must hold parameters of the optimizer only")
         owners = (getattr(hook, "__self__", None) for hook in optimizer._optimizer_step_post_hooks.values())
         if any(isinstance(owner, Constraint) and mine & set(_parameters(owner)) for owner in owners):
-            raise ValueError("weights are constrained already: call remove() of what constrain returned")
+            raise ValueError("weights are constrained already: call remove() on the result of constrain")
         self.every, self.steps = every, 0
         before, after = optimizer.register_step_pre_hook, optimizer.register_step_post_hook
         self._handles = [before(self._before), after(self._after)]
@@ -56,17 +56,17 @@ class Constraint(ConstrainedOptimizer):
         super()._project(group, params, "cap" if group["method"] == "cap" else how)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many steps have been counted; the groups come from the program."""
+        """Return the number of steps; the groups come from the program."""
         return {"steps": self.steps}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the count of a ``state_dict()``: the next projection comes when it would have."""
+        """Continue the step count of a ``state_dict()``, which times the next projection."""
         if not isinstance(state_dict, dict) or "steps" not in state_dict:
-            raise ValueError("state_dict must be one of what constrain() returns, with 'steps'")
+            raise ValueError("state_dict must come from the result of constrain(), with 'steps'")
         self.steps = _validate.integer(state_dict["steps"], "steps", low=0)
 
     def remove(self) -> None:
-        """Take the hooks off the optimizer; the weights stay as they are."""
+        """Remove the hooks from the optimizer; the weights do not change."""
         for handle in self._handles:
             handle.remove()
 
@@ -87,23 +87,23 @@ def _normalized(problem: Any) -> Tensor:
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
     """Keep the weights of any PyTorch optimizer in norm balls: a hook after each ``every``-th step.
 
-    ``project_()`` of the returned object does it at once (before you evaluate or save, if ``every`` is above
-    1), ``remove()`` ends it, ``print`` shows its groups, ``norms(model, constraint)`` the norms.  State,
-    schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation are those of the optimizer.
-    NaN or Inf in a gradient raises an error before the step, unless that has a closure.
+    ``project_()`` of the returned object projects at once (before you evaluate or save, if ``every`` is above
+    1), ``remove()`` ends the constraint, ``print`` shows the groups, and ``norms(model, constraint)`` the
+    norms.  NaN or Inf in a gradient raises an error before the step, unless the step has a closure.  State,
+    schedulers, ``GradScaler`` (a skipped step calls no hook) and accumulation remain those of the optimizer.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
     groups : torch.nn.Module or list of dict
         A model, grouped by :func:`~dcfw.torch.param_groups`, or groups with ``params``, ``constraint``,
-        ``radius`` and further options of sets, perhaps a ``method`` of their own.
+        ``radius``, further options of sets, and optionally ``method``.
     every : int, default 1
-        With more than 1, save ``state_dict()`` of the returned object, too: it has the count of the steps.
+        If above 1, save the returned object's ``state_dict()`` too: it has the count of the steps.
     method : {"project", "cap", "normalize"}
-        The projection (for ``"spectral"`` by eigenvectors); singular values capped by matrix products alone,
-        within 1 % of the projection and inside the ball, which GPUs like; or the weight scaled so that its
-        norm is the radius, from above and below (as in Hyperball).
+        ``"project"`` projects (``"spectral"`` by eigenvectors).  ``"cap"`` caps singular values by matrix
+        products alone, which is fast on GPUs: the result lies inside the ball, within 1 % of the projection.
+        ``"normalize"`` scales each weight to the radius, from above and below (as in Hyperball).
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Parameter groups by role: which weights get which set, and of which radius.
+"""Parameter groups by role: the set and radius of each weight.
 
 The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels map features to
-features: radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
-their radius does not depend on the vocabulary; that of a ``head``, and of a table ``tied`` to it, is divided
-by d_in.  A ``vector`` (biases, gains) is never shrunk.
+features:  radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
+their radius does not depend on the vocabulary; that of a ``head``, or a table ``tied`` to it, is divided by
+d_in.  A ``vector`` (biases, gains) is not constrained.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROLES: dict[str, dict[str, Any]] = {
     "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "vector": {"constraint": None},
 }
-# What a group may say: anything else is taken as a misspelt one of these.
+# The options of groups; others are refused as misspelt.
 OPTIONS = (
     *GROUP_DEFAULTS, "constraint", "role", "lr", "momentum", "nesterov", "weight_decay", "rescale",
     "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
@@ -38,23 +38,22 @@ GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
 
 
 class Groups(list[dict[str, Any]]):
-    """A list of parameter groups for any optimizer here, printed as a table of what got which set."""
+    """A list of parameter groups for the optimizers of :mod:`dcfw.torch`, printed as a table."""
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("weight", "shape", "role", "set", "radius", "matrices")]
         for group in self:
+            kind, stack = group["constraint"] or "free", group.get("stack", 1)
+            kind = kind if isinstance(kind, str) else type(kind).__name__
+            cut = str(stack) if stack > 1 else ""
             for name, p in named(group):
-                bound, stack = region_of(group, tuple(p.shape)).bound, group.get("stack", 1)
-                kind = group["constraint"] or "free"
-                kind = kind if isinstance(kind, str) else type(kind).__name__
+                bound = region_of(group, tuple(p.shape)).bound
                 shape = "x".join(map(str, p.shape)) or "scalar"
                 limit = f"{bound:.3g}" if math.isfinite(bound) else ""
-                role = group.get("role", "")
-                rows.append((name, shape, role, kind, limit, str(stack) if stack > 1 else ""))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+                rows.append((name, shape, group.get("role", ""), kind, limit, cut))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         rows.insert(1, tuple("-" * w for w in widths))
-        padded = ([cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows)
-        return "\n".join("  ".join(cells).rstrip() for cells in padded)
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def param_groups(
@@ -68,23 +67,24 @@ def param_groups(
 ) -> Groups:
     """Return groups for ``SFW``, ``Scion``, ``DCFW`` or ``constrain``, with a set for each role.
 
-    ``print(param_groups(model))`` shows what each weight got, frozen ones too (they may be unfrozen later).
+    ``print(param_groups(model))`` shows the set of each weight, including frozen ones (they may be unfrozen
+    later).
 
     Parameters
     ----------
     model : torch.nn.Module
     constraint, radius
-        One set (of radius 1 by default) for all weights of two dimensions or more, in place of those by role;
+        One set (of radius 1 by default) for all weights of two dimensions or more instead of those by role;
         vectors stay free.
     roles : dict, optional
-        Options by role in place of those of ``ROLES``: ``{"hidden": {"radius": 5.0}}``.
+        Options by role that replace the defaults: ``{"hidden": {"radius": 5.0}}``.
     overrides : dict, optional
-        Options by pattern of the name (as in file names), the last match counts most:
+        Options by name pattern (as for file names); later matches take precedence:
         ``{"*.mlp.*.weight": {"radius": 5.0}, "proj.weight": {"role": "head"}}``.  A radius is multiplied by
         the factor of ``radius_mode``, the role's by default; ``{"constraint": None}`` (``"free"``)
         leaves a weight out.
     **options
-        Any other option of the optimizers here, for all groups (``gather=True`` for FSDP2).
+        Any other option of the optimizers, for all groups (``gather=True`` for FSDP2).
 
     Examples
     --------
@@ -100,7 +100,7 @@ def param_groups(
     """
     if isinstance(model, type) or not callable(getattr(model, "named_modules", None)):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    model = getattr(model, "_orig_mod", model)  # torch.compile puts this before all names
+    model = getattr(model, "_orig_mod", model)  # torch.compile prefixes all names with it
     constraint = _set(constraint, "roles")
     if radius is not None and constraint == "roles":
         raise ValueError(
@@ -141,14 +141,15 @@ def param_groups(
 
 
 def _nested(given: Any, name: str) -> dict[str, dict[str, Any]]:
-    given = {} if given is None else given
+    if given is None:
+        return {}
     if not isinstance(given, dict) or not all(isinstance(value, dict) for value in given.values()):
         raise TypeError(f"{name} must be a dictionary of dictionaries, got {type(given).__name__}")
     return given
 
 
 def _set(constraint: Any, *more: str) -> Any:
-    """Return a constraint, checked; ``"free"``, as tables call it, is None."""
+    """Return a checked constraint; ``"free"`` is None."""
     if constraint is None or callable(getattr(constraint, "lmo", None)):
         return constraint
     name = _validate.choice(constraint, "constraint", (*CONSTRAINTS, "free", *more))
@@ -156,7 +157,7 @@ def _set(constraint: Any, *more: str) -> Any:
 
 
 def _tied(model: Any, pattern: str) -> str:
-    """Return a hint on a pattern that matches a second name of a parameter only."""
+    """Return a hint for a pattern that matches only a second name of a parameter."""
     first: dict[Any, str] = {}
     for name, p in model.named_parameters(remove_duplicate=False):
         if first.setdefault(p, name) != name and fnmatch.fnmatchcase(name, pattern):
@@ -172,7 +173,7 @@ def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
         is_last = path in last and isinstance(model, torch.nn.Sequential)
         path = path.replace("._orig_mod", "")
         *above, layer = path.split(".")
-        # The output layer: by its place, or by its name outside of numbered blocks.
+        # The output layer is last in a Sequential, or has one of the names outside of numbered blocks.
         is_head = is_last or (layer in HEADS and not any(part.isdecimal() for part in above))
         for own, p in module.named_parameters(recurse=False):
             name = f"{path}.{own}" if path else own

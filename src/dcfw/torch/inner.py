@@ -1,15 +1,14 @@
-"""Algorithm 1's inner loop on the sliding surrogate, as a pure function of tensors.
+"""Algorithm 1's inner loop on the sliding surrogate <g, X> + L/2 ||X - x_t||^2, as a pure function of
+tensors.
 
-The surrogate at x_t is <g, X> + L/2 ||X - x_t||^2, so that
-
-    its gradient / L      R = X - x_t + g / L              it starts at g / L
+    its gradient / L      R = X - x_t + g / L              initially g / L
     its FW gap / L        <R, X - S>
     the exact step        eta = min(1, <R, X - S> / ||X - S||^2)
     and then              R <- R - eta (X - S),  X <- X - eta (X - S).
 
-R is carried along: formed as a difference of weights, its rounding would drown small gradients.  A block that
-has met its tolerance goes on with eta = 0, so that nothing has to be read from the device and the loop
-compiles; where it ends early instead the answer is the same bit for bit.
+R is updated, since computing it as a difference of weights would lose small gradients to rounding.  A block
+that has reached its tolerance continues with eta = 0: this avoids host-device synchronisation and lets the
+loop compile, and an early end gives the same answer bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dcfw.torch.regions import Region, Tensor
 
 
 class Step(NamedTuple):
-    """The answer of an inner loop: the new point and, for each block, tensors of shape (blocks, 1)."""
+    """The result of an inner loop: the new point and, for each block, tensors of shape (blocks, 1)."""
 
     x: Tensor
     inner_steps: Tensor
@@ -44,7 +43,7 @@ def sliding_step(
     total: Callable[[Tensor], Tensor] | None = None,
     sync: bool = False,
 ) -> Step:
-    """Return where at most ``steps`` Frank-Wolfe steps on the sliding surrogate lead from ``x``.
+    """Take at most ``steps`` Frank-Wolfe steps on the sliding surrogate, starting from ``x``.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def sliding_step(
     total : callable, optional
         Adds up block sums over the shards of x.
     sync : bool
-        Whether to end early where all blocks have met their tolerance, which has to be read from the device.
+        End as soon as all blocks have reached their tolerance; testing this synchronises with the device.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def sliding_step(
         on = ~(slope <= tol * first)
         if sync and not bool(on.any()):
             break
-        # An inexact oracle may have found no descent; without curvature X is the vertex, and stays.
+        # An inexact oracle may find no descent; with zero curvature X is the vertex already.
         eta = torch.where(on & (curvature > 0.0), (slope / curvature).clamp_(0.0, 1.0), 0.0)
         X.addcmul_(E, eta, value=-1.0)
         R.addcmul_(E, eta, value=-1.0)
@@ -108,7 +107,6 @@ def _check(x: Any, g: Any, region: Any) -> None:
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
-    """Return the inner product of each block."""
-    if a.shape[0] == 1:  # anything else would write the products first
+    if a.shape[0] == 1:  # other operations would store the products first
         return torch.dot(a[0], b[0]).view(1, 1)
     return torch.linalg.vecdot(a, b).unsqueeze(-1)

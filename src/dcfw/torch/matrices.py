@@ -1,8 +1,8 @@
 """The spectral and the nuclear ball.
 
-A weight of more than two dimensions is the matrix of its first dimension against the rest.  With ``stack=s``
-it is s matrices, each with a ball of its own: all dimensions but the last are rows, cut into s equal parts
-(packed projections of attention, gates of an LSTM, experts).
+A weight is seen as the matrix of its first dimension against the rest.  With ``stack=s`` it is s matrices,
+each in its own ball: all dimensions but the last are rows, split into s parts (packed attention, LSTM gates,
+experts).
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ import torch
 from dcfw.sets.polar import schedule
 from dcfw.torch.regions import Ball, Tensor, _length, _lowered, asking_is_free
 
-LIFTED, STEPS = 0.003, 5  # the relative singular value that the polynomials are made for, and their number
-POWER_STEPS = 20  # for the leading singular pair; whatever they find lies in the nuclear ball
-CAP_MARGIN = 1e-3  # by how much :func:`cap_singular_values` stays below the radius, for its own inexactness
+LIFTED, STEPS = 0.003, 5  # the design singular value (relative) of the polynomials, and their number
+POWER_STEPS = 20  # for the leading singular pair; any result lies in the nuclear ball
+CAP_MARGIN = 1e-3  # relative margin below the radius for the inexactness of cap_singular_values
 
 
 def matrix_shape(shape: tuple[int, ...], stack: int = 1) -> tuple[int, int]:
-    """Return the shape of the matrices that a weight is seen as.
-
-    >>> matrix_shape((64, 3, 5, 5)), matrix_shape((12, 4), 3), matrix_shape((8, 5, 4), 8)
-    ((64, 75), (4, 4), (5, 4))
-    """
+    """Return the shape of the matrices that a weight is seen as."""
     if stack == 1:
         return (shape[0] if shape else 1), math.prod(shape[1:])
     return math.prod(shape[:-1]) // stack, shape[-1]
@@ -36,8 +32,7 @@ class MatrixBall(Ball):
     shape: tuple[int, int]
     stack: int = 1
 
-    def matrices(self, R: Tensor) -> Tensor:
-        """Return the matrices of a block as a tensor of shape (stack, rows, columns)."""
+    def matrices(self, R: Tensor) -> Tensor:  # of shape (stack, rows, columns)
         return R.reshape(self.stack, *self.shape)
 
 
@@ -72,23 +67,22 @@ class Nuclear(MatrixBall):
 
 
 def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
-    """Return nearly the polar factor of each matrix in ``G``, with all singular values at most 1.
+    """Return approximate polar factors of the matrices in ``G`` with all singular values at most 1.
 
-    Odd polynomials that keep [0, 1] in [0, 1] are applied (:mod:`dcfw.sets.polar`).  ``G`` has shape
-    (..., rows, columns).  ``half`` computes in bfloat16, by default on CUDA devices, and ends
-    with a guard in single precision: a Newton-Schulz step x (3 - x^2) / 2, which takes [0, sqrt(3)] to
-    [0, 1], behind a certified bound that brings the singular values below sqrt(3) wherever rounding has
-    carried them above it.
+    Apply odd polynomials that map [0, 1] into [0, 1] (:mod:`dcfw.sets.polar`).  ``half`` (the default on
+    CUDA) computes in bfloat16 and ends in single precision: a certified bound scales the singular values
+    below sqrt(3), where rounding exceeds it, and a Newton-Schulz step x (3 - x^2) / 2 maps [0, sqrt(3)] to
+    [0, 1].
     """
     if G.shape[-2] < G.shape[-1]:
         return polar_inside(G.mT, half).mT
     X = G.reshape(-1, *G.shape[-2:])
     tiny, eps = torch.finfo(G.dtype).tiny, torch.finfo(G.dtype).eps
-    X = X / X.abs().amax(dim=(-2, -1), keepdim=True).clamp_(min=tiny)  # squares of small gradients vanish
+    X = X / X.abs().amax(dim=(-2, -1), keepdim=True).clamp_(min=tiny)  # squares of small gradients underflow
     A = X.mT @ X
     A2 = A @ A
-    # The Schatten-8 norm bounds the largest singular value, and much more tightly than Frobenius's.  With a
-    # largest entry of 1 it is at least 1, unless the matrix is zero.
+    # The Schatten-8 norm bounds the largest singular value far more tightly than Frobenius's.  With a largest
+    # entry of 1 it is at least 1, unless the matrix is zero.
     scale = torch.linalg.matrix_norm(A2, keepdim=True).clamp_(min=0.5) ** -0.25 / (1.0 + 8.0 * eps)
     polynomials = schedule(LIFTED)[:STEPS]
     a, b, c = polynomials[0]
@@ -107,8 +101,7 @@ def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
 
 def _guarded(X: Tensor) -> Tensor:
     A = X.mT @ X
-    A4 = torch.linalg.matrix_power(A, 4)
-    bound = torch.linalg.matrix_norm(A4, keepdim=True) ** 0.25  # of the largest eigenvalue of A
+    bound = torch.linalg.matrix_norm(torch.linalg.matrix_power(A, 4), keepdim=True) ** 0.25  # of A's norm
     scale = (3.0 / bound.clamp(min=1e-30)).clamp_(max=1.0)
     X = X * (1.5 * scale.sqrt())
     return torch.baddbmm(X, X, A * (-scale / 3.0))
@@ -117,8 +110,8 @@ def _guarded(X: Tensor) -> Tensor:
 def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
     """Return the matrix nearest to ``Z`` whose singular values are at most ``radius``.
 
-    With Z^T Z = V Lambda V^T it is Z - (Z V) diag(1 - min(1, radius / sigma)) V^T: the Gram matrix knows the
-    large singular values accurately, and where none is above the radius Z is returned bit for bit.
+    With Z^T Z = V Lambda V^T it is Z - (Z V) diag(1 - min(1, radius / sigma)) V^T: the Gram matrix determines
+    large singular values accurately, and if none exceeds the radius, Z is returned bit for bit.
     """
     if Z.shape[0] < Z.shape[1]:
         return clip_singular_values(Z.mT, radius).mT
@@ -133,11 +126,12 @@ def clip_singular_values(Z: Tensor, radius: float) -> Tensor:
 
 
 def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
-    """Return ``Z`` with singular values above ``radius`` lowered to it, nearly, by matrix products alone.
+    """Return ``Z`` with singular values above ``radius`` lowered to it, approximately, by matrix products
+    alone.
 
-    With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2.
-    Singular values within some 0.1 % of the radius may keep their place; a margin of the same size is left
-    for that.  Matrices whose Frobenius norm is below the radius are returned as they are.
+    With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2;
+    singular values within 0.1 % of the radius may remain.  Z is unchanged if its Frobenius norm is below the
+    radius.
     """
     if Z.shape[-2] < Z.shape[-1]:
         return cap_singular_values(Z.mT, radius).mT
@@ -154,9 +148,9 @@ def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
 
 
 def leading_pair(G: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (nearly) the leading singular vectors of a batch of matrices, as rows, by the power method."""
+    """Return approximate leading singular vectors of a batch of matrices, as rows, by the power method."""
     G = G / _length(G.flatten(-2)).unsqueeze(-1)
-    # The longest row: of all of them the least likely to have no part in the leading direction.
+    # Start with the longest row, the least likely to be orthogonal to the leading direction.
     longest = torch.linalg.vector_norm(G, dim=-1).argmax(dim=-1)
     v = torch.take_along_dim(G, longest[..., None, None], dim=-2)
     for _ in range(POWER_STEPS):

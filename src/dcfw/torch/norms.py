@@ -14,18 +14,18 @@ from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.matrices import leading_pair, matrix_shape
 from dcfw.torch.regions import Interval
 
-EXACT = 512  # up to this side operator norms are exact; of larger matrices too low by a few per cent
-AT_BOUND = 0.999  # a norm or an entry is at its bound from this fraction of the radius on
+EXACT = 512  # operator norms are exact up to this side, and a few per cent too low beyond it
+AT_BOUND = 0.999  # the fraction of the radius from which a norm or an entry is at its bound
 
 
 @dataclass(frozen=True)
 class Row:
-    """The norms of one weight; of a stack of matrices the largest ones."""
+    """The norms of one weight; for a stack of matrices the largest ones."""
 
     name: str
     shape: tuple[int, ...]
     constraint: str
-    operator: float  # the largest singular value (see EXACT); of a vector the largest entry
+    operator: float  # the largest singular value (see EXACT); for a vector the largest entry
     linf: float
     l1: float
     size: float  # the norm that the set bounds
@@ -42,12 +42,11 @@ class Norms:
 
     @property
     def log_product(self) -> float:
-        """The logarithm of the product of the matrices' operator norms, a proxy of a Lipschitz constant."""
+        """The logarithm of the product of the matrices' operator norms, a proxy for a Lipschitz constant."""
         return sum(math.log(max(row.operator, 1e-300)) for row in self.rows if len(row.shape) > 1)
 
     def __str__(self) -> str:
-        sizes = f"{'operator':>9} {'linf':>9} {'l1':>9} {'radius':>9} {'at bound':>8}"
-        lines = [f"{'weight':32} {'set':8} {sizes}"]
+        lines = [f"{'weight':32} {'set':8}  operator      linf        l1    radius at bound"]
         for r in self.rows:
             numbers = f"{r.operator:9.3g} {r.linf:9.3g} {r.l1:9.3g} {r.radius:9.3g} {r.at_bound:8.1%}"
             lines.append(f"{r.name[-32:]:32} {r.constraint:8} {numbers}")
@@ -55,7 +54,7 @@ class Norms:
         return "\n".join([*lines, product, *self.notes])
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw each weight's norm as a share of its radius, and return the axes (needs matplotlib)."""
+        """Plot each weight's norm as a share of its radius and return the axes (needs matplotlib)."""
         if ax is None:
             from matplotlib import pyplot
 
@@ -69,12 +68,12 @@ class Norms:
 
 
 def norms(model: Any, groups: Any = None) -> Norms:
-    """Return the norms of all weights of a model, beside the radii of their sets.
+    """Return the norms of all weights of a model and the radii of their sets.
 
-    ``groups`` is an optimizer of ours, what ``constrain`` returned, or groups; by default the radii are those
-    of :func:`~dcfw.torch.param_groups`, whatever the model is trained with.  The operator norm of a kernel is
-    that of the matrix (out x in kh kw), which its set bounds: the convolution itself, with stride 1, may
-    stretch an image by up to sqrt(kh kw) times as much.
+    ``groups`` is an optimizer of :mod:`dcfw.torch`, the result of ``constrain``, or groups; by default the
+    radii are those of :func:`~dcfw.torch.param_groups`.  The operator norm of a convolution kernel is that of
+    the matrix (out x in kh kw), which its set bounds; the convolution, with stride 1, may stretch an image by
+    up to sqrt(kh kw) times as much.
 
     Examples
     --------
@@ -91,17 +90,13 @@ def norms(model: Any, groups: Any = None) -> Norms:
     groups = getattr(groups, "param_groups", groups)
     found = param_groups(model) if groups is None else Groups(_validate.listed(groups, "groups"))
     if not all(isinstance(group, dict) and {"params", "constraint"} <= group.keys() for group in found):
-        raise TypeError(
-            "groups must be an optimizer of dcfw.torch, what constrain(...) returned, or dictionaries with "
-            "'params' and 'constraint'"
-        )
+        accepted = "an optimizer of dcfw.torch, the result of constrain(...), or dictionaries"
+        raise TypeError(f"groups must be {accepted} with 'params' and 'constraint'")
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
-        named = model.named_parameters()
-        rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in named]
-    notes = []
-    if groups is None:
-        notes.append("radii: defaults by role; norms(model, optimizer) shows an optimizer's")
+        rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]
+    default = "radii: defaults by role; norms(model, optimizer) shows an optimizer's"
+    notes = [default] if groups is None else []
     if any(isinstance(module, torch.nn.modules.conv._ConvNd) for module in model.modules()):
         notes.append("convolutions: norms of the matrix out x rest, not of the operator on images")
     return Norms(rows, tuple(notes))

@@ -20,45 +20,44 @@ class DCFW(ConstrainedOptimizer):
     """Stochastic DC-FW: minimise a loss over constrained weights.
 
     A step solves, exactly or by Frank-Wolfe steps, min_X <g, X> + L/2 ||X - x_t||^2 over the set, L = 1/lr,
-    whose solution is the projection of x_t - g/L.  While the constraint is not active the exact step is that
-    of SGD, bit for bit: for transformers the wrong geometry, begin with :class:`~dcfw.torch.Scion` there.
+    whose solution is the projection of x_t - g/L.  While the constraint is inactive the exact step is that of
+    SGD, bit for bit.  That geometry does not suit transformers; for these start with
+    :class:`~dcfw.torch.Scion`.
 
     Parameters
     ----------
     params : iterable
-        Parameters, named parameters, or groups (:func:`dcfw.torch.param_groups`).
+        Parameters, named parameters, or groups (:func:`dcfw.torch.param_groups`).  Groups may also set
+        ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather`` (:mod:`dcfw.torch.shards`).
     lr : float, default 0.1
         1/L.
     constraint : {"linf", "box", "l2", "l1", "simplex", "spectral", "nuclear"}, None or object
-        The set; None is all of space.  An object has ``lmo(G)`` (a point that minimises <G, s>) and maybe
-        ``project(x)``, for tensors of the parameter's shape: the sets of :mod:`dcfw.sets` do.
+        The set; None is the whole space.  An object has ``lmo(G)`` (a point that minimises <G, s>) and
+        optionally ``project(x)``, for tensors of the parameter's shape, as the sets of :mod:`dcfw.sets` do.
     radius : float or (lower, upper), default 1.0
-        The size of the set, the two bounds for ``"box"``.
+        The size of the set, or the two bounds of ``"box"``.
     radius_mode : {"absolute", "scion"}
-        The factor of the radius: 1, or 1/d_in for sign constraints and sqrt(d_out/d_in) for others.
+        Multiply the radius by 1, or by 1/d_in for sign constraints and sqrt(d_out/d_in) for others.
     scope : {"tensor", "row"}
-        Whether each tensor has a set and a step size, or each row (output unit) of it.
+        Whether each tensor or each row (output unit) has its own set and step size.
     momentum, nesterov, weight_decay
         As in ``torch.optim.SGD``.
     solver : {"auto", "exact", "fw"}
-        ``"exact"`` is the closed form; ``"fw"`` is Algorithm 1 with exact line search; ``"auto"`` is exact
-        wherever there is a closed form.
+        ``"exact"`` is the closed form, ``"fw"`` Algorithm 1 with exact line search; ``"auto"`` is exact where
+        a closed form exists.
     inner_steps : int, default 20
-        The largest number K of Frank-Wolfe steps, in a large set a dial from sign steps to projected SGD.
+        The maximum number K of Frank-Wolfe steps; in a large set it leads from sign steps to projected SGD.
     inner_tol : float, default 0.1
         A block stops when its FW gap is at most this fraction of its first one in the step.
     track_gap : bool, default False
-        Keep what :meth:`last_step` reports.
+        Record the values that :meth:`last_step` returns.
 
     Notes
     -----
-    A start outside the set is projected in the first step (``project_()`` does it at once).  So are weights
-    that have been overwritten, or whose radius has changed, since the last step; weights that are loaded
-    together with a state of the optimizer are taken as inside.  Where an object has no ``project``,
-    Frank-Wolfe steps find a point near weights outside (by its ``contains(x)``, or as far as the steps tell).
-    Parameters without a gradient stay where they are, and so do coordinates whose gradient is zero on sets
-    that treat entries one by one.  Groups may also have ``stack`` (:mod:`dcfw.torch.matrices`) and ``gather``
-    (:mod:`dcfw.torch.shards`).
+    The first step projects a start outside the set (``project_()`` does so at once).  Later steps project
+    weights that were overwritten, or whose radius changed; weights loaded together with an optimizer state
+    are taken as inside.  If an object has no ``project``, Frank-Wolfe steps find a nearby point of the set.
+    Parameters without a gradient do not move, nor do coordinates whose gradient is zero on elementwise sets.
 
     Examples
     --------
@@ -98,16 +97,14 @@ class DCFW(ConstrainedOptimizer):
     def last_step(self) -> dict[str, float]:
         """Return the gaps of the last step, summed over all blocks that moved, and the mean of inner steps.
 
-        They are those of the surrogates: ``fw_gap`` at x_t, bounds ``dc_gap_low`` and ``dc_gap_high`` of
-        gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 (NaN without a closed form).  Needs
-        ``track_gap=True``.
+        The gaps are those of the surrogates: ``fw_gap`` at x_t, bounds ``dc_gap_low`` and ``dc_gap_high`` of
+        gap_DC(x_t), and ``pgm_gap`` = L/2 ||x_t - proj(z)||^2 (NaN without a closed form).
         """
         tracked = (p for group in self.param_groups if group["track_gap"] for p in group["params"])
         found = [self.state[p]["gaps"].cpu().double() for p in tracked if "gaps" in self.state.get(p, {})]
         if not found:
-            raise RuntimeError(
-                "nothing has been recorded: construct DCFW with track_gap=True and take a step with gradients"
-            )
+            remedy = "construct DCFW with track_gap=True and take a step with gradients"
+            raise RuntimeError(f"no gap has been recorded: {remedy}")
         sums = dict(zip(GAPS, torch.stack(found).sum(dim=0).tolist(), strict=True))
         sums["inner_steps"] /= sums.pop("blocks")
         return sums
@@ -127,14 +124,12 @@ class DCFW(ConstrainedOptimizer):
             raise ValueError(f"constraint={group['constraint']!r} {reason}")
 
     def _has_closed_form(self, group: dict[str, Any]) -> bool:
-        domain = self._domain(group)
-        return domain is None or hasattr(domain, "project")
+        return hasattr(self._domain(group) or UNBOUNDED, "project")
 
     def _begin(self, group: dict[str, Any]) -> None:
-        if group["track_gap"]:  # what an earlier step has recorded is not of this one
-            for p in group["params"]:
-                if p in self.state:
-                    self.state[p].pop("gaps", None)
+        for p in group["params"] if group["track_gap"] else ():  # remove the records of the previous step
+            if p in self.state:
+                self.state[p].pop("gaps", None)
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = self._directions(group, params)
@@ -146,7 +141,7 @@ class DCFW(ConstrainedOptimizer):
                 gaps = self._gaps_of_exact(group, problem)
                 self._record(problem, gaps, torch.zeros_like(gaps[0]))
         weights, lr = [shards.local(p) for p in params], group["lr"]
-        if isinstance(lr, torch.Tensor):  # as a number it would have to be read from the device
+        if isinstance(lr, torch.Tensor):  # reading it as a number would synchronise with the device
             torch._foreach_sub_(weights, torch._foreach_mul(slopes, lr))
         elif weights[0].is_cpu and group["constraint"] in ELEMENTWISE:
             for p, weight, slope in zip(params, weights, slopes, strict=True):
@@ -157,8 +152,7 @@ class DCFW(ConstrainedOptimizer):
             torch._foreach_add_(weights, slopes, alpha=-lr)
         self._project(group, params)
 
-    def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
-        """Return what SGD would descend along."""
+    def _directions(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:  # those of SGD
         grads = [shards.local(p.grad) for p in params]
         if group["weight_decay"]:
             weights = [shards.local(p) for p in params]
@@ -168,9 +162,8 @@ class DCFW(ConstrainedOptimizer):
         buffers = self._buffers(params, "momentum_buffer")
         torch._foreach_mul_(buffers, group["momentum"])
         torch._foreach_add_(buffers, grads)
-        if group["nesterov"]:
-            return list(torch._foreach_add(grads, buffers, alpha=group["momentum"]))
-        return buffers
+        ahead = group["nesterov"]
+        return list(torch._foreach_add(grads, buffers, alpha=group["momentum"])) if ahead else buffers
 
     def _frank_wolfe(self, group: dict[str, Any], problem: Problem) -> Tensor:
         x, g = self._enter(problem), problem.tensors[1]
@@ -185,7 +178,7 @@ class DCFW(ConstrainedOptimizer):
         return found.x
 
     def _gaps_of_exact(self, group: dict[str, Any], problem: Problem) -> Tensor:
-        """Return the FW gap at x, gap_DC (twice: it is known exactly) and gap_PGM."""
+        """Return the FW gap at x, gap_DC (as both bounds: it is known exactly) and gap_PGM."""
         x, g = problem.tensors
         D = x - problem.region.project(x - group["lr"] * g)
         unbounded = problem.region == UNBOUNDED

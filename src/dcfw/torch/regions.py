@@ -1,4 +1,4 @@
-"""The sets of :mod:`dcfw.sets` for many blocks at once, by tensor operations that wait for no device."""
+"""The sets of :mod:`dcfw.sets` for many blocks at once, by tensor operations without host synchronisation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import torch
 
 Tensor = Any
 
-APPROACH = 500  # the largest number of Frank-Wolfe steps that bring a start into a set without a projection
+APPROACH = 500  # Frank-Wolfe steps that move a start into a set without a projection
 
 
 class Region:
-    """A feasible set for each row of a (blocks, n) tensor."""
+    """A feasible set for each row of a (blocks, n) tensor; ``bound`` limits ``size`` (NaN: no limit)."""
+
+    @property
+    def bound(self) -> float:
+        return float(getattr(self, "radius", "nan"))
 
     def vertex(self, R: Tensor) -> Tensor:
         """Return points of the set that minimise <R, S>, block by block."""
@@ -24,11 +28,10 @@ class Region:
         return X - self.vertex(R)
 
     def project(self, Z: Tensor) -> Tensor:
-        """Return the nearest points of the set."""
         raise NotImplementedError
 
     def enter(self, Z: Tensor) -> Tensor:
-        """Return points of the set near Z: the projection, where there is one."""
+        """Return points of the set near Z: the projection if there is one."""
         return self.project(Z)
 
     def cap(self, Z: Tensor) -> Tensor:
@@ -36,21 +39,16 @@ class Region:
         return self.enter(Z)
 
     def settle(self, X: Tensor) -> Tensor:
-        """Return X without the rounding errors that may have carried it out, where that is cheap."""
+        """Remove the rounding errors that may have moved X out of the set, where that is cheap."""
         return X
 
     def size(self, X: Tensor) -> Tensor:
-        """Return the norm of the largest block that ``bound`` bounds, NaN without one."""
         return X.new_full((), float("nan"))
-
-    @property
-    def bound(self) -> float:
-        return float("nan")
 
 
 @dataclass(frozen=True)
 class Interval(Region):
-    """lower <= x <= upper for every entry; all of space with infinite bounds."""
+    """lower <= x <= upper for every entry; the whole space if the bounds are infinite."""
 
     lower: float
     upper: float
@@ -59,18 +57,14 @@ class Interval(Region):
     def bound(self) -> float:
         return max(-self.lower, self.upper)
 
-    @property
-    def middle(self) -> float:
-        return 0.5 * (self.lower + self.upper)
-
     def vertex(self, R: Tensor) -> Tensor:
-        return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(self.middle)
+        return R.sign().mul_(-0.5 * (self.upper - self.lower)).add_(0.5 * (self.lower + self.upper))
 
     def away(self, R: Tensor, X: Tensor) -> Tensor:
-        """Return X - S; any S_i does where R_i is zero, and X_i is taken, which holds the entry."""
-        sign = R.sign()
+        """Return X - S; where R_i is zero any S_i is optimal, and S_i = X_i keeps the entry."""
+        sign, middle = R.sign(), 0.5 * (self.lower + self.upper)
         half = X.new_full((), 0.5 * (self.upper - self.lower))
-        return torch.addcmul(half, X - self.middle if self.middle else X, sign).mul_(sign)
+        return torch.addcmul(half, X - middle if middle else X, sign).mul_(sign)
 
     def size(self, X: Tensor) -> Tensor:
         return X.abs().max()
@@ -82,16 +76,12 @@ class Interval(Region):
         return X.clamp_(self.lower, self.upper)
 
 
-UNBOUNDED = Interval(-float("inf"), float("inf"))  # where parameters without a constraint live
+UNBOUNDED = Interval(-float("inf"), float("inf"))
 
 
 @dataclass(frozen=True)
 class Ball(Region):
     radius: float
-
-    @property
-    def bound(self) -> float:
-        return self.radius
 
 
 class L2(Ball):
@@ -135,7 +125,7 @@ class Simplex(Ball):
 
 @dataclass(frozen=True)
 class Given(Region):
-    """A user's object with ``lmo``, and ``project`` if it has one, for whole tensors of a shape."""
+    """A user-defined set with ``lmo``, and perhaps ``project``, for whole tensors of a shape."""
 
     domain: Any
     shape: tuple[int, ...]
@@ -157,7 +147,7 @@ class Given(Region):
 
 
 def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:
-    """Return a point of the set near Z, by Frank-Wolfe steps, and whether they show that Z is outside."""
+    """Return a point of the set near Z, by Frank-Wolfe steps, and whether they prove that Z is outside."""
     X, first = region.vertex(-Z), None
     for _ in range(APPROACH):
         R = X - Z
@@ -173,22 +163,18 @@ def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:
 
 def _length(R: Tensor) -> Tensor:
     """Return the Euclidean length of each block, never zero."""
-    # Divided by the largest entry first: squares of small gradients vanish in single precision.
+    # Divide by the largest entry first: squares of small gradients underflow in single precision.
     tiny = torch.finfo(R.dtype).tiny
     largest = R.abs().amax(dim=-1, keepdim=True).clamp_(min=tiny)
     return torch.linalg.vector_norm(R / largest, dim=-1, keepdim=True).mul_(largest).clamp_(min=tiny)
 
 
 def _lowered(a: Tensor, budget: float) -> Tensor:
-    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``.
-
-    The sum decreases in theta and is piecewise linear.  Bisection finds the piece as far as the precision
-    tells pieces apart, and Newton's method from its left end is then exact on it.
-    """
-    # A shift by a constant changes nothing, and avoids cancellation where a is large.
+    """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
+    # The sum is piecewise linear in theta: bisection finds the piece, on which Newton's method is exact.
+    # The answer is invariant to shifts; this one avoids cancellation where a is large.
     a = a - a.amax(dim=-1, keepdim=True)
-    low = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1]
-    high = a.amax(dim=-1, keepdim=True)
+    low, high = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1], a.amax(dim=-1, keepdim=True)
     for _ in range(24 if a.dtype == torch.float32 else 36):
         middle = 0.5 * (low + high)
         above = (a - middle).clamp_(min=0.0).sum(dim=-1, keepdim=True) >= budget

@@ -14,11 +14,15 @@ from dcfw.torch.base import ConstrainedOptimizer, Problem
 from dcfw.torch.matrices import Spectral, polar_inside
 from dcfw.torch.regions import Tensor
 
-SMALL = 2**17  # on a CPU, matrices with at most this many entries are multiplied in batches
+SMALL = 2**17  # entries up to which a CPU multiplies matrices in batches
 
 
 class SFW(ConstrainedOptimizer):
     """Stochastic Frank-Wolfe: step towards the vertex opposite to the averaged gradient.
+
+    Starts outside the set and parameters without a gradient are treated as in :class:`~dcfw.torch.DCFW`, and
+    elementwise sets keep entries whose gradient is zero.  A step that is captured in a CUDA graph or compiled
+    does not synchronise with the device.
 
     Parameters
     ----------
@@ -27,25 +31,21 @@ class SFW(ConstrainedOptimizer):
     lr : float, default 0.01
         The learning rate; with ``rescale=None`` the fraction of the way to the vertex.
     constraint, radius, radius_mode, scope
-        As in :class:`~dcfw.torch.DCFW`.  Parameters without constraint (None) take steps of root mean square
-        lr radius along their averaged gradient, as biases and gains do in Scion.
+        As in :class:`~dcfw.torch.DCFW`.  Parameters without a constraint take steps of root mean square lr
+        radius along their averaged gradient, as biases and gains do in Scion.
     momentum : float, default 0.0
         m <- momentum m + (1 - momentum) g.
     nesterov : bool, default False
-        Ask the oracle for momentum m + (1 - momentum) g instead of m.
+        Call the oracle with momentum m + (1 - momentum) g instead of m.
     rescale : {None, "gradient"}
-        ``"gradient"`` takes eta = lr ||m|| / ||s - x||, at most 1: steps as long as those of SGD, whatever
-        the size of the set (Pokutta, Spiegel, Zimmer 2020).
+        ``"gradient"`` takes eta = lr ||m|| / ||s - x||, at most 1: steps as long as those of SGD, independent
+        of the size of the set (Pokutta, Spiegel, Zimmer 2020).
     weight_decay : float, default 0.0
         Decoupled: x <- (1 - lr weight_decay) x before the step.  Needs a set that contains zero.
     unconstrained : bool, default False
-        Take steps x <- x + lr s: the set gives the geometry of the step, and bounds nothing.
+        Take steps x <- x + lr s: the set defines the geometry of the step but does not bound the weights.
     foreach : bool, optional
         Multiply matrices of equal shapes in batches; by default on accelerators, and small ones on a CPU.
-
-    Starts outside the set and parameters without a gradient are treated as in :class:`~dcfw.torch.DCFW`.  On
-    sets that treat entries one by one, those whose gradient is zero keep their values.  Nothing is read from
-    the device while a step is captured in a CUDA graph or compiled.
 
     Examples
     --------
@@ -120,7 +120,6 @@ class SFW(ConstrainedOptimizer):
             self._each(batch, functools.partial(self._towards_vertex, group, vertices=vertices))
 
     def _batches(self, group: dict[str, Any], problems: Iterator[Problem]) -> Iterator[list[Problem]]:
-        """Yield problems one by one, and in lists those whose polar factors are computed together."""
         waiting: dict[Any, list[Problem]] = {}
         for problem in problems:
             x, foreach = problem.tensors[0], group["foreach"]
@@ -143,22 +142,17 @@ class SFW(ConstrainedOptimizer):
         if group["unconstrained"]:
             return x + (region.vertex(m) if S is None else S) * lr
         E = region.away(m, x) if S is None else x - S
-        return region.settle(x - E * self._size(group, problem, E))
-
-    def _size(self, group: dict[str, Any], problem: Problem, E: Tensor) -> Any:
-        """Return the step size eta, at most 1."""
-        lr, m = group["lr"], problem.tensors[1]
         if group["rescale"] == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
             slope, length = problem.total(squares, group["scope"]).sqrt().unbind()
-            return torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
-        return lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)  # a scheduler may exceed 1
+            eta: Any = torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
+        else:  # a scheduler may exceed 1
+            eta = lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)
+        return region.settle(x - E * eta)
 
 
 class Scion(SFW):
-    """Scion (Pethick et al. 2025): SFW with a norm ball for each layer role, which no iterate leaves.
-
-    With ``nesterov=False`` the recursion is the published one.
+    """Scion (Pethick et al. 2025): SFW with a norm ball for each layer role, in which all iterates stay.
 
     Parameters
     ----------
@@ -167,8 +161,9 @@ class Scion(SFW):
     lr : float, default 0.01
         The fraction of the way to the vertex.  It transfers across widths; anneal it to zero.
     momentum, nesterov
-        As in :class:`SFW`, with Muon's defaults 0.95 and True.  The published code has 0.9 and False, and its
-        momentum is 1 - momentum here.  For a few hundred steps try 0.8 and twice the radii.
+        As in :class:`SFW`, with Muon's defaults 0.95 and True.  The published recursion has
+        ``nesterov=False`` and 0.9, its momentum being 1 - momentum here.  For a few hundred steps try 0.8 and
+        twice the radii.
     weight_decay, unconstrained
         As in :class:`SFW`.
     radius : float, default 1.0
@@ -203,12 +198,10 @@ class Scion(SFW):
         else:
             params = _validate.listed(params, "params")
             if not all(isinstance(group, dict) and "constraint" in group for group in params):
-                raise TypeError(
-                    "params must be a model, as in Scion(model), whose layers get a norm ball each, or "
-                    "groups with a constraint each, as in Scion(param_groups(model))"
-                )
+                accepted = "a model, as in Scion(model), or groups, as in Scion(param_groups(model))"
+                raise TypeError(f"params must be {accepted}, with a constraint each")
             if radius != 1.0:
-                raise ValueError("radius scales the groups of a model; groups that are given have their own")
+                raise ValueError("radius scales the groups of a model; given groups have their own radii")
         ahead = nesterov if _validate.scalar(momentum, "momentum") else False
         more: dict[str, Any] = {"weight_decay": weight_decay, "unconstrained": unconstrained}
         super().__init__(params, lr, constraint=None, momentum=momentum, nesterov=ahead, **more)

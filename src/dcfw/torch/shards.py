@@ -1,8 +1,7 @@
-"""Parameters that FSDP2 has sharded.
+"""Parameters sharded by FSDP2.
 
-Sets that treat entries one by one work on shards, and add up the sums of a step over the ranks.  All others
-need the group option ``gather=True``: tensors are gathered, the ranks take turns in computing new weights,
-and each keeps its part.
+Elementwise sets work on shards and add up sums over the ranks.  All others need the group option
+``gather=True``:  tensors are gathered, and the ranks take turns in computing new weights.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from dcfw.torch.regions import Tensor
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Return this rank's part of a distributed tensor, and an ordinary tensor as it is."""
+    """Return this rank's part of a distributed tensor, and an ordinary tensor unchanged."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def whole(part: Tensor, parameter: Tensor) -> Tensor:
-    """Return all of a tensor that is sharded like a parameter, of which this rank has a part."""
+    """Return the whole tensor of which this rank has ``part``, sharded like a parameter."""
     from torch.distributed.tensor import DTensor
 
     layout = {"shape": parameter.shape, "stride": parameter.stride(), "run_check": False}
@@ -34,14 +33,14 @@ def _groups(parameter: Tensor) -> list[Any]:
 
 
 def add_up(parameter: Tensor, sums: Tensor) -> Tensor:
-    """Return sums over this rank's part of a parameter, added up over all parts."""
+    """Add up sums over all parts of a parameter."""
     for group in _groups(parameter):
         torch.distributed.all_reduce(sums, group=group)
     return sums
 
 
 def ranks(parameter: Tensor) -> int:
-    """Return over how many ranks a parameter is sharded."""
+    """Return the number of ranks over which a parameter is sharded."""
     return next((group.size() for group in _groups(parameter)), 1)
 
 
@@ -51,20 +50,20 @@ def is_mine(parameter: Tensor, number: int) -> bool:
 
 
 def scatter(parameter: Tensor, number: int, X: Tensor | None) -> None:
-    """Write the weights that the owner of a gathered parameter has computed to all of its shards."""
+    """Write weights computed by their owner (None elsewhere) to all shards of a gathered parameter."""
     from torch.distributed.tensor import distribute_tensor
 
     group = _groups(parameter)[0]
     if X is None:
         X = torch.empty(parameter.shape, dtype=parameter.dtype, device=local(parameter).device)
-    X = X.to(parameter.dtype).contiguous()
+    X = X.view(parameter.shape).to(parameter.dtype).contiguous()
     torch.distributed.broadcast(X, group_src=number % group.size(), group=group)
     part = distribute_tensor(X, parameter.device_mesh, parameter.placements, src_data_rank=None)
     local(parameter).copy_(part.to_local())
 
 
 def refuse(parameter: Tensor, name: str, group: dict[str, Any], elementwise: bool) -> None:
-    """Raise an error if the constraint or its scope needs more of a sharded parameter than a rank has."""
+    """Raise an error if a constraint needs more of a sharded parameter than one rank has."""
     dimensions = [place.dim for place in getattr(parameter, "placements", ()) if place.is_shard()]
     if not dimensions:
         return

@@ -1,7 +1,7 @@
-"""Saved optimizer states, checked before anything is restored.
+"""Validation of saved optimizer states before they are restored.
 
-Options come from the program that constructs the optimizer.  A state contributes the numbers that schedulers
-change, checked like arguments, and buffers of known names and shapes, copied into fresh memory.
+Options come from the program.  A state contributes checked numbers that schedulers change, and buffers of
+known names and shapes, copied into new memory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dcfw.torch import shards
 SCHEDULED = ("lr", "momentum", "weight_decay")
 SCHEDULERS_OWN = ("initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum")
 PLAIN = (bool, int, float, str, type(None))
-GAPS = 6  # the length of what ``track_gap=True`` records
+GAPS = 6  # the number of values that ``track_gap=True`` records
 
 
 def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, dict[str, Any]]]:
-    """Return the groups to load, and the state by parameter: the program's options and checked values."""
+    """Return the groups to load and the state by parameter: the program's options and checked values."""
     kind = type(optimizer).__name__
     ours = optimizer.param_groups
     if not isinstance(saved, dict) or not all(key in saved for key in ("state", "param_groups")):
@@ -43,8 +43,8 @@ def check(optimizer: Any, saved: Any) -> tuple[list[dict[str, Any]], dict[Any, d
 def _group(optimizer: Any, kind: str, own: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     missing = sorted((optimizer.defaults.keys() | {"params"}) - {"differentiable"} - saved.keys())
     if missing:
-        remedy = "load the weights of the model, and start with a new optimizer"
         lacks = f"its groups have no {', '.join(missing[:3])}"
+        remedy = "load the weights of the model, and start with a new optimizer"
         raise ValueError(f"state_dict must be one of {kind}, but {lacks}: {remedy}")
     numbers = saved["params"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
@@ -69,7 +69,7 @@ def _check_length(what: str, of: str, saved: list[Any], own: list[Any]) -> None:
 
 
 def _number(value: Any, like: Any, name: str) -> Any:
-    """Return a saved number, as a tensor where the program has one."""
+    """Return a saved number, as a tensor if the program has one."""
     if isinstance(value, torch.Tensor) and value.ndim == 0 and value.is_floating_point():
         value = float(value)
     value = _validate.scalar(value, name)
@@ -83,7 +83,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
-    """Return the checked state of one parameter, in memory of its own."""
+    """Return the checked state of one parameter in new memory."""
     if not isinstance(saved, dict):
         raise ValueError(f"the {where} must be a dictionary")
     found: dict[str, Any] = {}
@@ -92,28 +92,23 @@ def _entries(saved: Any, p: Any, where: str) -> dict[str, Any]:
         if name == "inside":
             found[name] = _validate.flag(value, here)
         elif name == "momentum_buffer":
-            found[name] = _buffer(value, p, here)
+            value = _tensor(value, tuple(p.shape), here)
+            if hasattr(p, "to_local") != hasattr(value, "to_local"):
+                raise ValueError(f"{here} must be distributed if and only if its parameter is")
+            found[name] = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
+            seen = shards.local(found[name])
+            if not seen.is_meta and not bool(seen.isfinite().all()):
+                raise ValueError(f"{here} must be finite")
         elif name == "gaps":
-            found[name] = _shaped(value, (GAPS,), here).to(device=p.device, copy=True)
+            found[name] = _tensor(value, (GAPS,), here).to(device=p.device, copy=True)
         else:
-            raise ValueError(f"the {where} has an entry {str(name)[:40]!r}, which no dcfw optimizer has")
+            raise ValueError(f"the {where} has an unknown entry {str(name)[:40]!r}")
     return found
 
 
-def _shaped(value: Any, shape: tuple[int, ...], where: str) -> Any:
+def _tensor(value: Any, shape: tuple[int, ...], where: str) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.layout != torch.strided:
         raise ValueError(f"{where} must be a dense tensor of floating-point numbers")
     if tuple(value.shape) != shape:
         raise ValueError(f"{where} must have shape {shape}, got {tuple(value.shape)[:8]}")
     return value.detach()
-
-
-def _buffer(value: Any, p: Any, where: str) -> Any:
-    value = _shaped(value, tuple(p.shape), where)
-    if hasattr(p, "to_local") != hasattr(value, "to_local"):
-        raise ValueError(f"{where} must be distributed if and only if its parameter is")
-    buffer = torch.zeros_like(p.detach(), memory_format=torch.preserve_format).copy_(value)
-    seen = shards.local(buffer)
-    if not seen.is_meta and not bool(seen.isfinite().all()):
-        raise ValueError(f"{where} must be finite")
-    return buffer

@@ -1,8 +1,8 @@
 """Self-contained web pages: reports of studies and of the demonstration.
 
-A page is one file that needs no network: it contains its style sheet, its script and its data, and a
-Content-Security-Policy forbids everything else.  ``parts`` describes the contents as plain data, ``render``
-writes them as HTML, ``document`` fills ``page.html``.
+A page is one file with its style sheet, script and data; a Content-Security-Policy forbids any request.
+``parts`` describes the contents as plain data, ``render`` writes them as HTML, ``document`` fills
+``page.html``.
 
 >>> from dcfw.cli.page import Section, Text, page
 >>> html = page("A title", [Section("Results", [Text("1 < 2")])])

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-POINTS = 160
-"""The most points of a curve."""
+POINTS = 160  # the most points of a curve
 
 
 def curve(history: Any, points: int = POINTS) -> dict[str, list[float]]:
-    """Return some rows of a history: those nearest to steps that are evenly spaced on a log scale."""
+    """Return the rows of a history nearest to steps that are evenly spaced on a log scale."""
     lmo = np.asarray(history["n_lmo"], dtype=float)
     wanted = np.geomspace(1.0, max(lmo[-1], 1.0), points)
     rows = np.unique(np.minimum(np.searchsorted(lmo, wanted), len(lmo) - 1))

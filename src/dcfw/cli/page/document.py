@@ -1,8 +1,8 @@
 """A whole page: one HTML file that contains its style sheet, its script and its data.
 
-The Content-Security-Policy in ``page.html`` allows the page's own style and script by their hashes, images
-from ``data:`` addresses, and nothing else: the page makes no request, and text that slipped into markup
-could not run.  The file names neither machine nor time, so the same input gives the same file.
+The Content-Security-Policy in ``page.html`` allows only the page's own style and script, by their hashes, and
+images from ``data:`` addresses: the page makes no request, and injected markup cannot run scripts.  The file
+names neither machine nor time, so equal input gives equal files.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from string import Template
 from dcfw.cli.page.parts import Card, Cards, Section
 from dcfw.cli.page.render import Renderer, anchors, cards
 
-EARLY = "theme.js"
-"""Runs before the page is drawn, so that a stored theme does not flash."""
-SCRIPTS = ("scales.js", "drawing.js", "chart.js", "table.js", "start.js")
-"""One module in this order: later files use the names of earlier ones."""
+EARLY = "theme.js"  # runs before the page is drawn, so that a stored theme does not flash
+SCRIPTS = ("scales.js", "drawing.js", "chart.js", "table.js", "start.js")  # one module: the order matters
 
 
 @cache
@@ -79,7 +77,7 @@ def write(path: str | os.PathLike[str], html: str) -> Path:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise the error of :func:`write` now, if a page could not be written there."""
+    """Raise the error of :func:`write` in advance."""
     with _draft(Path(path)) as draft:
         draft.touch()
 
@@ -110,22 +108,17 @@ def _hash(text: str) -> str:
 def _contents(named: Sequence[tuple[Section, str]]) -> str:
     """Return the table of contents, two levels deep."""
 
-    def below(section: Section, name: str) -> list[tuple[Section, str]]:
-        return list(zip(section.sections, anchors(section.sections, name), strict=True))
-
     def entries(found: Sequence[tuple[Section, str]], depth: int) -> str:
-        items = [
-            f'<li><a href="#{name}">{escape(section.title)}</a>'
-            + (entries(below(section, name), 2) if depth == 1 else "")
-            + "</li>"
-            for section, name in found
-        ]
+        items = []
+        for section, name in found:
+            below = zip(section.sections, anchors(section.sections, name), strict=True)
+            inner = entries(list(below), 2) if depth == 1 else ""
+            items.append(f'<li><a href="#{name}">{escape(section.title)}</a>{inner}</li>')
         return f"<ul>{''.join(items)}</ul>" if items else ""
 
-    return (
-        '<nav aria-label="Contents"><details open><summary>Contents</summary>'
-        f"{entries(named, 1) or '<ul></ul>'}</details></nav>"
-    )
+    contents = entries(named, 1) or "<ul></ul>"
+    summary = "<summary>Contents</summary>"
+    return f'<nav aria-label="Contents"><details open>{summary}{contents}</details></nav>'
 
 
 def _summaries(named: Sequence[tuple[Section, str]]) -> str:

@@ -1,7 +1,6 @@
 """The contents of a page as plain data: sections of text, cards, tables and charts.
 
-A study describes its results with these classes and knows nothing of HTML; :mod:`render` writes them.  All
-texts are plain text and are escaped when they are written.
+Studies describe their results with these classes; :mod:`render` writes them as HTML and escapes all text.
 
 >>> table = Table("Errors", ["method", Column("mean error", ".4f")], [["FW", 0.0138], ["DC-FW", 0.0085]])
 >>> chart = Chart("Gap", "steps", "FW gap", [Series("FW", [1, 10], [1.0, 0.1])], y_scale="log")
@@ -88,7 +87,7 @@ class Column:
         return self.spec is not None
 
     def show(self, value: Any) -> str:
-        """Return the text of a value; nothing for None."""
+        """Return the text of a value, empty for None."""
         if value is None:
             return ""
         if self.spec is None or isinstance(value, str) or beyond_floats(value):
@@ -102,8 +101,8 @@ class Column:
 class Table:
     """A table that readers can sort and filter.
 
-    A string among ``columns`` is a column of text; the first column names the rows.  Cells are values that
-    their column formats, or :class:`Cell`; None is empty.  ``note`` says how the numbers were made.
+    A string among ``columns`` is a text column; the first column names the rows.  Cells are values formatted
+    by their column, or :class:`Cell`; None is empty.  ``note`` explains how the numbers were obtained.
     """
 
     caption: str
@@ -112,11 +111,10 @@ class Table:
     note: str = ""
 
     def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(
-                    f"table {self.caption!r} has {len(self.columns)} columns, and a row of {len(row)} cells"
-                )
+        count = len(self.columns)
+        for size in map(len, self.rows):
+            if size != count:
+                raise ValueError(f"table {self.caption!r} has {count} columns, and a row of {size} cells")
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,8 @@ class Series:
     """One line (or cloud of points) of a chart.
 
     Values that are not finite interrupt the line; ``labels`` name the points, ``low`` and ``high`` draw a
-    band.  ``style`` selects colour, dashes and marker (by default the place in the chart): give the same
-    number to the same method everywhere.  ``hidden`` lines appear when selected in the legend.
+    band.  ``style`` selects colour, dashes and marker (by default the place in the chart), so that a method
+    looks the same everywhere.  ``hidden`` lines appear when selected in the legend.
     """
 
     name: str
@@ -139,11 +137,9 @@ class Series:
 
     def __post_init__(self) -> None:
         for name in ("y", "labels", "low", "high"):
-            entry = getattr(self, name)
-            if len(entry) != len(self.x) and (len(entry) or name == "y"):
-                raise ValueError(
-                    f"series {self.name!r} has {len(self.x)} values of x and {len(entry)} of {name}"
-                )
+            size, wanted = len(getattr(self, name)), len(self.x)
+            if size != wanted and (size or name == "y"):
+                raise ValueError(f"series {self.name!r} has {wanted} values of x and {size} of {name}")
 
 
 @dataclass(frozen=True)
@@ -151,8 +147,8 @@ class Chart:
     """A chart that readers can zoom, read off, and remove methods from.
 
     A step keeps its value until the next point; logarithmic axes omit values that are not positive.
-    ``y_floor`` is the initial lower end of the vertical axis: without it a line that drops to 0 on a
-    logarithmic axis ends early, with it the line leaves the chart.
+    ``y_floor`` is the initial lower end of the vertical axis, where a line that drops to 0 on a logarithmic
+    axis leaves the chart.
     """
 
     title: str
@@ -196,12 +192,11 @@ class Section:
     summary: str = ""
 
     def walk(self) -> Iterator[Part]:
-        """Yield all parts of the section and its subsections; a row as its contents."""
+        """Yield all parts of the section and its subsections, with the contents of rows."""
         for part in self.parts:
             yield from part.parts if isinstance(part, Row) else [part]
         for section in self.sections:
             yield from section.walk()
 
     def count(self, kind: type) -> int:
-        """Return the number of parts of a kind."""
         return sum(isinstance(part, kind) for part in self.walk())

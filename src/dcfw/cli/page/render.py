@@ -1,12 +1,11 @@
 """Parts of a page as HTML.
 
-Two rules keep a page safe whatever a dataset or a method is called.  Every text passes through
-:func:`escape` on its way into markup, and data for the script pass through :func:`embedded_json`, which
-writes no character that could end a script element.  No ``style`` or ``on...`` attribute is ever written:
-the page's policy would ignore it.
+For safety all text passes through :func:`escape` into markup, and data for the script through
+:func:`embedded_json`, which writes no character that could end a script element.  No ``style`` or ``on...``
+attribute is written: the page's policy would ignore it.
 
-What needs the script (sorting, filtering, charts) is added by the script, so that a page without it shows
-no dead control: tables are whole, and a chart says where its numbers are.
+The script adds what needs it (sorting, filtering, charts), so that without it tables are whole and charts
+point to their numbers.
 """
 
 from __future__ import annotations
@@ -23,14 +22,12 @@ import numpy as np
 from dcfw.cli.page import parts
 from dcfw.cli.page.parts import Chart, Column, Section, beyond_floats
 
-HEAT_STEPS = 10
-"""The style sheet has the classes heat-0 to heat-10."""
-DIGITS = 6
-"""Significant digits of the numbers in charts: more than a screen can show."""
+HEAT_STEPS = 10  # the style sheet has the classes heat-0 to heat-10
+DIGITS = 6  # significant digits of the numbers in charts
 
 
 def embedded_json(value: Any) -> str:
-    r"""Return JSON that may stand inside a script element, whatever its strings contain.
+    r"""Return JSON that is safe inside a script element for any strings.
 
     >>> embedded_json({"name": "</script><img>"})
     '{"name":"\\u003c/script\\u003e\\u003cimg\\u003e"}'
@@ -72,7 +69,6 @@ class Renderer:
         return f"{kind}-{self._count}"
 
     def part(self, part: parts.Part) -> str:
-        """Return one part."""
         if isinstance(part, parts.Text):
             return f"<p>{escape(part.text)}</p>"
         if isinstance(part, parts.Bullets):
@@ -94,7 +90,7 @@ class Renderer:
 
     def section(self, section: Section, anchor: str, level: int = 2) -> str:
         """Return a section with all below it; ``anchor`` is its id."""
-        # No label: several studies may have sections of one name, and landmarks must not share theirs.
+        # No label: studies may share section names, and landmarks must have unique labels.
         lines = ["<section>", f'<h{level} id="{anchor}">{escape(section.title)}</h{level}>']
         lines += map(self.part, section.parts)
         for below, inner in zip(section.sections, anchors(section.sections, anchor), strict=True):
@@ -168,7 +164,7 @@ def _cell(column: Column, value: Any, first: bool) -> str:
 
 
 def _sort_key(column: Column, value: Any) -> float | str | None:
-    """Return the exact number behind a formatted one; the text itself serves for text."""
+    """Return the exact number behind a formatted one; text sorts as it is."""
     if not column.numeric or value is None or isinstance(value, str) or beyond_floats(value):
         return None
     return float(f"{float(value):.12g}")
@@ -186,7 +182,7 @@ def cards(part: parts.Cards) -> str:
 
 
 def picture(part: parts.Picture) -> str:
-    """Return an image whose bytes stand in the page."""
+    """Return an image with its bytes embedded."""
     data = base64.b64encode(part.data).decode("ascii")
     caption = f"<figcaption>{_note(part.caption)}</figcaption>" if part.caption else ""
     source = f"data:{escape(part.media)};base64,{data}"
@@ -194,7 +190,7 @@ def picture(part: parts.Picture) -> str:
 
 
 def alternative(chart: Chart) -> str:
-    """Return a description of a chart: its axes, and where each line begins and ends.
+    """Return a description of a chart: its axes, and the ends of each line.
 
     >>> from dcfw.cli.page.parts import Series
     >>> alternative(Chart("Gap", "steps", "FW gap", [Series("FW", [1, 10], [1.0, 0.1])], y_scale="log"))
@@ -220,5 +216,5 @@ def _lines_in_words(chart: Chart) -> Iterator[str]:
 
 
 def anchors(sections: Sequence[Section], prefix: str = "s") -> list[str]:
-    """Return an id for each section, made from its place."""
+    """Return an id for each section by its place."""
     return [f"{prefix}-{k}" for k in range(1, len(sections) + 1)]
