@@ -15,8 +15,8 @@ VANILLA, BLENDED = "dcfw-1", "blended-1"
 def active_sets(runs: Runs) -> list[dict[str, Any]]:
     """Compare the two on all instances that both have with seed 0, and on their largest common block.
 
-    Returns one entry per block: the geometric means of the LAP solves and of their ratio, the mean errors,
-    and the mean difference of the errors (blended minus vanilla) with its 90 % interval over the seeds.
+    Return one entry per block: geometric means of the LAP solves and of their ratio, mean errors, and the
+    mean difference of the errors (blended minus vanilla) with its 90 % interval over the seeds.
     """
     if not {VANILLA, BLENDED} <= set(runs.methods):
         return []
@@ -25,9 +25,12 @@ def active_sets(runs: Runs) -> list[dict[str, Any]]:
 
 
 def _compare(runs: Runs, block: Block) -> dict[str, Any]:
-    laps = {m: np.maximum(runs.get("n_lmo", m, block).astype(float), 1.0) for m in (VANILLA, BLENDED)}
-    errors = {m: runs.get(runs.error, m, block).astype(float) for m in (VANILLA, BLENDED)}
-    values = {m: runs.get("value", m, block).ravel() for m in (VANILLA, BLENDED)}
+    def column(name: str) -> dict[str, np.ndarray]:
+        return {m: runs.get(name, m, block) for m in (VANILLA, BLENDED)}
+
+    laps = {m: np.maximum(found.astype(float), 1.0) for m, found in column("n_lmo").items()}
+    errors = {m: found.astype(float) for m, found in column(runs.error).items()}
+    values = column("value")
     return {
         "instances": len(block.instances),
         "largest_n": max(runs.sizes[name] for name in block.instances),

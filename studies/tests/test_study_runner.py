@@ -91,7 +91,7 @@ def test_an_error_whose_message_no_file_takes_is_a_failure_like_any_other(n_jobs
         assert second["error"] == "Speechless: (its message cannot be shown)"
         store.fail(Task("b", "m", 0, study="s"), "caf\udce9", "caf\udce9")
         assert store.failures("s")[-1]["error"] == r"caf\udce9"
-    outcome = workers.died(Task("a", "m", 0), RuntimeError("caf\udce9"), "now", 0.0)
+    outcome = workers.failed(Task("a", "m", 0), RuntimeError("caf\udce9"), "now", 0.0, "the worker process died")
     assert outcome.error == r"the worker process died: caf\udce9"
 
 

@@ -1,4 +1,4 @@
-"""Settings of a study on the command line: ``--set seeds=3 --set methods=fw,dcfw-1``."""
+"""Options of several commands; settings of a study: ``--set seeds=3 --set methods=fw,dcfw-1``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study."),
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study.")
 ]
 
 
