@@ -25,12 +25,6 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
     ``L`` is the constant of the split, ``inner_steps`` the cap of the inner loop (2,000 in the transfer
     study).  With ``published`` it runs as the authors' code: ||G||_1 ||X - S||_inf (induced norms for
     matrices) replaces the FW gap, and the vertex is 0 where the gradient is exactly zero.
-    >>> x = torch.nn.Parameter(torch.tensor([0.5, -0.5]))
-    >>> optimizer = AuthorsDCFW([x], c=1.0, L=2.0)
-    >>> (x * torch.tensor([3.0, 1.0])).sum().backward()
-    >>> optimizer.step()
-    >>> x.detach()
-    tensor([-1., -1.])
     """
 
     def __init__(

@@ -39,8 +39,6 @@ _one_row = threading.Lock()  # in the worker's process
 class ClusterError(RuntimeError):
     """A Dask cluster cannot be used, or went away; the message says what to do and what is kept.
 
-    Errors of single rows are stored as failures instead.
-
     Examples
     --------
     >>> from dcfw_studies import ClusterError

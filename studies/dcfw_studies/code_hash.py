@@ -23,11 +23,7 @@ NO_RESULTS = ("dcfw.plots", "dcfw.cli", "dcfw.progress", "dcfw_studies.store", "
 
 @cache
 def code_hash(module: str) -> str:
-    """Return the hash of a module and of all modules of this project that it can import.
-
-    >>> code_hash("dcfw_studies.qap") == code_hash("dcfw_studies.alignment")
-    False
-    """
+    """Return the hash of a module and of all modules of this project that it can import."""
     found, waiting = set[str](), [module]
     while waiting:
         name = waiting.pop()
@@ -55,10 +51,9 @@ def _source(module: str) -> Path | None:
 def _tree(module: str) -> ast.Module:
     source = _source(module)
     tree = ast.parse(source.read_text(encoding="utf-8") if source else "")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return tree
 

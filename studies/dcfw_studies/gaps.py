@@ -55,12 +55,7 @@ def gradient(x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def proximal_point(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the minimiser of phi(y) + L/2 ||y - x||^2 over the box, for all points of two arrays.
-
-    >>> y1, y2 = proximal_point(np.array([-0.5, -0.4]), np.array([0.0, 0.0]))
-    >>> y1.round(3)  # a minimum stays; what is near it comes half way
-    array([-0.5 , -0.45])
-    """
+    """Return the minimiser of phi(y) + L/2 ||y - x||^2 over the box, for all points of two arrays."""
 
     def free(w: Any, at: Any) -> Any:
         return np.cos(np.pi * w) + np.pi * (w - at)
@@ -104,12 +99,7 @@ def _fw(g1: Any, g2: Any, x1: Any, x2: Any) -> Any:
 
 
 def measure(name: str, x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-    """Return one of the measures at all points of two arrays.
-
-    >>> x1, x2 = np.array([-0.5, -0.4]), np.array([0.0, 0.0])
-    >>> measure("pgm", x1, x2).round(3), measure("ppm", x1, x2).round(3)
-    (array([0.   , 0.048]), array([0.   , 0.012]))
-    """
+    """Return one of the measures at all points of two arrays."""
     name = checks.choice(name, "name", MEASURES)
     if name in ("ppm", "dc-proximal"):
         y1, y2 = proximal_point(x1, x2)

@@ -198,11 +198,7 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def times(ratio: float) -> str:
-    """Return a factor in three digits, large ones without an exponent.
-
-    >>> times(0.98765), times(2806.4)
-    ('0.988', '2,806')
-    """
+    """Return a factor in three digits, large ones without an exponent."""
     return f"{ratio:.3g}" if ratio < 1000.0 else f"{ratio:,.0f}"
 
 

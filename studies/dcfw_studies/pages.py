@@ -22,8 +22,7 @@ from dcfw_studies.store import Store
 
 Contribution: TypeAlias = Callable[[Store], list[Section]]
 
-ORDER = ("gaps", "qap", "alignment", "inner", "networks")
-"""The paper's figure first, then its studies; others follow by name."""
+ORDER = ("gaps", "qap", "alignment", "inner", "networks")  # others follow by name
 SHOWN = 2000  # rows in a generic table; `dcfw-studies study export` has all
 LONGEST = 120  # characters of a value in a generic table
 NUMBER = ",.6g"  # the number format of a generic table

@@ -86,12 +86,7 @@ def solve_as(
     inner: str = "fw",
     polish: str | None = None,
 ) -> Assigned:
-    """Run a method once on a quadratic assignment problem, as the paper or its authors' code does.
-
-    >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
-    >>> solve_as("published", A, B, np.full((2, 2), 0.5) + [[0.01, -0.01], [-0.01, 0.01]], method="fw").fun
-    11
-    """
+    """Run a method once on a quadratic assignment problem, as the paper or its authors' code does."""
     n, published = len(A), protocol == "published"
     left, right = A.astype(np.float64), B.astype(np.float64)
     scale = frobenius(left) * frobenius(right) if published else 1.0
@@ -146,12 +141,7 @@ def _least(A: np.ndarray, B: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class GlobalOpenLoop:
-    """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on.
-
-    >>> step = GlobalOpenLoop().bind(None, None)
-    >>> step(None), step(None)
-    (1.0, 0.6666666666666666)
-    """
+    """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on."""
 
     def bind(self, f: Function, domain: Any) -> Step:
         counter = itertools.count(1)
@@ -160,12 +150,7 @@ class GlobalOpenLoop:
 
 @dataclass(frozen=True)
 class OuterAdaptive:
-    """The tolerance of the authors' alignment code, tested by :func:`step_first` and lowered at outer points.
-
-    >>> rule = OuterAdaptive()
-    >>> rule.next(None, 10.0), rule.next(8.0, 9.0), rule.next(8.0, 5.0)
-    (8.0, 8.0, 6.4)
-    """
+    """The tolerance of the authors' alignment code, tested by :func:`step_first` and lowered at outer points."""
 
     beta: float = 0.8
 
@@ -195,14 +180,7 @@ def authors_constants(f: align.MaskedLeastSquares) -> tuple[float, float]:
 def align_published(
     f: align.MaskedLeastSquares, *, lam: float = 1e-4, method: str = "dcfw", beta: float = 0.8, **budget: Any
 ) -> Result:
-    """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`.
-
-    >>> f = align.MaskedLeastSquares(np.eye(3), np.diag([1.0, -1.0, 1.0]), np.ones((3, 3), dtype=bool))
-    >>> align_published(f, max_lmo=20).rotation.round(6) + 0.0
-    array([[ 1.,  0.,  0.],
-           [ 0., -1.,  0.],
-           [ 0.,  0.,  1.]])
-    """
+    """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`."""
     C, L = authors_constants(f)
     found = minimize(
         f - PolarNuclearNorm(lam, complete=True),

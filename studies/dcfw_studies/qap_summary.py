@@ -8,7 +8,6 @@ from typing import Any
 
 from dcfw_studies import qap_tables as tables
 from dcfw_studies.qap import _size
-from dcfw_studies.qap_active import active_sets
 from dcfw_studies.qap_tables import Runs
 
 ERROR_WORDS = {
@@ -88,7 +87,7 @@ def summarise(
         ],
         "heat_map_common": _common_heat_map(runs),
         "against_fw": tables.against_fw(runs),
-        "active_sets": active_sets(runs),
+        "active_sets": tables.active_sets(runs),
         "costs": _costs(runs),
     }
 

@@ -37,11 +37,15 @@ class StoreError(RuntimeError):
 
     Examples
     --------
+    >>> import pathlib, tempfile
     >>> from dcfw_studies import Store, StoreError
-    >>> try:
-    ...     Store("/dev/null")
-    ... except StoreError as error:
-    ...     print("/dev/null" in str(error))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "notes.txt")
+    ...     _ = path.write_text("not a store " * 100)
+    ...     try:
+    ...         Store(path)
+    ...     except StoreError as error:
+    ...         print("notes.txt" in str(error))
     True
     """
 
@@ -57,8 +61,7 @@ def explain(error: sqlite3.Error, path: str) -> StoreError:
     locked = f"another process kept the store locked for too long; {kept}"
     read_only = "the store or its folder is read-only: make both writable, or copy the store elsewhere"
     texts = {
-        sqlite3.SQLITE_FULL: f"the disk is full: the row at hand could not be stored. Free some space; "
-        f"{kept}",
+        sqlite3.SQLITE_FULL: f"the disk is full: the row could not be stored. Free some space; {kept}",
         sqlite3.SQLITE_READONLY: read_only,
         sqlite3.SQLITE_PERM: read_only,
         sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: check that its folder exists and is writable",
@@ -74,16 +77,14 @@ def explain(error: sqlite3.Error, path: str) -> StoreError:
 
 def open_to_write(path: str) -> sqlite3.Connection:
     """Open the store at ``path`` (``":memory:"`` for none on disk), and create it if it does not exist."""
-    memory = path == ":memory:"
-    if not memory:
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"store {path}: its folder cannot be made ({error.strerror}); give another path"
-            ) from error
+    uri = "file::memory:" if path == ":memory:" else f"{Path(path).absolute().as_uri()}?mode=rwc"
     try:
-        db = _connect("file::memory:" if memory else f"{Path(path).absolute().as_uri()}?mode=rwc")
+        if path != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        db = _connect(uri)
+    except OSError as error:
+        message = f"store {path}: its folder cannot be made ({error.strerror}); give another path"
+        raise StoreError(message) from error
     except sqlite3.Error as error:
         raise explain(error, path) from error
     try:
@@ -99,11 +100,10 @@ def open_to_write(path: str) -> sqlite3.Connection:
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={SCHEMA}")
         db.execute("COMMIT")
-    except sqlite3.Error as error:
+    except BaseException as error:
         db.close()
-        raise explain(error, path) from error
-    except BaseException:
-        db.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path) from error
         raise
     return db
 

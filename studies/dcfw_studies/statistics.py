@@ -41,10 +41,6 @@ def t_interval(values: Any, confidence: float = 0.90) -> Interval:
     """Return the mean of independent runs and Student's confidence interval for it.
 
     For a single value the interval is the whole line.
-
-    >>> mean, low, high = t_interval([1.0, 2.0, 3.0, 4.0], confidence=0.90)
-    >>> mean, round(low, 3), round(high, 3)
-    (2.5, 0.981, 4.019)
     """
     from scipy import stats
 
@@ -63,11 +59,7 @@ def t_interval(values: Any, confidence: float = 0.90) -> Interval:
 
 
 def win_loss_tie(a: Any, b: Any) -> Score:
-    """Count where ``a`` is lower than ``b``, higher, and equal; both are values on the same instances.
-
-    >>> win_loss_tie([1, 2, 3, 4], [1, 3, 2, 9])
-    Score(wins=2, losses=1, ties=1)
-    """
+    """Count where ``a`` is lower than ``b``, higher, and equal; both are values on the same instances."""
     a = checks.array(a, "a")
     b = checks.array(b, "b", shape=tuple(a.shape))
     return Score(int(np.sum(a < b)), int(np.sum(a > b)), int(np.sum(a == b)))
@@ -78,10 +70,6 @@ def pairwise_wins(table: Mapping[str, Any], confidence: float = 0.90) -> dict[tu
 
     The argument maps methods to values of shape (instances, seeds). Instances with a strictly lower value are
     counted for each seed; the interval is Student's over the seeds, as in the paper's heat map.
-
-    >>> wins = pairwise_wins({"fw": [[3, 3], [1, 1]], "dcfw": [[2, 2], [1, 0]]})
-    >>> wins["dcfw", "fw"].mean, wins["fw", "dcfw"].mean
-    (1.5, 0.0)
     """
     values = method_table(table, ndim=2)
     return {

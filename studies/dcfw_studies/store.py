@@ -245,7 +245,7 @@ class Store:
         return [failure | {"settings": self._decoded(failure["settings"])} for failure in found]
 
     def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the JSON object in a column that another program may have written; refuse ``taken`` names."""
+        """Return the JSON object in a column (perhaps of another program); refuse ``taken`` names."""
         try:
             found = json.loads(text)
             if not isinstance(found, dict):
@@ -257,8 +257,8 @@ class Store:
         return found
 
     def _foreign(self, what: str) -> StoreError:
-        text = f"store {self.path}: a row holds what dcfw did not write ({what}); use a new path, or "
-        return StoreError(text + "delete that row")
+        text = f"store {self.path}: a row holds what dcfw did not write ({what})"
+        return StoreError(f"{text}; use a new path, or delete that row")
 
     def _records(self, statement: str, columns: Sequence[str], values: Sequence[Any] = ()) -> list[Any]:
         """Return the result of a SELECT of these columns, each value of the type that dcfw writes there."""
@@ -353,13 +353,7 @@ def _columns(task: Task) -> tuple[Any, ...]:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return flat rows as CSV text, with a column for every name that occurs.
-
-    >>> print(csv_text([{"a": 1}, {"a": 2, "b": [3, 4]}]).replace("\\r", ""), end="")
-    a,b
-    1,
-    2,"[3,4]"
-    """
+    """Return flat rows as CSV text, with a column for every name that occurs."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, names, restval="")

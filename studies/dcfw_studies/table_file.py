@@ -122,13 +122,7 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
-    """Name the row of a file in errors about its values (the header is row 1).
-
-    >>> with naming("rows.csv", 7):
-    ...     int("many")
-    Traceback (most recent call last):
-    ValueError: rows.csv, row 7: invalid literal for int() with base 10: 'many'
-    """
+    """Name the row of a file in errors about its values (the header is row 1)."""
     try:
         yield
     except KeyError as error:
@@ -138,11 +132,7 @@ def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """Return the software versions in a cell; none for an older report without them.
-
-    >>> read_versions('{"numpy":"2.4.6"}'), read_versions("")
-    ({'numpy': '2.4.6'}, {})
-    """
+    """Return the software versions in a cell; none for an older report without them."""
     try:
         found = json.loads(text) if text else {}
     except RecursionError as error:

@@ -168,10 +168,8 @@ def tensors(settings: Settings) -> tuple[Any, Any, Any, Any, int]:
         # Channels last is the layout that convolutions are fastest in.
         x = x.flatten(1) if settings.model == "head" else x.to(memory_format=torch.channels_last)
         inputs.append(x)
-    labels = [
-        torch.from_numpy(np.array(part)).long()
-        for part in (images.train_labels[: settings.images], images.test_labels)
-    ]
+    parts = images.train_labels[: settings.images], images.test_labels
+    labels = [torch.from_numpy(np.array(part)).long() for part in parts]
     return inputs[0], labels[0], inputs[1], labels[1], images.classes
 
 

@@ -15,12 +15,7 @@ Settings = Annotated[
 
 
 def settings_for(function: Callable[..., Any], pairs: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keyword arguments that NAME=VALUE pairs stand for, by the annotations of a function.
-
-    >>> def study(methods: Sequence[str] = (), seeds: int = 1) -> None: ...
-    >>> settings_for(study, ["methods=fw,cgs", "seeds=3"])
-    {'methods': ['fw', 'cgs'], 'seeds': 3}
-    """
+    """Return the keyword arguments that NAME=VALUE pairs stand for, by the annotations of a function."""
     known = {
         name: str(parameter.annotation)
         for name, parameter in inspect.signature(function).parameters.items()
