@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Part, Section, Series, Table, Text
 from dcfw_studies import alignment_tables as tables
 from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT, study
 from dcfw_studies.alignment_tables import TITLES
-from dcfw_studies.report import Figure, json_text, not_there, rows_csv, table
+from dcfw_studies.report import Figure, how_to, json_text, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
 NAMES = {"iterations": "steps", "svds": "SVDs", "time": "time"}
@@ -106,10 +106,7 @@ def _what(rows: Rows) -> list[Any]:
             "`dcfw_studies.alignment`."
         ),
         Cards([Card("runs", f"{len(rows):,}", f"{minutes:.0f} minutes, float64")]),
-        Code(
-            "dcfw-studies reproduce alignment --full --store STORE\n"
-            "dcfw-studies report STORE --study alignment -o results/alignment"
-        ),
+        how_to("alignment", "--full --store STORE"),
     ]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.cli.page.parts import Bullets, Chart, Code, Part, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Chart, Part, Section, Series, Table, Text
 from dcfw_studies import gaps
 from dcfw_studies.drawing import drawing
-from dcfw_studies.report import Drawn, Figure, json_text
+from dcfw_studies.report import Drawn, Figure, how_to, json_text
 from dcfw_studies.store import Store
 
 NAMES = {
@@ -54,16 +54,8 @@ def sections(store: Store) -> list[Section]:
             "proximal split keeps it (gap_PPM). The proximal subproblems are solved to an FW gap of "
             f"{accuracy:.1g} at most, verified at every point."
         ),
-        Code(
-            "dcfw-studies reproduce gaps --store STORE\n"
-            "dcfw-studies report STORE --study gaps -o results/gaps"
-        ),
-        Drawn(
-            draw_levels(),
-            "level curves of phi, gap_PGM and gap_PPM",
-            "Figure 1, recomputed.",
-            file="figure_1",
-        ),
+        how_to("gaps", "--store STORE"),
+        Drawn(draw_levels(), "level curves of phi, gap_PGM and gap_PPM", "Figure 1, recomputed.", "figure_1"),
         Figure(charts, file="growth"),
     ]
     said = Text(

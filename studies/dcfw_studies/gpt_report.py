@@ -122,19 +122,19 @@ def report(rows: Rows) -> str:
         "optimizer |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    lines += [_line(method, own) for method in gpt.RATES if (own := best_rows(rows, method))]
+    names = ("loss", "loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
+    for method in gpt.RATES:
+        if own := best_rows(rows, method):
+            losses, (loss, low, lipschitz, whole, part) = (
+                [r["loss"] for r in own],
+                (mean(own, n) for n in names),
+            )
+            spread = f"{loss:.3f} ({min(losses):.3f} to {max(losses):.3f})"
+            cells = [method, setting(own[0]), str(len(own)), spread, f"{low:.3f}", f"{lipschitz:.1f}"]
+            lines.append("| " + " | ".join([*cells, f"{whole:.0f}", f"{part:.0f}"]) + " |")
     lines += ["", *comparisons(rows), "", *choices(rows)]
     lines += [*transfer(rows), *equal_time(rows), *missing(rows)]
     return "\n".join([*lines, "![training loss; losses by learning rate and width](gpt.png)", ""])
-
-
-def _line(method: str, own: list[Row]) -> str:
-    names = ("loss", "loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
-    found, (loss, low, lipschitz, whole, part) = [r["loss"] for r in own], (mean(own, n) for n in names)
-    return (
-        f"| {method} | {setting(own[0])} | {len(own)} | {loss:.3f} ({min(found):.3f} to {max(found):.3f}) | "
-        f"{low:.3f} | {lipschitz:.1f} | {whole:.0f} | {part:.0f} |"
-    )
 
 
 def choices(rows: Rows) -> list[str]:

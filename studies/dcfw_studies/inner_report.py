@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Code, Section, Series, Text
+from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Section, Series, Text
 from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL, THREE
-from dcfw_studies.report import Figure, json_text, rows_csv, table
+from dcfw_studies.report import Figure, how_to, json_text, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
@@ -60,10 +60,7 @@ def sections(store: Store) -> list[Section]:
                 *(_card(f"solved with {e['inner']}", e["solved"], e["problems"]) for e in solvers),
             ]
         ),
-        Code(
-            f"dcfw-studies reproduce inner --store STORE --set seeds={len(seeds)}\n"
-            "dcfw-studies report STORE --study inner -o results/inner"
-        ),
+        how_to("inner", f"--store STORE --set seeds={len(seeds)}"),
     ]
     summary = (
         f"With {best['inner']} steps DC-FW solved {best['solved']} of {best['problems']} problems within the "

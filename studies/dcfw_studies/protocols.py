@@ -150,7 +150,7 @@ class GlobalOpenLoop:
 
 @dataclass(frozen=True)
 class OuterAdaptive:
-    """The tolerance of the authors' alignment code, tested by :func:`step_first` and lowered at outer points."""
+    """The tolerance of the authors' alignment code, lowered at outer points and tested by `step_first`."""
 
     beta: float = 0.8
 
@@ -180,7 +180,7 @@ def authors_constants(f: align.MaskedLeastSquares) -> tuple[float, float]:
 def align_published(
     f: align.MaskedLeastSquares, *, lam: float = 1e-4, method: str = "dcfw", beta: float = 0.8, **budget: Any
 ) -> Result:
-    """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`."""
+    """Run a method on an alignment problem as the authors' code does; ``budget`` is for `dcfw.minimize`."""
     C, L = authors_constants(f)
     found = minimize(
         f - PolarNuclearNorm(lam, complete=True),

@@ -66,16 +66,8 @@ def _summary(store: Store, runs: Runs, expected: Mapping[str, int] | None) -> Su
 
 
 def section(runs: Runs, summary: Summary) -> Section:
-    parts = [
-        _single_run(runs, summary),
-        _heat_map(summary),
-        _against_fw(summary),
-        _active_sets(summary),
-        _costs(runs),
-        _instances(runs),
-        _statuses(summary),
-        _coverage(summary),
-    ]
+    parts = [_single_run(runs, summary), *(make(summary) for make in (_heat_map, _against_fw, _active_sets))]
+    parts += [_costs(runs), _instances(runs), _statuses(summary), _coverage(summary)]
     heading = f"QAPLIB, protocol “{runs.protocol}”: DC-FW against Frank-Wolfe"
     return Section(heading, _what(summary), [part for part in parts if part is not None], _take_away(summary))
 
@@ -91,6 +83,10 @@ def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
     mean = f"{entry['mean']:.{digits}f}"
     ends = "" if entry["low"] is None else f" [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
     return mean + ends
+
+
+def _mean(entry: Mapping[str, Any], digits: int = 1) -> Cell:
+    return Cell(interval(entry, digits), entry["mean"])
 
 
 def seed_range(seeds: Sequence[int]) -> str:
@@ -275,12 +271,11 @@ def _heat_map(summary: Summary) -> Section:
         caption += ": how often the row's method beats the column's"
         note += " The stronger the colour, the more often; one scale for both."
         maps.append(table(caption, {"lower error": None} | {title(m): ".0%" for m in methods}, lines, note))
-    pairs = []
     for c in cells:
         size = f"{c['ours']['instances']} x {len(c['ours']['seeds'])}"
         pairs.append([f"{title(c['row'])} < {title(c['column'])}", size])
         for of in (c["ours"], c["published"]):
-            pairs[-1] += [Cell(interval(of, 2), of["mean"]), of["fraction"]]
+            pairs[-1] += [_mean(of, 2), of["fraction"]]
     columns = {"lower error": None, "ours on": None, "ours": ".2f", "of ours": ".1%"}
     columns |= {"published": ".2f", f"of {PUBLISHED_INSTANCES}": ".1%"}
     absent = [title(m) for m in PAPER_METHODS if m not in summary["run"]["seconds"]]
@@ -300,7 +295,7 @@ def _common(common: Mapping[str, Any] | None) -> list[Table]:
     if common is None:
         return []
     methods = common["methods"]
-    wins = {(cell["row"], cell["column"]): Cell(interval(cell), cell["mean"]) for cell in common["cells"]}
+    wins = {(cell["row"], cell["column"]): _mean(cell) for cell in common["cells"]}
     lines = [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods]
     of = f"Instances: {common['instances']}; seeds: {seed_range(common['seeds'])}; row against column."
     columns = {"lower error": None, **{title(m): ".1f" for m in methods}}
@@ -308,16 +303,11 @@ def _common(common: Mapping[str, Any] | None) -> list[Table]:
 
 
 def _against_fw(summary: Summary) -> Section | None:
-    lines = [
-        [
-            title(m),
-            f"{entry['instances']} x {len(entry['seeds'])}",
-            *(Cell(interval(entry[k]), entry[k]["mean"]) for k in ("wins", "losses")),
-            entry["ties"],
-            *(Cell(interval(entry[k], 4), entry[k]["mean"]) for k in ("error", "fw_error")),
-        ]
-        for m, entry in summary["against_fw"].items()
-    ]
+    lines = []
+    for m, e in summary["against_fw"].items():
+        counts = [_mean(e["wins"]), _mean(e["losses"]), e["ties"]]
+        errors = [_mean(e["error"], 4), _mean(e["fw_error"], 4)]
+        lines.append([title(m), f"{e['instances']} x {len(e['seeds'])}", *counts, *errors])
     if not lines:
         return None
     columns = {"method": None, "on": None, "better than FW": ".1f", "worse": ".1f", "equal": ".1f"}
@@ -336,7 +326,7 @@ def _active_sets(summary: Summary) -> Section | None:
             *(entry["laps"][m] for m in ("dcfw-1", "blended-1")),
             entry["ratio"],
             *(entry["errors"][m] for m in ("dcfw-1", "blended-1")),
-            Cell(interval(entry["difference"], 4), entry["difference"]["mean"]),
+            _mean(entry["difference"], 4),
             " : ".join(str(entry["score"][k]) for k in ("wins", "losses", "ties")),
         ]
         for entry in summary["active_sets"]
@@ -373,14 +363,11 @@ def _costs(runs: Runs) -> Section | None:
     note += f" Set aside for having too few rows: {aside}." if aside else ""
     profile = performance_profile(tables.solves_to_the_end(runs, found))
     # Extended to the right edge, beyond the last method's step.
-    steps = [
-        Series(title(m), [*tau, 2 * tau[-1]], [*rho, rho[-1]], style=style(m))
-        for m, (tau, rho) in profile.items()
-    ]
-    trade = [
-        Series(title(m), [entry["lap_total"]], [entry["error_mean"]], style=style(m))
-        for m, entry in found.table.items()
-    ]
+    steps, trade = [], []
+    for m, (tau, rho) in profile.items():
+        entry, look = found.table[m], style(m)
+        steps.append(Series(title(m), [*tau, 2 * tau[-1]], [*rho, rho[-1]], style=look))
+        trade.append(Series(title(m), [entry["lap_total"]], [entry["error_mean"]], style=look))
     titles = "Performance profile of LAP solves", "LAP solves over the fewest of any method"
     late = f"{size}; a run that did not converge never arrives."
     charts = [Chart(*titles, "fraction of instances", steps, kind="step", x_scale="log", caption=late)]

@@ -83,18 +83,13 @@ def summarise(
         },
         "heat_map": [
             {"row": a, "column": b, "ours": _cell(cell), "published": _published_cell(a, b)}
-            for (a, b), cell in _by_row(tables.heat_map(runs))
+            for (a, b), cell in tables.heat_map(runs).items()
         ],
         "heat_map_common": _common_heat_map(runs),
         "against_fw": tables.against_fw(runs),
         "active_sets": tables.active_sets(runs),
         "costs": _costs(runs),
     }
-
-
-def _by_row(cells: Mapping[tuple[str, str], tables.Cell]) -> list[tuple[tuple[str, str], tables.Cell]]:
-    place = {m: i for i, m in enumerate(tables.PAPER_METHODS)}
-    return sorted(cells.items(), key=lambda item: (place[item[0][0]], place[item[0][1]]))
 
 
 def _cell(cell: tables.Cell) -> dict[str, Any]:
@@ -114,8 +109,8 @@ def _common_heat_map(runs: Runs) -> dict[str, Any] | None:
     block = runs.block(methods) if len(methods) > 1 else tables.Block((), ())
     if not block.size:
         return None
-    cells = _by_row(tables.heat_map(runs, methods, block))
-    listed = [{"row": a, "column": b, **cell.wins.plain()} for (a, b), cell in cells]
+    cells = tables.heat_map(runs, methods, block)
+    listed = [{"row": a, "column": b, **cell.wins.plain()} for (a, b), cell in cells.items()]
     return {**block.plain(), "methods": methods, "cells": listed}
 
 

@@ -178,7 +178,7 @@ def heat_map(
         if shared.size:
             wins = pairwise_wins({m: runs.get("value", m, shared) for m in (a, b)}, confidence=0.90)
             cells[a, b], cells[b, a] = Cell(wins[a, b], shared), Cell(wins[b, a], shared)
-    return cells
+    return {pair: cells[pair] for pair in itertools.permutations(methods, 2) if pair in cells}
 
 
 def against_fw(runs: Runs) -> dict[str, dict[str, Any]]:

@@ -51,6 +51,12 @@ def table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Sequen
     return Table(caption, [Column(title.strip(), spec) for title, spec in columns.items()], rows, note)
 
 
+def how_to(study: str, options: str = "") -> Code:
+    """Return the commands that run a study and write its report."""
+    run = f"dcfw-studies reproduce {study} {options}".strip()
+    return Code(f"{run}\ndcfw-studies report STORE --study {study} -o results/{study}")
+
+
 def duration(seconds: float) -> str:
     """Return a time in words.
 

@@ -183,12 +183,8 @@ def run(
 
     Raises
     ------
-    StoreError
-        The store cannot be written.  Rows finished before are kept.
-    ClusterError
-        The Dask cluster does not answer, or went away.  Rows finished before are kept.
-    KeyboardInterrupt
-        Ctrl-C.  Rows finished before are kept.
+    StoreError, ClusterError
+        The store cannot be written, or the Dask cluster does not answer.  Rows finished before are kept.
 
     Examples
     --------

@@ -143,7 +143,6 @@ def train(
         while len(run.curves["seconds"]) < settings.epochs:
             found = _epoch(settings, run, optimizer, x, labels, progress, per_epoch)
             found |= _test(settings, model, x_test, labels_test)
-            found |= _bounds(settings, model)
             for name in CURVES:
                 run.curves[name].append(float(found[name]))
             if checkpoint is not None:
@@ -275,17 +274,11 @@ def _test(settings: Settings, model: Any, x: Any, labels: Any) -> dict[str, floa
             scores, y = model(x[start : start + 1000]), labels[start : start + 1000]
             loss += float(torch.nn.functional.cross_entropy(scores.float(), y, reduction="sum"))
             correct += float((scores.argmax(1) == y).sum())
-    return {"test_loss": loss / len(x), "test_accuracy": correct / len(x)}
-
-
-def _bounds(settings: Settings, model: Any) -> dict[str, float]:
-    import torch
-
-    with torch.no_grad():
-        sizes = torch.cat([p.abs().flatten() for p in model.parameters()])
-    held = settings.method in CONSTRAINED
-    at = float((sizes >= settings.c * (1.0 - 1e-6)).double().mean()) if held else math.nan
-    return {"at_bound": at, "largest": float(sizes.max())}
+    sizes = torch.cat([p.detach().abs().flatten() for p in model.parameters()])
+    share = float((sizes >= settings.c * (1.0 - 1e-6)).double().mean())
+    at = share if settings.method in CONSTRAINED else math.nan
+    found = {"test_loss": loss / len(x), "test_accuracy": correct / len(x)}
+    return found | {"at_bound": at, "largest": float(sizes.max())}
 
 
 def _save(file: Path, run: Trained, optimizer: Any) -> None:

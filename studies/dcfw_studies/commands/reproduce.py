@@ -13,19 +13,10 @@ import typer
 from dcfw.cli.application import wrong_ones_are_usage_errors
 from dcfw_studies.commands.settings import AsJson, Settings
 
-STORE = Path("dcfw-study.db")
-FOLDER = Path("dcfw-results")
+STORE, FOLDER = Path("dcfw-study.db"), Path("dcfw-results")
 
-
-class Name(StrEnum):
-    """The studies of :mod:`dcfw_studies.catalogue`, which ``--help`` does not load."""
-
-    gaps = "gaps"
-    qap = "qap"
-    alignment = "alignment"
-    networks = "networks"
-    inner = "inner"
-    all = "all"
+# The studies of `dcfw_studies.catalogue`, which `--help` does not load.
+Name = StrEnum("Name", ["gaps", "qap", "alignment", "networks", "inner", "all"])
 
 
 def reproduce(

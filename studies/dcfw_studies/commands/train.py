@@ -116,16 +116,12 @@ def train(
             f"{f'{100 * bound:.2g} %' if bound == bound else '-':>8}  {at['seconds']:7.1f}"
         )
     if settings.method in CONSTRAINED:
-        typer.echo(_what_to_see(settings.c, curves["at_bound"][-1], curves["largest"][-1]))
-
-
-def _what_to_see(c: float, at_bound: float, largest: float) -> str:
-    """Describe what the radius did to the weights, and which other one to compare with."""
-    if at_bound > 0.0:
-        share, other = f"{100 * at_bound:.2g} % of them at the bound", "a larger --radius binds fewer"
-    else:
-        share, other = f"the largest is {largest:.3g} and none is at the bound", "a smaller --radius binds"
-    return f"Every weight is in [-{c:g}, {c:g}], {share}; {other}.  Compare the losses."
+        share, other = f"{100 * bound:.2g} % of them at the bound", "a larger --radius binds fewer"
+        if bound == 0.0:
+            share = f"the largest is {curves['largest'][-1]:.3g} and none is at the bound"
+            other = "a smaller --radius binds"
+        radius = f"[-{settings.c:g}, {settings.c:g}]"
+        typer.echo(f"Every weight is in {radius}, {share}; {other}.  Compare the losses.")
 
 
 def _check_writable(checkpoint: Path) -> None:
