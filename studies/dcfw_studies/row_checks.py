@@ -77,23 +77,23 @@ def folders(root: Path) -> Iterable[tuple[str, Path]]:
             yield name, file.parent
 
 
-def _taken(study: str, folder: Path, store: Store) -> Store:
-    """Put the rows of a report into a store."""
+def take(study: str, folder: Path, store: Store) -> int:
+    """Put the rows of a report into a store; return how many were new."""
     module = importlib.import_module(f"dcfw_studies.{study}")
-    module.import_rows(store, str(folder / "rows.csv" if study == "qap" else folder))
-    return store
+    return int(module.import_rows(store, str(folder / "rows.csv" if study == "qap" else folder)))
 
 
 def read(study: str, folder: Path) -> list[Stored]:
     with Store(":memory:") as store:
-        return _taken(study, folder, store).stored(study)
+        take(study, folder, store)
+        return store.stored(study)
 
 
 def rows_of(study: str, folder: Path, **settings: Any) -> list[dict[str, Any]]:
     """Return the rows of a report with these settings in the form of a store."""
     with Store(":memory:") as store:
-        rows = _taken(study, folder, store).rows(study)
-        return [row for row in rows if settings.items() <= row.items()]
+        take(study, folder, store)
+        return [row for row in store.rows(study) if settings.items() <= row.items()]
 
 
 def check(study: str, folder: Path, sample: int, seed: int, longest: float = math.inf) -> Check:
@@ -213,6 +213,6 @@ def rewrite(found: Check) -> None:
             for task, outcome in found.outcomes:  # the store keeps the first row of a task
                 if outcome.result:
                     store.finish(task, json.loads(outcome.result), **outcome.made)
-            _taken(found.study, found.folder, store)
+            take(found.study, found.folder, store)
         text = ["protocol=text"] if found.folder.name == "text" else None
         CATALOGUE[found.study].write_report(str(path), found.folder, text)
