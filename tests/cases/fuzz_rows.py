@@ -15,7 +15,6 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 from dcfw_studies import row_checks
 from dcfw_studies.pages import collect
