@@ -47,6 +47,7 @@ def sections(store: Store) -> list[Section]:
         ]
         titles = f"gap_{name.upper()} near stationary points", "distance to the point", "mean over a circle"
         charts.append(Chart(*titles, series, x_scale="log", y_scale="log"))
+    shown = "level curves of phi, gap_PGM and gap_PPM"
     parts: list[Part] = [
         Text(
             f"phi(x) = sin(pi x1) cos(pi x2) on [-1, 1]^2, L = pi^2; the grid has step {some['step']:g} "
@@ -55,7 +56,7 @@ def sections(store: Store) -> list[Section]:
             f"{accuracy:.1g} at most, verified at every point."
         ),
         how_to("gaps", "--store STORE"),
-        Drawn(draw_levels(), "level curves of phi, gap_PGM and gap_PPM", "Figure 1, recomputed.", "figure_1"),
+        Drawn(draw_levels(), shown, "Figure 1, recomputed.", file="figure_1"),
         Figure(charts, file="growth"),
     ]
     said = Text(
