@@ -79,7 +79,11 @@ def style(method: str) -> int:
 
 
 def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
-    """Return a mean with its interval, if it has one, in words."""
+    """Return a mean with its interval, if it has one, in words.
+
+    >>> interval({"mean": 1.5, "low": 1.0, "high": 2.0}), interval({"mean": 2, "low": None, "high": None})
+    ('1.5 [1.0, 2.0]', '2.0')
+    """
     mean = f"{entry['mean']:.{digits}f}"
     ends = "" if entry["low"] is None else f" [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
     return mean + ends

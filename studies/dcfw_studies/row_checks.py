@@ -185,7 +185,11 @@ def _loaded(load: Any, dataset: str, seed: int) -> Any:
 
 
 def differences(stored: Mapping[str, Any], rerun: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the common columns of two results of a row that do not agree."""
+    """Return the common columns of two results of a row that do not agree.
+
+    >>> differences({"value": 7, "gap": 0.1, "seconds": 1.0}, {"value": 8, "gap": 0.1 + 1e-9, "seconds": 2.0})
+    {'value': (7, 8)}
+    """
     found = {}
     size = abs(stored["value"]) if isinstance(stored.get("value"), int | float) else 0.0
     for name in stored.keys() & rerun.keys():
