@@ -1,28 +1,19 @@
 """The alignment study of the paper: DC-FW, FW-K and FW-M on partially observed embeddings.
 
-Three data sets, all with d = 300:
+The data sets, all with d = 300, of whose target entries a random part is observed:
 
-``planted``  E2 = Q E1 + 0.5 N: 10,000 Gaussian words, a random orthogonal Q, Gaussian noise
-``short``    of the same kind, all vectors divided by sqrt(d), so that lambda weighs 300 times as much
-``real``     English (word2vec) and French (fastText) vectors of the pairs of a dictionary: of 4340 English
-             words with one translation each a fifth is held out for the translation test
+``planted``   E2 = Q E1 + 0.5 N: 10,000 Gaussian words, a random orthogonal Q, Gaussian noise
+``short``     the same with all vectors divided by sqrt(d), so that lambda weighs 300 times as much
+``shrunken``  E2 = 0.3 Q E1 + 0.5 N with as many words as there are real pairs
+``real``      English (word2vec) and French (fastText) vectors of the pairs of a dictionary: of 4340 English
+              words with one translation each a fifth is held out for the translation test
 
-Of the target entries a random part is observed.  The methods run as the authors' code does
-(``protocol="published"``).  Two are ours: ``dcfw-exact`` has exact steps, ``dcfw-active`` an active set
-besides, the default of ``align``.  All compute in float64 with the same polar factor and gradient, so their
-times can be compared.
+The methods run as in the authors' code (``protocol="published"``), except ``dcfw-exact`` (exact steps) and
+``dcfw-active`` (an active set, the default of ``align``).  All compute in float64 with the same polar factor
+and gradient, so that their times can be compared.
 
-Three parts: ``long`` has 10^4 steps at 10 % observed, ``rates`` 10^3 steps over five rates and three seeds,
-``choices`` is about the real pairs: what lambda, which scaling and how many steps do best, and what it does
-to multiply the target vectors by a factor.  For comparison it has ``shrunken`` data, E2 = 0.3 Q E1 + 0.5 N
-with as many words as there are real pairs.
-
-    dcfw-studies reproduce alignment --full --store STORE [--set parts=long,rates]
-    dcfw-studies report STORE --study alignment -o results/alignment
-
-A study goes on elsewhere from the rows of a report:
-
-    dcfw-studies study import STORE alignment results/alignment
+Of the parts, ``long`` has 10^4 steps at 10 % observed and ``rates`` 10^3 steps over five rates and three
+seeds; ``choices`` varies lambda, the scaling, the number of steps and the length of the target vectors.
 """
 
 from __future__ import annotations
@@ -60,9 +51,7 @@ ALL = (*DATASETS, "shrunken")
 HELD_OUT = 0.2
 
 LAMBDAS, SCALINGS, STEPS = (0.0, 1e-4, 1e-3, 1e-2), ("raw", "unit", "centred"), (10, 100, 1000)
-"""The choices."""
-TARGETS = (2.0, 4.0, 8.0, 16.0)
-"""The factor of the target vectors in the last of the choices."""
+TARGETS = (2.0, 4.0, 8.0, 16.0)  # the values in the part `choices`; targets are factors of the target vectors
 
 
 class Data(NamedTuple):
@@ -86,9 +75,8 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
     from dcfw.data import find
     from dcfw.npy import mapped
 
-    source, target = (
-        np.array(mapped(find(f"embeddings/{language}.npy")), dtype=np.float64) for language in ("en", "fr")
-    )
+    paths = [find(f"embeddings/{language}.npy") for language in ("en", "fr")]
+    source, target = (np.array(mapped(path), dtype=np.float64) for path in paths)
     if scaling != "raw":
         source, target = unit_rows(source), unit_rows(target)
     if scaling == "centred":
@@ -105,14 +93,13 @@ def load(dataset: str, seed: int, scaling: str = "unit") -> Data:
 
 
 def observed(dataset: str, seed: int, rate: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Return which entries of the target are observed."""
     return rng_for("alignment mask", dataset, seed, rate).random(shape) < rate
 
 
 def quality(R: np.ndarray, data: Data) -> dict[str, float]:
     """Return cosine and residual of the fitted pairs, and how well held-out words are translated.
 
-    The residual is ||R E1 - E2|| / ||E2||, which the authors' script computes (without the division).
+    The residual is ||R E1 - E2|| / ||E2||; the authors' script computes it without the division.
     """
     from dcfw.align import mean_cosine, precision_at
 
@@ -128,7 +115,6 @@ def quality(R: np.ndarray, data: Data) -> dict[str, float]:
 
 
 def run(method: str, E1: np.ndarray, E2: np.ndarray, known: np.ndarray, *, lam: float, steps: int) -> Any:
-    """Run a method of the tables for a number of steps."""
     from dcfw.align import MaskedLeastSquares, align
     from dcfw_studies.protocols import align_published
 
@@ -151,10 +137,7 @@ def row(
     scaling: str = "unit",
     target: float = 1.0,
 ) -> dict[str, Any]:
-    """Run one method once; the curve of its gaps, its counts, and the quality of its map.
-
-    ``target`` multiplies the target vectors in the fit; the quality of a map does not depend on lengths.
-    """
+    """Run one method once; ``target`` multiplies the target vectors in the fit."""
     from dcfw.align import nearest_rotation
 
     data = load(dataset, seed, scaling)
@@ -170,7 +153,7 @@ def row(
     }
     scores = {f"{name} {key}": value for name, R in maps.items() for key, value in quality(R, data).items()}
     if part == "choices":
-        # Is the best linear map anything like a rotation?
+        # The best linear map: is it anything like a rotation?
         sigma = np.linalg.svd(np.linalg.lstsq(data.E1.T, data.E2.T, rcond=None)[0], compute_uv=False)
         scores |= {"sigma least": float(sigma[-1]), "sigma largest": float(sigma[0])}
         scores["sigma median"] = float(np.median(sigma))
@@ -210,21 +193,20 @@ def study(
                 for seed in range(seeds)
             ]
     if "choices" in parts:
-
-        def choice(dataset: str, steps: int, **settings: Any) -> Task:
-            settings = {"rate": 0.1, "steps": steps, "part": "choices", **settings}
-            return Task(dataset, "dcfw-exact", 0, settings)
-
-        grid = itertools.product(LAMBDAS, SCALINGS, STEPS)
-        tasks += [choice("real", steps, lam=lam, scaling=scaling) for lam, scaling, steps in grid]
-        fitted = itertools.product(TARGETS, STEPS[1:])
-        tasks += [choice("real", steps, target=factor) for factor, steps in fitted]
-        tasks += [choice("shrunken", 100, target=factor) for factor in (1.0, *TARGETS)]
+        grid: list[dict[str, Any]] = [
+            dict(zip(("lam", "scaling", "steps"), each, strict=True))
+            for each in itertools.product(LAMBDAS, SCALINGS, STEPS)
+        ]
+        grid += [{"target": factor, "steps": n} for factor, n in itertools.product(TARGETS, STEPS[1:])]
+        tried = [("real", each) for each in grid]
+        tried += [("shrunken", {"target": factor, "steps": 100}) for factor in (1.0, *TARGETS)]
+        for dataset, each in tried:
+            tasks.append(Task(dataset, "dcfw-exact", 0, {"rate": 0.1, "part": "choices", **each}))
     return Study("alignment", row, tasks=[task for task in tasks if task.dataset in datasets], cost=_cost)
 
 
 def _cost(task: Task) -> float:
-    # FW-M has values to compute besides, FW-K a subgradient each step.
+    # FW-M computes values as well, FW-K a subgradient in each step.
     return float(task.settings["steps"]) * {"fw-k": 1.5, "fw-m": 3.0}.get(task.method, 1.0)
 
 
@@ -234,7 +216,7 @@ TEXTS = ("study", "dataset", "method", "seed", "status")
 
 
 def import_rows(store: Store, folder: str) -> int:
-    """Put the rows of a report (``rows.csv`` and ``curves.csv``) into a store; return how many were new."""
+    """Put the rows of a report (``rows.csv``, ``curves.csv``) into a store; return how many were new."""
     file = Path(folder) / "curves.csv"
     curves = _read_curves(file) if file.exists() else {}  # a report without long runs has none
 
@@ -253,7 +235,6 @@ def import_rows(store: Store, folder: str) -> int:
 
 
 def _read_curves(file: Path) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Return the curves in ``curves.csv``: those of the runs with 10^4 steps."""
     curves: dict[tuple[str, str], dict[str, list[float]]] = {}
     for number, line in enumerate(read_table(file, ("dataset", "method", "n_lmo", "least")), 2):
         with naming(file, number):

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Code, Part, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Card, Cards, Cell, Chart, Part, Section, Series, Table, Text
 from dcfw_studies import alignment_tables as tables
 from dcfw_studies.alignment import DATASETS, LONG, NOISE, SHORT, study
 from dcfw_studies.alignment_tables import TITLES
-from dcfw_studies.report import Figure, json_text, not_there, rows_csv, table
+from dcfw_studies.report import Figure, how_to, json_text, not_there, rows_csv, table
 from dcfw_studies.store import Store, csv_text
 
 NAMES = {"iterations": "steps", "svds": "SVDs", "time": "time"}
-QUALITY = dict.fromkeys(("residual", "mean cosine", "held-out cosine", "P@1", "P@5"), ".1f")
-"""Columns of the measures in :data:`dcfw_studies.alignment_tables.MEASURES`."""
+QUALITY = dict.fromkeys(("residual", "mean cosine", "held-out cosine", "P@1", "P@5"), ".1f")  # see MEASURES
 
 Rows = list[dict[str, Any]]
 
 
 def sections(store: Store) -> list[Section]:
-    """Return the section of the study."""
     rows = store.rows("alignment", versions=True)
     if not rows:
         return []
     parts = tables.by_part(rows)
     below = [_long(parts["long"], d) for d in DATASETS if any(r["dataset"] == d for r in parts["long"])]
-    below += [_rates(parts["rates"])] if parts["rates"] else []
-    below += [_choices(parts["choices"])] if parts["choices"] else []
-    left = not_there(study(), store)
-    below += [Section("What is missing", left)] if left else []
+    below += [make(parts[name]) for name, make in (("rates", _rates), ("choices", _choices)) if parts[name]]
+    if left := not_there(study(), store):
+        below.append(Section("What is missing", left))
     said = standing(parts["long"])
     summary = (said or ["An orthogonal map between two embedding spaces from a few observed entries."])[0]
     title = "Alignment of partially observed embeddings"
@@ -38,7 +36,6 @@ def sections(store: Store) -> list[Section]:
 
 
 def files(store: Store) -> dict[str, str]:
-    """Return the files of the report for programs."""
     rows = store.rows("alignment", versions=True)
     parts = tables.by_part(rows)
     curves = [
@@ -51,14 +48,10 @@ def files(store: Store) -> dict[str, str]:
 
 
 def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return the tables as JSON values."""
+    columns = ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
+    long = parts["long"]
     return {
-        "counts": {
-            f"{r['dataset']}/{r['method']}": {
-                name: r[name] for name in ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
-            }
-            for r in parts["long"]
-        },
+        "counts": {f"{r['dataset']}/{r['method']}": {name: r[name] for name in columns} for r in long},
         "equal_budgets": {
             dataset: {
                 axis: tables.equal_budgets([r for r in parts["long"] if r["dataset"] == dataset], axis)
@@ -76,12 +69,11 @@ def summarise(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def style(method: str) -> int:
-    """Return the number of the colour, dash and marker of a method."""
     return list(TITLES).index(method) if method in TITLES else len(TITLES)
 
 
 def standing(long: Rows) -> list[str]:
-    """Describe where the paper's DC-FW stands against FW-K and FW-M, a sentence for each data set."""
+    """Compare the paper's DC-FW with FW-K and FW-M, a sentence for each data set."""
     runs = {(r["dataset"], r["method"]): r for r in long}
     said = []
     for dataset in DATASETS:
@@ -99,6 +91,7 @@ def standing(long: Rows) -> list[str]:
 
 
 def _what(rows: Rows) -> list[Any]:
+    minutes = sum(r["seconds"] for r in rows) / 60
     return [
         Text(
             "Masked least squares minus a nuclear norm over the spectral ball. Planted: E2 = Q E1 + "
@@ -112,13 +105,8 @@ def _what(rows: Rows) -> list[Any]:
             "“active set” are ours, the latter is `align` by default. What exactly is in "
             "`dcfw_studies.alignment`."
         ),
-        Cards(
-            [Card("runs", f"{len(rows):,}", f"{sum(r['seconds'] for r in rows) / 60:.0f} minutes, float64")]
-        ),
-        Code(
-            "dcfw-studies reproduce alignment --full --store STORE\n"
-            "dcfw-studies report STORE --study alignment -o results/alignment"
-        ),
+        Cards([Card("runs", f"{len(rows):,}", f"{minutes:.0f} minutes, float64")]),
+        how_to("alignment", "--full --store STORE"),
     ]
 
 
@@ -126,29 +114,21 @@ def _long(rows: Rows, dataset: str) -> Section:
     chosen = sorted((r for r in rows if r["dataset"] == dataset), key=lambda r: style(r["method"]))
     first = chosen[0]
     of = f"{first['words']:,} words, {100 * first['rate']:g} % of the entries observed, seed {first['seed']}."
-    axes = _axes(chosen)
-    charts = [
-        Chart(
-            f"Gap against {NAMES[axis]}",
-            label,
-            "least FW gap so far",
-            [
-                Series(TITLES[r["method"]], spent(r["curve"]), r["curve"]["least"], style=style(r["method"]))
-                for r in chosen
-            ],
-            x_scale="log",
-            y_scale="log",
-            caption=of,
-        )
-        for axis, (label, spent) in axes.items()
-    ]
+    charts = []
+    for axis, (label, spent) in _axes(chosen).items():
+        series = [
+            Series(TITLES[r["method"]], spent(r["curve"]), r["curve"]["least"], style=style(r["method"]))
+            for r in chosen
+        ]
+        title, y_label = f"Gap against {NAMES[axis]}", "least FW gap so far"
+        charts.append(Chart(title, label, y_label, series, x_scale="log", y_scale="log", caption=of))
     parts: list[Part] = [Figure(charts, file=f"gaps_{dataset}"), _counts(chosen, dataset)]
     parts += [*_budgets(chosen, dataset), *_against_fw_m(chosen), _quality(chosen, dataset)]
     return Section(f"{LONG:,} steps on the {dataset} data", parts)
 
 
 def _axes(rows: Rows) -> dict[str, Any]:
-    """Return the axes on which runs can be compared: seconds only if one version computed all of them."""
+    """Return the axes on which runs are comparable: seconds only if one version computed all of them."""
     made = {json.dumps(r.get("versions"), sort_keys=True) for r in rows}
     return {name: axis for name, axis in tables.AXES.items() if name != "time" or len(made) == 1}
 
@@ -156,12 +136,12 @@ def _axes(rows: Rows) -> dict[str, Any]:
 def _counts(rows: Rows, dataset: str) -> Table:
     columns = {"method": None, "oracle calls": ",d", "subgradients of g": ",d", "values": ",d"}
     columns |= {"least FW gap": ".3g", "DC gap at most": ".3g", "seconds": ",.0f"}
+    columns |= {"published: calls, subgradients, values": None}
     keys = ("n_lmo", "n_grad_g", "n_fun", "gap", "dc_gap_high", "seconds")
     lines = []
     for r in rows:
         published = ", ".join(f"{v:,}" for v in tables.PUBLISHED.get(r["method"], ())) or None
         lines.append([TITLES[r["method"]], *(r[k] for k in keys), published])
-    columns |= {"published: calls, subgradients, values": None}
     note = "One run each, seed 0."
     if "time" not in _axes(rows):
         note += " The runs were made by different versions, at different loads: do not compare their seconds."
@@ -171,8 +151,7 @@ def _counts(rows: Rows, dataset: str) -> Table:
 def _budgets(rows: Rows, dataset: str) -> list[Table]:
     found = []
     for axis in [name for name in ("svds", "time") if name in _axes(rows)]:
-        entries = tables.equal_budgets(rows, axis, 8)
-        if entries:
+        if entries := tables.equal_budgets(rows, axis, 8):
             methods = [m for m in TITLES if m in entries[0]]
             columns = {tables.AXES[axis][0]: ",.2f" if axis == "time" else ",.0f"}
             columns |= {TITLES[m]: ".3g" for m in methods}
@@ -185,28 +164,21 @@ def _budgets(rows: Rows, dataset: str) -> list[Table]:
 def _against_fw_m(rows: Rows) -> list[Text]:
     """Describe where each kind of DC-FW is above FW-M, at all points of the curves."""
     methods = {r["method"] for r in rows}
-    if "fw-m" not in methods:
-        return []
     said = []
-    for method in (m for m in TITLES if m.startswith("dcfw") and m in methods):
+    for method in (m for m in TITLES if m.startswith("dcfw") and {m, "fw-m"} <= methods):
         where = []
         for axis, unit in {"svds": "SVDs", "time": "seconds"}.items():
-            if axis not in _axes(rows):
-                continue
-            found = tables.above(rows, method, "fw-m", axis)
-            where.append(
-                f"nowhere at equal {unit}"
-                if found is None
-                else f"between {_amount(found[1])} and {_amount(found[2])} {unit} (by a factor of at most "
-                f"{found[0]:.2f})"
-            )
+            if axis in _axes(rows):
+                found = tables.above(rows, method, "fw-m", axis)
+                where.append(f"nowhere at equal {unit}" if found is None else _between(unit, *found))
         said.append(f"{TITLES[method]}: " + ", ".join(where))
     opening = f"Where the gap is above FW-M's on the {rows[0]['dataset']} data, by half a per cent or more. "
     return [Text(opening + "; ".join(said) + ".")] if said else []
 
 
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+def _between(unit: str, factor: float, *ends: float) -> str:
+    low, high = (f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}" for value in ends)
+    return f"between {low} and {high} {unit} (by a factor of at most {factor:.2f})"
 
 
 def _shares(row: dict[str, Any], name: str) -> list[Cell | None]:
@@ -229,48 +201,38 @@ def _quality(rows: Rows, dataset: str) -> Table:
 
 
 def _rates(rows: Rows) -> Section:
+    def vertex(row: Any) -> float:
+        return tables.percent(row, "vertex")
+
     charts = []
+    caption = f"{SHORT:,} steps; mean and range over the seeds that were run."
     measures: list[tuple[str, str, Callable[[Any], float], Any]] = [
         ("Gap", "least FW gap", lambda r: float(r["gap"]), "log"),
         ("Quality", "mean cosine, % of full Procrustes", tables.percent, "linear"),
     ]
-    for dataset in sorted({r["dataset"] for r in rows}):
-        for name, label, value, scale in measures:
-            lines = {m: value for m in TITLES} | ({"vertex": _vertex} if name == "Quality" else {})
-            series = []
-            for place, (method, of) in enumerate(lines.items()):
-                who = "dcfw" if method == "vertex" else method
-                found = [r for r in rows if (r["dataset"], r["method"]) == (dataset, who)]
-                if found:
-                    rates, means, lows, highs = tables.over_seeds(found, of)
-                    seen = [100 * rate for rate in rates]
-                    title = TITLES.get(method, "first vertex")
-                    series.append(Series(title, seen, means, low=lows, high=highs, style=place))
-            charts.append(
-                Chart(
-                    f"{name} by rate, {dataset} data",
-                    "entries observed (%)",
-                    label,
-                    series,
-                    x_scale="log",
-                    y_scale=scale,
-                    caption=f"{SHORT:,} steps; mean and range over the seeds that were run.",
-                )
-            )
+    datasets = sorted({r["dataset"] for r in rows})
+    for dataset, (name, label, value, y_scale) in itertools.product(datasets, measures):
+        lines = {m: value for m in TITLES} | ({"vertex": vertex} if name == "Quality" else {})
+        series = []
+        for place, (method, of) in enumerate(lines.items()):
+            who = "dcfw" if method == "vertex" else method
+            if found := [r for r in rows if (r["dataset"], r["method"]) == (dataset, who)]:
+                rates, means, lows, highs = tables.over_seeds(found, of)
+                percents, title = [100 * rate for rate in rates], TITLES.get(method, "first vertex")
+                series.append(Series(title, percents, means, low=lows, high=highs, style=place))
+        titles = f"{name} by rate, {dataset} data", "entries observed (%)", label
+        charts.append(Chart(*titles, series, x_scale="log", y_scale=y_scale, caption=caption))
     columns = {"data": None, "observed": ".0%", "method": None, "runs": "d", "least gap": ".3g"}
     columns |= {"subgradients": ".0f"}
     columns |= dict.fromkeys(("mean cosine, %", "P@1, %", "first vertex: cosine, %"), ".1f")
     keys = ("runs", "gap", "n_grad_g", "cosine", "p@1", "vertex")
-    found = tables.rate_table(rows)
-    lines_of = [[e["dataset"], e["rate"], TITLES[e["method"]], *(e[k] for k in keys)] for e in found]
+    lines_of = [
+        [e["dataset"], e["rate"], TITLES[e["method"]], *(e[k] for k in keys)] for e in tables.rate_table(rows)
+    ]
     note = "Means over the seeds that were run (the column says how many); percentages are of full "
     note += "Procrustes."
     parts: list[Part] = [Figure(charts, file="rates"), table("Rates", columns, lines_of, note)]
     return Section("How much must be observed", parts)
-
-
-def _vertex(row: Any) -> float:
-    return tables.percent(row, "vertex")
 
 
 def _choices(rows: Rows) -> Section:
@@ -280,11 +242,11 @@ def _choices(rows: Rows) -> Section:
         vertices[tables.choice(r)[:2]] = _shares(r, "vertex")
     lines += [[*key, None, None, "the first vertex", *cells] for key, cells in vertices.items()]
     columns = {"data": None, "scaling": None, "factor": "g", "lambda": "g", "steps": ",d", **QUALITY}
-    note = "DC-FW with exact steps, seed 0, 10 % observed. Percentages are of full Procrustes under the same "
-    note += (
+    note = (
+        "DC-FW with exact steps, seed 0, 10 % observed. Percentages are of full Procrustes under the same "
         "scaling, values in brackets; the factor multiplies the target vectors in the fit. Shrunken data: "
+        "E2 = 0.3 Q E1 + 0.5 N with 3472 words."
     )
-    note += "E2 = 0.3 Q E1 + 0.5 N with 3472 words."
     said = tables.verdict(rows)
     parts: list[Part] = [table("Choices", columns, lines, note)]
     parts += [*([Text(said)] if said else []), *_why(rows)]

@@ -19,8 +19,7 @@ TITLES = {
 PUBLISHED = {"dcfw": (10_000, 88, 0), "fw-k": (10_000, 10_000, 0), "fw-m": (10_000, 10_000, 19_990)}
 """Calls of the oracle, subgradients of g, further values of phi, after 10^4 iterations."""
 PUBLISHED_QUALITY = 93.11
-PAIRS, FIRST_PAIRS = 7733, 4340
-"""Pairs in the dictionary whose words both have vectors, and English words among them."""
+PAIRS, FIRST_PAIRS = 7733, 4340  # dictionary pairs whose words both have vectors, and English words in them
 MEASURES = ("residual", "cosine", "held cosine", "p@1", "p@5")
 """The measures of a map; the last three on held-out pairs."""
 AXES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -33,13 +32,12 @@ Row = Mapping[str, Any]
 
 
 def by_part(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the study's three parts."""
     found = list(rows)
     return {part: [r for r in found if r["part"] == part] for part in ("long", "rates", "choices")}
 
 
 def gap_at(row: Row, axis: str, budget: float) -> float:
-    """Return the least gap that a run had shown by the time a budget was spent (inf before its first)."""
+    """Return the least gap that a run had reached when a budget was spent (inf before its first)."""
     spent = np.asarray(AXES[axis][1](row["curve"]))
     seen = int(np.searchsorted(spent, budget, side="right"))
     return float(row["curve"]["least"][seen - 1]) if seen else float("inf")
@@ -59,15 +57,11 @@ def equal_budgets(rows: Iterable[Row], axis: str, count: int = 12) -> list[dict[
     return [{"budget": float(b), **{m: gap_at(r, axis, b) for m, r in runs.items()}} for b in budgets]
 
 
-ABOVE = 1.005
-"""A gap is above another one if it is by more than half a per cent."""
-
-
 def above(rows: Iterable[Row], method: str, other: str, axis: str) -> tuple[float, float, float] | None:
-    """Return by what factor a method's least gap is above another's at most, and from where to where it is.
+    """Return the largest factor by which a method's least gap exceeds another's, and the range where it does.
 
-    Looked at wherever one of the two curves has a point, up to the last one of the shorter curve; None if it
-    is nowhere above.
+    The curves are compared at all of their points up to the end of the shorter one; a gap exceeds another if
+    it is larger by more than half a per cent.  Return None if that happens nowhere.
     """
     runs = {r["method"]: r for r in rows}
     if not {method, other} <= runs.keys():
@@ -79,7 +73,7 @@ def above(rows: Iterable[Row], method: str, other: str, axis: str) -> tuple[floa
         for b in np.unique(np.concatenate(spent))
         if low <= b <= high
     }
-    found = [b for b, ratio in ratios.items() if ratio > ABOVE]
+    found = [b for b, ratio in ratios.items() if ratio > 1.005]
     return (max(ratios.values()), min(found), max(found)) if found else None
 
 
@@ -96,57 +90,49 @@ def over_seeds(
 
 
 def percent(row: Row, name: str = "map", measure: str = "cosine") -> float:
-    """Return the quality of a map as a percentage of that of Procrustes with every entry known.
+    """Return the quality of a map in per cent of that of Procrustes with every entry known.
 
-    Of residuals, where less is better, the inverse ratio is taken.
+    For residuals, where lower is better, it is the inverse ratio.
     """
     ours, full = float(row[f"{name} {measure}"]), float(row[f"full {measure}"])
     return 100.0 * (full / ours if measure == "residual" else ours / full)
 
 
 def shares(row: Row, name: str) -> list[tuple[float, float] | None]:
-    """Return percentage and value of each of the measures of a map, None where it was not measured."""
+    """Return percentage and value of each measure of a map, None where it was not measured."""
     return [
-        (percent(row, name, measure), float(row[f"{name} {measure}"]))
-        if row.get(f"{name} {measure}", "") != ""
-        else None
-        for measure in MEASURES
+        (percent(row, name, m), float(row[f"{name} {m}"])) if row.get(f"{name} {m}", "") != "" else None
+        for m in MEASURES
     ]
 
 
 def rate_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return one line per data set, rate and method: means over the seeds that were run."""
-    groups: dict[tuple[str, float, str], list[Row]] = {}
-    for r in rows:
-        groups.setdefault((r["dataset"], r["rate"], r["method"]), []).append(r)
+    groups: dict[tuple[str, float, int], list[Row]] = {}
     order = list(TITLES)
+    for r in rows:
+        groups.setdefault((r["dataset"], r["rate"], order.index(r["method"])), []).append(r)
     lines = []
-    for (dataset, rate, method), runs in sorted(
-        groups.items(), key=lambda item: (item[0][0], item[0][1], order.index(item[0][2]))
-    ):
-        line: dict[str, Any] = {"dataset": dataset, "rate": rate, "method": method, "runs": len(runs)}
-        line["gap"] = float(np.mean([r["gap"] for r in runs]))
-        line["n_grad_g"] = float(np.mean([r["n_grad_g"] for r in runs]))
-        line["cosine"] = float(np.mean([percent(r) for r in runs]))
-        tested = dataset == "real"
-        line["p@1"] = float(np.mean([percent(r, measure="p@1") for r in runs])) if tested else None
-        line["vertex"] = float(np.mean([percent(r, "vertex") for r in runs]))
-        lines.append(line)
+    for (dataset, rate, place), runs in sorted(groups.items()):
+        values = {name: [r[name] for r in runs] for name in ("gap", "n_grad_g")}
+        values |= {"cosine": [percent(r) for r in runs], "vertex": [percent(r, "vertex") for r in runs]}
+        values |= {"p@1": [percent(r, measure="p@1") for r in runs]} if dataset == "real" else {}
+        line = {"dataset": dataset, "rate": rate, "method": order[place], "runs": len(runs), "p@1": None}
+        lines.append(line | {name: float(np.mean(found)) for name, found in values.items()})
     return lines
 
 
 def choice(row: Row) -> tuple[str, str, float, float, int]:
-    """Return data, scaling, factor, lambda and steps, where a row that does not say has the default."""
+    """Return data, scaling, factor, lambda and steps, with the defaults where a row lacks them."""
     scaling, factor = row.get("scaling") or "unit", row.get("target") or 1.0
     return row["dataset"], scaling, factor, row.get("lam", 1e-4), row["steps"]
 
 
-CHOSEN = ("scaling", "factor", "lambda", "steps")
-"""The options, in the order of :func:`choice`."""
+CHOSEN = ("scaling", "factor", "lambda", "steps")  # in the order of `choice`
 
 
 def verdict(rows: Iterable[Row]) -> str:
-    """Describe which choices do best on the held-out pairs, as far as the rows tell; nothing if they do not.
+    """Describe which choices do best on the held-out pairs; return an empty string without such rows.
 
     P@1 decides, since cosines under different scalings cannot be compared.
     """

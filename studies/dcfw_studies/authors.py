@@ -3,7 +3,7 @@
 Every tensor, biases and normalisation included, is in the l_inf ball of radius c.  The inner loop takes
 Frank-Wolfe steps with exact line search until the gap is at most half of a tolerance that only decreases:
 0.9 times the first gap, lowered to 0.9 times the first gap of a step whenever that is below it.  Under
-gradient noise the least gap so far decides, and the inner counts grow without end;
+gradient noise the least gap so far decides, and the inner counts grow without bound;
 :class:`dcfw.torch.DCFW` stops at a fraction of each step's first gap instead.
 """
 
@@ -16,23 +16,15 @@ import torch
 
 from dcfw_studies import checks
 
-BETA = 0.9
-"""The paper's factor for its tolerance, in the network study."""
+BETA = 0.9  # the paper's factor for its tolerance in the network study
 
 
 class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
     """DC-FW with the paper's tolerance on the l_inf ball of radius c (1, 10 and 100 in the paper).
 
-    Here ``L`` is the constant of the split, ``inner_steps`` the cap of the inner loop (2,000 in the transfer
-    study). ``published`` does as the authors' code does: it takes ||G||_1 ||X - S||_inf (induced norms for
-    matrices) in place of the FW gap, and the vertex 0 where the gradient is exactly zero.
-
-    >>> x = torch.nn.Parameter(torch.tensor([0.5, -0.5]))
-    >>> optimizer = AuthorsDCFW([x], c=1.0, L=2.0)
-    >>> (x * torch.tensor([3.0, 1.0])).sum().backward()
-    >>> optimizer.step()
-    >>> x.detach()
-    tensor([-1., -1.])
+    ``L`` is the constant of the split, ``inner_steps`` the cap of the inner loop (2,000 in the transfer
+    study).  With ``published`` it runs as the authors' code: ||G||_1 ||X - S||_inf (induced norms for
+    matrices) replaces the FW gap, and the vertex is 0 where the gradient is exactly zero.
     """
 
     def __init__(
@@ -42,13 +34,12 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
             "c": checks.scalar(c, "c", low=0.0, open_low=True),
             "L": checks.scalar(L, "L", low=0.0, open_low=True),
             "inner_steps": checks.integer(inner_steps, "inner_steps", low=1),
-            "published": bool(published),
+            "published": published,
         }
         super().__init__(params, options)
         self._counts: list[int] = []
 
     def step(self, closure: Any = None) -> None:
-        """Take one step."""
         self._counts = []
         with torch.no_grad():
             for group in self.param_groups:
@@ -61,7 +52,7 @@ class AuthorsDCFW(torch.optim.Optimizer):  # type: ignore[misc]
         return {"inner_steps": sum(self._counts) / max(len(self._counts), 1)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the tolerances of a saved state; options stay those of this optimizer."""
+        """Load the tolerances of a saved state; the options stay those of this optimizer."""
         params = [p for group in self.param_groups for p in group["params"]]
         found = {}
         for number, entries in state_dict["state"].items():
@@ -130,7 +121,6 @@ class AuthorsFW(torch.optim.Optimizer):  # type: ignore[misc]
         self._t = checks.integer(state_dict["state"]["t"], "t")
 
     def step(self, closure: Any = None) -> None:
-        """Take one step."""
         with torch.no_grad():
             self._t += 1
             for group in self.param_groups:

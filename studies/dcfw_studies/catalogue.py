@@ -1,11 +1,8 @@
-"""The studies by name, each with a quick part and its whole: what ``dcfw-studies reproduce`` runs.
+"""The studies by name, each with a quick part and the whole, for ``dcfw-studies reproduce``.
 
-An :class:`Entry` says in words what is run, what that needs and how long it takes, and knows how to make the
-:class:`~dcfw_studies.Study` and its report.  A quick part is a part of the whole: its rows have the same
-keys, so ``--full`` on the same store goes on from them.
-
-The study modules are loaded when a study is made: to list the catalogue costs nothing, and a missing extra
-is an error of the one study that needs it.
+A quick part is a part of the whole: its rows have the same keys, so ``--full`` on the same store continues
+from them.  The modules of the studies are loaded on use, so that listing the catalogue is cheap and a missing
+extra is an error only of the study that needs it.
 
 >>> sorted(CATALOGUE)
 ['alignment', 'gaps', 'inner', 'networks', 'qap']
@@ -28,11 +25,10 @@ from dcfw_studies.study import Study, Task
 
 @dataclass(frozen=True)
 class Part:
-    """One way to run a study: what is run, in words, and how to make it from the study's module.
+    """One way to run a study: a description, and how to make it from the study's module.
 
     The ``minutes`` are for one core of the machine on which the results in the repository were computed,
-    partly extrapolated from smaller rows unless ``measured``; ``data`` names the data sets it needs
-    (:mod:`dcfw.data`).
+    partly extrapolated unless ``measured``; ``data`` names the data sets it needs (:mod:`dcfw.data`).
     """
 
     what: str
@@ -44,10 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A study: its name, which is that of its module, and the question it answers in a line.
-
-    ``packages`` maps the packages it needs to the extra that installs them.
-    """
+    """A study: the name of its module, its question in a line, and the extras of the packages it needs."""
 
     name: str
     about: str
@@ -56,13 +49,12 @@ class Entry:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, full: bool) -> Part:
-        """Return the quick part or the whole."""
         return self.full if full else self.quick
 
     def study(self, full: bool, settings: Sequence[str] | None = None) -> Study:
-        """Make a part of the study, or what NAME=VALUE settings say.
+        """Make a part of the study, or one from NAME=VALUE settings.
 
-        The error for a missing package names the extra to install, that for missing data how to get them.
+        Errors name the extra to install for a missing package, or how to get missing data.
         """
         from dcfw import data
 
@@ -77,12 +69,12 @@ class Entry:
         for name in part.data:
             data.find(name)
         module = importlib.import_module(f"dcfw_studies.{self.name}")
-        if settings:
-            from dcfw_studies.commands.settings import settings_for
+        if not settings:
+            return part.make(module)
+        from dcfw_studies.commands.settings import settings_for
 
-            chosen: Study = module.study(**settings_for(module.study, settings))
-            return chosen
-        return part.make(module)
+        chosen: Study = module.study(**settings_for(module.study, settings))
+        return chosen
 
     def write_report(
         self, store: str, folder: str | Path, settings: Sequence[str] | None = None
@@ -95,7 +87,7 @@ class Entry:
         return write_report(self.name, store, folder, **settings_for(files, settings))
 
     def time(self, full: bool, n_jobs: int | None) -> str:
-        """Describe how long it takes on ``n_jobs`` processes (None: it is not known on how many)."""
+        """Describe how long it takes on ``n_jobs`` processes (None if their number is not known)."""
         part = self.part(full)
         minutes = part.minutes / (n_jobs or 1)
         amount, unit = (minutes / 60.0, "hour") if minutes >= 90.0 else (minutes, "minute")
@@ -105,18 +97,12 @@ class Entry:
 
 
 def _only(study: Study, keep: Callable[[Task], bool]) -> Study:
-    """Return the part of a study whose tasks ``keep`` keeps."""
     tasks = [task for task in study.tasks if keep(task)]
     return replace(study, datasets=(), methods=(), seeds=(), tasks=tasks)
 
 
-def _alignment_quick(task: Task) -> bool:
-    settings = task.settings
-    return (task.dataset, settings["part"], settings["rate"]) == ("planted", "rates", 0.1)
-
-
-def _networks_quick(task: Task) -> bool:
-    return task.method in ("dcfw", "fw", "sfw", "sgd", "adamw")
+def _tenth(task: Task) -> bool:
+    return bool(task.settings["rate"] == 0.1)
 
 
 _PAPER_QAP = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")
@@ -160,7 +146,7 @@ CATALOGUE = {
                 "DC-FW, FW-K and FW-M with 1000 steps on planted data (d = 300, 10,000 words, 10 % "
                 "observed), one seed; the whole has 10,000 steps, real word vectors, five rates, three seeds",
                 2.7,
-                lambda module: _only(module.study(("rates",), seeds=1), _alignment_quick),
+                lambda module: _only(module.study(("rates",), 1, ("planted",)), _tenth),
             ),
             full=Part(
                 "10,000 steps at 10 % observed, 1000 steps at five rates and three seeds, and the choices of "
@@ -177,7 +163,10 @@ CATALOGUE = {
                 "DC-FW, FW, SFW, SGD and AdamW on the convolutional network and scikit-learn's digits, 30 "
                 "epochs, one seed; the whole has five, and two networks on CIFAR-10",
                 2.0,
-                lambda module: _only(module.study(("digits",), seeds=1), _networks_quick),
+                lambda module: _only(
+                    module.study(("digits",), seeds=1),
+                    lambda task: task.method in ("dcfw", "fw", "sfw", "sgd", "adamw"),
+                ),
             ),
             full=Part(
                 "digits with five seeds; on CIFAR-10 a linear head on features with three and the "

@@ -23,11 +23,7 @@ def scalar(
     open_high: bool = False,
     allow_inf: bool = False,
 ) -> float:
-    """Return a real number within bounds as a float.
-
-    >>> scalar(2, "lease", low=0.0)
-    2.0
-    """
+    """Return a real number within bounds as a float."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__} ({value!r:.40})")
     number = float(value)
@@ -40,7 +36,6 @@ def scalar(
 
 
 def integer(value: Any, name: str, *, low: int = 0, high: int | None = None) -> int:
-    """Return an integer within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__} ({value!r:.40})")
     number = int(value)
@@ -75,7 +70,7 @@ def array(value: Any, name: str, *, shape: tuple[int, ...] | None = None, ndim: 
 
 
 def path(value: Any, name: str = "path") -> Path:
-    """Return a path with the home folder written out."""
+    """Return a path with ``~`` expanded to the home folder."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} must be a path (a string or a pathlib.Path), got {type(value).__name__}")
     return Path(value).expanduser()

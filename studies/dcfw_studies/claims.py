@@ -1,16 +1,14 @@
-"""Who is computing a row right now, and whether that process is still there.
+"""Claims: who is computing a row, and whether that process still exists.
 
-Two runners may share a store.  Each writes a *claim* before it computes a row; the other one passes by.
-A runner that was killed leaves its claims behind, and a dead owner must be told from a slow one:
+Several runners may share a store.  Each writes a *claim* before it computes a row, and others pass by that
+row.  The claims of a killed runner must be told from those of a slow one:
 
-- An owner on this machine is asked for directly: if its process is gone, so is the claim, at once.  A
-  process that lives keeps its claims however long a row takes, even when compiled code holds the
-  interpreter for an hour and no heartbeat gets through.
-- An owner elsewhere (another machine, container or boot) cannot be seen.  Its claims hold until
-  their lease expires, and a runner that lives renews the lease long before.
+- An owner on this machine is looked up: if its process is gone, so is the claim.  A live process keeps its
+  claims, even when compiled code holds the interpreter for an hour and no heartbeat gets through.
+- An owner elsewhere (another machine, container or boot) cannot be looked up.  Its claims hold until their
+  lease expires, and a live runner renews the lease long before.
 
-A process number alone is not an identity, because numbers are used again: the time of birth of the
-process is compared as well, where the system tells it.
+Process numbers are reused, so the start time of the process is compared as well where the system has it.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_active: set[str] = set()
-"""Owners in this very process whose run has not ended."""
+_active: set[str] = set()  # owners in this process whose run has not ended
 
 
 @dataclass(frozen=True)
@@ -39,13 +36,12 @@ class Owner:
 
     @classmethod
     def enter(cls) -> Owner:
-        """Return a new owner in this process."""
         owner = cls(uuid.uuid4().hex, this_machine(), os.getpid(), birth_of(os.getpid()) or "")
         _active.add(owner.id)
         return owner
 
     def leave(self) -> None:
-        """End the run: claims that could not be deleted are void from now on."""
+        """End the run, which voids claims that could not be deleted."""
         _active.discard(self.id)
 
     def is_gone(self, expires: float, now: float) -> bool:
@@ -61,7 +57,7 @@ class Owner:
 
 @cache
 def this_machine() -> str:
-    """Return a short hash that names this boot of this machine (and this space of process numbers)."""
+    """Return a short hash of this boot of this machine (and this namespace of process numbers)."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -71,14 +67,13 @@ def this_machine() -> str:
 
 
 def birth_of(pid: int) -> str | None:
-    """Return when process ``pid`` was born, in the system's own unit; None if it is gone or not told."""
+    """Return when process ``pid`` started, in the system's own unit; None if it is gone or unknown."""
     try:
         # The second field is the program's name in brackets, which may hold blanks and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    zombie = fields[0] in "ZX"
-    return None if zombie else fields[19]
+    return None if fields[0] in "ZX" else fields[19]  # Z and X: a zombie
 
 
 def _exists(pid: int) -> bool:
@@ -88,8 +83,6 @@ def _exists(pid: int) -> bool:
         return True  # no harmless way to ask: the lease decides
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True

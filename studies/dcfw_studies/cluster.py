@@ -1,18 +1,15 @@
 """Rows on the workers of a Dask cluster.
 
-The runner stays where the store is, hands out tasks and stores what comes back.  The scheduler and the
-workers need dcfw, the workers the data as well; none of them sees the store.  The runner speaks to the
-scheduler directly and not through joblib's Dask backend, which gives up the whole run when one task is lost
-for good.  Here each row is a future of its own:
+This process holds the store, hands out tasks and stores the outcomes.  The scheduler and the workers need
+dcfw, the workers the data as well; none of them sees the store.  joblib's Dask backend would end the whole
+run when one task is lost, so each row is a future of its own:
 
-- a worker that dies (SIGKILL, a machine that goes away) costs the row it was at; the scheduler gives that
-  row to another worker, and the rest does not notice;
-- a row that kills one worker after the other (four by Dask's default ``allowed-failures``) is stored as a
-  failure, and the others go on;
-- workers may join at any time and get rows at once.
+- a worker that dies loses its row to another worker, and the rest is not affected;
+- a row that kills several workers (four by Dask's default ``allowed-failures``) is stored as a failure;
+- workers may join at any time.
 
-A worker computes one row at a time on one BLAS thread, however many threads it was given: two rows in one
-process would share its interpreter, and their times would mean nothing.  So start one worker process a core:
+A worker computes one row at a time on one BLAS thread, however many threads it has: two rows in one process
+would share its interpreter and distort their times.  So start one worker process per core:
 
     dask scheduler
     dask worker tcp://HOST:8786 --nworkers 4 --nthreads 1
@@ -31,14 +28,11 @@ from typing import Any
 
 from dcfw_studies.records import software_versions, utc_now
 from dcfw_studies.study import Row, Task
-from dcfw_studies.workers import Outcome, Outcomes, compute, died, failed
+from dcfw_studies.workers import Outcome, Outcomes, compute, failed
 
-CONNECT = 10.0
-"""Seconds to wait for an answer of the scheduler, and for a first worker."""
-PATIENCE = 300.0
-"""Seconds without any worker after which a run gives up."""
-_LOOK = 1.0  # seconds between two looks for workers that came or went
-
+CONNECT = 10.0  # seconds to wait for an answer of the scheduler, and for a first worker
+PATIENCE = 300.0  # seconds without any worker after which a run gives up
+_LOOK = 1.0  # seconds between two looks for workers that joined or left
 _one_row = threading.Lock()  # in the worker's process
 
 
@@ -48,17 +42,16 @@ class ClusterError(RuntimeError):
     Examples
     --------
     >>> from dcfw_studies import ClusterError
-    >>> issubclass(ClusterError, RuntimeError)  # never the fault of one row: those are stored
+    >>> issubclass(ClusterError, RuntimeError)
     True
     """
 
 
 @contextlib.contextmanager
 def connected(dask: Any) -> Iterator[Any]:
-    """Yield a client of the cluster that ``dask`` names, or None if it names none.
+    """Yield a client of the cluster that ``dask`` (an address, or a client, which stays open) names.
 
-    ``dask`` is an address such as ``"tcp://127.0.0.1:8786"``, or a client, which stays open.  None takes the
-    client of ``joblib.parallel_config("dask")`` where that is in force.
+    None takes the client of ``joblib.parallel_config("dask")`` where that is in force, or yields None.
     """
     if dask is None:
         yield _of_joblib()
@@ -79,8 +72,7 @@ def connected(dask: Any) -> Iterator[Any]:
         _check_workers(client)
         yield client
     finally:
-        # When the scheduler is gone, closing fails, and that is known by then.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # closing fails where the scheduler is gone
             client.close(timeout=CONNECT)
 
 
@@ -88,13 +80,12 @@ def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError:
-        raise ModuleNotFoundError(
-            'a cluster needs Dask: pip install "dcfw-studies[dask]"', name="distributed"
-        ) from None
+        message = 'a cluster needs Dask: pip install "dcfw-studies[dask]"'
+        raise ModuleNotFoundError(message, name="distributed") from None
 
 
 def _of_joblib() -> Any:
-    """Return the client of joblib's Dask backend, if that is the active one."""
+    """Return the client of joblib's Dask backend if that is active."""
     if "joblib" not in sys.modules:  # then it cannot have been configured
         return None
     import joblib
@@ -104,7 +95,7 @@ def _of_joblib() -> Any:
 
 
 def _check_workers(client: Any) -> None:
-    """Wait for a first worker, and see that the scheduler and all workers there are have this dcfw."""
+    """Wait for a first worker, and check that the scheduler and all workers have this version of dcfw."""
     try:
         client.wait_for_workers(1, timeout=CONNECT)
     except TimeoutError:
@@ -128,13 +119,13 @@ def _check_workers(client: Any) -> None:
 
 
 def _compute_alone(run: Row, task: Task) -> Outcome:
-    """Compute a row on a worker: no other one beside it, one BLAS thread."""
+    """Compute a row on a worker that computes no other one meanwhile."""
     with _one_row:
         return compute(run, task)
 
 
 def on_cluster(run: Row, tasks: Iterable[Task], client: Any, patience: float = PATIENCE) -> Outcomes:
-    """Compute tasks on the workers of ``client``, one on each, in the order of their ends."""
+    """Compute tasks on the workers of ``client``, one on each, and yield the outcomes as they end."""
     waiting = iter(tasks)
     ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
     flying: dict[Any, tuple[Task, str, float]] = {}
@@ -149,9 +140,9 @@ def on_cluster(run: Row, tasks: Iterable[Task], client: Any, patience: float = P
                     f"dask: the cluster has had no worker for {patience:.0f} s; every row reported as "
                     "finished is kept, start workers and run the study again"
                 )
-            # Without a worker one row is sent all the same, and waits at the scheduler for the next to come.
+            # Without a worker one row is sent all the same: it waits at the scheduler.
             while len(flying) < max(workers, 1) and (task := next(waiting, None)) is not None:
-                # Not pure: a row that was asked for before and failed is to be recomputed.
+                # Not pure, so that Dask recomputes a row that failed before.
                 future = client.submit(_compute_alone, run, task, pure=False)
                 flying[future] = (task, utc_now(), time.perf_counter())
                 future.add_done_callback(ended.put)
@@ -171,16 +162,16 @@ def on_cluster(run: Row, tasks: Iterable[Task], client: Any, patience: float = P
 
 
 def _outcome(future: Any, task: Task, started: str, seconds: float) -> Outcome:
-    if future.status in ("cancelled", "lost"):  # not by us: the scheduler has forgotten it, or is gone
+    if future.status in ("cancelled", "lost"):  # the scheduler has forgotten it, or is gone
         raise _gone(future.client)
     try:
         outcome: Outcome = future.result()
         return outcome
     except _distributed().KilledWorker as error:
-        return died(task, error, started, seconds)
+        return failed(task, error, started, seconds, "the worker process died")
     except _distributed().comm.CommClosedError:
         raise
-    except Exception as error:  # `compute` raises none: the row could not be sent there, or not back
+    except Exception as error:  # the row could not be sent there, or back
         return failed(task, error, started, seconds)
 
 

@@ -1,11 +1,11 @@
 """A hash of the code that can decide a row: the modules which the row's function imports, directly or not.
 
-A row carries it among its versions, under the name ``code``.  With another hash a row is *unverified*: the
-code has changed since, and only a rerun tells whether its result has (:mod:`dcfw_studies.row_checks`).
+A row carries it among its versions, under the name ``code``.  A row with another hash is *unverified*: the
+code has changed, and a rerun shows whether the result has (:mod:`dcfw_studies.row_checks`).
 
-Comments, docstrings and line breaks do not count.  Imports are read from the source, those inside functions
-too; names that a package loads lazily are followed through the package's own table.  Compiled kernels count
-through the hash of their sources, which the build writes into the extension.
+Comments, docstrings and line breaks do not count.  Imports are read from the source, including those inside
+functions; names that a package loads lazily are followed through its table.  Compiled kernels count through
+the hash of their sources, which the build writes into the extension.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ NO_RESULTS = ("dcfw.plots", "dcfw.cli", "dcfw.progress", "dcfw_studies.store", "
 
 @cache
 def code_hash(module: str) -> str:
-    """Return the hash of a module and of all modules of ours that it can import.
-
-    >>> code_hash("dcfw_studies.qap") == code_hash("dcfw_studies.alignment")
-    False
-    """
+    """Return the hash of a module and of all modules of this project that it can import."""
     found, waiting = set[str](), [module]
     while waiting:
         name = waiting.pop()
@@ -44,7 +40,6 @@ def code_hash(module: str) -> str:
 
 @cache
 def _source(module: str) -> Path | None:
-    """Return the Python file of a module of ours."""
     root, *parts = module.split(".")
     if root not in PACKAGES:
         return None
@@ -56,10 +51,9 @@ def _source(module: str) -> Path | None:
 def _tree(module: str) -> ast.Module:
     source = _source(module)
     tree = ast.parse(source.read_text(encoding="utf-8") if source else "")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return tree
 
@@ -71,9 +65,9 @@ def _digest(module: str) -> str:
 
 @cache
 def _imports(module: str) -> tuple[str, ...]:
-    """Return the modules of ours that a module imports, also lazily."""
+    """Return the modules of this project that a module imports, also lazily."""
     found = []
-    packages = {}  # local name -> the package of ours that it stands for
+    packages = {}  # local name -> the package that it stands for
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names if _source(alias.name)]
@@ -94,7 +88,7 @@ def _imports(module: str) -> tuple[str, ...]:
 
 @cache
 def _homes(package: str) -> dict[str, str]:
-    """Return the tables of a package that say in which module a lazily loaded name is defined."""
+    """Return the tables of a package that map lazily loaded names to their modules."""
     found = {}
     for node in ast.walk(_tree(package)):
         if isinstance(node, ast.Dict):
@@ -106,6 +100,6 @@ def _homes(package: str) -> dict[str, str]:
 
 
 def _home(package: str, name: str) -> str:
-    """Return the module in which a name of a package is defined (the package itself if no table says)."""
+    """Return the module that defines a name of a package (the package itself if no table says)."""
     home = _homes(package).get(name, package)
     return home if _source(home) else package

@@ -1,8 +1,7 @@
 """Downloads by pooch, over HTTPS only, with a limit of size and a deadline.
 
-pooch keeps files, checks their hashes and removes what is not in order.  Its own downloader follows a
-redirection to any address and waits as long as a server sends a byte now and then, so there is another
-one here.
+pooch keeps files and checks their hashes.  Its own downloader follows a redirection to any address and waits
+as long as a server sends a byte now and then, so it is replaced here.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-LOCAL = ("http://127.0.0.1:", "http://localhost:")
-"""The only addresses without HTTPS that are ever accepted, and only if asked for (by tests)."""
+LOCAL = ("http://127.0.0.1:", "http://localhost:")  # accepted without HTTPS, and only on request (by tests)
 
 pooch.get_logger().setLevel("WARNING")
 
@@ -29,9 +27,8 @@ class FetchError(OSError):
 
 
 def check_address(address: str, *, allow_local: bool = False) -> None:
-    """Refuse all but HTTPS.
+    """Raise an error for any address but HTTPS.
 
-    >>> check_address("https://example.org/data.tar.gz")
     >>> check_address("http://example.org/data.tar.gz")
     Traceback (most recent call last):
     ...
@@ -53,8 +50,8 @@ def download(
     """Download a file to a folder, unless it is there with the known hash (SHA-256), and return its path.
 
     ``limit`` bounds its size in bytes.  ``timeout`` is the time in seconds to wait for a silent server; the
-    download may take ten times that.  Raises OSError or ValueError if the file cannot be had, is too large,
-    takes too long, or has another hash.
+    download may take ten times that.  Raises OSError or ValueError if the file is not available, is too
+    large, takes too long, or has another hash.
     """
     check_address(address, allow_local=allow_local)
     name = address.rpartition("/")[2]
@@ -63,8 +60,6 @@ def download(
 
 
 class _Bounded:
-    """The downloader that pooch calls."""
-
     def __init__(self, limit: int, timeout: float, allow_local: bool) -> None:
         self.limit, self.timeout = limit, timeout
         self.session = requests.Session()
@@ -74,10 +69,9 @@ class _Bounded:
         self.session.trust_env = not allow_local  # this machine is not behind a proxy
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
-        late = TimeoutError(f"the download took more than {10 * self.timeout:g} s")
         deadline = time.monotonic() + 10 * self.timeout
-        # In a thread that can be left: a server may send headers a byte at a time, each of which begins the
-        # socket's own time-out again.
+        # In a thread that can be abandoned: a server may send headers a byte at a time, each of which
+        # restarts the socket's own time-out.
         received: list[bytes] = []
         failed: list[Exception] = []
 
@@ -93,7 +87,7 @@ class _Bounded:
         thread.start()
         thread.join(10 * self.timeout)
         if thread.is_alive() or time.monotonic() >= deadline:
-            raise late
+            raise TimeoutError(f"the download took more than {10 * self.timeout:g} s")
         if failed:
             raise failed[0]
         Path(output_file).write_bytes(b"".join(received))

@@ -1,7 +1,7 @@
 """The style of the figures of all studies, and their files.
 
 Matplotlib is imported when a figure is drawn, and its global state is neither used nor changed.  The colours
-are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
+are those of Okabe and Ito, which are distinct for any kind of colour vision.
 """
 
 from __future__ import annotations
@@ -17,26 +17,16 @@ from dcfw.plots import COLOURS, LINES
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 
 SETTINGS = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "figure.dpi": 100,
-    # The same figure gives the same SVG file, so that a change in a repository is a change of the data.
-    "svg.hashsalt": "dcfw",
-}
+    "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    "legend.fontsize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
+    "grid.color": "#DDDDDD", "grid.linewidth": 0.6, "figure.dpi": 100,
+    "svg.hashsalt": "dcfw",  # the same figure gives the same SVG file
+}  # fmt: skip
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[Any]:
-    """Yield the class of figures that need no screen, under our settings."""
+    """Yield Matplotlib's class of figures without a screen, under these settings."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -44,7 +34,7 @@ def drawing() -> Iterator[Any]:
         raise ImportError(
             'figures need Matplotlib: pip install "dcfw[plots]", or ask for the report without figures'
         ) from error
-    # From the defaults, not from the user's style sheet: the files are to look the same everywhere.
+    # From the defaults rather than the user's style sheet: the files are the same everywhere.
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **SETTINGS}):
         yield Figure
 
@@ -77,13 +67,8 @@ def draw(panels: Sequence[Chart | Table], folder: Path, name: str) -> list[str]:
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         if handles:
-            figure.legend(
-                handles.values(),
-                handles,
-                loc="outside lower center",
-                ncols=min(len(handles), 5),
-                frameon=False,
-            )
+            place = {"loc": "outside lower center", "ncols": min(len(handles), 5), "frameon": False}
+            figure.legend(handles.values(), handles, **place)
         return save(figure, folder, name)
 
 
@@ -119,9 +104,8 @@ def _draw_heat(axes: Any, table: Table) -> None:
     cells = [list(row[1:]) for row in table.rows]
     names = [str(getattr(column, "title", column)) for column in table.columns[1:]]
     heat: list[list[Any]] = [[getattr(cell, "heat", None) for cell in row] for row in cells]
-    axes.imshow(
-        [[float("nan") if h is None else h for h in row] for row in heat], cmap="viridis", vmin=0.0, vmax=1.0
-    )
+    shades = [[float("nan") if h is None else h for h in row] for row in heat]
+    axes.imshow(shades, cmap="viridis", vmin=0.0, vmax=1.0)
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
             text = "no rows" if cell is None else getattr(cell, "text", cell)

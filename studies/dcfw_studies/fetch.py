@@ -1,13 +1,14 @@
 """QAPLIB for the data folder.
 
-Archives are trusted with nothing: their size is limited before and after unpacking, only plain files that the
-standard library's safe filter accepts are taken out of them, under names that are expected, and each instance
-must have the known content (:mod:`dcfw.qap.checksums`).
+Archives are untrusted: their size is limited before and after unpacking, only plain files that the standard
+library's safe filter accepts are extracted, under expected names, and each instance must have the known
+content (:mod:`dcfw.qap.checksums`).
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 import tarfile
@@ -21,28 +22,19 @@ from dcfw_studies import checks
 from dcfw_studies.download import FetchError, check_address, download
 from dcfw_studies.files import write_file
 
-QAPLIB_MIRRORS = (
-    (
-        "https://qaplib.mgi.polymtl.ca/data.d/qapdata.tar.gz",
-        "https://qaplib.mgi.polymtl.ca/soln.d/qapsoln.tar.gz",
-    ),
-    (
-        "https://www.opt.math.tugraz.at/qaplib/data.d/qapdata.tar.gz",
-        "https://www.opt.math.tugraz.at/qaplib/soln.d/qapsoln.tar.gz",
-    ),
-    (
-        "https://coral.ise.lehigh.edu/wp-content/uploads/2014/07/qapdata.tar.gz",
-        "https://coral.ise.lehigh.edu/wp-content/uploads/2014/07/qapsoln.tar.gz",
-    ),
+QAPLIB_MIRRORS = tuple(
+    (f"{base}qapdata.tar.gz", f"{base.replace('data.d', 'soln.d')}qapsoln.tar.gz")
+    for base in (
+        "https://qaplib.mgi.polymtl.ca/data.d/",
+        "https://www.opt.math.tugraz.at/qaplib/data.d/",
+        "https://coral.ise.lehigh.edu/wp-content/uploads/2014/07/",
+    )
 )
 """Addresses of the archives of instances and of solutions, in the order in which they are tried."""
 
-MAX_ARCHIVE = 16 * 2**20
-"""Bytes that an archive may have (QAPLIB's has about half a million)."""
-MAX_UNPACKED = 128 * 2**20
-"""Bytes that an archive may have when unpacked."""
-MAX_FILE = 4 * 2**20
-"""Bytes that one file may have (the largest, tai256c.dat, has 0.7 million)."""
+MAX_ARCHIVE = 16 * 2**20  # bytes that an archive may have (QAPLIB's has about half a million)
+MAX_UNPACKED = 128 * 2**20  # bytes that an archive may have when unpacked
+MAX_FILE = 4 * 2**20  # bytes that one file may have (the largest, tai256c.dat, has 0.7 million)
 
 
 def fetch_qaplib(
@@ -55,19 +47,19 @@ def fetch_qaplib(
     """Download QAPLIB's instances and solutions and return the folder they are in.
 
     The default ``folder`` is ``qaplib`` in the data folder, where :func:`dcfw.qap.load` looks. ``url`` is a
-    copy of QAPLIB, the address that ``data.d/qapdata.tar.gz`` and ``soln.d/qapsoln.tar.gz`` are relative to.
-    ``timeout`` is that of :func:`~dcfw_studies.download.download`. ``allow_local`` accepts servers on this
+    copy of QAPLIB, the address that ``data.d/qapdata.tar.gz`` and ``soln.d/qapsoln.tar.gz`` are relative to;
+    ``timeout`` is that of :func:`~dcfw_studies.download.download`; ``allow_local`` accepts servers on this
     machine without HTTPS (for tests). Raises FetchError when no mirror answers or an instance's content is
-    not the known one; files that were in order are kept.
+    not the known one; valid files are kept.
     """
     target = data.data_folder() / "qaplib" if folder is None else checks.path(folder, "folder")
     timeout = checks.scalar(timeout, "timeout", low=0.0, high=1e6, open_low=True)
-    base = None if url is None else url.rstrip("/")
-    own = ((f"{base}/data.d/qapdata.tar.gz", f"{base}/soln.d/qapsoln.tar.gz"),)
-    mirrors = QAPLIB_MIRRORS if base is None else own
-    for addresses in mirrors:
-        for address in addresses:
-            check_address(address, allow_local=allow_local)
+    mirrors = QAPLIB_MIRRORS
+    if url is not None:
+        base = url.rstrip("/")
+        mirrors = ((f"{base}/data.d/qapdata.tar.gz", f"{base}/soln.d/qapsoln.tar.gz"),)
+    for address in itertools.chain(*mirrors):
+        check_address(address, allow_local=allow_local)
 
     failures = []
     with tempfile.TemporaryDirectory() as place:
@@ -75,7 +67,7 @@ def fetch_qaplib(
         def members(address: str, suffix: str) -> dict[str, bytes]:
             file = download(address, Path(place), limit=MAX_ARCHIVE, timeout=timeout, allow_local=allow_local)
             content = file.read_bytes()
-            file.unlink()  # pooch would take it for the next mirror's
+            file.unlink()  # pooch would take it for the next mirror's file
             return unpack(content, suffix)
 
         for instances_at, solutions_at in mirrors:
@@ -93,7 +85,7 @@ def fetch_qaplib(
 
 
 def _keep(instances: dict[str, bytes], solutions: dict[str, bytes], target: Path) -> list[str]:
-    """Write the files that are in order, and return what is wrong with the others."""
+    """Write the valid files, and return what is wrong with the others."""
     known = checksums()
     sound = {name: text for name, text in instances.items() if checksum(text) == known.get(name, "")}
     try:
@@ -112,7 +104,6 @@ def _keep(instances: dict[str, bytes], solutions: dict[str, bytes], target: Path
 
 
 def _by_hand(what: str, details: list[str], target: Path) -> str:
-    """Return an error message that ends with the manual way."""
     shown = details[:5] + ([f"and {len(details) - 5} more"] if len(details) > 5 else [])
     instances_at, solutions_at = QAPLIB_MIRRORS[0]
     return (
@@ -124,7 +115,7 @@ def _by_hand(what: str, details: list[str], target: Path) -> str:
 def unpack(archive: bytes, suffix: str) -> dict[str, bytes]:
     """Return {name: content} of the plain files with ``suffix`` in a .tar.gz; nothing is written.
 
-    Hand-made is only the limit: the standard library unpacks gzip without one.
+    The standard library unpacks gzip without a limit, hence zlib.
     """
     unzip = zlib.decompressobj(wbits=31)
     try:

@@ -12,20 +12,17 @@ dc-proximal      gap_DC of the split (phi + L/2 ||x||^2) - L/2 ||x||^2, which ke
 ===============  ==========================================================================================
 
 **The proximal point is found to rounding.**  With p = y1 + y2 and q = y1 - y2 the function is the sum of
-sin(pi p)/2 and sin(pi q)/2, and ||y - x||^2 half of that in (p, q).  So without the box the subproblem falls
-into two equations of one variable, cos(pi w) + pi (w - w0) = 0, whose left side increases: bisection, for all
-points of the grid at once.  Where that leads out of the box, the minimiser of this convex subproblem is on an
-edge: phi = 0 on two of them, and on the other two there is one such equation again.  Each answer is checked:
-the FW gap of the subproblem bounds what is left to gain.
+sin(pi p)/2 and sin(pi q)/2, and ||y - x||^2 half of that in (p, q).  So without the box the subproblem
+separates into two increasing equations of one variable, cos(pi w) + pi (w - w0) = 0, solved by bisection for
+all points at once.  Where that leaves the box, the minimiser of this convex subproblem is on an edge: phi = 0
+on two of them, and the other two have one such equation again.  The FW gap of the subproblem verifies each
+answer.
 
-**What to expect.**  At distance d of a stationary point x* at which the Hessian is +L (a minimum) or -L (a
-maximum) in the direction of d, one gradient step lands on the minimum, or as far on the other side of x as x*
-is: gap_PGM is L/2 d^2 in both cases, to first order.  The proximal point near a minimum lies half way, so
-that gap_PPM is L/8 d^2; near a maximum it runs away from it, to a distance of (6 d / pi^2)^(1/3), and gap_PPM
-grows like d^(2/3), which is sharper than any quadratic.  A saddle has one direction of each kind.
-
-    dcfw-studies reproduce gaps --store STORE
-    dcfw-studies report STORE --study gaps -o results/gaps
+**What to expect.**  At distance d of a stationary point with Hessian +L (a minimum) or -L (a maximum) in the
+direction of d, a gradient step lands on the minimum, or as far on the other side of x as the maximum is:
+gap_PGM is L/2 d^2 in both cases, to first order.  The proximal point near a minimum lies half way, so that
+gap_PPM is L/8 d^2; near a maximum it runs away to a distance of (6 d / pi^2)^(1/3), and gap_PPM grows like
+d^(2/3), which is sharper than any quadratic.  A saddle has one direction of each kind.
 """
 
 from __future__ import annotations
@@ -45,35 +42,25 @@ STATIONARY = {"minimum": (-0.5, 0.0), "saddle": (0.0, 0.5), "maximum": (0.5, 0.0
 """A stationary point of each kind inside the box (there is a second saddle, and more on the edges)."""
 
 RADII = (0.01, 0.05, 0.1)
-DIRECTIONS = 4096
-"""The number of directions sampled for the share of sharp ones."""
-
-FLAT = 0.01
-"""A region is flat where a measure is below this fraction of its largest value on the grid."""
+DIRECTIONS = 4096  # the number of directions sampled for the share of sharp ones
+FLAT = 0.01  # a region is flat where a measure is below this fraction of its largest value on the grid
 
 
 def value(x1: Any, x2: Any) -> Any:
-    """Return phi."""
     return np.sin(np.pi * x1) * np.cos(np.pi * x2)
 
 
 def gradient(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Return the two entries of the gradient of phi."""
-    return (
-        np.pi * np.cos(np.pi * x1) * np.cos(np.pi * x2),
-        -np.pi * np.sin(np.pi * x1) * np.sin(np.pi * x2),
-    )
+    return np.pi * np.cos(np.pi * x1) * np.cos(np.pi * x2), -np.pi * np.sin(np.pi * x1) * np.sin(np.pi * x2)
 
 
 def proximal_point(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the minimiser of phi(y) + L/2 ||y - x||^2 over the box, for all points of two arrays.
+    """Return the minimiser of phi(y) + L/2 ||y - x||^2 over the box, for all points of two arrays."""
 
-    >>> y1, y2 = proximal_point(np.array([-0.5, -0.4]), np.array([0.0, 0.0]))
-    >>> y1.round(3)  # a minimum stays; what is near it comes half way
-    array([-0.5 , -0.45])
-    """
-    p = _root(lambda w, at: np.cos(np.pi * w) + np.pi * (w - at), x1 + x2)
-    q = _root(lambda w, at: np.cos(np.pi * w) + np.pi * (w - at), x1 - x2)
+    def free(w: Any, at: Any) -> Any:
+        return np.cos(np.pi * w) + np.pi * (w - at)
+
+    p, q = _root(free, x1 + x2), _root(free, x1 - x2)
     y1, y2 = 0.5 * (p + q), 0.5 * (p - q)
     outside = np.maximum(np.abs(y1), np.abs(y2)) > 1.0
     # phi is 0 where y1 = +-1, and -sin(pi y1) where y2 = +-1: an equation in y1, the same for both edges.
@@ -101,7 +88,7 @@ def _subproblem(x1: Any, x2: Any, y1: Any, y2: Any) -> Any:
 
 
 def accuracy(x1: np.ndarray, x2: np.ndarray, y1: np.ndarray, y2: np.ndarray) -> np.ndarray:
-    """Return a bound of what the proximal subproblem of x could still gain at y: its FW gap there."""
+    """Return a bound on what the proximal subproblem of x can still gain at y: its FW gap there."""
     g1, g2 = gradient(y1, y2)
     return np.asarray(_fw(g1 + L * (y1 - x1), g2 + L * (y2 - x2), y1, y2))
 
@@ -112,12 +99,7 @@ def _fw(g1: Any, g2: Any, x1: Any, x2: Any) -> Any:
 
 
 def measure(name: str, x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-    """Return one of the measures at all points of two arrays.
-
-    >>> x1, x2 = np.array([-0.5, -0.4]), np.array([0.0, 0.0])
-    >>> measure("pgm", x1, x2).round(3), measure("ppm", x1, x2).round(3)
-    (array([0.   , 0.048]), array([0.   , 0.012]))
-    """
+    """Return one of the measures at all points of two arrays."""
     name = checks.choice(name, "name", MEASURES)
     if name in ("ppm", "dc-proximal"):
         y1, y2 = proximal_point(x1, x2)
@@ -166,14 +148,10 @@ def flat_area(name: str, kind: str, values: np.ndarray, step: float) -> float:
 
 
 def row(dataset: str, method: str, seed: int, step: float) -> dict[str, Any]:
-    """Evaluate one measure on the grid and around the stationary points."""
     x1, x2 = grid(step)
     values = measure(method, x1, x2)
-    found: dict[str, Any] = {
-        "points": values.size,
-        "largest": float(values.max()),
-        "mean": float(values.mean()),
-    }
+    found: dict[str, Any] = {"points": values.size}
+    found |= {"largest": float(values.max()), "mean": float(values.mean())}
     for kind in STATIONARY:
         found[f"{kind}_area"] = flat_area(method, kind, values, step)
         found[f"{kind}_growth"] = growth(method, kind)
@@ -185,7 +163,7 @@ def row(dataset: str, method: str, seed: int, step: float) -> dict[str, Any]:
         found["accuracy"] = float(accuracy(x1, x2, *proximal_point(x1, x2)).max())
     below = {"pgm": "dc-sliding", "ppm": "dc-proximal", "dc-sliding": "fw", "dc-proximal": "fw"}.get(method)
     if below is not None:
-        # By how much the measure exceeds what is said to bound it: the share of the grid, and the worst.
+        # Where and by how much the measure exceeds its claimed bound.
         excess = values - measure(below, x1, x2)
         found["bounded_by"] = below
         found["violated"] = float(np.mean(excess > 1e-9))
@@ -194,5 +172,4 @@ def row(dataset: str, method: str, seed: int, step: float) -> dict[str, Any]:
 
 
 def study(step: float = STEP) -> Study:
-    """Return the study: one row for each measure."""
     return Study("gaps", row, ["sine"], MEASURES, [0], {"step": step})

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.cli.page.parts import Bullets, Chart, Code, Part, Section, Series, Table, Text
+from dcfw.cli.page.parts import Bullets, Chart, Part, Section, Series, Table, Text
 from dcfw_studies import gaps
 from dcfw_studies.drawing import drawing
-from dcfw_studies.report import Drawn, Figure, json_text
+from dcfw_studies.report import Drawn, Figure, how_to, json_text
 from dcfw_studies.store import Store
 
 NAMES = {
@@ -34,26 +34,20 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def sections(store: Store) -> list[Section]:
-    """Return the section of the study."""
     rows = select(store.rows("gaps"))
     if not rows:
         return []
     some = next(iter(rows.values()))
     accuracy = max(r.get("accuracy", 0.0) for r in rows.values())
-    charts = [
-        Chart(
-            f"gap_{name.upper()} near stationary points",
-            "distance to the point",
-            "mean over a circle",
-            [
-                Series(kind, RADII.tolist(), circle_means(name, kind), style=style)
-                for style, kind in enumerate(gaps.STATIONARY)
-            ],
-            x_scale="log",
-            y_scale="log",
-        )
-        for name in ("pgm", "ppm")
-    ]
+    charts = []
+    for name in ("pgm", "ppm"):
+        series = [
+            Series(kind, RADII.tolist(), circle_means(name, kind), style=style)
+            for style, kind in enumerate(gaps.STATIONARY)
+        ]
+        titles = f"gap_{name.upper()} near stationary points", "distance to the point", "mean over a circle"
+        charts.append(Chart(*titles, series, x_scale="log", y_scale="log"))
+    shown = "level curves of phi, gap_PGM and gap_PPM"
     parts: list[Part] = [
         Text(
             f"phi(x) = sin(pi x1) cos(pi x2) on [-1, 1]^2, L = pi^2; the grid has step {some['step']:g} "
@@ -61,16 +55,8 @@ def sections(store: Store) -> list[Section]:
             "proximal split keeps it (gap_PPM). The proximal subproblems are solved to an FW gap of "
             f"{accuracy:.1g} at most, verified at every point."
         ),
-        Code(
-            "dcfw-studies reproduce gaps --store STORE\n"
-            "dcfw-studies report STORE --study gaps -o results/gaps"
-        ),
-        Drawn(
-            draw_levels(),
-            "level curves of phi, gap_PGM and gap_PPM",
-            "Figure 1, recomputed.",
-            file="figure_1",
-        ),
+        how_to("gaps", "--store STORE"),
+        Drawn(draw_levels(), shown, "Figure 1, recomputed.", file="figure_1"),
         Figure(charts, file="growth"),
     ]
     said = Text(
@@ -85,7 +71,6 @@ def sections(store: Store) -> list[Section]:
 
 
 def files(store: Store) -> dict[str, str]:
-    """Return the files of the report for programs."""
     rows = select(store.rows("gaps"))
     return {"summary.json": json_text({name: _rounded(rows[name]) for name in rows})}
 
@@ -107,11 +92,10 @@ def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 RADII = np.geomspace(1e-3, 0.3, 60)
-"""The distances at which growth is drawn."""
 
 
 def circle_means(name: str, kind: str) -> list[float]:
-    """Return the mean of a measure over circles around the stationary point of a kind, for all RADII."""
+    """Return the mean of a measure over circles of all RADII around a stationary point."""
     return [0.5 * gaps.L * r**2 * float(gaps.around(name, kind, r).mean()) for r in RADII]
 
 
@@ -125,33 +109,24 @@ def draw_levels() -> bytes:
     }
     with drawing() as Figure:
         figure = Figure(figsize=(11.0, 3.9), dpi=200, layout="constrained")
-        for number, (axes, (title, (values, colours))) in enumerate(
-            zip(figure.subplots(1, 3, sharey=True), panels.items(), strict=True)
-        ):
-            # Levels close together near zero: what differs between the two gaps is how they leave it.
-            top = float(values.max())
-            at = np.linspace(-1.0, 1.0, 17) if number == 0 else top * np.linspace(0.0, 1.0, 15) ** 2
+        grid = figure.subplots(1, 3, sharey=True)
+        for axes, (title, (values, colours)) in zip(grid, panels.items(), strict=True):
+            # Levels close together near zero show how the two gaps leave it.
+            squares = float(values.max()) * np.linspace(0.0, 1.0, 15) ** 2
+            at = np.linspace(-1.0, 1.0, 17) if axes is grid[0] else squares
             shown = axes.contourf(x1, x2, values, at, cmap=colours)
             lines = axes.contour(x1, x2, values, at, colors="black", linewidths=0.3, alpha=0.6)
             for curves in (shown, lines):
                 curves.set_rasterized(True)  # as curves the SVG file would have megabytes
             figure.colorbar(shown, ax=axes, shrink=0.9, format="%.2g")
             for kind, (c1, c2) in gaps.STATIONARY.items():
-                points = [(c1, c2), (c1, -c2)] if c2 else [(c1, c2)]
-                axes.scatter(
-                    *zip(*points, strict=True),
-                    s=42,
-                    zorder=5,
-                    marker=MARKS[kind],
-                    color="white",
-                    edgecolor="black",
-                    label=kind,
-                )
+                points = zip(*([(c1, c2), (c1, -c2)] if c2 else [(c1, c2)]), strict=True)
+                look = {"s": 42, "zorder": 5, "color": "white", "edgecolor": "black"}
+                axes.scatter(*points, marker=MARKS[kind], label=kind, **look)
             axes.set_title(title)
             axes.set_xlabel("$x_1$")
             axes.set_aspect("equal")
-            if number == 0:
-                axes.set_ylabel("$x_2$")
+        grid[0].set_ylabel("$x_2$")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         buffer = io.BytesIO()
@@ -160,11 +135,10 @@ def draw_levels() -> bytes:
 
 
 def tables(rows: Rows) -> dict[str, list[list[str]]]:
-    """Return the tables of the report, each with its header first, as text."""
+    """Return the tables of the report as text, each with its header first."""
     kinds = list(gaps.STATIONARY)
     shape = [["measure", *(f"{kind}, r = {r:g}" for r in gaps.RADII for kind in kinds)]]
-    area = [["measure", *kinds]]
-    exponent = [["measure", *kinds]]
+    area, exponent = [["measure", *kinds]], [["measure", *kinds]]
     bounds = [["smaller", "larger", "violated at", "worst excess"]]
     for name in [name for name in gaps.MEASURES if name in rows]:
         row = rows[name]
@@ -183,7 +157,7 @@ def _ring(values: list[float]) -> str:
 
 
 def findings(rows: Rows) -> list[str]:
-    """Return what the rows say about the paper's claims, a sentence or two for each."""
+    """Compare the rows with the paper's claims, a sentence or two for each."""
     if not {"pgm", "ppm"} <= rows.keys():
         return []
     pgm, ppm = rows["pgm"], rows["ppm"]

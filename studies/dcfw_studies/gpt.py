@@ -4,37 +4,25 @@ The text is documentation of NumPy and SciPy (the docstrings of the installed pa
 alphabetical order; every row records its SHA-256).  It is cut into a hundred pieces: of each ten, eight are
 for training, one for choices, and one is *held out*: rows that a choice depends on (seed 0) do not evaluate
 it.  The first two million characters are left out, because Scion's momentum and the radii of
-:func:`dcfw.torch.param_groups` were chosen on them.  The network has three blocks of width 96 with four
-heads, a context of 64 bytes and 364k parameters; a run has 400 steps of 8 sequences, with a warm-up over 40
-steps and a linear decay to zero.
+:func:`dcfw.torch.param_groups` were chosen on them.
 
-Every method has learning rates a factor of two apart (:data:`RATES`), on until the best is not the last at
-either end, and then variants of its other options (:data:`VARIANTS`) at its best rate; the best of all is run
-with three more seeds, whose losses on the held-out text are what is reported (:data:`CHOSEN`, checked against
-the rows).  ``scion20``, ``scion``, ``muon`` and ``adamw`` have twenty variants each.  The first eight of the
-rivals were written down before the first run, their next eight and sixteen of ``scion`` when some of
-``muon``'s were known.  ``adamw+``, ``scion+`` and ``dcfw`` have none.  All begin with their defaults, which
-were found on other text: Scion's momentum and radii by sixteen variants on the first part, the others' by
-their authors.
-The last four of each were written down when those sixteen of all were known; for those of ``scion`` some
-twenty further runs on the first part had looked at radii by role.
-Learning rates are compared at three widths (:data:`WIDTHS`) with half the steps.  AdamW, whose steps are
-cheaper than Scion's, also has runs with as many steps as fit into the processor time of one of Scion's
-(:data:`EQUAL_TIME`).
+Every method has learning rates a factor of two apart (:data:`RATES`), extended until the best is at neither
+end, then variants of its other options (:data:`VARIANTS`) at its best rate; the best of all is run with three
+more seeds, whose losses on the held-out text are reported (:data:`CHOSEN`, checked against the rows).  How
+the variants came about is in the report.  Learning rates are compared at three widths (:data:`WIDTHS`) with
+half the steps.  AdamW, whose steps are cheaper than Scion's, is also run for as many steps as fit into the
+processor time of one run of Scion (:data:`EQUAL_TIME`).
 
 ``scion20``     Scion as published, in twenty lines: sign and spectral norms, five Newton-Schulz steps
 ``scion``       :class:`dcfw.torch.Scion` with the sets of :func:`dcfw.torch.param_groups`
 ``muon``        Muon for the hidden matrices, AdamW for the rest; products in single precision, which
-                processors without bfloat16 instructions do ten times faster
+                processors without bfloat16 instructions compute ten times faster
 ``adamw``       ``torch.optim.AdamW``
 ``adamw+``      the same, projected after each step by :func:`dcfw.torch.constrain`
 ``scion+``      Scion for hidden matrices and vectors, AdamW for embeddings and the head (as beside Muon),
-                projected after each step: all weights stay in their balls; momentum 0.8, twice the hidden
-                radii and AdamW's rate of 0.01 were found on the first part of the text
+                projected after each step; momentum 0.8, twice the hidden radii and AdamW's rate of 0.01 were
+                found on the first part of the text
 ``dcfw``        :class:`dcfw.torch.DCFW` with exact steps on the same sets: projected SGD with momentum
-
-    dcfw-studies reproduce networks --store STORE --set parts=gpt
-    dcfw-studies report STORE --study networks -o results/networks
 """
 
 from __future__ import annotations
@@ -44,6 +32,7 @@ import functools
 import hashlib
 import itertools
 import math
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,10 +43,8 @@ from torch import nn
 
 CONTEXT, BATCH, STEPS, WARMUP = 64, 8, 400, 40
 LAYERS, HEADS, VOCABULARY = 3, 4, 128
-SKIPPED, PIECES = 2_000_000, 100
-"""How many characters earlier choices have seen, and into how many pieces the rest is cut."""
-WINDOWS = 40
-"""How many windows of each piece are evaluated."""
+SKIPPED, PIECES = 2_000_000, 100  # characters that earlier choices have seen, and pieces of the others
+WINDOWS = 40  # evaluated in each piece
 RATES: dict[str, tuple[float, ...]] = {
     "scion20": (0.0025, 0.005, 0.01, 0.02),
     "scion": (0.005, 0.01, 0.02, 0.04),
@@ -67,98 +54,52 @@ RATES: dict[str, tuple[float, ...]] = {
     "scion+": (0.005, 0.01, 0.02, 0.04),
     "dcfw": (0.05, 0.1, 0.2, 0.4),
 }
-SHIFTED = {"hidden": 2.0, "head": 0.5, "embedding": 0.5}
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "scion20": {
-        "momentum 0.8": {"momentum": 0.2},
-        "momentum 0.95": {"momentum": 0.05},
-        "momentum 0.98": {"momentum": 0.02},
-        "radii / 2": {"radius": 0.5},
-        "radii x 2": {"radius": 2.0},
-        "momentum 0.95, radii x 2": {"momentum": 0.05, "radius": 2.0},
-        "momentum 0.95, radii / 2": {"momentum": 0.05, "radius": 0.5},
-        "momentum 0.8, radii x 2": {"momentum": 0.2, "radius": 2.0},
-        "momentum 0.7": {"momentum": 0.3},
-        "momentum 0.85": {"momentum": 0.15},
-        "momentum 0.8, radii / 2": {"momentum": 0.2, "radius": 0.5},
-        "momentum 0.8, radii x 1.5": {"momentum": 0.2, "radius": 1.5},
-        "momentum 0.7, radii x 2": {"momentum": 0.3, "radius": 2.0},
-        "radii x 1.5": {"radius": 1.5},
-        "radii x 3": {"radius": 3.0},
-        "radii x 0.7": {"radius": 0.7},
-        "momentum 0.6, radii x 2": {"momentum": 0.4, "radius": 2.0},
-        "momentum 0.7, radii x 3": {"momentum": 0.3, "radius": 3.0},
-        "momentum 0.7, hidden radii x 2": {"momentum": 0.3, "radius": {"hidden": 2.0}},
-        "momentum 0.7, hidden radii x 2, others / 2": {"momentum": 0.3, "radius": SHIFTED},
-    },
-    "scion": {
-        "momentum 0.9": {"momentum": 0.9},
-        "momentum 0.8": {"momentum": 0.8},
-        "momentum 0.98": {"momentum": 0.98},
-        "radii / 2": {"radius": 0.5},
-        "radii x 2": {"radius": 2.0},
-        "momentum 0.9, radii x 2": {"momentum": 0.9, "radius": 2.0},
-        "momentum 0.9, radii / 2": {"momentum": 0.9, "radius": 0.5},
-        "momentum 0.9, radii x 1.5": {"momentum": 0.9, "radius": 1.5},
-        "momentum 0.9, radii x 3": {"momentum": 0.9, "radius": 3.0},
-        "momentum 0.85, radii x 2": {"momentum": 0.85, "radius": 2.0},
-        "momentum 0.8, radii x 2": {"momentum": 0.8, "radius": 2.0},
-        "momentum 0.9, hidden radii x 2": {"momentum": 0.9, "radius": {"hidden": 2.0}},
-        "momentum 0.9, head's radius x 3": {"momentum": 0.9, "radius": {"head": 3.0}},
-        "momentum 0.9, other radii x 2": {"momentum": 0.9, "radius": {"head": 2.0, "embedding": 2.0}},
-        "momentum 0.9, other radii x 3": {"momentum": 0.9, "radius": {"head": 3.0, "embedding": 3.0}},
-        "momentum 0.9, radii x 2, not Nesterov's": {"momentum": 0.9, "radius": 2.0, "nesterov": False},
-        "momentum 0.7, radii x 2": {"momentum": 0.7, "radius": 2.0},
-        "momentum 0.8, hidden radii x 2": {"momentum": 0.8, "radius": {"hidden": 2.0}},
-        "momentum 0.8, hidden radii x 2, others / 2": {"momentum": 0.8, "radius": SHIFTED},
-        "momentum 0.7, hidden radii x 2, others / 2": {"momentum": 0.7, "radius": SHIFTED},
-    },
-    "muon": {
-        "momentum 0.9": {"momentum": 0.9},
-        "momentum 0.98": {"momentum": 0.98},
-        "decay 0": {"weight_decay": 0.0},
-        "decay 0.3": {"weight_decay": 0.3},
-        "AdamW's lr 0.001": {"rest": 0.001},
-        "AdamW's lr 0.01": {"rest": 0.01},
-        "AdamW's lr 0.01, betas 0.9, 0.95": {"rest": 0.01, "betas": (0.9, 0.95)},
-        "AdamW's lr 0.03": {"rest": 0.03},
-        "momentum 0.8": {"momentum": 0.8},
-        "momentum 0.9, decay 0": {"momentum": 0.9, "weight_decay": 0.0},
-        "momentum 0.9, decay 0.3": {"momentum": 0.9, "weight_decay": 0.3},
-        "momentum 0.9, AdamW's lr 0.001": {"momentum": 0.9, "rest": 0.001},
-        "momentum 0.9, AdamW's lr 0.01": {"momentum": 0.9, "rest": 0.01},
-        "momentum 0.9, AdamW's betas 0.9, 0.95": {"momentum": 0.9, "betas": (0.9, 0.95)},
-        "momentum 0.8, decay 0.3": {"momentum": 0.8, "weight_decay": 0.3},
-        "momentum 0.8, AdamW's lr 0.01": {"momentum": 0.8, "rest": 0.01},
-        "momentum 0.7, AdamW's lr 0.01": {"momentum": 0.7, "rest": 0.01},
-        "momentum 0.8, AdamW's lr 0.02": {"momentum": 0.8, "rest": 0.02},
-        "momentum 0.8, decay 0.05, AdamW's lr 0.01": {"momentum": 0.8, "weight_decay": 0.05, "rest": 0.01},
-        "momentum 0.8, AdamW's lr 0.01, betas 0.8, 0.9": {"momentum": 0.8, "rest": 0.01, "betas": (0.8, 0.9)},
-    },
-    "adamw": {
-        "betas 0.9, 0.99": {"betas": (0.9, 0.99)},
-        "betas 0.9, 0.95": {"betas": (0.9, 0.95)},
-        "betas 0.8, 0.95": {"betas": (0.8, 0.95)},
-        "betas 0.95, 0.95": {"betas": (0.95, 0.95)},
-        "betas 0.95, 0.99": {"betas": (0.95, 0.99)},
-        "decay 0": {"weight_decay": 0.0},
-        "decay 0.1": {"weight_decay": 0.1},
-        "betas 0.9, 0.95, decay 0.1": {"betas": (0.9, 0.95), "weight_decay": 0.1},
-        "betas 0.8, 0.9": {"betas": (0.8, 0.9)},
-        "betas 0.8, 0.99": {"betas": (0.8, 0.99)},
-        "betas 0.8, 0.999": {"betas": (0.8, 0.999)},
-        "betas 0.7, 0.95": {"betas": (0.7, 0.95)},
-        "betas 0.9, 0.9": {"betas": (0.9, 0.9)},
-        "decay 0.5": {"weight_decay": 0.5},
-        "betas 0.9, 0.99, decay 0.1": {"betas": (0.9, 0.99), "weight_decay": 0.1},
-        "betas 0.8, 0.95, decay 0.1": {"betas": (0.8, 0.95), "weight_decay": 0.1},
-        "betas 0.8, 0.8": {"betas": (0.8, 0.8)},
-        "betas 0.7, 0.9": {"betas": (0.7, 0.9)},
-        "betas 0.6, 0.9": {"betas": (0.6, 0.9)},
-        "betas 0.8, 0.9, decay 0.1": {"betas": (0.8, 0.9), "weight_decay": 0.1},
-    },
+
+
+def _options(method: str, variant: str) -> dict[str, Any]:
+    """Return the options that the name of a variant stands for."""
+    found: dict[str, Any] = {}
+    for option, word in {"momentum": "momentum", "weight_decay": "decay", "rest": "lr"}.items():
+        if match := re.search(rf"{word} ([\d.]+)", variant):
+            found[option] = float(match[1])
+    if method == "scion20" and found.get("momentum"):  # the weight of the new gradient there
+        found["momentum"] = round(1.0 - found["momentum"], 2)
+    if match := re.search(r"betas ([\d.]+), ([\d.]+)", variant):
+        found["betas"] = (float(match[1]), float(match[2]))
+    if match := re.search(r"(\S+ )?radi(?:i|us) ([x/]) ([\d.]+)", variant):
+        factor = float(match[3]) if match[2] == "x" else 1.0 / float(match[3])
+        roles = {"hidden ": ["hidden"], "head's ": ["head"], "other ": ["head", "embedding"]}.get(match[1])
+        found["radius"] = dict.fromkeys(roles, factor) if roles else factor
+        if "others / 2" in variant:
+            found["radius"] |= {"head": 0.5, "embedding": 0.5}
+    return found | ({"nesterov": False} if "not Nesterov's" in variant else {})
+
+
+_NAMES = {
+    "scion20": "momentum 0.8; momentum 0.95; momentum 0.98; radii / 2; radii x 2; momentum 0.95, radii x "
+    "2; momentum 0.95, radii / 2; momentum 0.8, radii x 2; momentum 0.7; momentum 0.85; momentum 0.8, radii "
+    "/ 2; momentum 0.8, radii x 1.5; momentum 0.7, radii x 2; radii x 1.5; radii x 3; radii x 0.7; momentum "
+    "0.6, radii x 2; momentum 0.7, radii x 3; momentum 0.7, hidden radii x 2; momentum 0.7, hidden radii x "
+    "2, others / 2",
+    "scion": "momentum 0.9; momentum 0.8; momentum 0.98; radii / 2; radii x 2; momentum 0.9, radii x 2; "
+    "momentum 0.9, radii / 2; momentum 0.9, radii x 1.5; momentum 0.9, radii x 3; momentum 0.85, radii x 2; "
+    "momentum 0.8, radii x 2; momentum 0.9, hidden radii x 2; momentum 0.9, head's radius x 3; momentum "
+    "0.9, other radii x 2; momentum 0.9, other radii x 3; momentum 0.9, radii x 2, not Nesterov's; momentum "
+    "0.7, radii x 2; momentum 0.8, hidden radii x 2; momentum 0.8, hidden radii x 2, others / 2; momentum "
+    "0.7, hidden radii x 2, others / 2",
+    "muon": "momentum 0.9; momentum 0.98; decay 0; decay 0.3; AdamW's lr 0.001; AdamW's lr 0.01; AdamW's "
+    "lr 0.01, betas 0.9, 0.95; AdamW's lr 0.03; momentum 0.8; momentum 0.9, decay 0; momentum 0.9, decay "
+    "0.3; momentum 0.9, AdamW's lr 0.001; momentum 0.9, AdamW's lr 0.01; momentum 0.9, AdamW's betas 0.9, "
+    "0.95; momentum 0.8, decay 0.3; momentum 0.8, AdamW's lr 0.01; momentum 0.7, AdamW's lr 0.01; momentum "
+    "0.8, AdamW's lr 0.02; momentum 0.8, decay 0.05, AdamW's lr 0.01; momentum 0.8, AdamW's lr 0.01, betas "
+    "0.8, 0.9",
+    "adamw": "betas 0.9, 0.99; betas 0.9, 0.95; betas 0.8, 0.95; betas 0.95, 0.95; betas 0.95, 0.99; decay "
+    "0; decay 0.1; betas 0.9, 0.95, decay 0.1; betas 0.8, 0.9; betas 0.8, 0.99; betas 0.8, 0.999; betas "
+    "0.7, 0.95; betas 0.9, 0.9; decay 0.5; betas 0.9, 0.99, decay 0.1; betas 0.8, 0.95, decay 0.1; betas "
+    "0.8, 0.8; betas 0.7, 0.9; betas 0.6, 0.9; betas 0.8, 0.9, decay 0.1",
 }
-"""Further options, tried at the best learning rate; the usual ones have the name ``""``."""
+VARIANTS = {method: {v: _options(method, v) for v in names.split("; ")} for method, names in _NAMES.items()}
+"""Further options by name, tried at the best learning rate; the usual ones have the name ``""``."""
 CHOSEN: dict[str, tuple[float, str]] = {
     "scion20": (0.01, "momentum 0.7, hidden radii x 2"),
     "scion": (0.01, "momentum 0.7, hidden radii x 2, others / 2"),
@@ -172,8 +113,7 @@ CHOSEN: dict[str, tuple[float, str]] = {
 SEEDS = (1, 2, 3)
 WIDTHS, TRANSFER_STEPS = (24, 48, 96), 200
 TRANSFER_RATES = {"scion": (0.005, 0.01, 0.02, 0.04), "adamw": (0.004, 0.008, 0.016, 0.032)}
-EQUAL_TIME = {"adamw": 600}
-"""The number of steps that take the time of 400 of Scion."""
+EQUAL_TIME = {"adamw": 600}  # steps that take the time of 400 of Scion
 
 
 def tasks() -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -209,15 +149,15 @@ def text() -> bytes:
                 tree = ast.parse(file.read_text(encoding="utf-8"))
             except (SyntaxError, UnicodeDecodeError):
                 continue
-            kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-            found += [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+            nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+            found += [ast.get_docstring(node) or "" for node in nodes]
     joined = "\n\n".join(part for part in found if len(part) > 100)
     return joined.encode("ascii", "ignore")[SKIPPED:]
 
 
 @functools.cache
 def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the bytes for training, and the pieces for choices and those held out."""
+    """Return the bytes for training, and the pieces for choices and held out."""
     whole = torch.frombuffer(bytearray(text()), dtype=torch.uint8).long().clamp_(max=VOCABULARY - 1)
     pieces = whole[: len(whole) // PIECES * PIECES].view(PIECES, -1)
     part = torch.arange(PIECES) % 10
@@ -225,8 +165,6 @@ def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Attention and a perceptron, each behind a normalisation and beside a shortcut."""
-
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -242,8 +180,6 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class GPT(nn.Module):  # type: ignore[misc]
-    """A small transformer that predicts the next byte."""
-
     def __init__(self, width: int = 96) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
@@ -263,7 +199,7 @@ class GPT(nn.Module):  # type: ignore[misc]
 class Scion20(torch.optim.Optimizer):  # type: ignore[misc]
     """Scion as published (Pethick et al. 2025), with Muon's five Newton-Schulz steps in single precision.
 
-    The published networks have no vectors; here they are not shrunk (with shrinking the loss is higher).
+    The published networks have no vectors; here they are not shrunk, which gives a lower loss.
     """
 
     def __init__(self, groups: Any, lr: float, momentum: float = 0.1) -> None:
@@ -275,9 +211,8 @@ class Scion20(torch.optim.Optimizer):  # type: ignore[misc]
             for p in group["params"]:
                 m = self.state[p].setdefault("m", torch.zeros_like(p))
                 m.mul_(1 - group["momentum"]).add_(p.grad, alpha=group["momentum"])
-                p.mul_(1 - group["lr"] * group["shrinks"]).add_(
-                    group["lmo"](m), alpha=-group["lr"] * group["scale"]
-                )
+                update = group["lmo"](m)
+                p.mul_(1 - group["lr"] * group["shrinks"]).add_(update, alpha=-group["lr"] * group["scale"])
 
 
 class Muon(torch.optim.Optimizer):  # type: ignore[misc]
@@ -299,7 +234,7 @@ class Muon(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def newton_schulz(G: torch.Tensor) -> torch.Tensor:
-    """Return what five steps of Muon's iteration make of G."""
+    """Return G after five steps of Muon's iteration."""
     if len(G) > G.shape[1]:
         return newton_schulz(G.T).T
     X = G / (G.norm() + 1e-7)
@@ -310,12 +245,10 @@ def newton_schulz(G: torch.Tensor) -> torch.Tensor:
 
 
 def spectral(G: torch.Tensor, stack: int) -> torch.Tensor:
-    parts = [newton_schulz(M) * (M.shape[0] / M.shape[1]) ** 0.5 for M in G.chunk(stack)]
-    return torch.cat(parts)
+    return torch.cat([newton_schulz(M) * (M.shape[0] / M.shape[1]) ** 0.5 for M in G.chunk(stack)])
 
 
 def optimizers(method: str, model: nn.Module, lr: float, variant: str = "") -> list[torch.optim.Optimizer]:
-    """Return the optimizers of a method, all of which take every step."""
     import dcfw.torch as dt
 
     groups = dt.param_groups(model)
@@ -331,16 +264,11 @@ def optimizers(method: str, model: nn.Module, lr: float, variant: str = "") -> l
             "embedding": lambda stack: torch.sign,
             "vector": lambda stack: lambda G: G / (G.square().mean().sqrt() + 1e-8),
         }
-        made = [
-            {
-                "params": group["params"],
-                "lmo": norms[group["role"]](group.get("stack", 1)),
-                "scale": group["radius"] if group["constraint"] else 1.0,
-                "shrinks": group["role"] != "vector",
-            }
-            for group in groups
-        ]
-        return [Scion20(made, lr, **options)]
+        for group in groups:
+            group["lmo"] = norms[group["role"]](group.get("stack", 1))
+            group["scale"] = group["radius"] if group["constraint"] else 1.0
+            group["shrinks"] = group["role"] != "vector"
+        return [Scion20(groups, lr, **options)]
     if method == "scion":
         return [dt.Scion(groups, lr, **options)]
     if method == "scion+":
@@ -368,7 +296,7 @@ def optimizers(method: str, model: nn.Module, lr: float, variant: str = "") -> l
 def row(
     method: str, seed: int, lr: float, width: int = 96, steps: int = STEPS, variant: str = ""
 ) -> dict[str, Any]:
-    """Train a network and return its loss (on the held-out text unless the seed is 0), norms and curve."""
+    """Train a network; return its loss (on the held-out text unless the seed is 0), norms and curve."""
     import dcfw.torch as dt
 
     training, for_choices, held_out = data()
@@ -377,10 +305,8 @@ def row(
         model = GPT(width)
         draws = torch.Generator().manual_seed(seed + 1000)
         opts = optimizers(method, model, lr, variant)
-        schedules = [
-            torch.optim.lr_scheduler.LambdaLR(o, lambda t: min((t + 1) / WARMUP, 1.0 - t / steps))
-            for o in opts
-        ]
+        scheduled = torch.optim.lr_scheduler.LambdaLR
+        schedules = [scheduled(o, lambda t: min((t + 1) / WARMUP, 1.0 - t / steps)) for o in opts]
         curve, begun, spent = [], time.process_time(), 0.0
         for t in range(steps):
             rows = torch.randint(len(training) - CONTEXT - 1, (BATCH,), generator=draws)
@@ -416,7 +342,7 @@ def row(
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def evaluate(model: nn.Module, pieces: torch.Tensor) -> float:
-    """Return the mean loss on windows that are spread evenly over each piece."""
+    """Return the mean loss on windows spread evenly over each piece."""
     starts = torch.linspace(0, pieces.shape[1] - CONTEXT - 1, WINDOWS).long()
     seen = pieces[:, starts[:, None] + torch.arange(CONTEXT + 1)].flatten(0, 1)
     loss = nn.functional.cross_entropy(model(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
@@ -425,7 +351,7 @@ def evaluate(model: nn.Module, pieces: torch.Tensor) -> float:
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def quantised(model: nn.Module, bits: int = 3) -> nn.Module:
-    """Return a copy whose hidden matrices have entries of a few bits, one scale for each row."""
+    """Return a copy whose hidden matrices have entries of a few bits, with one scale for each row."""
     import copy
 
     low = copy.deepcopy(model)

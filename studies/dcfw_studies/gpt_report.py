@@ -26,7 +26,6 @@ FIELDS = ("method", *SETTINGS, "seed", *RESULTS, "curve")
 
 
 def files(rows: Rows) -> dict[str, str]:
-    """Return the table of all runs and a report of its own, by name."""
     order = list(gpt.RATES)
     rows = sorted(rows, key=lambda r: (order.index(r["method"]), *(r[name] for name in FIELDS[1:6])))
     lines = [{**{name: r[name] for name in FIELDS}, "curve": " ".join(map(str, r["curve"]))} for r in rows]
@@ -34,15 +33,11 @@ def files(rows: Rows) -> dict[str, str]:
 
 
 def section(rows: Rows) -> Section:
-    """Return the table of the best learning rates, what it says, and the figure."""
     measures = ("loss", "loss_3bit", "log_lipschitz", "seconds")
     columns: dict[str, str | None] = {"method": None, "chosen": None, "seeds": "d", "loss": ".3f"}
     columns |= {"3 bits": ".3f", "log of the product of norms": ".1f", "seconds": ".0f"}
-    lines = [
-        [method, setting(own[0]), len(own), *(mean(own, name) for name in measures)]
-        for method in gpt.RATES
-        if (own := best_rows(rows, method))
-    ]
+    best = {method: own for method in gpt.RATES if (own := best_rows(rows, method))}
+    lines = [[m, setting(r[0]), len(r), *(mean(r, name) for name in measures)] for m, r in best.items()]
     note = (
         "Loss in nats per byte on held-out text that no choice has seen, means over the seeds; settings were "
         "chosen on other text. All runs: gpt.csv and gpt.md."
@@ -62,21 +57,18 @@ def read_line(line: Mapping[str, str]) -> tuple[str, int, dict[str, Any], dict[s
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """Return the rows with these values, in the standard width and number of steps unless said otherwise."""
+    """Return the rows with these values, by default of the standard width and number of steps."""
     wanted = {"width": 96, "steps": gpt.STEPS, **wanted}
     return [r for r in rows if all(r[name] == value for name, value in wanted.items())]
 
 
 def losses(rows: Iterable[Row], **wanted: Any) -> dict[float, float]:
-    """Return the loss of each learning rate on the text for choices; of a run that failed it is infinite."""
-    return {
-        r["lr"]: np.inf if r["loss"] is None else r["loss"]
-        for r in sorted(select(rows, seed=0, **wanted), key=lambda r: r["lr"])
-    }
+    """Return the loss of each learning rate on the text for choices, infinite where the run failed."""
+    found = {r["lr"]: np.inf if r["loss"] is None else r["loss"] for r in select(rows, seed=0, **wanted)}
+    return dict(sorted(found.items()))
 
 
 def by_rate(rows: Iterable[Row], method: str, width: int) -> dict[float, float]:
-    """Return the losses of the comparison of widths."""
     return losses(rows, method=method, width=width, steps=gpt.TRANSFER_STEPS, variant="")
 
 
@@ -92,7 +84,7 @@ def mean(rows: Iterable[Row], name: str) -> float:
 
 
 def best_rows(rows: Rows, method: str) -> list[Row]:
-    """Return the runs with seeds for the report, at the best setting for choices that has them all."""
+    """Return the runs with the seeds for the report, at the best setting for choices that has them all."""
     found = by_variant(rows, method)
     reported: list[Row] = []
     for lr, variant in sorted(found, key=found.__getitem__):
@@ -108,7 +100,6 @@ def setting(row: Row) -> str:
 
 
 def report(rows: Rows) -> str:
-    """Return the text of the report."""
     texts = {r["text"][:16] for r in rows}
     size = next((r["parameters"] for r in select(rows)), "?")
     lines = [
@@ -131,25 +122,23 @@ def report(rows: Rows) -> str:
         "optimizer |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    lines += [_line(method, own) for method in gpt.RATES if (own := best_rows(rows, method))]
+    names = ("loss", "loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
+    for method in gpt.RATES:
+        if own := best_rows(rows, method):
+            losses, (loss, low, lipschitz, whole, part) = (
+                [r["loss"] for r in own],
+                (mean(own, n) for n in names),
+            )
+            spread = f"{loss:.3f} ({min(losses):.3f} to {max(losses):.3f})"
+            cells = [method, setting(own[0]), str(len(own)), spread, f"{low:.3f}", f"{lipschitz:.1f}"]
+            lines.append("| " + " | ".join([*cells, f"{whole:.0f}", f"{part:.0f}"]) + " |")
     lines += ["", *comparisons(rows), "", *choices(rows)]
     lines += [*transfer(rows), *equal_time(rows), *missing(rows)]
     return "\n".join([*lines, "![training loss; losses by learning rate and width](gpt.png)", ""])
 
 
-def _line(method: str, own: list[Row]) -> str:
-    found = [r["loss"] for r in own]
-    low, lipschitz, whole, part = (
-        mean(own, name) for name in ("loss_3bit", "log_lipschitz", "seconds", "optimizer_seconds")
-    )
-    return (
-        f"| {method} | {setting(own[0])} | {len(own)} | {mean(own, 'loss'):.3f} ({min(found):.3f} to "
-        f"{max(found):.3f}) | {low:.3f} | {lipschitz:.1f} | {whole:.0f} | {part:.0f} |"
-    )
-
-
 def choices(rows: Rows) -> list[str]:
-    """Return what was tried with seed 0, on the text for choices."""
+    """Describe what was tried with seed 0, on the text for choices."""
     lines = [
         "## What was tried",
         "",
@@ -168,37 +157,30 @@ def choices(rows: Rows) -> list[str]:
     for method in gpt.RATES:
         found = by_variant(rows, method)
         low = min(found.values(), default=None)
-        cells = {
-            (lr, v): f"**{v or f'{lr:g}'}** ({loss:.3f})" if loss == low else f"{v or f'{lr:g}'} ({loss:.3f})"
-            for (lr, v), loss in found.items()
-        }
-        rates = ", ".join(cell for (_, v), cell in cells.items() if not v)
-        variants = "; ".join(cell for (_, v), cell in cells.items() if v)
+        cells: dict[bool, list[str]] = {False: [], True: []}  # learning rates, variants
+        for (lr, v), loss in found.items():
+            name = v or f"{lr:g}"
+            cells[bool(v)].append(f"{f'**{name}**' if loss == low else name} ({loss:.3f})")
         if found:
+            rates, variants = ", ".join(cells[False]), "; ".join(cells[True])
             lines.append(f"| {method} | {len(found)} | {rates} | {variants} |")
     return [*lines, ""]
 
 
 def comparisons(rows: Rows) -> list[str]:
-    """Compare ``scion`` and ``scion+`` with the other methods, over the seeds that both methods have."""
+    """Compare ``scion`` and ``scion+`` with the other methods, over common seeds."""
     lines = []
     for own, peer in itertools.product(("scion", "scion+"), gpt.RATES):
-        ours = {r["seed"]: r["loss"] for r in best_rows(rows, own)}
-        theirs = {r["seed"]: r["loss"] for r in best_rows(rows, peer)}
+        ours, theirs = ({r["seed"]: r["loss"] for r in best_rows(rows, m)} for m in (own, peer))
         common = sorted(ours.keys() & theirs.keys())
-        if peer == own or not common:
-            continue
-        percent = 100.0 * (sum(ours[s] for s in common) / sum(theirs[s] for s in common) - 1.0)
-        wins = sum(ours[s] < theirs[s] for s in common)
-        lines.append(
-            f"- `{own}` against `{peer}`: {percent:+.1f} % in the mean loss, lower with {wins} of "
-            f"{len(common)} seeds."
-        )
+        if peer != own and common:
+            percent = 100.0 * (sum(ours[s] for s in common) / sum(theirs[s] for s in common) - 1.0)
+            wins = f"lower with {sum(ours[s] < theirs[s] for s in common)} of {len(common)} seeds."
+            lines.append(f"- `{own}` against `{peer}`: {percent:+.1f} % in the mean loss, {wins}")
     return lines
 
 
 def transfer(rows: Rows) -> list[str]:
-    """Return the table of learning rates by width."""
     compared = [r for r in rows if r["steps"] == gpt.TRANSFER_STEPS]
     methods = [method for method in gpt.TRANSFER_RATES if any(r["method"] == method for r in compared)]
     if not methods:
@@ -228,7 +210,6 @@ def transfer(rows: Rows) -> list[str]:
 
 
 def equal_time(rows: Rows) -> list[str]:
-    """Return the runs with as many steps as take Scion's time."""
     others = []
     for method, steps in gpt.EQUAL_TIME.items():
         reported = {r["variant"] for r in best_rows(rows, method)}
@@ -242,27 +223,25 @@ def equal_time(rows: Rows) -> list[str]:
         "| method | steps | seeds | seconds | loss |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
-    chosen = [("scion", gpt.STEPS, best_rows(rows, "scion")), ("muon", gpt.STEPS, best_rows(rows, "muon"))]
-    for method, steps, own in chosen + others:
+    for method, steps, own in [(m, gpt.STEPS, best_rows(rows, m)) for m in ("scion", "muon")] + others:
         if own:
-            lines.append(
-                f"| {method} | {steps} | {len(own)} | {mean(own, 'seconds'):.0f} | {mean(own, 'loss'):.3f} |"
-            )
+            seconds, loss = mean(own, "seconds"), mean(own, "loss")
+            lines.append(f"| {method} | {steps} | {len(own)} | {seconds:.0f} | {loss:.3f} |")
     return [*lines, ""]
 
 
 def missing(rows: Rows) -> list[str]:
-    """List the runs that are missing, and chosen learning rates that the rows do not support."""
+    """List the missing runs, and chosen learning rates that the rows do not support."""
     done = {(r["method"], r["seed"], *(r[name] for name in SETTINGS)) for r in rows}
-    left = [t for t in gpt.tasks() if (t[0], t[1], *(t[2][name] for name in SETTINGS)) not in done]
-    kinds = Counter((m, f"width {s['width']}, {s['steps']} steps", seed in gpt.SEEDS) for m, seed, s in left)
+    left: Counter[str] = Counter()
+    for method, seed, settings in gpt.tasks():
+        if (method, seed, *(settings[name] for name in SETTINGS)) not in done:
+            size = f"width {settings['width']}, {settings['steps']} steps"
+            left[f"{method} ({size}{', for the report' if seed in gpt.SEEDS else ''})"] += 1
     lines = []
     if left:
-        names = (
-            f"{method} ({size}{', for the report' if reported else ''}): {count}"
-            for (method, size, reported), count in kinds.items()
-        )
-        lines += [f"Not run yet: {'; '.join(names)}; of some 15 seconds each.", ""]
+        names = "; ".join(f"{name}: {count}" for name, count in left.items())
+        lines += [f"Not run yet: {names}; of some 15 seconds each.", ""]
     for method in gpt.CHOSEN:
         found, own = by_variant(rows, method), best_rows(rows, method)
         if own and (own[0]["lr"], own[0]["variant"]) != min(found, key=found.__getitem__):
@@ -271,7 +250,7 @@ def missing(rows: Rows) -> list[str]:
 
 
 def draw(rows: Rows) -> bytes:
-    """Draw the training loss of each method, and the validation loss by learning rate and width, as PNG."""
+    """Draw the training loss of each method, and the loss by learning rate and width, as PNG."""
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
@@ -288,14 +267,9 @@ def draw(rows: Rows) -> bytes:
         for width, style in zip(gpt.WIDTHS, (":", "-", "--"), strict=True):
             found = by_rate(rows, method, width)
             low, at = min(found.values(), default=np.inf), by_rate(rows, method, 96) or found
-            right.plot(
-                [lr / min(at, key=at.__getitem__) for lr in found],
-                [loss - low for loss in found.values()],
-                style,
-                color=color,
-                marker="o",
-                label=f"{method}, width {width}",
-            )
+            scaled = [lr / min(at, key=at.__getitem__) for lr in found]
+            look = {"color": color, "marker": "o", "label": f"{method}, width {width}"}
+            right.plot(scaled, [loss - low for loss in found.values()], style, **look)
     right.set(
         xscale="log",
         xlabel="learning rate / best at width 96",

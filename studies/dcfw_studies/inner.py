@@ -1,8 +1,8 @@
 """The study of inner solvers and splits: nine families of DC problems, all through ``dcfw.minimize``.
 
-One row is one run: an instance of a family, a method ``inner/split``, a seed.  All methods start from the
-same point for the same family and seed, and stop at the same relative FW gap or number of oracle calls.
-Every inner solver runs in the same generic loop, so that their times can be compared.
+A row is one run: an instance of a family, a method ``inner/split``, a seed.  All methods start from the same
+point for the same family and seed, stop at the same relative FW gap or number of oracle calls, and run in the
+same generic loop, so that their times can be compared.
 
 =============  ============================================================================================
 simplex        an indefinite quadratic over the unit simplex (n = 200)
@@ -15,9 +15,6 @@ logistic       logistic regression minus a multiple of the l2 norm over the l1 b
 alignment      masked orthogonal alignment: least squares minus a nuclear norm, spectral ball (12 x 12)
 completion     least squares on 50 % of a matrix of rank 2 minus a small square, nuclear ball (24 x 18)
 =============  ============================================================================================
-
-    dcfw-studies reproduce inner --store STORE [--set seeds=5]
-    dcfw-studies report STORE --study inner -o results/inner
 """
 
 from __future__ import annotations
@@ -35,13 +32,12 @@ from dcfw_studies.study import Study, Task, rng_for
 from dcfw_studies.table_file import take_rows
 
 INNERS = ("fw", "away", "pairwise", "blended")
-RTOL = 1e-5
-MAX_LMO = 20_000
-SECONDS = 60.0
+THREE = ("spectral", "sliding", "proximal")
+RTOL, MAX_LMO, SECONDS = 1e-5, 20_000, 60.0
 
 
 class Problem(NamedTuple):
-    """An objective's splits by name, its set, and where to start."""
+    """The objective by split, the set and the start."""
 
     objectives: dict[str, Any]
     domain: Any
@@ -49,11 +45,12 @@ class Problem(NamedTuple):
 
 
 def _three(phi: Any, domain: Any) -> dict[str, Any]:
-    return {
-        "spectral": splits.spectral(phi, domain),
-        "sliding": splits.sliding(phi),
-        "proximal": splits.proximal(phi),
-    }
+    parts = splits.spectral(phi, domain), splits.sliding(phi), splits.proximal(phi)
+    return dict(zip(THREE, parts, strict=True))
+
+
+def _strengthened(objective: Any, amount: float) -> dict[str, Any]:
+    return {"given": objective, "strengthened": splits.strengthen(objective, amount)}
 
 
 def _indefinite(rng: np.random.Generator, n: int) -> functions.Quadratic:
@@ -99,7 +96,7 @@ def _qap(rng: np.random.Generator) -> Problem:
     instance = taillard_uniform(n, rng=rng)
     A, B = (M / np.linalg.norm(M) for M in (instance.A.astype(float), instance.B.astype(float)))
     domain = sets.Birkhoff(n)
-    parts = {name: decompose(A, B, None, name) for name in ("paper", "spectral", "sliding", "proximal")}
+    parts = {name: decompose(A, B, None, name) for name in ("paper", *THREE)}
     return Problem(parts, domain, domain.random(rng, scale=0.01))
 
 
@@ -109,8 +106,7 @@ def _recovery(rng: np.random.Generator) -> Problem:
     x = np.zeros(n)
     x[rng.choice(n, k, replace=False)] = rng.standard_normal(k)
     f = functions.LeastSquares(A, A @ x + 0.01 * rng.standard_normal(m))
-    radius = 1.2 * float(np.abs(x).sum())
-    return _over_an_l1_ball(f, 0.1, n, radius)
+    return _over_an_l1_ball(f, 0.1, n, 1.2 * float(np.abs(x).sum()))
 
 
 def _logistic(rng: np.random.Generator) -> Problem:
@@ -123,10 +119,9 @@ def _logistic(rng: np.random.Generator) -> Problem:
 
 
 def _over_an_l1_ball(f: Any, weight: float, n: int, radius: float) -> Problem:
-    """f - weight ||x||_2, as it is and with a strongly convex quadratic added to both parts."""
-    objective = f - weight * functions.L2Norm()
-    strong = splits.strengthen(objective, 0.1 * float(f.lipschitz))
-    return Problem({"given": objective, "strengthened": strong}, sets.L1Ball(n, radius=radius), np.zeros(n))
+    """f - weight ||x||_2, as given and with a strongly convex quadratic added to both parts."""
+    objectives = _strengthened(f - weight * functions.L2Norm(), 0.1 * float(f.lipschitz))
+    return Problem(objectives, sets.L1Ball(n, radius=radius), np.zeros(n))
 
 
 def _alignment(rng: np.random.Generator) -> Problem:
@@ -135,16 +130,15 @@ def _alignment(rng: np.random.Generator) -> Problem:
     Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
     mask = rng.random((d, n)) < 0.3
     Y = Q @ E + 0.1 * rng.standard_normal((d, n))
-    # Row i of X sees the words whose entry i was observed: a least squares problem of its own.
+    # Row i of X has a least squares problem of its own: the words whose entry i was observed.
     rows = np.zeros((d, d, d, d))
     b = np.zeros((d, d))
     for i in range(d):
         rows[i, :, i, :] = E[:, mask[i]] @ E[:, mask[i]].T / n
         b[i] = -E[:, mask[i]] @ Y[i, mask[i]] / n
     f = functions.Quadratic(rows.reshape(d * d, d * d), b.reshape(d * d))
-    objective = f - 0.05 * functions.NuclearNorm()
-    strong = splits.strengthen(objective, 0.1 * float(f.lipschitz))
-    return Problem({"given": objective, "strengthened": strong}, sets.SpectralBall((d, d)), np.zeros((d, d)))
+    objectives = _strengthened(f - 0.05 * functions.NuclearNorm(), 0.1 * float(f.lipschitz))
+    return Problem(objectives, sets.SpectralBall((d, d)), np.zeros((d, d)))
 
 
 def _completion(rng: np.random.Generator) -> Problem:
@@ -155,18 +149,16 @@ def _completion(rng: np.random.Generator) -> Problem:
     known = np.flatnonzero(rng.random(M.size) < 0.5)
     pick = csr_array((np.ones(len(known)), (np.arange(len(known)), known)), shape=(len(known), M.size))
     f = functions.LeastSquares(pick, M.ravel()[known] + 0.1 * rng.standard_normal(len(known)))
-    objective = f - functions.SquaredNorm(0.02)
-    strong = splits.strengthen(objective, 0.1)
     domain = sets.NuclearBall(shape, radius=0.7 * float(np.linalg.norm(M, "nuc")))
-    return Problem({"given": objective, "strengthened": strong}, domain, np.zeros(shape))
+    return Problem(_strengthened(f - functions.SquaredNorm(0.02), 0.1), domain, np.zeros(shape))
 
 
 FAMILIES: dict[str, tuple[Callable[[np.random.Generator], Problem], tuple[str, ...]]] = {
-    "simplex": (_simplex, ("spectral", "sliding", "proximal")),
-    "l1": (_l1, ("spectral", "sliding", "proximal")),
-    "box": (_box, ("spectral", "sliding", "proximal")),
-    "ksparse": (_ksparse, ("given", "spectral", "sliding", "proximal")),
-    "qap": (_qap, ("paper", "spectral", "sliding", "proximal")),
+    "simplex": (_simplex, THREE),
+    "l1": (_l1, THREE),
+    "box": (_box, THREE),
+    "ksparse": (_ksparse, ("given", *THREE)),
+    "qap": (_qap, ("paper", *THREE)),
     "recovery": (_recovery, ("given", "strengthened")),
     "logistic": (_logistic, ("given", "strengthened")),
     "alignment": (_alignment, ("given", "strengthened")),
@@ -186,17 +178,9 @@ def row(
     x0 = problem.x0
     if nudge:
         x0 = x0 * (1.0 + nudge * np.random.default_rng(0).random(np.shape(x0)))
-    result = minimize(
-        problem.objectives[split],
-        problem.domain,
-        x0,
-        inner=inner,
-        tol=0.0,
-        rtol=rtol,
-        maxiter=100_000,
-        max_lmo=max_lmo,
-        time_limit=SECONDS,
-    )
+    budget: dict[str, Any] = {"maxiter": 100_000, "max_lmo": max_lmo, "time_limit": SECONDS}
+    objective = problem.objectives[split]
+    result = minimize(objective, problem.domain, x0, inner=inner, tol=0.0, rtol=rtol, **budget)
     return {
         "value": float(result.fun),
         "status": result.status.name,
@@ -209,7 +193,6 @@ def row(
 
 
 def study(seeds: int = 5, families: Sequence[str] | None = None) -> Study:
-    """Return the study of all inner solvers on all splits of the given families."""
     for family in families or ():
         checks.choice(family, "families", FAMILIES)
     tasks = [
@@ -231,11 +214,9 @@ def import_rows(store: Store, folder: str) -> int:
         result |= {key: int(text) if key.startswith("n") else float(text) for key, text in line.items()}
         return Task(dataset, method, seed, {"rtol": RTOL, "max_lmo": MAX_LMO}, "inner"), result
 
-    return take_rows(
-        store, Path(folder) / "rows.csv", ("dataset", "method", "seed", "status", "seconds"), read
-    )
+    needed = ("dataset", "method", "seed", "status", "seconds")
+    return take_rows(store, Path(folder) / "rows.csv", needed, read)
 
 
 def _cost(task: Task) -> float:
-    """Guess the time of a row: assignment problems are the long ones, then those with many samples."""
     return {"qap": 50.0, "logistic": 20.0, "recovery": 8.0, "ksparse": 6.0, "l1": 3.0}.get(task.dataset, 1.0)

@@ -1,13 +1,14 @@
 """The report of the study of inner solvers: tables, performance profiles, and the rows.
 
-A run counts as solved when it ended with the FW gap that was asked for; an unsolved run has infinite cost in
-the profiles.  Costs are compared on the same split (which inner solver?) and between splits with the best
-inner solver (which split?).  Values are compared apart from costs: the problems are nonconvex, and methods
-may end in different critical points.
+A run is solved when it ended with the requested FW gap; an unsolved run has infinite cost in the profiles.
+Costs are compared on the same split (which inner solver?) and between splits with the best inner solver
+(which split?).  Values are compared separately: the problems are nonconvex, and methods may end in different
+critical points.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Code, Section, Series, Text
-from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL
-from dcfw_studies.report import Figure, json_text, rows_csv, table
+from dcfw.cli.page.parts import Card, Cards, Cell, Chart, Section, Series, Text
+from dcfw_studies.inner import FAMILIES, INNERS, MAX_LMO, RTOL, THREE
+from dcfw_studies.report import Figure, how_to, json_text, rows_csv, table
 from dcfw_studies.statistics import performance_profile
 from dcfw_studies.store import Store, csv_text
 
@@ -27,28 +28,15 @@ COSTS = {
     "n_grad_g": "subgradients of g",
     "seconds": "seconds",
 }
-COLUMNS = (
-    "dataset",
-    "method",
-    "seed",
-    "value",
-    "status",
-    "gap",
-    "first_gap",
-    "dc_gap_high",
-    "nit",
-    "n_inner",
-)
+COLUMNS: tuple[str, ...] = ("dataset", "method", "seed", "value", "status", "gap", "first_gap")
+COLUMNS += ("dc_gap_high", "nit", "n_inner", *COSTS)
 BEST_INNER = "blended"
-FAR = 1e5
-"""Profiles end here: who needs so much more than the best has lost."""
+FAR = 1e5  # profiles end here
 
-Key = tuple[str, str, int]
-Runs = Mapping[Key, Mapping[str, Any]]
+Runs = Mapping[tuple[str, str, int], Mapping[str, Any]]
 
 
 def sections(store: Store) -> list[Section]:
-    """Return the section of the study."""
     rows = store.rows("inner")
     if not rows:
         return []
@@ -69,20 +57,10 @@ def sections(store: Store) -> list[Section]:
         Cards(
             [
                 Card("runs", f"{len(rows):,}", f"{sum(r['seconds'] for r in rows) / 60:.0f} minutes"),
-                *(
-                    Card(
-                        f"solved with {e['inner']}",
-                        f"{e['solved'] / e['problems']:.0%}",
-                        f"{e['solved']} of {e['problems']} problems",
-                    )
-                    for e in solvers
-                ),
+                *(_card(f"solved with {e['inner']}", e["solved"], e["problems"]) for e in solvers),
             ]
         ),
-        Code(
-            f"dcfw-studies reproduce inner --store STORE --set seeds={len(seeds)}\n"
-            "dcfw-studies report STORE --study inner -o results/inner"
-        ),
+        how_to("inner", f"--store STORE --set seeds={len(seeds)}"),
     ]
     summary = (
         f"With {best['inner']} steps DC-FW solved {best['solved']} of {best['problems']} problems within the "
@@ -93,16 +71,18 @@ def sections(store: Store) -> list[Section]:
 
 
 def files(store: Store) -> dict[str, str]:
-    """Return the files of the report for programs."""
     rows = store.rows("inner", versions=True)
     runs = _runs(store)
     families = family_table(runs)
-    summary = {"families": families, "values": value_table(runs)}
     return {
-        "rows.csv": rows_csv([{name: r[name] for name in (*COLUMNS, *COSTS, "versions")} for r in rows]),
+        "rows.csv": rows_csv([{name: r[name] for name in (*COLUMNS, "versions")} for r in rows]),
         "families.csv": csv_text(families),
-        "summary.json": json_text(summary),
+        "summary.json": json_text({"families": families, "values": value_table(runs)}),
     }
+
+
+def _card(title: str, part: int, whole: int) -> Card:
+    return Card(title, f"{part / whole:.0%}", f"{part} of {whole} problems")
 
 
 def _runs(store: Store) -> Runs:
@@ -110,14 +90,14 @@ def _runs(store: Store) -> Runs:
 
 
 def cost_of(row: Mapping[str, Any] | None, cost: str) -> float:
-    """Return what a run cost, infinity if it did not get there."""
+    """Return the cost of a run, infinite if it did not converge."""
     if row is None or row["status"] != "CONVERGED":
         return math.inf
     return max(float(row[cost]), 1e-9)
 
 
 def by_inner(runs: Runs, cost: str) -> dict[str, list[float]]:
-    """Inner solver -> costs, one for each family, split and seed."""
+    """Return inner solver -> costs, one for each family, split and seed."""
     points = sorted({(family, method.split("/")[1], seed) for family, method, seed in runs})
     return {
         inner: [cost_of(runs.get((f, f"{inner}/{split}", seed)), cost) for f, split, seed in points]
@@ -126,8 +106,8 @@ def by_inner(runs: Runs, cost: str) -> dict[str, list[float]]:
 
 
 def by_split(runs: Runs, cost: str) -> dict[str, list[float]]:
-    """Split -> costs with the best inner solver, on the families that have all three general splits."""
-    general = ("spectral", "sliding", "proximal")
+    """Return split -> costs with the best inner solver, on the families that have all general splits."""
+    general = THREE
     points = sorted({(family, seed) for family, _, seed in runs if set(general) <= set(FAMILIES[family][1])})
     if not points:
         return {}
@@ -157,16 +137,13 @@ def family_table(runs: Runs) -> list[dict[str, Any]]:
     """Return one line per family, split and inner solver: runs, solved ones, medians over the seeds."""
     lines = []
     for family, (_, splits) in FAMILIES.items():
-        for split in splits:
-            for inner in INNERS:
-                found = [r for (f, m, _), r in runs.items() if (f, m) == (family, f"{inner}/{split}")]
-                if not found:
-                    continue
+        for split, inner in itertools.product(splits, INNERS):
+            found = [r for (f, m, _), r in runs.items() if (f, m) == (family, f"{inner}/{split}")]
+            if found:
                 line: dict[str, Any] = {"family": family, "split": split, "inner": inner, "runs": len(found)}
                 line["solved"] = sum(r["status"] == "CONVERGED" for r in found)
-                for name in ("nit", *COSTS, "value"):
-                    line[name] = float(np.median([r[name] for r in found]))
-                lines.append(line)
+                names = ("nit", *COSTS, "value")
+                lines.append(line | {name: float(np.median([r[name] for r in found])) for name in names})
     return lines
 
 
@@ -194,16 +171,9 @@ def _profiles(costs: Mapping[str, Mapping[str, list[float]]], of: str, file: str
             near = tau <= FAR
             reach = min(max(float(tau[-1]), 2.0) * 1.1, FAR)
             series.append(Series(name, [*tau[near], reach], [*rho[near], rho[near][-1]], style=style))
+        titles = f"Performance profile: {COSTS[cost]}", f"{COSTS[cost]}, times the best"
         charts.append(
-            Chart(
-                f"Performance profile: {COSTS[cost]}",
-                f"{COSTS[cost]}, times the best",
-                "fraction of problems solved",
-                series,
-                kind="step",
-                x_scale="log",
-                caption=of,
-            )
+            Chart(*titles, "fraction of problems solved", series, kind="step", x_scale="log", caption=of)
         )
     return Figure(charts, file=file)
 
@@ -239,8 +209,7 @@ def _families(runs: Runs) -> Section:
                 Cell(f"{e['solved']}/{e['runs']}", e["solved"] / e["runs"]),
                 Cell(f"{found['lowest']}/{found['of']}", found["lowest"] / found["of"]),
                 *(e[k] for k in ("nit", "n_lmo", "n_grad_f")),
-                1e3 * e["seconds"],
-                e["value"],
+                *(1e3 * e["seconds"], e["value"]),
             ]
         )
     columns = {"family": None, "split": None, "inner": None, "solved": "d", "lowest": "d"}

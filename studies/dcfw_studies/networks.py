@@ -1,7 +1,7 @@
-"""The networks study of the paper: does DC-FW stay put as the set grows, and does Frank-Wolfe slow down?
+"""The networks study of the paper: does DC-FW keep its behaviour as the set grows, and Frank-Wolfe slow down?
 
 Two networks (see :mod:`dcfw_studies.training`), every tensor in the l_inf ball of radius c in
-{1, 10, 100}, L = 10, batches of 256.  Three parts, and one of our own:
+{1, 10, 100}, L = 10, batches of 256.  The parts of the paper, and one more:
 
 ``digits``  the convolutional network on scikit-learn's digits: five seeds, minutes
 ``head``    dropout and a linear layer on EfficientNet-Lite0 features of all 50,000 images of CIFAR-10: three
@@ -9,19 +9,13 @@ Two networks (see :mod:`dcfw_studies.training`), every tensor in the l_inf ball 
 ``cnn``     the convolutional network on CIFAR-10
 ``gpt``     optimizers with and without norm balls on a byte-level GPT (:mod:`dcfw_studies.gpt`): three seeds
 
-CIFAR-10 comes with ``dcfw-studies fetch cifar10``; their features are computed once and cached.
-``--set dataset=cifar100`` runs the last two parts on a CIFAR-100 of your own.
-
-    dcfw-studies reproduce networks --store STORE [--set parts=digits,head]
-    dcfw-studies report STORE --study networks -o results/networks
-
-A study goes on elsewhere from what a report has left:
-
-    dcfw-studies study import STORE networks results/networks
+CIFAR-10 comes with ``dcfw-studies fetch cifar10``; its features are computed once and cached.
+``--set dataset=cifar100`` runs ``head`` and ``cnn`` on a CIFAR-100 of your own.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,18 +27,16 @@ from dcfw_studies.study import Study, Task
 from dcfw_studies.table_file import naming, numbers, read_table, take_rows
 
 PARTS = ("digits", "head", "cnn", "gpt")
-RADII = (1.0, 10.0, 100.0)
-CONSTANTS = (1.0, 10.0, 100.0)
-FREE = ("sgd", "adamw")
-"""Methods without a constraint: they have no c."""
+RADII = CONSTANTS = (1.0, 10.0, 100.0)
+FREE = ("sgd", "adamw")  # methods without a constraint: they have no c
 DIGITS_EPOCHS, HEAD_EPOCHS, CNN_EPOCHS = 30, 50, 10
 CNN_IMAGES = 50_000
 
 
 def row(dataset: str, method: str, seed: int, part: str, **settings: Any) -> dict[str, Any]:
-    """Train one network once, on one thread, and return its curves and what they end with.
+    """Train one network once and return its curves and final values.
 
-    With two threads even SGD takes another path from the first epoch on.
+    It runs on one thread: with two, even SGD takes another path from the first epoch on.
     """
     import torch
 
@@ -71,18 +63,15 @@ def image_row(
     images: int | None = None,
     precision: str = "float32",
 ) -> dict[str, Any]:
-    """Return the curves, inner steps, and what the last epoch gave.
+    """Return the curves, inner steps, and the values of the last epoch.
 
-    Epochs are kept in the cache folder until the row is finished, so that a killed run goes on from there;
-    each number of epochs has its own file, or a short run could take the result of a longer one.
+    Epochs are kept in the cache folder until the row is finished, so that a killed run can continue; each
+    number of epochs has its own file, or a short run could take the result of a longer one.
     """
     from dcfw.data import cache_folder
     from dcfw_studies.training import Settings, train
 
-    settings = Settings(
-        dataset=dataset, model=model, method=method, c=c or 1.0, L=L, epochs=epochs, seed=seed, images=images,
-        precision=precision,
-    )  # fmt: skip
+    settings = Settings(dataset, model, method, c or 1.0, L, epochs, 256, seed, images, precision)
     kept = cache_folder() / "networks" / f"{settings.fingerprint}-{epochs}.pt"
     run = train(settings, checkpoint=kept if epochs > 1 and dataset != "digits" else None)
     kept.unlink(missing_ok=True)
@@ -90,17 +79,15 @@ def image_row(
         name: [None if np.isnan(v) else round(v, 6) for v in values] for name, values in run.curves.items()
     }
     counts = run.curves["inner_steps"]
-    inner = None if np.isnan(counts[0]) else round(float(np.mean(counts)) * run.steps)
-    last = {name: values[-1] for name, values in curves.items() if name != "seconds"}
     return {
-        **last,
+        **{name: values[-1] for name, values in curves.items() if name != "seconds"},
         "best_accuracy": max(run.curves["test_accuracy"]),
         "curves": curves,
         "parameters": run.parameters,
         "n_steps": run.steps,
-        "n_inner": inner,
+        "n_inner": None if np.isnan(counts[0]) else round(float(np.mean(counts)) * run.steps),
         "seconds": float(sum(run.curves["seconds"])),
-    }  # fmt: skip
+    }
 
 
 def study(
@@ -115,17 +102,15 @@ def study(
     """Return parts ("digits", "head", "cnn", "gpt") of the study as one study.
 
     ``seeds``, ``epochs`` and ``images`` replace the numbers of each part: 5 seeds of 30 epochs, 3 of 50, 1 of
-    10.  ``dataset`` is "cifar10" or "cifar100"; ``precision`` is that of the convolutional layers on CIFAR,
-    "float32" or "bfloat16".
+    10.  ``precision``, "float32" or "bfloat16", is that of the convolutional layers on CIFAR.
     """
     tasks: list[Task] = []
 
     def add(part: str, name: str, method: str, count: int, **settings: Any) -> None:
         settings = {"part": part, "model": "head" if part == "head" else "cnn", **settings}
         radii: tuple[float | None, ...] = (None,) if method in FREE else RADII
-        tasks.extend(
-            Task(name, method, seed, {**settings, "c": c}) for c in radii for seed in range(seeds or count)
-        )
+        points = itertools.product(radii, range(seeds or count))
+        tasks.extend(Task(name, method, seed, {**settings, "c": c}) for c, seed in points)
 
     for part in parts:
         if part == "digits":
@@ -151,9 +136,9 @@ def study(
 
 
 def _cost(task: Task) -> float:
-    """Guess the time of a row: what matters is that networks come before heads before digits."""
+    """Guess the time of a row, so that networks come before heads before digits."""
     if task.settings["part"] == "gpt":
-        return 20.0  # in the order given, where those that most depends on come first
+        return 20.0  # in the given order, which has the most important ones first
     each = {"digits": 0.3, "head": 1.0, "cnn": 200.0}[task.settings["part"]]
     return each * float(task.settings["epochs"]) * (1.3 if task.method.startswith("dcfw") else 1.0)
 
@@ -162,7 +147,7 @@ SETTINGS = {"part": str, "model": str, "epochs": int, "c": float, "L": float, "i
 COUNTS = ("n_steps", "n_inner", "parameters")
 TEXTS = ("dataset", "method", "part", "seed")
 ONE_RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
-"""The columns of ``curves.csv`` that say of which run a line is; older reports lack the last three."""
+"""The columns of ``curves.csv`` that identify the run of a line; older reports lack the last three."""
 
 
 def import_rows(store: Store, folder: str) -> int:
@@ -211,11 +196,8 @@ def _read_curves(file: Path) -> tuple[dict[tuple[str, ...], dict[str, list[float
             epochs = found.setdefault(tuple(line[name] for name in one_run), {})
             if int(line["epoch"]) in epochs:
                 raise ValueError(f"epoch {line['epoch']} of this run is there twice: is it of two runs?")
-            epochs[int(line["epoch"])] = {
-                name: float(text) if text else None
-                for name, text in line.items()
-                if name not in (*one_run, "epoch")
-            }
+            values = {name: text for name, text in line.items() if name not in (*one_run, "epoch")}
+            epochs[int(line["epoch"])] = {n: float(text) if text else None for n, text in values.items()}
     curves: dict[tuple[str, ...], dict[str, list[float | None]]] = {}
     for run, epochs in found.items():
         ordered = [epochs[epoch] for epoch in sorted(epochs)]

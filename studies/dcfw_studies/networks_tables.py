@@ -1,14 +1,13 @@
-"""The numbers of the networks study's report, and what they say of the paper's two claims.
+"""The numbers of the networks study's report, and the paper's two claims as found.
 
 The claims are about growing c: DC-FW keeps its behaviour, Frank-Wolfe slows down.  They are judged by the
-training loss after the last epoch at c = 100 against c = 1, for each method, with the same seeds.
-
-Only runs of one :class:`Panel` are ever put together: the same part, data, epochs, images and precision.  A
-part that was run in several settings has a panel, a table and a verdict for each.
+training loss after the last epoch at c = 100 against c = 1, for each method, with the same seeds.  Only runs
+of one :class:`Panel` are combined: the same part, data, epochs, images and precision.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -36,8 +35,8 @@ PART_TITLES = {
 SHORT_TITLES = {"digits": "CNN, digits", "head": "head on features, CIFAR-10", "cnn": "CNN, CIFAR-10"}
 MEASURES = ("train_loss", "test_loss", "train_accuracy", "test_accuracy")
 BESIDES = ("inner_steps", "at_bound", "largest")
-SHOWN = ("dcfw", "dcfw-authors", "fw", "sfw", "sgd", "adamw")
-"""Methods in the charts."""
+CLAIMED = ("dcfw", "dcfw-authors", "fw", "sfw")
+SHOWN = (*CLAIMED, "sgd", "adamw")  # methods in the charts
 
 
 class Panel(NamedTuple):
@@ -57,20 +56,18 @@ class Panel(NamedTuple):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """The sort key among the others; all images come after fewer."""
+        """The sort key; all images come after fewer."""
         images = np.inf if self.images is None else self.images
         return PARTS.index(self.part), self.dataset, self.epochs, images, self.precision
 
     def named(self, titles: Mapping[str, str], setting: str = "") -> str:
-        """Return its name, with the setting behind it."""
         title = titles[self.part]
         if self.dataset == "cifar100":
             title = title.replace("CIFAR-10", "CIFAR-100")
         return f"{title}, {setting}" if setting else title
 
 
-Key = tuple[Panel, str, float, float | None]
-"""Panel, method, L, c."""
+Key = tuple[Panel, str, float, float | None]  # panel, method, L, c
 
 
 def panels(rows: Iterable[Row]) -> dict[Panel, str]:
@@ -79,18 +76,13 @@ def panels(rows: Iterable[Row]) -> dict[Panel, str]:
     >>> run = {"part": "digits", "dataset": "digits"}
     >>> list(panels([{**run, "epochs": 30}, {**run, "epochs": 5}]).values())
     ['5 epochs', '30 epochs']
-    >>> list(panels([{**run, "epochs": 30}]).values())
-    ['']
     """
     found = sorted({Panel.of(r) for r in rows}, key=lambda panel: panel.place)
 
     def setting(panel: Panel) -> str:
         others = [p for p in found if (p.part, p.dataset) == (panel.part, panel.dataset)]
-        words = {
-            "epochs": f"{panel.epochs} epochs",
-            "images": f"{panel.images or 'all'} images",
-            "precision": panel.precision,
-        }
+        words = {"epochs": f"{panel.epochs} epochs", "images": f"{panel.images or 'all'} images"}
+        words["precision"] = panel.precision
         return ", ".join(text for name, text in words.items() if len({getattr(p, name) for p in others}) > 1)
 
     return {panel: setting(panel) for panel in found}
@@ -102,7 +94,7 @@ def short_names(rows: Iterable[Row]) -> dict[Panel, str]:
 
 
 def groups(rows: Iterable[Row]) -> dict[Key, list[Row]]:
-    """(panel, method, L, c) -> its rows, in the order of the tables."""
+    """Return (panel, method, L, c) -> its rows, in the order of the tables."""
     found: dict[Key, list[Row]] = {}
     for r in rows:
         found.setdefault((Panel.of(r), r["method"], r.get("L", 10.0), r["c"]), []).append(r)
@@ -131,7 +123,7 @@ def summary_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return, for each panel and method, what the last epoch gives at c = 1, 10 and 100 over common seeds."""
+    """Return, for each panel and method, the last epoch at c = 1, 10 and 100 over common seeds."""
     rows = list(rows)
     by_c: dict[tuple[Panel, str, float], dict[float, dict[int, Row]]] = {}
     for (panel, method, L, c), runs in groups(rows).items():
@@ -140,35 +132,30 @@ def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
     settings = panels(rows)
     lines = []
     for (panel, method, L), found in by_c.items():
-        if set(found) != set(RADII):
-            continue
         seeds = sorted(set.intersection(*(set(runs) for runs in found.values())))
-        if not seeds:
+        if set(found) != set(RADII) or not seeds:
             continue
         line: dict[str, Any] = {**panel._asdict(), "setting": settings[panel], "method": method, "L": L}
         line["seeds"] = len(seeds)
-        for name in ("train_loss", "test_accuracy"):
-            for c in RADII:
-                line[f"{name}_{c:g}"] = float(np.mean([found[c][s][name] for s in seeds]))
-        line["loss_ratio"] = line[f"train_loss_{RADII[-1]:g}"] / max(line[f"train_loss_{RADII[0]:g}"], 1e-12)
-        line["accuracy_change"] = line[f"test_accuracy_{RADII[-1]:g}"] - line[f"test_accuracy_{RADII[0]:g}"]
+        for name, c in itertools.product(("train_loss", "test_accuracy"), RADII):
+            line[f"{name}_{c:g}"] = float(np.mean([found[c][s][name] for s in seeds]))
+        line["loss_ratio"] = line["train_loss_100"] / max(line["train_loss_1"], 1e-12)
+        line["accuracy_change"] = line["test_accuracy_100"] - line["test_accuracy_1"]
         lines.append(line)
     return lines
 
 
 def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one line per run and epoch."""
-    lines = []
-    for r in rows:
-        for epoch in range(len(r["curves"]["train_loss"])):
-            line = {name: r.get(name) for name in ONE_RUN}
-            line["epoch"] = epoch + 1
-            lines.append(line | {name: values[epoch] for name, values in r["curves"].items()})
-    return lines
+    return [
+        {name: r.get(name) for name in ONE_RUN}
+        | {"epoch": epoch + 1, **{name: values[epoch] for name, values in r["curves"].items()}}
+        for r in rows
+        for epoch in range(len(r["curves"]["train_loss"]))
+    ]
 
 
 def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
-    """Return the mean curve of some runs, NaN where nothing was recorded."""
+    """Return the mean curve of runs, NaN where nothing was recorded."""
     curves = [[np.nan if v is None else v for v in r["curves"][name]] for r in runs]
     if len({len(curve) for curve in curves}) > 1:
         raise ValueError("runs with the same settings have curves of different lengths: one is not of them")
@@ -176,7 +163,7 @@ def mean_curve(runs: Iterable[Row], name: str) -> np.ndarray:
 
 
 def what_was_run(rows: list[dict[str, Any]]) -> list[str]:
-    """List what was run, and what was not, per part and setting."""
+    """List what was run per part and setting."""
     lines = []
     for part in PART_TITLES:
         found = [panel for panel in panels(rows) if panel.part == part]
@@ -211,19 +198,15 @@ def commands(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def times(ratio: float) -> str:
-    """Return a factor in three digits, large ones without an exponent.
-
-    >>> times(0.98765), times(2806.4)
-    ('0.988', '2,806')
-    """
+    """Return a factor in three digits, large ones without an exponent."""
     return f"{ratio:.3g}" if ratio < 1000.0 else f"{ratio:,.0f}"
 
 
 def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
-    """State the two claims as found, from the numbers: the loss and the accuracy each by its sign."""
+    """State the two claims as found: the loss and the accuracy each by its sign."""
     lines = []
     for e in claims:
-        if e["L"] != 10.0 or e["method"] not in ("dcfw", "dcfw-authors", "fw", "sfw"):
+        if e["L"] != 10.0 or e["method"] not in CLAIMED:
             continue
         ratio, change = e["loss_ratio"], 100 * e["accuracy_change"]
         worse, better = ratio > 1.5, ratio < 1 / 1.5
@@ -241,7 +224,6 @@ def verdicts(claims: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def name_of(e: Mapping[str, Any]) -> str:
-    """Return the short name of the panel of a line of :func:`growth`."""
     return Panel.of(e).named(SHORT_TITLES, e["setting"])
 
 

@@ -1,7 +1,7 @@
 """From stores to sections: each study describes its own; an unknown study gets a plain table.
 
-A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_report``.  Only
-modules of this package are looked at, whatever a store calls its studies.
+A study named NAME contributes ``sections(store) -> list[Section]`` in ``dcfw_studies.NAME_report``; only
+modules of this package count, whatever studies a store names.
 """
 
 from __future__ import annotations
@@ -14,17 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dcfw.cli.page.parts import (
-    Bullets,
-    Card,
-    Cell,
-    Chart,
-    Column,
-    Section,
-    Table,
-    Text,
-    beyond_floats,
-)
+from dcfw.cli.page.parts import Bullets, Card, Cell, Chart, Column, Section, Table, Text, beyond_floats
 from dcfw.cli.page.render import Renderer
 from dcfw_studies.records import software_text
 from dcfw_studies.report import duration
@@ -32,18 +22,14 @@ from dcfw_studies.store import Store
 
 Contribution: TypeAlias = Callable[[Store], list[Section]]
 
-ORDER = ("gaps", "qap", "alignment", "inner", "networks")
-"""The paper's figure first, then its studies; others follow by name."""
-SHOWN = 2000
-"""A generic table of rows stops here: ``dcfw-studies study export`` has them all."""
-LONGEST = 120
-"""Characters of a value in a generic table."""
-NUMBER = ",.6g"
-"""The number format of a generic table."""
+ORDER = ("gaps", "qap", "alignment", "inner", "networks")  # others follow by name
+SHOWN = 2000  # rows in a generic table; `dcfw-studies study export` has all
+LONGEST = 120  # characters of a value in a generic table
+NUMBER = ",.6g"  # the number format of a generic table
 
 
 def contribution(study: str) -> Contribution | None:
-    """Return the function with which a study makes its sections, if it has one."""
+    """Return the function that makes a study's sections, if it has one."""
     if not (study.isidentifier() and study.isascii()):
         return None
     name = f"{__package__}.{study}_report"
@@ -54,9 +40,9 @@ def contribution(study: str) -> Contribution | None:
 
 
 def study_sections(store: Store, study: str) -> list[Section]:
-    """Return the sections of one study of a store, and below the last one how its rows were made.
+    """Return the sections of one study of a store; the last one ends with the origin of its rows.
 
-    Where the study's own function fails on these rows, the page says so and shows them as they are.
+    Where the study's own function fails on these rows, the page says so and shows the plain rows.
     """
     note = ""
     found: list[Section] = []
@@ -71,17 +57,13 @@ def study_sections(store: Store, study: str) -> list[Section]:
     ) as error:  # fmt: skip
         found = []
         note = f"The study's own sections could not be made of these rows ({type(error).__name__}: {error})."
-    if not found:
-        found = [generic(store, study, note)]
-    last = found[-1]
-    return [
-        *found[:-1],
-        Section(last.title, last.parts, [*last.sections, provenance(store, study)], last.summary),
-    ]
+    *before, last = found or [generic(store, study, note)]
+    below = [*last.sections, provenance(store, study)]
+    return [*before, Section(last.title, last.parts, below, last.summary)]
 
 
 def collect(stores: Sequence[Store]) -> list[tuple[Store, str, list[Section]]]:
-    """Return the sections of all studies in all stores; a study in two stores is named after the store."""
+    """Return the sections of all studies in all stores; those in two stores are named after the store."""
     found = [(store, study) for store in stores for study in store.studies()]
     found.sort(key=lambda item: (ORDER.index(item[1]) if item[1] in ORDER else len(ORDER), item[1]))
     twice = {study for _, study in found if sum(other == study for _, other in found) > 1}
@@ -96,25 +78,23 @@ def collect(stores: Sequence[Store]) -> list[tuple[Store, str, list[Section]]]:
 
 
 def provenance(store: Store, study: str) -> Section:
-    """Return what computed the rows: versions, times, and what failed."""
-    lines = [
-        [s["method"], s["done"], s["failed"], s["seconds"]] for s in _counts(store) if s["study"] == study
-    ]
+    """Return the section on the origin of the rows: versions, times, and failures."""
+    keys = ("method", "done", "failed", "seconds")
+    lines = [[s[key] for key in keys] for s in _counts(store) if s["study"] == study]
     columns = [Column("method"), Column("rows", ",d"), Column("failed", ",d"), Column("seconds", ",.1f")]
     parts: list[Any] = [
         Table("Rows in the store", columns, lines, "Seconds are those of the solver, without metrics."),
         Bullets([f"Software: {software_text(entry)}." for entry in store.versions(study)]),
     ]
-    failures = store.failures(study)
-    if failures:
-        keys = ("dataset", "method", "seed", "error")
-        errors = [[str(f[k]) for k in keys] for f in failures[:SHOWN]]
-        parts.append(Table("What failed", list(keys), errors, f"{len(failures)} in all."))
+    if failures := store.failures(study):
+        names = ["dataset", "method", "seed", "error"]
+        errors = [[str(f[name]) for name in names] for f in failures[:SHOWN]]
+        parts.append(Table("What failed", names, errors, f"{len(failures)} in all."))
     return Section("How the rows were made", parts)
 
 
 def _counts(store: Store) -> list[dict[str, Any]]:
-    """Return the entries of a store's status that are about the newest version of their study."""
+    """Return the entries of a store's status of the newest version of each study."""
     newest = store.newest()
     return [entry for entry in store.status() if entry["version"] == newest.get(entry["study"])]
 
@@ -124,17 +104,15 @@ def generic(store: Store, study: str, note: str = "") -> Section:
     rows = [{k: v for k, v in row.items() if k not in ("study", "started")} for row in store.rows(study)]
     parts: list[Any] = [Text(note)] if note else []
     parts.append(Text(f"{len(rows):,} rows, {duration(sum(row['seconds'] for row in rows))} in all."))
-    if rows:
-        parts += [*_medians(rows), _rows(rows)]
-    methods = len({row["method"] for row in rows})
-    datasets = len({row["dataset"] for row in rows})
+    parts += [*_medians(rows), _rows(rows)] if rows else []
+    methods, datasets = (len({row[name] for row in rows}) for name in ("method", "dataset"))
     return Section(study, parts, summary=f"{len(rows):,} rows: {methods} methods on {datasets} datasets.")
 
 
 def _numeric(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-    """Return all columns of some rows, and whether one holds numbers (or nothing) only.
+    """Return the columns of some rows, and whether each holds only numbers (or nothing).
 
-    An integer beyond all floats is shown as it stands: nothing can be computed with it.
+    An integer beyond all floats cannot be computed with and does not count as a number.
     """
     values: dict[str, list[Any]] = {}
     for row in rows:
@@ -168,12 +146,8 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> Table:
         [row.get(name) if numeric else _plain(row.get(name)) for name, numeric in kinds.items()]
         for row in rows[:SHOWN]
     ]
-    note = (
-        f"The first {SHOWN:,} of {len(rows):,}; `dcfw-studies study export` has all."
-        if len(rows) > SHOWN
-        else ""
-    )
-    return Table("Rows", columns, lines, note)
+    note = f"The first {SHOWN:,} of {len(rows):,}; `dcfw-studies study export` has all."
+    return Table("Rows", columns, lines, note if len(rows) > SHOWN else "")
 
 
 def _plain(value: Any) -> Cell | None:
@@ -187,7 +161,6 @@ def _plain(value: Any) -> Cell | None:
 
 
 def overview(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[dict[str, Any]]:
-    """Return, for programs, what each study of a page has."""
     return [
         {
             "store": store.path,
@@ -203,11 +176,10 @@ def overview(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[dict
 
 
 def key_figures(collected: Sequence[tuple[Store, str, list[Section]]]) -> list[Card]:
-    """Return the cards at the top of a report."""
     counts = [entry for store in {id(s): s for s, _, _ in collected}.values() for entry in _counts(store)]
     rows, failed = sum(c["done"] for c in counts), sum(c["failed"] for c in counts)
-    tables = sum(section.count(Table) for _, _, made in collected for section in made)
-    charts = sum(section.count(Chart) for _, _, made in collected for section in made)
+    sections = [section for _, _, made in collected for section in made]
+    tables, charts = (sum(section.count(kind) for section in sections) for kind in (Table, Chart))
     return [
         Card("studies", str(len(collected)), ", ".join(dict.fromkeys(study for _, study, _ in collected))),
         Card("finished rows", f"{rows:,}", f"{failed:,} failed"),

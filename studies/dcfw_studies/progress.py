@@ -1,7 +1,6 @@
 """A progress bar for :func:`dcfw_studies.run`, with the time left and the rows that failed.
 
-Like every bar of dcfw it is drawn on the standard error stream, and only if that is a terminal: a
-log file or a pipe stays clean.
+Like every bar of dcfw it is drawn on the standard error stream, and only if that is a terminal.
 """
 
 from __future__ import annotations

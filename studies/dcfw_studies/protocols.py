@@ -6,8 +6,7 @@ Quadratic assignment.  The authors divide A and B by their Frobenius norms, take
 makes the parts of the sliding and the proximal split convex, and set the inner tolerance to 0.8 times a gap
 that falls below it; starts deviate by 0.001 from the barycentre.  In the text nothing is scaled, L is whole,
 the tolerance is multiplied by 0.8, and starts deviate by 1.  A run ends after 10^4 outer or inner steps in
-the authors' code (their FW takes one more step after its stop test, which ours does not), after 10^8 or ten
-hours in the text.
+the authors' code (whose FW takes one more step after its stop test), after 10^8 or ten hours in the text.
 
 Alignment.  The authors' DC-FW takes the step 2/(t_k + 1) with t_k counting the steps of *all* inner loops.
 It takes each step first and then ends the inner loop if the gap measured before that step is at most eps (not
@@ -40,19 +39,16 @@ from dcfw.solvers.loop import State, frank_wolfe
 from dcfw.steps import Step
 from dcfw.tolerances import Adaptive
 
-NOISE = {"published": 0.001, "text": 1.0}
-"""Protocol -> how far the entries of a random start are from 1/n."""
-
-
+NOISE = {"published": 0.001, "text": 1.0}  # distances of the entries of a random start from 1/n
 CAPS: dict[str, dict[str, Any]] = {
     "published": {"maxiter": 10_000, "max_inner": 10_000, "time_limit": 9.5 * 3600},
     "text": {"maxiter": 100_000_000, "max_inner": 100_000_000, "time_limit": 10.0 * 3600},
 }
-"""Protocol -> what ends a run that does not converge."""
+"""Protocol -> the limits of a run."""
 
 
 class Lenient(Birkhoff, trusted=True):
-    """The Birkhoff polytope, lenient about the rounding that alternating projections leave."""
+    """The Birkhoff polytope with a tolerance for the rounding of alternating projections."""
 
     def contains(self, x: Any, tol: float = 1e-5) -> bool:
         return super().contains(x, tol)
@@ -90,12 +86,7 @@ def solve_as(
     inner: str = "fw",
     polish: str | None = None,
 ) -> Assigned:
-    """Run a method once on a quadratic assignment problem, as the paper or its authors' code does.
-
-    >>> A, B = np.array([[0, 3], [1, 0]]), np.array([[0, 5], [2, 0]])
-    >>> solve_as("published", A, B, np.full((2, 2), 0.5) + [[0.01, -0.01], [-0.01, 0.01]], method="fw").fun
-    11
-    """
+    """Run a method once on a quadratic assignment problem, as the paper or its authors' code does."""
     n, published = len(A), protocol == "published"
     left, right = A.astype(np.float64), B.astype(np.float64)
     scale = frobenius(left) * frobenius(right) if published else 1.0
@@ -112,32 +103,19 @@ def solve_as(
     else:
         objective = relaxation(left, right)
         solver = CGS(L=constant) if method == "cgs" else "fw"
-    found = minimize(
-        objective,
-        Lenient(n),
-        X0,
-        tolerance=Adaptive(0.8, "published" if published else "text"),
-        tol=_least(left, right),
-        rtol=1e-3,
-        **CAPS[protocol],
-        **_loop(n, method, solver, inner, trust),
-    )
+    rule = Adaptive(0.8, "published" if published else "text")
+    options = {**CAPS[protocol], **_loop(n, method, solver, inner, trust)}
+    least = _least(left, right)
+    found = minimize(objective, Lenient(n), X0, tolerance=rule, tol=least, rtol=1e-3, **options)
     p = qap.round_to_permutation(found.x)
     if polish is not None:
         p, _, _ = two_opt(A, B, p)
-    low, high = found.dc_gap
-    return Assigned(
-        permutation=p,
-        fun=qap.evaluate(A, B, p),
-        relaxed_fun=scale * float(found.fun),
-        gap=scale * float(found.gap),
-        dc_gap=(scale * low, scale * high),
-        relaxed=found,
-    )
+    relaxed, gap, low, high = (scale * float(v) for v in (found.fun, found.gap, *found.dc_gap))
+    return Assigned(p, qap.evaluate(A, B, p), relaxed, gap, (low, high), found)
 
 
 def _loop(n: int, method: str, solver: Any, inner: str, trust: bool) -> dict[str, Any]:
-    """Return the method and the inner loop: the kernels where there are any, which give the same iterates.
+    """Return the method and the inner loop, with the kernels where available (they give the same iterates).
 
     With ``trust`` a negative curvature of f, which half of the constant allows, does not end a run.
     """
@@ -154,7 +132,7 @@ def _loop(n: int, method: str, solver: Any, inner: str, trust: bool) -> dict[str
 
 
 def _least(A: np.ndarray, B: np.ndarray) -> float:
-    """Return the least gap that can be told from the rounding of a zero."""
+    """Return the least gap distinct from the rounding of a zero."""
     n = len(A)
     size = sum(float(abs(A).sum(axis=k).max()) * float(abs(B).sum(axis=k).max()) / n for k in (0, 1))
     rounding = 8.0 * np.finfo(np.float64).eps * n**1.5 * size
@@ -163,12 +141,7 @@ def _least(A: np.ndarray, B: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class GlobalOpenLoop:
-    """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on.
-
-    >>> step = GlobalOpenLoop().bind(None, None)
-    >>> step(None), step(None)
-    (1.0, 0.6666666666666666)
-    """
+    """The step 2/(t_k + 1), t_k = 1, 2, ... from the first step of the first inner loop on."""
 
     def bind(self, f: Function, domain: Any) -> Step:
         counter = itertools.count(1)
@@ -177,12 +150,7 @@ class GlobalOpenLoop:
 
 @dataclass(frozen=True)
 class OuterAdaptive:
-    """The tolerance of the authors' alignment code, tested by :func:`step_first` and lowered at outer points.
-
-    >>> rule = OuterAdaptive()
-    >>> rule.next(None, 10.0), rule.next(8.0, 9.0), rule.next(8.0, 5.0)
-    (8.0, 8.0, 6.4)
-    """
+    """The tolerance of the authors' alignment code, lowered at outer points and tested by `step_first`."""
 
     beta: float = 0.8
 
@@ -203,40 +171,25 @@ def step_first(run: Any, *arguments: Any, **options: Any) -> Iterator[State]:
 
 
 def authors_constants(f: align.MaskedLeastSquares) -> tuple[float, float]:
-    """Return the constants that the authors take for FW-K and FW-M."""
+    """Return the authors' constants for FW-K and FW-M."""
     source, d = np.asarray(f.source, dtype=np.float64), max(f.shape)
     norm, spectral = float(np.linalg.norm(source)), float(np.linalg.norm(source, 2))
     return min(d * d * spectral, float(np.trace(source)), d * norm) / f.n, norm / f.n
 
 
 def align_published(
-    f: align.MaskedLeastSquares,
-    *,
-    lam: float = 1e-4,
-    method: str = "dcfw",
-    beta: float = 0.8,
-    **budget: Any,
+    f: align.MaskedLeastSquares, *, lam: float = 1e-4, method: str = "dcfw", beta: float = 0.8, **budget: Any
 ) -> Result:
-    """Run a method on an alignment problem as the authors' code does, for a budget of :func:`dcfw.minimize`.
-
-    >>> f = align.MaskedLeastSquares(np.eye(3), np.diag([1.0, -1.0, 1.0]), np.ones((3, 3), dtype=bool))
-    >>> align_published(f, max_lmo=20).rotation.round(6) + 0.0
-    array([[ 1.,  0.,  0.],
-           [ 0., -1.,  0.],
-           [ 0.,  0.,  1.]])
-    """
+    """Run a method on an alignment problem as the authors' code does; ``budget`` is for `dcfw.minimize`."""
     C, L = authors_constants(f)
-    solver: Any = {"fw-k": FWK(C=C), "fw-m": FWM(L=L)}.get(method, method)
     found = minimize(
         f - PolarNuclearNorm(lam, complete=True),
         SpectralBall(f.shape),
-        method=solver,
+        method={"fw-k": FWK(C=C), "fw-m": FWM(L=L)}.get(method, method),
         step=GlobalOpenLoop(),
         inner=step_first if method == "dcfw" else "fw",
         tolerance=OuterAdaptive(beta),
-        tol=0.0,
-        rtol=0.0,
-        **budget,
+        **{"tol": 0.0, "rtol": 0.0, **budget},
     )
     found["rotation"] = align.nearest_rotation(found.x)
     return found

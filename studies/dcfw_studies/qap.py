@@ -1,17 +1,7 @@
-"""The QAPLIB study: FW, the paper's three DC-FW variants, CGS and our own splits on 134 instances.
+"""The QAPLIB study: FW, the paper's three DC-FW variants, CGS and further splits on 134 instances.
 
-One row is one run: an instance, a method and a seed, under one of two protocols.  ``"published"`` is what the
-authors' code does (A and B divided by their Frobenius norms, the start close to the barycentre, the
-tolerance update ``0.8 * gap``, L = ||A||_2 ||B||_2), ``"text"`` what the paper says.  All methods start from
-the same point for the same instance and seed.
-
-    dcfw-studies reproduce qap --store STORE --set methods=fw,dcfw-1
-    dcfw-studies report STORE --study qap -o results/qap
-
-A study goes on elsewhere from the rows of a report:
-
-    dcfw-studies study import STORE qap results/qap/rows.csv
-    dcfw-studies report STORE --study qap -o results/qap --set protocol=published
+A row is one run: an instance, a method and a seed, under one of the protocols of
+:mod:`dcfw_studies.protocols`.  All methods start from the same point for the same instance and seed.
 """
 
 from __future__ import annotations
@@ -36,30 +26,18 @@ METHODS: dict[str, dict[str, Any]] = {
     "dcfw-2": {"method": "dcfw", "split": "sliding"},
     "dcfw-3": {"method": "dcfw", "split": "proximal"},
     "cgs": {"method": "cgs"},
-    "dcfw-balanced": {"method": "dcfw", "split": "balanced"},
-    "dcfw-centered": {"method": "dcfw", "split": "centered"},
-    "dcfw-spectral": {"method": "dcfw", "split": "spectral"},
+    **{f"dcfw-{split}": {"method": "dcfw", "split": split} for split in ("balanced", "centered", "spectral")},
     "blended-1": {"method": "dcfw", "split": "paper", "inner": "blended"},
     "blended-spectral": {"method": "dcfw", "split": "spectral", "inner": "blended"},
     "best": {"method": "dcfw", "split": "paper", "inner": "blended", "polish": "2opt"},
 }
-"""Name in the tables -> the options of :func:`dcfw_studies.protocols.solve_as`.
-
-The last three are ours: active-set inner steps, and those followed by swaps.
-"""
+"""Name in the tables -> the options of :func:`dcfw_studies.protocols.solve_as`; five are the paper's."""
 
 TITLES = {
-    "fw": "FW",
-    "dcfw-1": "DC-FW (var 1)",
-    "dcfw-2": "DC-FW (var 2)",
-    "dcfw-3": "DC-FW (var 3)",
-    "cgs": "CGS",
-    "dcfw-balanced": "DC-FW (balanced)",
-    "dcfw-centered": "DC-FW (centred)",
-    "dcfw-spectral": "DC-FW (spectral)",
-    "blended-1": "DC-FW (var 1, blended)",
-    "blended-spectral": "DC-FW (spectral, blended)",
-    "best": "DC-FW (var 1, blended) + 2-opt",
+    **{"fw": "FW", "cgs": "CGS", **{f"dcfw-{k}": f"DC-FW (var {k})" for k in (1, 2, 3)}},
+    **{"dcfw-balanced": "DC-FW (balanced)", "dcfw-centered": "DC-FW (centred)"},
+    **{"dcfw-spectral": "DC-FW (spectral)", "blended-1": "DC-FW (var 1, blended)"},
+    **{"blended-spectral": "DC-FW (spectral, blended)", "best": "DC-FW (var 1, blended) + 2-opt"},
 }
 
 
@@ -87,20 +65,16 @@ def row(
     seconds = time.process_time() - begun
     excess = int(result.fun) - int(instance.best)
     unit = frobenius(instance.A.astype(float)) * frobenius(instance.B.astype(float))
-    normalised_best = instance.best / unit if unit > 0 else 0.0
     return {
         "n": instance.n,
         "value": int(result.fun),
         "best": int(instance.best),
-        "error_published": excess / unit / max(normalised_best, 1.0) if unit > 0 else 0.0,
+        "error_published": excess / unit / max(instance.best / unit, 1.0) if unit > 0 else 0.0,
         "error_relative": excess / max(instance.best, 1),
         "status": result.status.name,
         **{name: result[name] for name in ("nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")},
-        "relaxed": result.relaxed_fun,
-        "gap": result.gap,
-        "dc_gap_low": result.dc_gap[0],
-        "dc_gap_high": result.dc_gap[1],
-        "seconds": seconds,
+        **{"relaxed": result.relaxed_fun, "gap": result.gap},
+        **{"dc_gap_low": result.dc_gap[0], "dc_gap_high": result.dc_gap[1], "seconds": seconds},
     }
 
 
@@ -124,12 +98,12 @@ def study(
 
 
 def _instances(names: Sequence[str]) -> list[str]:
-    """Return the names if all are instances of QAPLIB or of the data folder; else name similar ones."""
+    """Return the names if all are instances of QAPLIB or of the data folder; the error names similar ones."""
     from dcfw import qap
     from dcfw.qap.library import shipped_best
 
     known = set(shipped_best())
-    with contextlib.suppress(FileNotFoundError):  # then the rows will say how to bring the data
+    with contextlib.suppress(FileNotFoundError):  # the rows will say how to get the data
         known.update(qap.names())
     for name in names:
         if name not in known:
@@ -151,9 +125,9 @@ def _cost(task: Task) -> float:
 
 
 def import_rows(store: Store, path: str, version: int = 1, protocol: str = "published") -> int:
-    """Put the rows of a CSV file (``rows.csv`` of a report) into a store, so that a study goes on from there.
+    """Put the rows of a CSV file (``rows.csv`` of a report) into a store; return how many were new.
 
-    ``protocol`` is that of rows without one, as a report has them.  Returns how many rows were new.
+    ``protocol`` is that of rows without one, as in a report.
     """
     whole = ("n", "value", "best", "nit", "n_inner", "n_lmo", "n_grad_f", "n_grad_g", "n_fun")
 

@@ -1,10 +1,8 @@
 """The report of the QAPLIB study: its tables beside the published numbers, its charts, and what is missing.
 
-Nothing is computed here: every number is one of :func:`dcfw_studies.qap_summary.summarise`, which
-``summary.json`` has too, or of the functions in :mod:`dcfw_studies.qap_tables`.  ``rows.csv`` has all rows of
-the protocol, ``costs.csv`` one line per instance, ``missing.csv`` the missing rows of the paper's design.
-
-    dcfw-studies report STORE --study qap -o results/qap --set protocol=published
+Every number is one of :func:`dcfw_studies.qap_summary.summarise`, which ``summary.json`` has too, or of the
+functions in :mod:`dcfw_studies.qap_tables`.  ``rows.csv`` has all rows of the protocol, ``costs.csv`` one
+line per instance, ``missing.csv`` the missing rows of the paper's design.
 """
 
 from __future__ import annotations
@@ -23,14 +21,11 @@ from dcfw_studies.store import Store, csv_text
 COLUMNS: tuple[str, ...] = ("dataset", "n", "method", "seed", "value", "best")
 COLUMNS += ("error_published", "error_relative", "status")
 COLUMNS += ("nit", "n_inner", "n_lmo", "gap", "seconds", "protocol", "started", "versions")
-"""The columns of ``rows.csv``."""
-CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")
-"""Statuses of runs that a cap ended."""
+CAPS = ("MAXITER", "MAX_LMO", "TIME_LIMIT")  # statuses of runs that reached a limit
 MEANING = {
     "published": "what the authors' released code does",
     "text": "what the paper's text says; the published numbers were made by the authors' code instead",
 }
-"""Descriptions of the two protocols."""
 SINGLE_RUNS = {"all": "ours, all sizes", "published": "published", f"n <= {SMALL}": f"ours, n <= {SMALL}"}
 """The entries of the summary's ``single_run``, in the order of the table."""
 STYLES = ("dcfw-1", "fw", "dcfw-3", "dcfw-centered", "dcfw-2", "blended-spectral", "dcfw-spectral")
@@ -55,7 +50,6 @@ def sections(
 def files(
     store: Store, protocol: str = "published", expected: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """Return the files of the report for programs."""
     runs = Runs(store.rows("qap", versions=True), protocol)
     summary = _summary(store, runs, expected)
     return {
@@ -72,27 +66,16 @@ def _summary(store: Store, runs: Runs, expected: Mapping[str, int] | None) -> Su
 
 
 def section(runs: Runs, summary: Summary) -> Section:
-    """Return the section of one protocol."""
-    parts = [
-        _single_run(runs, summary),
-        _heat_map(summary),
-        _against_fw(summary),
-        _active_sets(summary),
-        _costs(runs),
-        _instances(runs),
-        _statuses(summary),
-        _coverage(summary),
-    ]
+    parts = [_single_run(runs, summary), *(make(summary) for make in (_heat_map, _against_fw, _active_sets))]
+    parts += [_costs(runs), _instances(runs), _statuses(summary), _coverage(summary)]
     heading = f"QAPLIB, protocol “{runs.protocol}”: DC-FW against Frank-Wolfe"
     return Section(heading, _what(summary), [part for part in parts if part is not None], _take_away(summary))
 
 
 def style(method: str) -> int:
     """Return the number of the colour, dash and marker of a method, the same in all charts."""
-    others = [m for m in tables.COST_METHODS if m not in STYLES]
-    if method in STYLES:
-        return STYLES.index(method)
-    return len(STYLES) + (others.index(method) if method in others else len(others))
+    methods = [*STYLES, *(m for m in tables.COST_METHODS if m not in STYLES), method]
+    return methods.index(method)
 
 
 def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
@@ -102,13 +85,16 @@ def interval(entry: Mapping[str, Any], digits: int = 1) -> str:
     ('1.5 [1.0, 2.0]', '2.0')
     """
     mean = f"{entry['mean']:.{digits}f}"
-    if entry["low"] is None:
-        return mean
-    return f"{mean} [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
+    ends = "" if entry["low"] is None else f" [{entry['low']:.{digits}f}, {entry['high']:.{digits}f}]"
+    return mean + ends
+
+
+def _mean(entry: Mapping[str, Any], digits: int = 1) -> Cell:
+    return Cell(interval(entry, digits), entry["mean"])
 
 
 def seed_range(seeds: Sequence[int]) -> str:
-    """Return seeds in words: a range where they are one.
+    """Return seeds in words, consecutive ones as a range.
 
     >>> seed_range([0, 1, 2]), seed_range([0, 5])
     ('0-2', '0, 5')
@@ -120,14 +106,14 @@ def seed_range(seeds: Sequence[int]) -> str:
 
 
 def verdict(ours: Mapping[str, Any]) -> str:
-    """Describe whether the paper's two claims hold on our single run (an entry of ``single_run``)."""
-    better = ours["wins"] > ours["losses"]
-    lower = ours["errors"]["dcfw-1"] < ours["errors"]["fw"]
+    """Describe whether the paper's two claims hold in our single run (an entry of ``single_run``)."""
+    better = "holds" if ours["wins"] > ours["losses"] else "does not hold"
+    lower = "holds" if ours["errors"]["dcfw-1"] < ours["errors"]["fw"] else "does not hold"
     relative = ours["relative_errors"]
     return (
         f"Seed 0. On these {ours['instances']} instances the paper's claim that DC-FW is better more often "
-        f"than FW {'holds' if better else 'does not hold'}, and the claim of a lower mean error "
-        f"{'holds' if lower else 'does not hold'}. Relative to the best value known, the mean errors are "
+        f"than FW {better}, and the claim of a lower mean error {lower}. Relative to the best value known, "
+        "the mean errors are "
         f"{relative['dcfw-1']:.4f} (DC-FW) and {relative['fw']:.4f} (FW). The sign test takes instances as "
         "independent, which those of one family are not."
     )
@@ -248,32 +234,24 @@ def _single_run(runs: Runs, summary: Summary) -> Section:
     columns = {"run": None, "instances": "d", "DC-FW better": "d", "FW better": "d", "equal": "d"}
     columns |= {"sign test p": ".2g", "mean error DC-FW": ".4f", "mean error FW": ".4f"}
     note = f"Seed 0, protocol “{runs.protocol}”; percentages are of the instances."
-    parts: list[Part] = [
-        table("Ours beside the published run", columns, lines, note),
-        Text(verdict(found["all"])),
-    ]
-    return Section(heading, [*parts, Figure([_error_chart(runs)], file="errors")])
+    compared = table("Ours beside the published run", columns, lines, note)
+    said = Text(verdict(found["all"]))
+    return Section(heading, [compared, said, Figure([_error_chart(runs)], file="errors")])
 
 
 def _error_chart(runs: Runs) -> Chart:
     names, error = tables.ordered_errors(runs)
-    first = ["fw", "dcfw-1"]
     series = []
-    for method in [*first, *(m for m in runs.methods if m not in first)]:
+    for method in dict.fromkeys(("fw", "dcfw-1", *runs.methods)):
         places = [k for k, name in enumerate(names, 1) if name in error[method]]
         labels = [names[k - 1] for k in places]
         values = [error[method][name] for name in labels]
-        shown = method in first
-        series.append(Series(title(method), places, values, labels, style=style(method), hidden=not shown))
-    return Chart(
-        "Assignment errors, instance by instance",
-        "instances, ordered by FW's error",
-        "assignment error",
-        series,
-        kind="scatter",
-        caption=f"Seed 0, protocol “{runs.protocol}”. Point at a mark for the name of the instance; the "
-        "legend brings in the other methods.",
-    )
+        hidden = method not in ("fw", "dcfw-1")
+        series.append(Series(title(method), places, values, labels, style=style(method), hidden=hidden))
+    titles = "Assignment errors, instance by instance", "instances, ordered by FW's error", "assignment error"
+    caption = f"Seed 0, protocol “{runs.protocol}”. Point at a mark for the name of the instance; the "
+    caption += "legend brings in the other methods."
+    return Chart(*titles, series, kind="scatter", caption=caption)
 
 
 def _heat_map(summary: Summary) -> Section:
@@ -284,43 +262,37 @@ def _heat_map(summary: Summary) -> Section:
     shares = [cell[whose]["fraction"] for cell in cells for whose in ("ours", "published")]
     low, high = min(shares), max(shares)
     methods = [m for m in PAPER_METHODS if any(m in (c["row"], c["column"]) for c in cells)]
-    maps = []
+    maps, pairs = [], list[list[Any]]()
     for whose, caption, note in (
         ("ours", "Ours", "Each pair on the instances x seeds that both methods have."),
         ("published", "Published", f"{tables.PUBLISHED_INSTANCES} instances, {tables.PUBLISHED_RUNS} runs."),
     ):
-        shade = {}
+        shade: dict[tuple[str, str], Any] = {(m, m): "–" for m in methods}
         for c in cells:
             share = c[whose]["fraction"]
             heat = (share - low) / (high - low) if high > low else 0.5
             shade[c["row"], c["column"]] = Cell(f"{share:.0%}", share, heat)
-        lines = [[title(a), *(shade.get((a, b), "–" if a == b else None) for b in methods)] for a in methods]
+        lines = [[title(a), *(shade.get((a, b)) for b in methods)] for a in methods]
         caption += ": how often the row's method beats the column's"
         note += " The stronger the colour, the more often; one scale for both."
         maps.append(table(caption, {"lower error": None} | {title(m): ".0%" for m in methods}, lines, note))
-    pairs = [
-        [
-            f"{title(c['row'])} < {title(c['column'])}",
-            f"{c['ours']['instances']} x {len(c['ours']['seeds'])}",
-            Cell(interval(c["ours"], 2), c["ours"]["mean"]),
-            c["ours"]["fraction"],
-            Cell(interval(c["published"], 2), c["published"]["mean"]),
-            c["published"]["fraction"],
-        ]
-        for c in cells
-    ]
+    for c in cells:
+        size = f"{c['ours']['instances']} x {len(c['ours']['seeds'])}"
+        pairs.append([f"{title(c['row'])} < {title(c['column'])}", size])
+        for of in (c["ours"], c["published"]):
+            pairs[-1] += [_mean(of, 2), of["fraction"]]
     columns = {"lower error": None, "ours on": None, "ours": ".2f", "of ours": ".1%"}
     columns |= {"published": ".2f", f"of {PUBLISHED_INSTANCES}": ".1%"}
     absent = [title(m) for m in PAPER_METHODS if m not in summary["run"]["seconds"]]
-    note = "Mean number of instances on which the first method has the strictly lower error, with 90 % "
-    note += "Student-t intervals over the seeds (none from one seed). Each pair stands on the largest set of "
-    note += f"instances x seeds that both methods have; the published one on {PUBLISHED_INSTANCES} x "
-    note += f"{PUBLISHED_RUNS}."
+    note = (
+        "Mean number of instances on which the first method has the strictly lower error, with 90 % "
+        "Student-t intervals over the seeds (none from one seed). Each pair stands on the largest set of "
+        f"instances x seeds that both methods have; the published one on {PUBLISHED_INSTANCES} x "
+        f"{PUBLISHED_RUNS}."
+    )
     note += f" No rows of {', '.join(absent)}." if absent else ""
-    parts: list[Part] = [
-        Figure(maps, file="heat_map"),
-        table("The pairs with their intervals", columns, pairs, note),
-    ]
+    listed = table("The pairs with their intervals", columns, pairs, note)
+    parts: list[Part] = [Figure(maps, file="heat_map"), listed]
     return Section(heading, [*parts, Text(order(cells)), *_common(summary["heat_map_common"])])
 
 
@@ -328,7 +300,7 @@ def _common(common: Mapping[str, Any] | None) -> list[Table]:
     if common is None:
         return []
     methods = common["methods"]
-    wins = {(cell["row"], cell["column"]): Cell(interval(cell), cell["mean"]) for cell in common["cells"]}
+    wins = {(cell["row"], cell["column"]): _mean(cell) for cell in common["cells"]}
     lines = [[title(a), *(wins.get((a, b), "-") for b in methods)] for a in methods]
     of = f"Instances: {common['instances']}; seeds: {seed_range(common['seeds'])}; row against column."
     columns = {"lower error": None, **{title(m): ".1f" for m in methods}}
@@ -336,24 +308,19 @@ def _common(common: Mapping[str, Any] | None) -> list[Table]:
 
 
 def _against_fw(summary: Summary) -> Section | None:
-    lines = [
-        [
-            title(m),
-            f"{entry['instances']} x {len(entry['seeds'])}",
-            *(Cell(interval(entry[k]), entry[k]["mean"]) for k in ("wins", "losses")),
-            entry["ties"],
-            *(Cell(interval(entry[k], 4), entry[k]["mean"]) for k in ("error", "fw_error")),
-        ]
-        for m, entry in summary["against_fw"].items()
-    ]
+    lines = []
+    for m, e in summary["against_fw"].items():
+        counts = [_mean(e["wins"]), _mean(e["losses"]), e["ties"]]
+        errors = [_mean(e["error"], 4), _mean(e["fw_error"], 4)]
+        lines.append([title(m), f"{e['instances']} x {len(e['seeds'])}", *counts, *errors])
     if not lines:
         return None
     columns = {"method": None, "on": None, "better than FW": ".1f", "worse": ".1f", "equal": ".1f"}
     columns |= {"mean error": ".4f", "mean error FW": ".4f"}
     note = (
         "On the instances x seeds that both have: means per seed with 90 % intervals. FW's error is that on "
+        "the same instances and seeds."
     )
-    note += "the same instances and seeds."
     return Section("Every method against FW", [table("Wins and errors", columns, lines, note)])
 
 
@@ -364,7 +331,7 @@ def _active_sets(summary: Summary) -> Section | None:
             *(entry["laps"][m] for m in ("dcfw-1", "blended-1")),
             entry["ratio"],
             *(entry["errors"][m] for m in ("dcfw-1", "blended-1")),
-            Cell(interval(entry["difference"], 4), entry["difference"]["mean"]),
+            _mean(entry["difference"], 4),
             " : ".join(str(entry["score"][k]) for k in ("wins", "losses", "ties")),
         ]
         for entry in summary["active_sets"]
@@ -400,35 +367,18 @@ def _costs(runs: Runs) -> Section | None:
         note += " The balanced split has no row: it is variant 1 on matrices of equal norm, which these are."
     note += f" Set aside for having too few rows: {aside}." if aside else ""
     profile = performance_profile(tables.solves_to_the_end(runs, found))
-    # Out to the right edge, where the last method has arrived.
-    steps = [
-        Series(title(m), [*tau, 2 * tau[-1]], [*rho, rho[-1]], style=style(m))
-        for m, (tau, rho) in profile.items()
-    ]
-    trade = [
-        Series(title(m), [entry["lap_total"]], [entry["error_mean"]], style=style(m))
-        for m, entry in found.table.items()
-    ]
-    charts = [
-        Chart(
-            "Performance profile of LAP solves",
-            "LAP solves over the fewest of any method",
-            "fraction of instances",
-            steps,
-            kind="step",
-            x_scale="log",
-            caption=f"{size}; a run that did not converge never arrives.",
-        ),
-        Chart(
-            "What the LAP solves buy",
-            "LAP solves on all instances together",
-            "mean assignment error",
-            trade,
-            kind="scatter",
-            x_scale="log",
-            caption=f"{size}. Lower left is better.",
-        ),
-    ]
+    # Extended to the right edge, beyond the last method's step.
+    steps, trade = [], []
+    for m, (tau, rho) in profile.items():
+        entry, look = found.table[m], style(m)
+        steps.append(Series(title(m), [*tau, 2 * tau[-1]], [*rho, rho[-1]], style=look))
+        trade.append(Series(title(m), [entry["lap_total"]], [entry["error_mean"]], style=look))
+    titles = "Performance profile of LAP solves", "LAP solves over the fewest of any method"
+    late = f"{size}; a run that did not converge never arrives."
+    charts = [Chart(*titles, "fraction of instances", steps, kind="step", x_scale="log", caption=late)]
+    titles = "What the LAP solves buy", "LAP solves on all instances together"
+    lower = f"{size}. Lower left is better."
+    charts += [Chart(*titles, "mean assignment error", trade, kind="scatter", x_scale="log", caption=lower)]
     parts: list[Part] = [table("LAP solves, time, error", columns, lines, note), Figure(charts, file="costs")]
     return Section(f"What the splits cost, n <= {SMALL}", parts)
 
@@ -458,19 +408,15 @@ def _statuses(summary: Summary) -> Section:
 def _coverage(summary: Summary) -> Section:
     run = summary["run"]
     total = run["instances_of_the_study"]
-    lines = [
-        [title(e["method"]), seed_range(e["seeds"]), e["instances"], len(e["missing"])]
-        for e in run["coverage"]
-    ]
+    names = ("method", "seeds", "instances", "missing")
+    covered = ([e[name] for name in names] for e in run["coverage"])
+    lines = [[title(m), seed_range(seeds), count, len(missing)] for m, seeds, count, missing in covered]
     columns = {"method": None, "seeds": None, "instances": "d", f"missing of {total}": "d"}
-    parts: list[Any] = [
-        table("What was run", columns, lines, "Seeds of a method that cover the same instances.")
-    ]
-    return Section("What is there, and what is missing", [*parts, *_missing(run["missing"])])
+    listed = table("What was run", columns, lines, "Seeds of a method that cover the same instances.")
+    return Section("What is there, and what is missing", [listed, *_missing(run["missing"])])
 
 
 def _missing(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the missing rows of the paper's design, with their cost."""
     if not entries:
         return []
     cells: dict[tuple[str, int], dict[str, Cell]] = {}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dcfw_studies import qap_tables as tables
 from dcfw_studies.qap import _size
-from dcfw_studies.qap_active import active_sets
 from dcfw_studies.qap_tables import Runs
 
 ERROR_WORDS = {
@@ -18,7 +17,7 @@ ERROR_WORDS = {
 
 
 def expected_instances() -> dict[str, int]:
-    """Return the paper's 134 instances with their sizes; the data themselves are not needed."""
+    """Return the paper's 134 instances with their sizes; the data are not needed."""
     from dcfw.qap.library import NOT_IN_PAPER, shipped_best
 
     return {name: _size(name) for name in shipped_best() if name not in NOT_IN_PAPER}
@@ -28,7 +27,7 @@ def cost_rows(runs: Runs, seed: int = 0, max_n: int | None = tables.SMALL) -> li
     """Return one row per instance with the results of all methods on it, empty where there are none."""
     names = {name for m in runs.methods for name in runs.instances(m, seed, max_n)}
     columns = {"value": "value", "error": runs.error, "lap_solves": "n_lmo"}
-    columns |= {name: name for name in ("seconds", "status")}
+    columns |= {"seconds": "seconds", "status": "status"}
     result = []
     for name in sorted(names, key=lambda name: (runs.sizes[name], name)):
         found = {m: runs.table.get((m, name, seed), {}) for m in runs.methods}
@@ -46,9 +45,10 @@ def summarise(
     versions: Sequence[Mapping[str, str]] = (),
     failures: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return all tables, and what was run, as JSON values (an interval that is unknown has nulls)."""
+    """Return all tables and the extent of the runs as JSON values (unknown interval ends are null)."""
     started = sorted(row["started"] for row in runs.rows if row.get("started"))
-    done = sum((m, i, s) in runs.table for m, i, s in _paper_design(expected))
+    design = list(itertools.product(tables.PAPER_METHODS, expected, range(tables.PUBLISHED_RUNS)))
+    done = sum(point in runs.table for point in design)
     return {
         "study": "qap",
         "protocol": runs.protocol,
@@ -61,7 +61,7 @@ def summarise(
             "rows": len(runs.rows),
             "instances": len(runs.sizes),
             "instances_of_the_study": len(expected),
-            "paper_design_rows": {"done": done, "of": len(list(_paper_design(expected)))},
+            "paper_design_rows": {"done": done, "of": len(design)},
             "missing": tables.missing(runs, expected),
             "coverage": tables.coverage(runs, expected),
             "statuses": tables.statuses(runs),
@@ -83,22 +83,13 @@ def summarise(
         },
         "heat_map": [
             {"row": a, "column": b, "ours": _cell(cell), "published": _published_cell(a, b)}
-            for (a, b), cell in _by_row(tables.heat_map(runs))
+            for (a, b), cell in tables.heat_map(runs).items()
         ],
         "heat_map_common": _common_heat_map(runs),
         "against_fw": tables.against_fw(runs),
-        "active_sets": active_sets(runs),
+        "active_sets": tables.active_sets(runs),
         "costs": _costs(runs),
     }
-
-
-def _paper_design(expected: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
-    return itertools.product(tables.PAPER_METHODS, expected, range(tables.PUBLISHED_RUNS))
-
-
-def _by_row(cells: Mapping[tuple[str, str], tables.Cell]) -> list[tuple[tuple[str, str], tables.Cell]]:
-    place = {m: i for i, m in enumerate(tables.PAPER_METHODS)}
-    return sorted(cells.items(), key=lambda item: (place[item[0][0]], place[item[0][1]]))
 
 
 def _cell(cell: tables.Cell) -> dict[str, Any]:
@@ -118,8 +109,8 @@ def _common_heat_map(runs: Runs) -> dict[str, Any] | None:
     block = runs.block(methods) if len(methods) > 1 else tables.Block((), ())
     if not block.size:
         return None
-    cells = _by_row(tables.heat_map(runs, methods, block))
-    listed = [{"row": a, "column": b, **cell.wins.plain()} for (a, b), cell in cells]
+    cells = tables.heat_map(runs, methods, block)
+    listed = [{"row": a, "column": b, **cell.wins.plain()} for (a, b), cell in cells.items()]
     return {**block.plain(), "methods": methods, "cells": listed}
 
 

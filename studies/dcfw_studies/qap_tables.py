@@ -1,14 +1,14 @@
 """The tables of the QAPLIB study: pure functions from rows to numbers, and the paper's own numbers.
 
-A *row* is what :func:`dcfw_studies.qap.row` returns, with its dataset, method and seed.  Three rules
-hold for all tables:
+A *row* is what :func:`dcfw_studies.qap.row` returns, with its dataset, method and seed.  Three rules hold for
+all tables:
 
 - **Exact comparison.**  A method is better on an instance when the integer value of its permutation is
-  strictly lower, and equal means equal integers: no rounding of errors takes part.
+  strictly lower, and equal means equal integers.
 - **The same runs for both.**  Methods are compared on a :class:`Block`, instances x seeds that all of them
-  have.  A study that is not finished gives smaller blocks, and each table says how large its own is.
+  have; each table states its size.
 - **Nothing is extrapolated.**  Counts on fewer than the paper's 134 instances stand beside the published
-  counts as they are, both with the fraction of instances that they mean.
+  counts, both with the fraction of instances.
 """
 
 from __future__ import annotations
@@ -26,46 +26,31 @@ from dcfw_studies.statistics import Interval, Score, pairwise_wins, t_interval, 
 
 Row = Mapping[str, Any]
 
-PAPER_METHODS = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")
-"""The rows and columns of the paper's heat map, in its order."""
-
+PAPER_METHODS = ("fw", "dcfw-1", "dcfw-2", "dcfw-3", "cgs")  # in the order of the paper's heat map
 COST_METHODS: tuple[str, ...] = ("fw", "cgs", "dcfw-2", "dcfw-3", "dcfw-1", "dcfw-balanced", "dcfw-centered")
 COST_METHODS += ("dcfw-spectral", "blended-1", "blended-spectral", "best")
 """All methods: FW, then the splits from the loosest to the tightest."""
 
 ERROR = {"published": "error_published", "text": "error_relative"}
-"""Protocol -> the column with its assignment error (on unit-norm data, or on the data as they are)."""
+"""Protocol -> the column with its assignment error (on unit-norm data, or on the original data)."""
 
-PUBLISHED_INSTANCES = 134
-PUBLISHED_RUNS = 10
-PUBLISHED_SCORE = Score(73, 43, 18)
-"""DC-FW (var 1) better, FW better, equal: the paper's single run."""
+PUBLISHED_INSTANCES, PUBLISHED_RUNS = 134, 10
+PUBLISHED_SCORE = Score(73, 43, 18)  # DC-FW (var 1) better, FW better, equal: the paper's single run
 PUBLISHED_ERROR = {"dcfw-1": 0.0085, "fw": 0.0112}
 
-SMALL = 50
-"""The table of costs and one row of the single run stop at this n."""
+SMALL = 50  # the largest n in the table of costs and in one row of the single run
 
-PUBLISHED_HEAT_MAP: dict[tuple[str, str], Interval] = {
-    ("fw", "dcfw-1"): Interval(44.5, 41.82, 47.18),
-    ("fw", "dcfw-2"): Interval(52.4, 48.61, 56.19),
-    ("fw", "dcfw-3"): Interval(50.2, 47.54, 52.86),
-    ("fw", "cgs"): Interval(59.8, 56.12, 63.48),
-    ("dcfw-1", "fw"): Interval(73.4, 70.80, 76.00),
-    ("dcfw-1", "dcfw-2"): Interval(62.1, 59.10, 65.10),
-    ("dcfw-1", "dcfw-3"): Interval(58.4, 56.23, 60.57),
-    ("dcfw-1", "cgs"): Interval(68.7, 66.17, 71.23),
-    ("dcfw-2", "fw"): Interval(66.9, 63.20, 70.60),
-    ("dcfw-2", "dcfw-1"): Interval(51.5, 48.25, 54.75),
-    ("dcfw-2", "dcfw-3"): Interval(48.4, 46.05, 50.75),
-    ("dcfw-2", "cgs"): Interval(69.4, 67.76, 71.04),
-    ("dcfw-3", "fw"): Interval(69.1, 65.94, 72.26),
-    ("dcfw-3", "dcfw-1"): Interval(54.5, 52.64, 56.36),
-    ("dcfw-3", "dcfw-2"): Interval(56.2, 54.48, 57.92),
-    ("dcfw-3", "cgs"): Interval(70.5, 67.88, 73.12),
-    ("cgs", "fw"): Interval(59.2, 55.08, 63.32),
-    ("cgs", "dcfw-1"): Interval(46.4, 43.76, 49.04),
-    ("cgs", "dcfw-2"): Interval(38.0, 36.61, 39.39),
-    ("cgs", "dcfw-3"): Interval(37.8, 34.96, 40.64),
+_PUBLISHED_WINS = {
+    "fw": [(44.5, 41.82, 47.18), (52.4, 48.61, 56.19), (50.2, 47.54, 52.86), (59.8, 56.12, 63.48)],
+    "dcfw-1": [(73.4, 70.80, 76.00), (62.1, 59.10, 65.10), (58.4, 56.23, 60.57), (68.7, 66.17, 71.23)],
+    "dcfw-2": [(66.9, 63.20, 70.60), (51.5, 48.25, 54.75), (48.4, 46.05, 50.75), (69.4, 67.76, 71.04)],
+    "dcfw-3": [(69.1, 65.94, 72.26), (54.5, 52.64, 56.36), (56.2, 54.48, 57.92), (70.5, 67.88, 73.12)],
+    "cgs": [(59.2, 55.08, 63.32), (46.4, 43.76, 49.04), (38.0, 36.61, 39.39), (37.8, 34.96, 40.64)],
+}
+PUBLISHED_HEAT_MAP = {
+    (a, b): Interval(*wins)
+    for a, row in _PUBLISHED_WINS.items()
+    for b, wins in zip((m for m in PAPER_METHODS if m != a), row, strict=True)
 }
 """The paper's heat map: on how many of 134 datasets the first method has the lower error, mean of 10 runs."""
 
@@ -81,25 +66,19 @@ class Block(NamedTuple):
         return len(self.instances) * len(self.seeds)
 
     def plain(self) -> dict[str, Any]:
-        """Return what the tables say of it, as JSON values."""
+        """Return the block as JSON values."""
         return {"instances": len(self.instances), "seeds": list(self.seeds)}
 
 
 class Cell(NamedTuple):
-    """One comparison of the heat map: the wins per seed, and the block that they were counted on."""
+    """One comparison of the heat map: the wins per seed, and their block."""
 
     wins: Interval
     block: Block
 
 
 class Runs:
-    """The rows of one protocol ("published" or "text"), by method, instance and seed.
-
-    >>> row = {"protocol": "text", "method": "fw", "dataset": "nug12", "seed": 0, "n": 12, "value": 586}
-    >>> runs = Runs([row], "text")
-    >>> runs.methods, runs.get("value", "fw", Block(("nug12",), (0,))).tolist()
-    (['fw'], [[586]])
-    """
+    """The rows of one protocol ("published" or "text"), by method, instance and seed."""
 
     def __init__(self, rows: Iterable[Row], protocol: str = "published") -> None:
         if protocol not in ERROR:
@@ -133,8 +112,8 @@ class Runs:
     ) -> Block:
         """Return the largest block found on which all ``methods`` are complete.
 
-        Seeds join in the order of how many instances they cover, as long as instances x seeds grows.  The
-        choice sees which rows exist, never their values.
+        Seeds join in the order of the number of their instances, as long as instances x seeds grows; the
+        values of rows play no part.
         """
         found = {row["seed"] for row in self.rows} if seeds is None else set(seeds)
         covered = {s: set.intersection(*(self.instances(m, s, max_n) for m in methods)) for s in found}
@@ -142,13 +121,11 @@ class Runs:
         for seed in sorted(found, key=lambda s: (-len(covered[s]), s)):
             chosen.append(seed)
             shared = covered[seed] if shared is None else shared & covered[seed]
-            candidate = Block(tuple(sorted(shared, key=self._order)), tuple(sorted(chosen)))
+            names = sorted(shared, key=lambda name: (self.sizes[name], name))
+            candidate = Block(tuple(names), tuple(sorted(chosen)))
             if candidate.size > best.size:
                 best = candidate
         return best
-
-    def _order(self, name: str) -> tuple[int, str]:
-        return self.sizes[name], name
 
 
 def single_run(
@@ -156,8 +133,8 @@ def single_run(
 ) -> dict[str, Any] | None:
     """Compare two methods on one seed by exact integer values; None if they share no instance.
 
-    ``sign_test_p`` is that of the two-sided test without the ties.  Instances of one family are not
-    independent, so it is a rough guide only.
+    ``sign_test_p`` is that of the two-sided test without the ties, a rough guide only: instances of one
+    family are not independent.
     """
     from scipy.stats import binomtest
 
@@ -178,10 +155,7 @@ def single_run(
 def ordered_errors(
     runs: Runs, a: str = "dcfw-1", b: str = "fw", seed: int = 0
 ) -> tuple[list[str], dict[str, dict[str, float]]]:
-    """Return the instances that both methods have, from the best to the worst error of ``b``, and the errors.
-
-    The errors are those of all methods that have the instance, by method and instance.
-    """
+    """Return the common instances by increasing error of ``b``, and the errors of all methods on them."""
     shared = runs.block([a, b], [seed]).instances
     error = {
         m: {i: runs.table[m, i, seed][runs.error] for i in shared if (m, i, seed) in runs.table}
@@ -204,7 +178,7 @@ def heat_map(
         if shared.size:
             wins = pairwise_wins({m: runs.get("value", m, shared) for m in (a, b)}, confidence=0.90)
             cells[a, b], cells[b, a] = Cell(wins[a, b], shared), Cell(wins[b, a], shared)
-    return cells
+    return {pair: cells[pair] for pair in itertools.permutations(methods, 2) if pair in cells}
 
 
 def against_fw(runs: Runs) -> dict[str, dict[str, Any]]:
@@ -216,17 +190,10 @@ def against_fw(runs: Runs) -> dict[str, dict[str, Any]]:
             continue
         wins = pairwise_wins({m: runs.get("value", m, block) for m in (method, "fw")}, confidence=0.90)
         mine, theirs = wins[method, "fw"], wins["fw", method]
-        error, fw_error = (
-            t_interval(runs.get(runs.error, m, block).mean(axis=0), 0.90).plain() for m in (method, "fw")
-        )
-        table[method] = {
-            **block.plain(),
-            "wins": mine.plain(),
-            "losses": theirs.plain(),
-            "ties": len(block.instances) - mine.mean - theirs.mean,
-            "error": error,
-            "fw_error": fw_error,
-        }
+        errors = [t_interval(runs.get(runs.error, m, block).mean(axis=0), 0.90) for m in (method, "fw")]
+        intervals = {"wins": mine, "losses": theirs, "error": errors[0], "fw_error": errors[1]}
+        ties = len(block.instances) - mine.mean - theirs.mean
+        table[method] = {**block.plain(), "ties": ties, **{k: v.plain() for k, v in intervals.items()}}
     return table
 
 
@@ -241,8 +208,8 @@ class Costs(NamedTuple):
 def costs(runs: Runs, seed: int = 0, max_n: int | None = SMALL) -> Costs:
     """Return LAP solves, seconds and errors of all methods on the instances that all of them have.
 
-    A method with fewer than half of the instances of the best covered one would leave little to compare the
-    others on: it is set aside, and named in ``set_aside`` with the number of its instances.
+    A method with fewer than half of the instances of the best covered one is set aside, since it would leave
+    little to compare the others on; ``set_aside`` has the number of its instances.
     """
     covered = {m: len(runs.instances(m, seed, max_n)) for m in runs.methods}
     most = max(covered.values(), default=0)
@@ -277,7 +244,6 @@ def solves_to_the_end(runs: Runs, found: Costs, seed: int = 0) -> dict[str, np.n
 
 
 def statuses(runs: Runs) -> dict[str, dict[str, int]]:
-    """Count, for each method, why its runs ended."""
     return {m: dict(Counter(r["status"] for r in runs.rows if r["method"] == m)) for m in runs.methods}
 
 
@@ -296,11 +262,11 @@ def coverage(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the rows of the paper's design that are not there, by instance and method, with their cost.
+    """Return the missing rows of the paper's design, by instance and method, with their cost.
 
-    ``seconds_each`` is the mean of the seeds that were run.  Where there are none it is that of variant 1 on
-    the instance times the geometric mean of the method's ratio to it on instances with n >= 30 (``measured``
-    is then false), at most the time limit of the protocol.
+    ``seconds_each`` is the mean over the available seeds.  Without any (``measured`` is false) it is that of
+    variant 1 on the instance times the geometric mean of the method's ratio to it on instances with n >= 30,
+    at most the time limit of the protocol.
     """
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in runs.rows:
@@ -321,14 +287,14 @@ def missing(runs: Runs, expected: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _ratio(means: Mapping[tuple[str, str], float], method: str, sizes: Mapping[str, int]) -> float:
-    """Return how much longer a method takes than variant 1, as a geometric mean over larger instances."""
+    """Return the geometric mean of a method's time over that of variant 1, on larger instances."""
     both = [i for i, n in sizes.items() if n >= 30 and (method, i) in means and ("dcfw-1", i) in means]
     ratios = [np.log(means[method, i] / means["dcfw-1", i]) for i in both]
     return float(np.exp(np.mean(ratios))) if both else 1.0
 
 
 def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") -> list[str]:
-    """Return commands that compute (at least) the rows that are here, from an empty store."""
+    """Return commands that compute (at least) these rows, from an empty store."""
     top = max(expected.values(), default=0)
     wanted: dict[tuple[int, int], list[str]] = defaultdict(list)
     for method in runs.methods:
@@ -338,10 +304,9 @@ def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") 
                 largest[row["seed"]] = max(largest.get(row["seed"], 0), row["n"])
         for n in sorted(set(largest.values()), reverse=True):
             seeds = 1 + max(seed for seed, size in largest.items() if size >= n)
-            # A run with more instances and as many seeds has these rows already.
-            if not any(
-                m == method for (size, count), ms in wanted.items() if size > n and count >= seeds for m in ms
-            ):
+            # A run with more instances and at least as many seeds includes these rows.
+            larger = (ms for (size, count), ms in wanted.items() if size > n and count >= seeds)
+            if not any(method in methods for methods in larger):
                 wanted[n, seeds].append(method)
     commands = []
     for (n, seeds), methods in sorted(wanted.items(), reverse=True):
@@ -353,6 +318,43 @@ def run_commands(runs: Runs, expected: Mapping[str, int], store: str = "STORE") 
     return commands
 
 
+VANILLA, BLENDED = "dcfw-1", "blended-1"
+
+
+def active_sets(runs: Runs) -> list[dict[str, Any]]:
+    """Compare the two on all instances that both have with seed 0, and on their largest common block.
+
+    Return one entry per block: geometric means of the LAP solves and of their ratio, mean errors, and the
+    mean difference of the errors (blended minus vanilla) with its 90 % interval over the seeds.
+    """
+    if not {VANILLA, BLENDED} <= set(runs.methods):
+        return []
+    blocks = [runs.block([VANILLA, BLENDED], seeds=[0]), runs.block([VANILLA, BLENDED])]
+    return [_compare(runs, block) for block in dict.fromkeys(blocks) if block.size]
+
+
+def _compare(runs: Runs, block: Block) -> dict[str, Any]:
+    def column(name: str) -> dict[str, np.ndarray]:
+        return {m: runs.get(name, m, block) for m in (VANILLA, BLENDED)}
+
+    laps = {m: np.maximum(found.astype(float), 1.0) for m, found in column("n_lmo").items()}
+    errors = {m: found.astype(float) for m, found in column(runs.error).items()}
+    values = column("value")
+    return {
+        "instances": len(block.instances),
+        "largest_n": max(runs.sizes[name] for name in block.instances),
+        "seeds": list(block.seeds),
+        "laps": {m: _geometric(found) for m, found in laps.items()},
+        "ratio": _geometric(laps[VANILLA] / laps[BLENDED]),
+        "errors": {m: float(found.mean()) for m, found in errors.items()},
+        "difference": t_interval((errors[BLENDED] - errors[VANILLA]).mean(axis=0)).plain(),
+        "score": win_loss_tie(values[BLENDED], values[VANILLA])._asdict(),
+    }
+
+
+def _geometric(values: np.ndarray) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
 def title(method: str) -> str:
-    """Return the name of a method in tables and figures."""
     return TITLES.get(method, method)

@@ -23,18 +23,17 @@ def utc_now() -> str:
 def software_versions() -> dict[str, str]:
     """Return the versions of Python, NumPy, SciPy and dcfw, without importing the heavy ones.
 
-    PyTorch and the instructions that it uses (AVX2, AVX512, ...) are named where it is loaded, that is, where
-    the row may have used it: training depends on how products are rounded.
-
+    If PyTorch is loaded, the row may have used it: its version and its instructions (AVX2, AVX512, ...), on
+    which the rounding of products depends, are included.
     >>> sorted(set(software_versions()) - {"torch", "instructions"})
     ['dcfw', 'numpy', 'python', 'scipy']
     """
     import dcfw
 
+    loaded = "torch" in sys.modules
     found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
-    for name in ("numpy", "scipy", *(("torch",) if "torch" in sys.modules else ())):
-        found[name] = _installed(name)
-    if "torch" in sys.modules:
+    found |= {name: _installed(name) for name in ("numpy", "scipy", *["torch"] * loaded)}
+    if loaded:
         found["instructions"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
     return found
 
@@ -48,7 +47,7 @@ def _installed(name: str) -> str:
 
 
 def software_text(versions: Mapping[str, Any]) -> str:
-    """Return versions of software in a line.
+    """Return versions of software as a line.
 
     >>> software_text({"scipy": "1.17.1", "numpy": "2.4.6"}), software_text({})
     ('numpy 2.4.6, scipy 1.17.1', 'not known')
@@ -57,7 +56,7 @@ def software_text(versions: Mapping[str, Any]) -> str:
 
 
 def encode_result(task: Task, result: Any) -> str:
-    """Return the JSON text of a row's result; raise unless it is a dict of JSON values with free names."""
+    """Return a row's result as JSON; raise an error unless it is a dict of JSON values with free names."""
     if not isinstance(result, Mapping):
         raise TypeError(f"the row function must return a dict, got {type(result).__name__}")
     text = canonical(dict(result), "the result", allow_nan=True)

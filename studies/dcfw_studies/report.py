@@ -1,8 +1,8 @@
 """One report for every study: a folder with a README, figures, and files for programs.
 
 A study NAME describes its results once, in ``dcfw_studies.NAME_report``: ``sections(store)`` returns texts,
-tables and charts, ``files(store)`` the texts of further files by name.  The sections become Markdown here and
-a page in :mod:`dcfw_studies.pages`.  No date, path or machine is written: the same rows give the same files.
+tables and charts, ``files(store)`` the contents of further files by name.  Here the sections become Markdown,
+in :mod:`dcfw_studies.pages` a page.  No date, path or machine is written: equal rows give equal files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import statistics
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,30 +26,35 @@ from dcfw_studies.table_file import shortened
 
 @dataclass(frozen=True)
 class Figure(Row):
-    """Charts, or tables with heat, that a report draws side by side into one file."""
+    """Charts, or tables with heat, drawn side by side into one file of a report."""
 
     file: str = ""
 
 
 @dataclass(frozen=True)
 class Drawn(Picture):
-    """A picture that a report writes under its name."""
+    """A picture with the name of its file in a report."""
 
     file: str = ""
 
 
-@dataclass(frozen=True)
 class PageOnly(Section):
-    """A section that the page shows; a report has its numbers in a file."""
+    """A section of the page only; a report has its numbers in a file."""
 
 
 def table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Sequence[Any]], note: str) -> Table:
-    """Return a table from the titles and formats of its columns (blanks tell equal titles apart).
+    """Return a table from the titles and formats of its columns (blanks distinguish equal titles).
 
     >>> table("t", {"method": None, "error": ".1f"}, [["FW", 0.25]], "").columns[1].show(0.25)
     '0.2'
     """
     return Table(caption, [Column(title.strip(), spec) for title, spec in columns.items()], rows, note)
+
+
+def how_to(study: str, options: str = "") -> Code:
+    """Return the commands that run a study and write its report."""
+    run = f"dcfw-studies reproduce {study} {options}".strip()
+    return Code(f"{run}\ndcfw-studies report STORE --study {study} -o results/{study}")
 
 
 def duration(seconds: float) -> str:
@@ -63,7 +69,6 @@ def duration(seconds: float) -> str:
 
 
 def json_text(value: Any, *, allow_nan: bool = True) -> str:
-    """Return the text of a JSON file."""
     return json.dumps(value, indent=2, allow_nan=allow_nan) + "\n"
 
 
@@ -74,16 +79,16 @@ def rows_csv(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> 
 
 
 def not_there(study: Study, store: Store) -> list[Table]:
-    """Return the rows of a whole study that a store lacks, with the median time of rows like them."""
+    """Return the rows of a whole study that a store lacks, with the median time of similar rows."""
     done = store.finished_keys(study)
-    missing: dict[tuple[str, str, str], int] = {}
-    for task in study.tasks:
-        if task.key not in done:
-            key = (str(task.settings.get("part", "")), task.dataset, task.method)
-            missing[key] = missing.get(key, 0) + 1
-    seconds: dict[tuple[str, str], list[float]] = {}
+    missing = Counter(
+        (str(task.settings.get("part", "")), task.dataset, task.method)
+        for task in study.tasks
+        if task.key not in done
+    )
+    seconds = defaultdict[tuple[str, str], list[float]](list)
     for row in store.rows(study.name):
-        seconds.setdefault((row.get("part", ""), row["dataset"]), []).append(row["seconds"])
+        seconds[row.get("part", ""), row["dataset"]].append(row["seconds"])
     lines = []
     for (part, dataset, method), count in missing.items():
         like = seconds.get((part, dataset))
@@ -95,13 +100,11 @@ def not_there(study: Study, store: Store) -> list[Table]:
     return [table("Rows of the whole study that are missing", columns, lines, note)] if lines else []
 
 
+PathLike = str | os.PathLike[str]
+
+
 def write_report(
-    study: str,
-    store: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
-    figures: bool = True,
-    **options: Any,
+    study: str, store: PathLike, output: PathLike, *, figures: bool = True, **options: Any
 ) -> list[Path]:
     """Write the report of a study's rows in ``store`` into the folder ``output`` and return its files.
 
@@ -159,11 +162,8 @@ def markdown(section: Section, drawn: Sequence[str] = (), level: int = 1) -> str
     - two
     """
     parts = [text for part in section.parts if (text := _markdown(part, drawn))]
-    below = [
-        markdown(inner, drawn, level + 1).rstrip("\n")
-        for inner in section.sections
-        if not isinstance(inner, PageOnly)
-    ]
+    shown = [inner for inner in section.sections if not isinstance(inner, PageOnly)]
+    below = [markdown(inner, drawn, level + 1).rstrip("\n") for inner in shown]
     return "\n\n".join([f"{'#' * level} {section.title}", *parts, *below]) + "\n"
 
 
@@ -173,8 +173,9 @@ def _markdown(part: Part, drawn: Sequence[str]) -> str:
             return ""
         if isinstance(part, Drawn):
             return f"![{part.alt}]({part.file}.png)"
-        titles = "; ".join(_title(panel) for panel in part.parts)
-        notes = " ".join(dict.fromkeys(note for panel in part.parts if (note := _note(panel))))
+        panels = [(p.title, p.caption) if isinstance(p, Chart) else (p.caption, p.note) for p in part.parts]
+        notes = " ".join(dict.fromkeys(note for _, note in panels if note))
+        titles = "; ".join(title for title, _ in panels)
         return f"![{titles}]({part.file}.png)" + (f"\n\n{notes}" if notes else "")
     write: Mapping[type, Callable[[Any], str]] = {
         Bullets: lambda p: "\n".join(f"- {item}" for item in p.items),
@@ -187,14 +188,6 @@ def _markdown(part: Part, drawn: Sequence[str]) -> str:
         Chart: lambda p: "",
     }
     return write[type(part)](part) if type(part) in write else str(getattr(part, "text", ""))
-
-
-def _title(panel: Chart | Table) -> str:
-    return panel.title if isinstance(panel, Chart) else panel.caption
-
-
-def _note(panel: Chart | Table) -> str:
-    return panel.caption if isinstance(panel, Chart) else panel.note
 
 
 def _markdown_table(part: Table) -> str:

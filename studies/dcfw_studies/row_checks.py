@@ -1,13 +1,11 @@
 """Are the stored rows still what the code gives?  Rerun a random sample and compare.
 
 A row is *current* if it carries the hash of today's code (:mod:`dcfw_studies.code_hash`), *unverified* if it
-carries another one or none, and *stale* if a rerun gives something else.  Counts, texts and exact objective
-values must agree; other numbers to a relative 1e-6, gaps to 1e-4 or to 1e-9 of the value.
+carries another one or none, and *stale* if a rerun gives something else.  Counts, strings and exact objective
+values must agree, other numbers to a relative 1e-6, gaps to 1e-4 or to 1e-9 of the value; times may differ.
 
-Times are not compared.
-
-Two kinds of rows may differ in a rerun although the code is right.  One ended at a time limit, the other
-is *unsteady*: where assignment problems have ties (esc*, ste36*, kra*), the last bit decides the path, and
+Two kinds of rows may differ in a rerun although the code is right: those that ended at a time limit, and
+*unsteady* ones: where assignment problems have ties (esc*, ste36*, kra*), the last bit decides the path, and
 reruns from starts that are moved by 1e-14 differ from each other as well.
 
 :func:`check` reruns whole rows.  Rows of networks and alignments take minutes; :func:`check_beginnings`
@@ -36,10 +34,8 @@ from dcfw_studies.study import Task
 from dcfw_studies.workers import Outcome, compute
 
 RELATIVE, GAPS, NUDGE = 1e-6, 1e-4, 1e-14
-STEPS = 10
-"""Of an alignment that are rerun."""
-STUDIES = ("qap", "alignment", "networks", "inner")
-"""Studies whose reports have rows."""
+STEPS = 10  # of an alignment that are rerun
+STUDIES = ("qap", "alignment", "networks", "inner")  # studies whose reports have rows
 
 Stored = tuple[Task, dict[str, Any], float, dict[str, str]]
 
@@ -48,7 +44,7 @@ Stored = tuple[Task, dict[str, Any], float, dict[str, str]]
 class Check:
     """The outcome of the check of one folder.
 
-    ``current`` counts rows of today's code, ``too_long`` rows left out of the draw, ``timed`` rows that the
+    ``current`` counts rows of today's code, ``too_long`` rows excluded from the draw, ``timed`` rows that the
     clock ended, ``beginnings`` rows of which only the first epochs or steps were rerun.  ``stale`` and
     ``unsteady`` map tasks to the columns that differ, with the stored and the new value.
     """
@@ -74,36 +70,34 @@ class Check:
 
 
 def folders(root: Path) -> Iterable[tuple[str, Path]]:
-    """Yield the studies with rows under a folder of results: (name of the study, folder)."""
+    """Yield (name of the study, folder) of the studies with rows under a folder of results."""
     for file in sorted(root.rglob("rows.csv")):
         name = next((part for part in reversed(file.parent.parts) if part in STUDIES), None)
         if name is not None:
             yield name, file.parent
 
 
-def read(study: str, folder: Path) -> list[Stored]:
-    """Return the rows of a report."""
+def take(study: str, folder: Path, store: Store) -> int:
+    """Put the rows of a report into a store; return how many were new."""
     module = importlib.import_module(f"dcfw_studies.{study}")
+    return int(module.import_rows(store, str(folder / "rows.csv" if study == "qap" else folder)))
+
+
+def read(study: str, folder: Path) -> list[Stored]:
     with Store(":memory:") as store:
-        module.import_rows(store, _place(study, folder))
+        take(study, folder, store)
         return store.stored(study)
 
 
 def rows_of(study: str, folder: Path, **settings: Any) -> list[dict[str, Any]]:
-    """Return the rows of a report with these settings as a store shows them."""
-    module = importlib.import_module(f"dcfw_studies.{study}")
+    """Return the rows of a report with these settings in the form of a store."""
     with Store(":memory:") as store:
-        module.import_rows(store, _place(study, folder))
+        take(study, folder, store)
         return [row for row in store.rows(study) if settings.items() <= row.items()]
 
 
-def _place(study: str, folder: Path) -> str:
-    """Return what ``import_rows`` of a study takes."""
-    return str(folder / "rows.csv" if study == "qap" else folder)
-
-
 def check(study: str, folder: Path, sample: int, seed: int, longest: float = math.inf) -> Check:
-    """Rerun ``sample`` random rows of a report, of those that took at most ``longest`` seconds."""
+    """Rerun ``sample`` random rows of a report that took at most ``longest`` seconds."""
     rows, now = read(study, folder), code_hash(f"dcfw_studies.{study}")
     short = [row for row in rows if row[2] <= longest]
     current = sum(versions.get("code") == now for *_, versions in rows)
@@ -137,10 +131,9 @@ def _unsteady(run: Callable[..., Mapping[str, Any]], task: Task, now: Mapping[st
 def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
     """Rerun the first two epochs (networks) or 10 steps (alignment) of random rows and compare the curves.
 
-    Of the networks these are the runs on digits: CIFAR-10 is a download, and the GPT learns the docstrings
-    of whichever NumPy and SciPy are installed, so other versions give other curves.
-    Of those, only rows that record the installed PyTorch and this processor's instructions are rerun: with
-    other ones, runs of the same code differ in the first epoch, those of SGD and AdamW too.
+    Of the networks these are runs on digits, since CIFAR-10 is a download and the text of the GPT depends on
+    the versions of NumPy and SciPy.  They must record the installed PyTorch and this processor's
+    instructions: with other ones, runs of the same code differ in the first epoch, even those of SGD.
     """
     rows = [row for row in read(study, folder) if _can_begin(study, row)]
     found = Check(study, folder, len(rows), 0, 0)
@@ -150,8 +143,7 @@ def check_beginnings(study: str, folder: Path, sample: int, seed: int) -> Check:
     for task, result, *_ in sorted((rows[i] for i in chosen), key=lambda row: row[0].dataset):
         stored, now = begin(module, task, result)
         found.outcomes.append((task, Outcome(task.key, "", 0.0)))
-        differing = differences(stored, now)
-        if differing:
+        if differing := differences(stored, now):
             found.stale[task] = differing
     return found
 
@@ -179,21 +171,21 @@ def _steps(module: Any, task: Task, result: Mapping[str, Any]) -> tuple[dict[str
     data = _loaded(module.load, task.dataset, task.seed)
     known = module.observed(task.dataset, task.seed, task.settings["rate"], data.E2.shape)
     history = module.run(task.method, data.E1, data.E2, known, lam=1e-4, steps=STEPS).history
-    at = [
-        {f"gap {k:.0f}": gap for k, gap in zip(c["n_lmo"], c["gap"], strict=True) if k <= STEPS}
-        for c in (result["curve"], curve(history))
-    ]
-    return at[0], at[1]
+
+    def gaps(c: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"gap {k:.0f}": gap for k, gap in zip(c["n_lmo"], c["gap"], strict=True) if k <= STEPS}
+
+    return gaps(result["curve"]), gaps(curve(history))
 
 
 @lru_cache(maxsize=1)
 def _loaded(load: Any, dataset: str, seed: int) -> Any:
-    """Return the data of the last row, which are often those of the next."""
+    """Return the data, from the last call if they are the same."""
     return load(dataset, seed)
 
 
 def differences(stored: Mapping[str, Any], rerun: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the columns that two results of a row have in common and do not agree on.
+    """Return the common columns of two results of a row that do not agree.
 
     >>> differences({"value": 7, "gap": 0.1, "seconds": 1.0}, {"value": 8, "gap": 0.1 + 1e-9, "seconds": 2.0})
     {'value': (7, 8)}
@@ -201,10 +193,8 @@ def differences(stored: Mapping[str, Any], rerun: Mapping[str, Any]) -> dict[str
     found = {}
     size = abs(stored["value"]) if isinstance(stored.get("value"), int | float) else 0.0
     for name in stored.keys() & rerun.keys():
-        if name.endswith("seconds"):
-            continue
         old, new = stored[name], rerun[name]
-        if isinstance(old, dict | list) or isinstance(new, dict | list):
+        if name.endswith("seconds") or isinstance(old, dict | list) or isinstance(new, dict | list):
             continue
         if isinstance(old, float) and isinstance(new, int | float):
             # Gaps are differences of close numbers.
@@ -221,19 +211,12 @@ def rewrite(found: Check) -> None:
     """Write the report again with the rerun rows in place of the stored ones."""
     from dcfw_studies.catalogue import CATALOGUE
 
-    module = importlib.import_module(f"dcfw_studies.{found.study}")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "rows.db"
         with Store(path) as store:
             for task, outcome in found.outcomes:  # the store keeps the first row of a task
                 if outcome.result:
-                    store.finish(
-                        task,
-                        json.loads(outcome.result),
-                        seconds=outcome.seconds,
-                        started=outcome.started,
-                        versions=outcome.versions,
-                    )
-            module.import_rows(store, _place(found.study, found.folder))
+                    store.finish(task, json.loads(outcome.result), **outcome.made)
+            take(found.study, found.folder, store)
         text = ["protocol=text"] if found.folder.name == "text" else None
         CATALOGUE[found.study].write_report(str(path), found.folder, text)

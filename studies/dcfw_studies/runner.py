@@ -1,20 +1,16 @@
 """The one runner of all studies: compute the rows that are not in the store yet.
 
-What it guarantees, and how:
-
-- *Nothing is lost.*  The parent stores each row as it arrives, before it says so to anybody.  Kill it at
-  any time and run the study again: it goes on with the rows that are missing.
-- *Nothing is done twice.*  A row is claimed in the store before it is computed, so several runners can
-  share one store.
-- *The same rows for any* ``n_jobs``.  A row function gets its task and nothing else, and each row runs on
-  one BLAS thread (sums are rounded differently on two).  Inline runs need ``threadpoolctl`` for that.
+- *Nothing is lost.*  The parent stores each row before it reports it.  Kill it at any time and run the study
+  again: it continues with the missing rows.
+- *Nothing is done twice.*  A row is claimed in the store before it is computed, so runners can share a store.
+- *The same rows for any* ``n_jobs``.  A row function gets only its task, and each row runs on one BLAS thread
+  (two threads round sums differently).  Inline runs need ``threadpoolctl`` for that.
 - *One bad row stays one bad row.*  An exception is stored with its traceback.  When a worker process dies
-  (out of memory, SIGKILL), the pool breaks and takes the other rows in flight with it; nobody can tell
-  which one was guilty.  So each of them is run once more in a process of its own: the innocent ones
-  finish, the guilty one is stored as a failure, and the rest goes on in a fresh pool.
+  (out of memory, SIGKILL), the pool breaks and loses all rows in flight.  Each of them is run once more in a
+  process of its own, so that only the guilty one is stored as a failure; the rest continues in a new pool.
 
 Rows run on joblib's processes of this machine (:mod:`dcfw_studies.workers`) or on a Dask cluster
-(:mod:`dcfw_studies.cluster`); in both cases it is this process that writes the store.
+(:mod:`dcfw_studies.cluster`); in both cases this process writes the store.
 """
 
 from __future__ import annotations
@@ -73,7 +69,7 @@ class Summary:
 class _Queue:
     """The tasks of a run, claimed one at a time; ``in_flight`` are those claimed and not yet recorded.
 
-    joblib takes the tasks from several threads, and a pool that breaks may leave one of them at it.
+    joblib takes the tasks from several threads, and a pool that breaks may leave one of them running.
     """
 
     def __init__(
@@ -81,11 +77,10 @@ class _Queue:
     ) -> None:
         self._store, self._owner, self._deadline = store, owner, deadline
         self._lock = threading.Lock()
-        self._waiting, self._held = deque(tasks), deque[Task]()
+        self.waiting, self.held = deque(tasks), deque[Task]()
         self._again = True
-        self._limit = len(self._waiting) if limit is None else min(limit, len(self._waiting))
-        self._claimed = 0
-        self.finished_elsewhere = 0
+        self._limit = len(self.waiting) if limit is None else min(limit, len(self.waiting))
+        self._claimed = self.finished_elsewhere = 0
         self.in_flight: dict[str, Task] = {}
 
     def __iter__(self) -> Iterator[Task]:
@@ -94,12 +89,12 @@ class _Queue:
     def __next__(self) -> Task:
         with self._lock:
             while self._limit > 0 and time.monotonic() < self._deadline:
-                if not self._waiting and self._held and self._again:
-                    # Ask once more at the end for what another runner held: it may have been killed.
-                    self._waiting, self._held, self._again = self._held, self._waiting, False
-                if not self._waiting:
+                if not self.waiting and self.held and self._again:
+                    # Ask once more at the end for tasks that another runner held: it may have been killed.
+                    self.waiting, self.held, self._again = self.held, self.waiting, False
+                if not self.waiting:
                     break
-                task = self._waiting.popleft()
+                task = self.waiting.popleft()
                 state = self._store.claim(task, self._owner)
                 if state == "claimed":
                     self._limit -= 1
@@ -107,13 +102,13 @@ class _Queue:
                     self.in_flight[task.key] = task
                     return task
                 if state == "held":
-                    self._held.append(task)
+                    self.held.append(task)
                 else:
                     self.finished_elsewhere += 1
             raise StopIteration
 
     def forget(self, task: Task) -> None:
-        """Take a task whose outcome is recorded out of those in flight."""
+        """Remove a task with a recorded outcome from those in flight."""
         with self._lock:
             del self.in_flight[task.key]
 
@@ -124,26 +119,18 @@ class _Queue:
 
     @property
     def total(self) -> int:
-        """Rows that this run has computed, is computing and may still compute."""
-        return self._claimed + min(self._limit, len(self._waiting) + len(self._held) * self._again)
-
-    @property
-    def held(self) -> int:
-        return len(self._held)
-
-    @property
-    def left(self) -> int:
-        return len(self._waiting)
+        """The number of rows that this run has computed, is computing and may still compute."""
+        return self._claimed + min(self._limit, len(self.waiting) + len(self.held) * self._again)
 
 
 @contextlib.contextmanager
 def _signs_of_life(store: Store, owner: Owner) -> Iterator[None]:
-    """Renew the leases of ``owner`` while the block runs, and give its claims back at the end."""
+    """Renew the leases of ``owner`` while the block runs, and release its claims at the end."""
     over = threading.Event()
 
     def beat() -> None:
         while not over.wait(store.lease / 4):
-            with contextlib.suppress(StoreError):  # the next row to be stored will say it louder
+            with contextlib.suppress(StoreError):  # storing the next row will raise it
                 store.renew(owner)
 
     heart = threading.Thread(target=beat, daemon=True)
@@ -178,17 +165,17 @@ def run(
     n_jobs : int
         Number of processes; -1 means one per core.  With 1 the rows are computed in this process.
     dask : str or distributed.Client, optional
-        A Dask cluster to compute the rows on, by the address of its scheduler or a client; ``n_jobs`` does
-        not count then.  By default the one of ``joblib.parallel_config("dask")``, if that is in force.
+        A Dask cluster to compute the rows on, by the address of its scheduler or a client, in place of
+        ``n_jobs``.  By default the one of ``joblib.parallel_config("dask")``, if that is in force.
     progress : callable, optional
-        ``progress(done, total, task, result)`` after each row, when the row is safe; ``result`` is None
-        for a row that failed.  See ``dcfw_studies.progress.ProgressBar``.
+        ``progress(done, total, task, result)`` after each stored row; ``result`` is None for a row that
+        failed.  See ``dcfw_studies.progress.ProgressBar``.
     limit : int, optional
-        Compute at most that many rows.
+        The largest number of rows to compute.
     stop_after : float, optional
-        Start no row after that many seconds (rows in flight are finished).
+        Seconds after which no row is started (rows in flight are finished).
     retry_failures : bool
-        Try again what failed in an earlier run.
+        Retry rows that failed in an earlier run.
 
     Returns
     -------
@@ -196,12 +183,8 @@ def run(
 
     Raises
     ------
-    StoreError
-        The store cannot be written.  Rows finished before are kept.
-    ClusterError
-        The Dask cluster does not answer, or went away.  Rows finished before are kept.
-    KeyboardInterrupt
-        Ctrl-C.  Rows finished before are kept.
+    StoreError, ClusterError
+        The store cannot be written, or the Dask cluster does not answer.  Rows finished before are kept.
 
     Examples
     --------
@@ -243,16 +226,8 @@ def run(
             failed += 1
         else:
             result = json.loads(outcome.result)
-            if store.finish(
-                task,
-                result,
-                seconds=outcome.seconds,
-                started=outcome.started,
-                versions=outcome.versions,
-            ):
-                done += 1
-            else:
-                repeated += 1
+            stored = store.finish(task, result, **outcome.made)
+            done, repeated = done + stored, repeated + (not stored)
         queue.forget(task)
         if progress is not None:
             progress(done + failed, queue.total, task, result)
@@ -261,12 +236,9 @@ def run(
         while True:
             if client is not None:
                 computed = on_cluster(study.run, queue, client)
-            elif n_jobs == 1:
-                computed = inline(study.run, queue)
             else:
-                computed = pool(study.run, queue, n_jobs)
-            broken = _drain(computed, record)
-            suspects = queue.suspects()
+                computed = inline(study.run, queue) if n_jobs == 1 else pool(study.run, queue, n_jobs)
+            broken, suspects = _drain(computed, record), queue.suspects()
             if not broken and not suspects:
                 break
             _drain(alone(study.run, suspects, n_jobs), record)
@@ -276,8 +248,8 @@ def run(
         skipped=len(known) + queue.finished_elsewhere + repeated,
         failed=failed,
         seconds=time.monotonic() - clock,
-        elsewhere=queue.held,
-        left=queue.left,
+        elsewhere=len(queue.held),
+        left=len(queue.waiting),
     )
 
 
@@ -293,7 +265,7 @@ def _drain(outcomes: Outcomes, record: Callable[[Outcome], None]) -> bool:
 
 
 def count_jobs(n_jobs: Any) -> int:
-    """Return how many processes ``n_jobs`` means: -1 is one per core."""
+    """Return the number of processes that ``n_jobs`` stands for: -1 is one per core."""
     if n_jobs == -1:
         import joblib
 

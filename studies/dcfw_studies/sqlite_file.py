@@ -1,12 +1,11 @@
-"""The SQLite file of a store: how it is made, opened and checked, and what its errors mean.
+"""The SQLite file of a store: creation, opening, checks, and the meaning of its errors.
 
-A file is not trusted until it has proved to be ours: the header is read before anything is written, so a
-text file, another program's database or a store of a newer dcfw is named and left alone.  The header alone
-proves little: a view in the place of a table runs whatever query it was made with (one without an end, for
-example), so the tables are compared with those that are made here.
+A file is untrusted: the header is read before anything is written, so a text file, another program's database
+or a store of a newer dcfw is named and left unchanged.  A view in the place of a table would run any query
+(one without an end, for example), so the tables are compared with those that are created here.
 
-Write-ahead mode (WAL) with ``synchronous=FULL`` is what the promise of :mod:`dcfw_studies.store` rests
-on.  Readers do not wait for writers in it, and a commit is one synchronised append to a log.
+Write-ahead mode (WAL) with ``synchronous=FULL`` is the basis of the promise of :mod:`dcfw_studies.store`: a
+commit is one synchronised append to a log, and readers do not wait for writers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class StoreError(RuntimeError):
     >>> from dcfw_studies import Store, StoreError
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "notes.txt")
-    ...     _ = path.write_text("this is no store, and is long enough not to be taken for an empty one " * 20)
+    ...     _ = path.write_text("not a store " * 100)
     ...     try:
     ...         Store(path)
     ...     except StoreError as error:
@@ -57,66 +56,60 @@ def _primary(error: sqlite3.Error) -> int:
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:
-    """Explain what an SQLite error means for the rows of the study."""
-    code = _primary(error)
+    """Return the error that explains an SQLite error and its meaning for the rows of the study."""
     kept = "every row reported as finished is kept; run the study again to go on from there"
-    if code == sqlite3.SQLITE_FULL:
-        text = f"the disk is full: the row at hand could not be stored. Free some space; {kept}"
-    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        text = "the store or its folder is read-only: make both writable, or copy the store elsewhere"
-    elif code == sqlite3.SQLITE_CANTOPEN:
-        text = "the file cannot be opened: check that its folder exists and is writable"
-    elif code == sqlite3.SQLITE_NOTADB:
-        text = "this file is not a store of dcfw (nor any SQLite file): give another path"
-    elif code == sqlite3.SQLITE_CORRUPT:
-        text = "the file is damaged: save what can be read with `sqlite3 STORE .recover`, or use a new path"
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        text = f"another process kept the store locked for too long; {kept}"
-    elif code == sqlite3.SQLITE_IOERR:
-        text = f"reading or writing failed (a full quota, or a disk that went away?); {kept}"
-    else:
-        text = str(error)
-    return StoreError(f"store {path}: {text} [SQLite: {error}]")
+    locked = f"another process kept the store locked for too long; {kept}"
+    read_only = "the store or its folder is read-only: make both writable, or copy the store elsewhere"
+    texts = {
+        sqlite3.SQLITE_FULL: f"the disk is full: the row could not be stored. Free some space; {kept}",
+        sqlite3.SQLITE_READONLY: read_only,
+        sqlite3.SQLITE_PERM: read_only,
+        sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: check that its folder exists and is writable",
+        sqlite3.SQLITE_NOTADB: "this file is not a store of dcfw (nor any SQLite file): give another path",
+        sqlite3.SQLITE_CORRUPT: "the file is damaged: save what can be read with `sqlite3 STORE .recover`, "
+        "or use a new path",
+        sqlite3.SQLITE_BUSY: locked,
+        sqlite3.SQLITE_LOCKED: locked,
+        sqlite3.SQLITE_IOERR: f"reading or writing failed (a full quota, or a disk that went away?); {kept}",
+    }
+    return StoreError(f"store {path}: {texts.get(_primary(error), str(error))} [SQLite: {error}]")
 
 
 def open_to_write(path: str) -> sqlite3.Connection:
-    """Open the store at ``path`` (``":memory:"`` for none on disk), and make it if it is not there."""
-    memory = path == ":memory:"
-    if not memory:
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"store {path}: its folder cannot be made ({error.strerror}); give another path"
-            ) from error
+    """Open the store at ``path`` (``":memory:"`` for none on disk), and create it if it does not exist."""
+    uri = "file::memory:" if path == ":memory:" else f"{Path(path).absolute().as_uri()}?mode=rwc"
     try:
-        db = _connect("file::memory:" if memory else f"{Path(path).absolute().as_uri()}?mode=rwc")
+        if path != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        db = _connect(uri)
+    except OSError as error:
+        message = f"store {path}: its folder cannot be made ({error.strerror}); give another path"
+        raise StoreError(message) from error
     except sqlite3.Error as error:
         raise explain(error, path) from error
     try:
-        # Look before writing anything: the file may belong to another program.
+        # Read before writing anything: the file may belong to another program.
         _check_schema(db, path)
         _enter_wal(db)
         db.execute("PRAGMA synchronous=FULL")
         db.execute("PRAGMA fullfsync=ON")  # on macOS fsync alone does not reach the disk
         db.execute("BEGIN IMMEDIATE")
-        if not _check_schema(db, path):  # asked again: another runner may have been faster
+        if not _check_schema(db, path):  # again, since another runner may have been faster
             for statement in _TABLES:
                 db.execute(statement)
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.execute(f"PRAGMA user_version={SCHEMA}")
         db.execute("COMMIT")
-    except sqlite3.Error as error:
+    except BaseException as error:
         db.close()
-        raise explain(error, path) from error
-    except BaseException:
-        db.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path) from error
         raise
     return db
 
 
 def open_to_read(path: str) -> sqlite3.Connection:
-    """Open the store at ``path``, which has to be there, also in a folder that cannot be written."""
+    """Open the existing store at ``path``, also in a folder that cannot be written."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no store at {path}")
     uri = f"{Path(path).absolute().as_uri()}?mode=ro"
@@ -136,9 +129,9 @@ def open_to_read(path: str) -> sqlite3.Connection:
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    # Autocommit (isolation_level=None): every transaction here says itself when it begins and ends.
+    # Autocommit (isolation_level=None): every transaction begins and ends explicitly.
     db = sqlite3.connect(uri, uri=True, timeout=60.0, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA trusted_schema=OFF")  # the file may be anybody's
+    db.execute("PRAGMA trusted_schema=OFF")
     return db
 
 
@@ -154,7 +147,7 @@ def _checked(uri: str, path: str) -> sqlite3.Connection:
 
 
 def _enter_wal(db: sqlite3.Connection) -> None:
-    # Two runners that make the same new store at once: SQLite does not wait for the other one here.
+    # Where two runners create the same store at once, SQLite does not wait for the other one.
     for attempt in range(200):
         try:
             db.execute("PRAGMA journal_mode=WAL")
@@ -183,10 +176,9 @@ def _check_schema(db: sqlite3.Connection, path: str) -> bool:
 
 
 def _check_tables(db: sqlite3.Connection, path: str) -> None:
-    """Raise unless the tables are those that dcfw makes, with nothing that acts when they are used.
+    """Raise unless the tables are those that dcfw creates, with nothing that acts when they are used.
 
-    Other plain tables are never looked at, so they may be there: SQLite's ``.recover`` and ``ANALYZE``
-    make some.
+    Other plain tables are never read and may be there: SQLite's ``.recover`` and ``ANALYZE`` create some.
     """
     missing = dict(_NAMES)
     for kind, name, of, sql in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"):

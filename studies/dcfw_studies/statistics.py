@@ -1,12 +1,13 @@
 """Comparisons of methods: intervals over seeds, wins and losses, performance profiles.
 
-Pure functions on arrays.  In all of them **lower is better** (an error, a time, a count of oracle
-calls), and a run that failed takes part as ``inf``.  "Better" means strictly lower and "equal" means
-equal: round the values first if differences below some tolerance should not count.
+Pure functions on arrays.  **Lower is better** (an error, a time, a count of oracle calls), and a run that
+failed takes part as ``inf``.  "Better" means strictly lower and "equal" means equal: round the values first
+if smaller differences should not count.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,12 +25,12 @@ class Interval(NamedTuple):
     high: float
 
     def plain(self) -> dict[str, float | None]:
-        """Return it as JSON values, which have no word for infinity."""
+        """Return it as JSON values, with null for infinity."""
         return {name: v if np.isfinite(v) else None for name, v in self._asdict().items()}
 
 
 class Score(NamedTuple):
-    """In how many places the first of two methods has the lower value, the higher one, the same."""
+    """How often the first of two methods has the lower value, the higher one, the same."""
 
     wins: int
     losses: int
@@ -37,13 +38,9 @@ class Score(NamedTuple):
 
 
 def t_interval(values: Any, confidence: float = 0.90) -> Interval:
-    """Return (mean, low, high): the mean of independent runs and Student's confidence interval for it.
+    """Return the mean of independent runs and Student's confidence interval for it.
 
-    One value alone says nothing about its spread: the interval is then the whole line.
-
-    >>> mean, low, high = t_interval([1.0, 2.0, 3.0, 4.0], confidence=0.90)
-    >>> mean, round(low, 3), round(high, 3)
-    (2.5, 0.981, 4.019)
+    For a single value the interval is the whole line.
     """
     from scipy import stats
 
@@ -62,11 +59,7 @@ def t_interval(values: Any, confidence: float = 0.90) -> Interval:
 
 
 def win_loss_tie(a: Any, b: Any) -> Score:
-    """Count where ``a`` is lower than ``b``, higher, and equal; both are values on the same instances.
-
-    >>> win_loss_tie([1, 2, 3, 4], [1, 3, 2, 9])
-    Score(wins=2, losses=1, ties=1)
-    """
+    """Count where ``a`` is lower than ``b``, higher, and equal; both are values on the same instances."""
     a = checks.array(a, "a")
     b = checks.array(b, "b", shape=tuple(a.shape))
     return Score(int(np.sum(a < b)), int(np.sum(a > b)), int(np.sum(a == b)))
@@ -75,20 +68,13 @@ def win_loss_tie(a: Any, b: Any) -> Score:
 def pairwise_wins(table: Mapping[str, Any], confidence: float = 0.90) -> dict[tuple[str, str], Interval]:
     """Return for each ordered pair (a, b) of methods the number of instances on which a is better.
 
-    The argument maps methods to values of shape (instances, seeds). For each seed, the instances with a
-    strictly lower value are counted; the interval is Student's over the seeds. (The paper's heat map is this
-    table.)
-
-    >>> wins = pairwise_wins({"fw": [[3, 3], [1, 1]], "dcfw": [[2, 2], [1, 0]]})
-    >>> wins["dcfw", "fw"].mean, wins["fw", "dcfw"].mean
-    (1.5, 0.0)
+    The argument maps methods to values of shape (instances, seeds). Instances with a strictly lower value are
+    counted for each seed; the interval is Student's over the seeds, as in the paper's heat map.
     """
     values = method_table(table, ndim=2)
     return {
         (a, b): t_interval(np.sum(values[a] < values[b], axis=0).astype(float), confidence)
-        for a in values
-        for b in values
-        if a != b
+        for a, b in itertools.permutations(values, 2)
     }
 
 

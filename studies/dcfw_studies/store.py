@@ -1,20 +1,19 @@
 """The store of a study: one SQLite file that survives whatever happens to the runner.
 
 The promise: **a row that was reported as finished is in the store**, after a crash or a SIGKILL of any
-process, and after a power cut as far as SQLite promises.  Each row is one transaction in write-ahead
-mode with ``synchronous=FULL``, so it is on the disk before :meth:`Store.finish` returns.  A row is there
-once and whole, or not at all.
+process, and after a power cut as far as SQLite promises.  Each row is one transaction in write-ahead mode
+with ``synchronous=FULL``, so it is on the disk, once and whole, before :meth:`Store.finish` returns.
 
-Three tables, each with the key of a task as its primary key:
+Each table has the key of a task as its primary key:
 
 =========  =====================================================================================
-rows       what is finished: the task, its result, versions of the software, start, seconds
-failures   what raised an error or killed its worker, with the traceback; gone when the row succeeds
-claims     what some runner computes right now (see :mod:`dcfw_studies.claims`)
+rows       finished tasks: the task, its result, versions of the software, start, seconds
+failures   tasks that raised an error or killed their worker, with the traceback, until they succeed
+claims     tasks that a runner computes now (see :mod:`dcfw_studies.claims`)
 =========  =====================================================================================
 
-No host or user name is stored, so a store can be published as it is.  (A claim names a process by its
-number and a hash, and is deleted with the end of the row.)
+No host or user name is stored, so a store can be published.  (A claim identifies a process by its number and
+a hash, and is deleted with the end of the row.)
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dcfw_studies import checks
@@ -42,15 +40,8 @@ from dcfw_studies.table_file import inert
 
 __all__ = ["Store", "StoreError", "csv_text"]
 
-NUMBERS: dict[str, type] = {
-    "version": int,
-    "seed": int,
-    "attempts": int,
-    "pid": int,
-    "seconds": float,
-    "expires": float,
-}
-"""The columns that are not texts, and their types: SQLite would store anything there."""
+NUMBERS = {"version": int, "seed": int, "attempts": int, "pid": int, "seconds": float, "expires": float}
+"""The columns that are not strings, and their types: SQLite would store anything there."""
 
 
 Finished = tuple[Task, Mapping[str, Any], float, str, Mapping[str, str]]
@@ -64,11 +55,11 @@ class Store:
     ----------
     path : path-like
         The file; it and its folder are created if they do not exist.  ``":memory:"`` keeps the rows in
-        memory only.
+        memory.
     readonly : bool
         Open an existing store to read it, also from a read-only folder.
     lease : float
-        Seconds for which a claim holds without a sign of life, for owners on other machines.
+        Seconds for which a claim holds without renewal, for owners on other machines.
 
     Notes
     -----
@@ -100,73 +91,61 @@ class Store:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold one transaction: all of it is stored when the block ends, or nothing."""
+        """Hold one transaction: the whole block is stored at its end, or nothing."""
         with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
-                # SQLite has rolled back by itself after some errors (a full disk is one of them).
+                # SQLite has already rolled back after some errors (a full disk is one of them).
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
 
     def close(self) -> None:
-        """Close the file.  Rows need no closing to be safe."""
+        """Close the file.  Rows are safe without it."""
         with self._lock:
             self._db.close()
 
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"Store({self.path!r})"
 
-    # ------------------------------------------------------------------------------------- claims
-
     def claim(self, task: Task, owner: Owner) -> str:
-        """Try to take ``task`` for ``owner``.
+        """Try to claim ``task`` for ``owner``.
 
-        Returns "claimed" (it is yours), "finished" (its row is there) or "held" (a live runner computes it).
+        Return "claimed", "finished" (its row exists) or "held" (a live runner computes it).
         """
         now = time.time()
         with self._writing() as db:
             if db.execute("SELECT 1 FROM rows WHERE key = ?", (task.key,)).fetchone():
                 return "finished"
-            found = db.execute(
-                "SELECT owner, machine, pid, birth, expires FROM claims WHERE key = ?", (task.key,)
-            ).fetchone()
+            columns = "owner, machine, pid, birth, expires"
+            found = db.execute(f"SELECT {columns} FROM claims WHERE key = ?", (task.key,)).fetchone()
             if found is not None and found[0] != owner.id and not Owner(*found[:4]).is_gone(found[4], now):
-                # A claim that is not renewed ends a lease from now, whatever it says itself.
+                # A claim that is not renewed ends at most a lease from now.
                 latest = min(found[4], now + self.lease)
                 db.execute("UPDATE claims SET expires = ? WHERE key = ?", (latest, task.key))
                 return "held"
-            db.execute(
-                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(task.key, task.study, task.version, task.method),
-                    *(owner.id, owner.machine, owner.pid, owner.birth, now + self.lease),
-                ),
-            )
+            claim: list[Any] = [task.key, task.study, task.version, task.method]
+            claim += [owner.id, owner.machine, owner.pid, owner.birth, now + self.lease]
+            db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", claim)
         return "claimed"
 
     def renew(self, owner: Owner) -> None:
-        """Extend the leases of all claims of ``owner``: a sign of life to other machines."""
+        """Extend the leases of all claims of ``owner``."""
         with self._writing() as db:
             db.execute("UPDATE claims SET expires = ? WHERE owner = ?", (time.time() + self.lease, owner.id))
 
     def release(self, owner: Owner) -> None:
-        """Release all claims of ``owner``."""
         with self._writing() as db:
             db.execute("DELETE FROM claims WHERE owner = ?", (owner.id,))
-
-    # ------------------------------------------------------------------------------------ writing
 
     def finish(
         self,
@@ -177,20 +156,18 @@ class Store:
         started: str | None = None,
         versions: Mapping[str, str] | None = None,
     ) -> bool:
-        """Store the row of ``task``, return False if it was there already; after this it is on the disk.
+        """Store the row of ``task`` on the disk; return False if it was there already.
 
-        The result has JSON values (NaN and infinities are kept); an entry ``seconds`` of it wins over the
+        The result has JSON values (NaN and infinities are kept); its entry ``seconds``, if any, overrides the
         argument.  ``started`` (ISO 8601) is now by default, ``versions`` those of this process; empty means
-        not known.
+        unknown.
         """
         software = software_versions() if versions is None else versions
-        return (
-            self.finish_all([(task, result, seconds, utc_now() if started is None else started, software)])
-            == 1
-        )
+        row = (task, result, seconds, utc_now() if started is None else started, software)
+        return self.finish_all([row]) == 1
 
     def finish_all(self, rows: Iterable[Finished]) -> int:
-        """Store rows in one transaction, all or none, and return how many were not there yet."""
+        """Store rows in one transaction, all or none, and return the number of new ones."""
         stored = 0
         with self._writing() as db:
             for task, result, seconds, started, software in rows:
@@ -205,7 +182,7 @@ class Store:
         return stored
 
     def fail(self, task: Task, error: str, traceback: str = "") -> None:
-        """Store that ``task`` failed: one line, and the whole traceback."""
+        """Store the failure of ``task``: one line, and the traceback."""
         with self._writing() as db:
             db.execute(
                 "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)"
@@ -215,14 +192,11 @@ class Store:
             )
             db.execute("DELETE FROM claims WHERE key = ?", (task.key,))
 
-    # ------------------------------------------------------------------------------------ reading
-
     def studies(self) -> list[str]:
-        """Return the names of the studies that have a row or a failure here."""
         return list(self.newest())
 
     def newest(self) -> dict[str, int]:
-        """Return the studies that have a row or a failure here, by name, each with its newest version."""
+        """Return the names of the studies that have a row or a failure, each with its newest version."""
         columns = ("study", "version")
         found: dict[str, int] = {}
         for table in ("rows", "failures"):
@@ -231,7 +205,7 @@ class Store:
         return dict(sorted(found.items()))
 
     def finished_keys(self, study: Study) -> set[str]:
-        """Return the keys of the tasks of ``study`` whose rows are here."""
+        """Return the keys of the finished tasks of ``study``."""
         return {key for (key,) in self._select(("key",), "rows", study)}
 
     def rows(self, study: Study | str | None = None, *, versions: bool = False) -> list[dict[str, Any]]:
@@ -241,52 +215,37 @@ class Store:
         newest version, by dataset, method and seed; None those of all studies. ``versions`` adds the versions
         of the software that computed each row, as a dict.
         """
-        columns = ("key", "study", "dataset", "method", "seed", "settings", "result", "seconds", "started")
-        return [
-            {
-                **{"study": name, "dataset": dataset, "method": method, "seed": seed},
-                **self._decoded(settings, RESERVED),
-                **self._decoded(result, RESERVED),
-                **{"seconds": seconds, "started": started},
-                **({"versions": self._decoded(software[0])} if versions else {}),
-            }
-            for _, name, dataset, method, seed, settings, result, seconds, started, *software in self._select(
-                (*columns, "versions") if versions else columns, "rows", study
-            )
-        ]
+        task, of = ("study", "dataset", "method", "seed"), ("seconds", "started")
+        columns = ("key", *task, *of, "settings", "result", *["versions"] * versions)
+        rows = []
+        for record in self._select(columns, "rows", study):
+            found = dict(zip(columns, record, strict=True))
+            row = {name: found[name] for name in task}
+            row |= self._decoded(found["settings"], RESERVED) | self._decoded(found["result"], RESERVED)
+            row |= {name: found[name] for name in of}
+            rows.append(row | ({"versions": self._decoded(found["versions"])} if versions else {}))
+        return rows
 
     def stored(self, study: str) -> list[tuple[Task, dict[str, Any], float, dict[str, str]]]:
         """Return the finished rows of a study as (task, result, seconds, versions)."""
-        columns = ("key", "dataset", "method", "seed", "settings", "result", "seconds", "versions")
-        version = self.newest().get(study, 1)
-        return [
-            (
-                Task(dataset, method, seed, self._decoded(settings), study, version),
-                self._decoded(result),
-                seconds,
-                self._decoded(software),
-            )
-            for _, dataset, method, seed, settings, result, seconds, software in self._select(
-                columns, "rows", study
-            )
-        ]
-
-    def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
-        """Return what failed and has not succeeded since, with ``error``, ``traceback`` and ``attempts``."""
-        task = ("key", "study", "dataset", "method", "seed", "settings")
-        columns = (*task, "error", "traceback", "attempts", "failed")
-        found = [
-            dict(zip(columns, record, strict=True)) for record in self._select(columns, "failures", study)
-        ]
-        for failure in found:
-            failure["settings"] = self._decoded(failure["settings"])
+        columns = ("key", "dataset", "method", "seed", "settings", "result", "versions", "seconds")
+        version, found = self.newest().get(study, 1), []
+        for _, dataset, method, seed, *rest in self._select(columns, "rows", study):
+            settings, result, versions, seconds = rest
+            task = Task(dataset, method, seed, self._decoded(settings), study, version)
+            found.append((task, self._decoded(result), seconds, self._decoded(versions)))
         return found
 
-    def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the JSON object in a column, which another program may have written to.
+    def failures(self, study: Study | str | None = None) -> list[dict[str, Any]]:
+        """Return the failures without a later success, with ``error``, ``traceback`` and ``attempts``."""
+        columns: tuple[str, ...] = ("key", "study", "dataset", "method", "seed", "settings")
+        columns += ("error", "traceback", "attempts", "failed")
+        records = self._select(columns, "failures", study)
+        found = [dict(zip(columns, record, strict=True)) for record in records]
+        return [failure | {"settings": self._decoded(failure["settings"])} for failure in found]
 
-        ``taken`` are names that dcfw would not have let into it.
-        """
+    def _decoded(self, text: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the JSON object in a column (perhaps of another program); refuse ``taken`` names."""
         try:
             found = json.loads(text)
             if not isinstance(found, dict):
@@ -298,13 +257,11 @@ class Store:
         return found
 
     def _foreign(self, what: str) -> StoreError:
-        return StoreError(
-            f"store {self.path}: a row holds what dcfw did not write ({what}); use a new path, or "
-            "delete that row"
-        )
+        text = f"store {self.path}: a row holds what dcfw did not write ({what})"
+        return StoreError(f"{text}; use a new path, or delete that row")
 
     def _records(self, statement: str, columns: Sequence[str], values: Sequence[Any] = ()) -> list[Any]:
-        """Return what a SELECT of these columns finds, each value of the type that dcfw writes there."""
+        """Return the result of a SELECT of these columns, each value of the type that dcfw writes there."""
         with self._reading() as db:
             found = db.execute(statement, values).fetchall()
         for record in found:
@@ -331,10 +288,9 @@ class Store:
         ]
 
     def versions(self, study: str | None = None) -> list[dict[str, str]]:
-        """Return the different sets of software versions that computed the rows; one, if all is well.
+        """Return the sets of software versions that computed the rows of the newest version of each study.
 
-        Rows of older versions of a study do not count.  An empty set stands for rows that came from a file
-        which does not tell.
+        An empty set stands for rows from a file without versions.
         """
         select = "SELECT DISTINCT versions FROM rows WHERE study = ? AND version = ?"
         found = {
@@ -351,10 +307,9 @@ class Store:
         table: dict[tuple[str, int, str], dict[str, Any]] = {}
 
         def entry(study: str, version: int, method: str) -> dict[str, Any]:
-            fresh = {"study": study, "version": version, "method": method}
-            return table.setdefault(
-                (study, version, method), {**fresh, "done": 0, "failed": 0, "running": 0, "seconds": 0.0}
-            )
+            new = {"study": study, "version": version, "method": method}
+            new |= {"done": 0, "failed": 0, "running": 0, "seconds": 0.0}
+            return table.setdefault((study, version, method), new)
 
         def records(name: str, *more: str) -> list[Any]:
             columns = ("study", "version", "method", *more)
@@ -365,9 +320,8 @@ class Store:
             entry(*point)["seconds"] += seconds
         for point in records("failures"):
             entry(*point)["failed"] += 1
-        for study, version, method, *owner, expires in records(
-            "claims", "owner", "machine", "pid", "birth", "expires"
-        ):
+        claims = records("claims", "owner", "machine", "pid", "birth", "expires")
+        for study, version, method, *owner, expires in claims:
             if not Owner(*owner).is_gone(expires, now):
                 entry(study, version, method)["running"] += 1
         return [table[point] for point in sorted(table)]
@@ -399,22 +353,12 @@ def _columns(task: Task) -> tuple[Any, ...]:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return flat rows as CSV text, with a column for every name that occurs.
-
-    >>> print(csv_text([{"a": 1}, {"a": 2, "b": [3, 4]}]).replace("\\r", ""), end="")
-    a,b
-    1,
-    2,"[3,4]"
-    """
+    """Return flat rows as CSV text, with a column for every name that occurs."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, names, restval="")
     writer.writerow({name: inert(name) for name in names})
     for row in rows:
-        writer.writerow(
-            {
-                name: canonical(value, allow_nan=True) if isinstance(value, list | dict) else inert(value)
-                for name, value in row.items()
-            }
-        )
+        nested = {k: canonical(v, allow_nan=True) for k, v in row.items() if isinstance(v, list | dict)}
+        writer.writerow({name: nested[name] if name in nested else inert(v) for name, v in row.items()})
     return printable(buffer.getvalue())

@@ -1,16 +1,16 @@
 """A study: a name, a list of tasks, and one function that turns a task into a row.
 
-A *task* is a point of datasets x methods x seeds together with the settings of the study.  Its *key*
-is a hash of everything that decides its result, so a store can tell what it has already:
+A *task* is a point of datasets x methods x seeds together with the settings of the study.  Its *key* is a
+hash of everything that decides its result, so that a store can recognise it:
 
 - the same task asked for tomorrow, or in another order, has the same key and is not run again;
 - another tolerance in the settings, or another study version, has another key and is run.
 
-What the hash cannot see is the code.  Raise ``version`` when a change of the row function changes its
-results; rows of older versions stay in the store but are no longer shown.
+The hash does not include the code.  Raise ``version`` when a change of the row function changes its results;
+rows of older versions stay in the store but are no longer shown.
 
-Random numbers follow the same rule.  They are derived from the task and from nothing else, so a row
-does not depend on the process that computed it, nor on the rows computed before it.
+Random numbers are derived from the task alone, so a row does not depend on the process that computed it, nor
+on the rows computed before it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,19 @@ import numpy as np
 from dcfw_studies import checks
 
 RESERVED = ("key", "study", "version", "dataset", "method", "seed", "started")
-"""Columns of every row: neither a setting nor a result may take one of these names.
-
-``seconds`` is one that a result may fill and a setting may not.
-"""
+"""Columns of every row that no setting or result may use (results may use ``seconds``, settings may not)."""
 
 
 def printable(text: str) -> str:
-    r"""Return a text that every file takes: what is not Unicode (half of a character) is written out.
+    r"""Return a string that every file accepts: characters that are not Unicode are escaped.
 
-    Python makes such texts of names of files that are not UTF-8.
-
-    >>> print(printable("caf\udce9.txt"))
-    caf\udce9.txt
+    Python makes such characters of file names that are not UTF-8.
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:
-    """Turn NumPy scalars and arrays into what JSON has a word for."""
+    """Convert NumPy scalars and arrays to JSON values."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -56,23 +50,19 @@ def _plain(value: Any) -> Any:
 
 
 def _check_names(value: Any) -> None:
-    # json.dumps would turn the key 1 into "1" without a word, and two tasks into one.
+    # json.dumps would silently turn the key 1 into "1", and two tasks into one.
     if isinstance(value, Mapping):
-        for name, entry in value.items():
+        for name in value:
             if not isinstance(name, str):
                 raise TypeError(f"the name {name!r} is not a string")
-            _check_names(entry)
-    elif isinstance(value, list | tuple):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
         for entry in value:
             _check_names(entry)
 
 
 def canonical(value: Any, name: str = "value", *, allow_nan: bool = False) -> str:
-    """Return the one JSON text of ``value``: sorted names, no blanks, NumPy numbers as plain ones.
-
-    >>> canonical({"b": (1, 2), "a": np.float64(0.5)})
-    '{"a":0.5,"b":[1,2]}'
-    """
+    """Return ``value`` as canonical JSON: sorted names, no blanks, NumPy numbers as plain ones."""
     try:
         _check_names(value)
         return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=allow_nan)
@@ -83,15 +73,13 @@ def canonical(value: Any, name: str = "value", *, allow_nan: bool = False) -> st
 def rng_for(*parts: Any) -> np.random.Generator:
     """Return a generator that depends on ``parts`` only, the same on every machine and in every process.
 
-    The parts are JSON values. A row function that wants one random start for all methods asks for
-    ``rng_for(dataset, seed)``; one that wants a start of its own for each method adds ``method``.
+    The parts are JSON values: a row function uses ``rng_for(dataset, seed)`` for the same random start for
+    all methods, and adds ``method`` for different ones.
 
     Examples
     --------
     >>> bool(rng_for("bur26a", 0).random() == rng_for("bur26a", 0).random())
     True
-    >>> bool(rng_for("bur26a", 0).random() == rng_for("bur26a", 1).random())
-    False
     """
     digest = hashlib.sha256(canonical(list(parts), "the parts of rng_for").encode()).digest()
     return np.random.default_rng(np.random.SeedSequence(int.from_bytes(digest, "big")))
@@ -101,16 +89,13 @@ def rng_for(*parts: Any) -> np.random.Generator:
 class Task:
     """One row to compute: a dataset, a method (the row function knows these names) and a seed.
 
-    The settings are JSON values that the row function gets as keyword arguments; :class:`Study` fills in its
-    name and version.
-
+    The row function gets the settings, JSON values, as keyword arguments; :class:`Study` fills in its name
+    and version.
     Examples
     --------
     >>> task = Task("bur26a", "dcfw", 0, {"tol": 1e-3})
     >>> task.key == Task("bur26a", "dcfw", 0, {"tol": 0.001}).key
     True
-    >>> task.key == Task("bur26a", "dcfw", 1, {"tol": 1e-3}).key
-    False
     """
 
     dataset: str
@@ -134,21 +119,14 @@ class Task:
         taken = sorted(set(self.settings) & {*RESERVED, "seconds"})
         if taken:
             raise ValueError(f"settings must not be called {', '.join(taken)}: every row has such a column")
-        # What is hashed is what is run: a tuple becomes a list here, not only in the key.
+        # Normalised as in the key: a tuple becomes a list for the run as well.
         object.__setattr__(self, "settings", json.loads(canonical(dict(self.settings), "settings")))
 
     @cached_property
     def key(self) -> str:
         """The sha256 of everything that decides the result, as 64 hexadecimal digits."""
-        identity = {
-            "study": self.study,
-            "version": self.version,
-            "dataset": self.dataset,
-            "method": self.method,
-            "seed": self.seed,
-            "settings": self.settings,
-        }
-        return hashlib.sha256(canonical(identity).encode()).hexdigest()
+        names = ("study", "version", "dataset", "method", "seed", "settings")
+        return hashlib.sha256(canonical({name: getattr(self, name) for name in names}).encode()).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -157,7 +135,7 @@ class Task:
         return f"{self.dataset}/{self.method}/{self.seed}"
 
     def rng(self) -> np.random.Generator:
-        """Return a fresh generator of this task alone, seeded by its key (see also :func:`rng_for`)."""
+        """Return a new generator of this task alone, seeded by its key (see also :func:`rng_for`)."""
         return np.random.default_rng(np.random.SeedSequence(int(self.key, 16)))
 
 
@@ -174,25 +152,19 @@ class Study:
         Name of the study in the store.
     run : callable
         ``run(dataset, method, seed, **settings)`` returns a dict of JSON values (numbers, strings, short
-        lists).  It must be pure: the same arguments, the same row (see :func:`rng_for`).  If the dict has
-        an entry ``seconds``, that is the time of the row (say, of the solver without its metrics);
-        otherwise the time of the whole call is.
+        lists).  It must be pure: the same arguments, the same row (see :func:`rng_for`).  An entry
+        ``seconds`` is the time of the row (say, of the solver without its metrics); by default that is the
+        time of the whole call.
     datasets, methods, seeds : sequences
         The tasks are their product, in this order.
     settings : dict
         Keyword arguments of every row.
     tasks : sequence of Task, optional
-        The tasks themselves, in place of a product.  A task's own settings win over those of the study.
+        The tasks themselves, in place of a product.  A task's own settings override those of the study.
     cost : callable, optional
-        ``cost(task)`` is a guess of the time of a row, in any unit.  The longest rows are started first,
-        so that the last ones to finish are short.
+        ``cost(task)`` is a guess of the time of a row, in any unit.  The longest rows are started first.
     version : int
         Raise it when a change of ``run`` changes its results.
-
-    Attributes
-    ----------
-    tasks : tuple of Task
-        All tasks, each with its key.
 
     Examples
     --------
@@ -229,7 +201,7 @@ class Study:
         if given and (self.datasets or self.methods or self.seeds):
             raise ValueError("give either tasks or datasets, methods and seeds, not both")
         product = itertools.product(self.datasets, self.methods, self.seeds)
-        given = given or tuple(Task(*point) for point in product)
+        given = given or tuple(itertools.starmap(Task, product))
         tasks = tuple(
             replace(task, settings={**self.settings, **task.settings}, study=self.name, version=self.version)
             for task in given
@@ -241,6 +213,6 @@ class Study:
         object.__setattr__(self, "tasks", tasks)
 
     def ordered(self) -> list[Task]:
-        """Return the tasks with the longest first (as given where ``cost`` cannot tell)."""
-        cost = self.cost
-        return list(self.tasks) if cost is None else sorted(self.tasks, key=lambda task: -float(cost(task)))
+        """Return the tasks with the longest first (in the given order without ``cost``)."""
+        cost = self.cost or (lambda task: 0.0)
+        return sorted(self.tasks, key=lambda task: -float(cost(task)))

@@ -1,7 +1,4 @@
-"""The CSV files of reports: what is the same from row to row, and taking them back into a store.
-
-Somebody may have edited a file, or never had it from us.
-"""
+"""The CSV files of reports: shortening repeated columns, and reading untrusted files into a store."""
 
 from __future__ import annotations
 
@@ -22,14 +19,10 @@ if TYPE_CHECKING:
     from dcfw_studies.store import Store
     from dcfw_studies.study import Task
 
-ACTIVE = tuple("=+@-\t\r")
-"""The first characters of spreadsheet formulas."""
-SAME = "same"
-"""In the column ``versions``: as in the row above."""
-DIGESTS = ("text",)
-"""Columns of checksums, which may look like numbers."""
-LARGEST = 64 * 2**20
-"""Bytes of a table that is read: thirty times those of our largest one."""
+ACTIVE = tuple("=+@-\t\r")  # the first characters of spreadsheet formulas
+SAME = "same"  # in the column `versions`: as in the row above
+DIGESTS = ("text",)  # columns of checksums, which may look like numbers
+LARGEST = 64 * 2**20  # bytes of a table that is read: thirty times the size of the largest report
 NUMBER = re.compile(
     r"[+-]?([0-9]{1,18}|[0-9]{1,400}\.[0-9]{0,400}|[0-9]\.?[0-9]{0,20}e[+-]?[0-9]{1,3}|inf|nan)",
     re.IGNORECASE,
@@ -52,7 +45,7 @@ def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def inert(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+    """Return a cell that no spreadsheet takes for a formula: such a string gets an apostrophe in front.
 
     >>> inert("=cmd()"), inert("-1.5"), inert(-1.5), inert("plain")
     ("'=cmd()", '-1.5', -1.5, 'plain')
@@ -72,7 +65,7 @@ def _active(cell: str) -> str:
 
 
 def _check_number(cell: str) -> None:
-    """Raise if Python would take a cell for a number that no report writes, or that a float cannot hold."""
+    """Raise if Python would read a cell as a number that no report writes, or that a float cannot hold."""
     try:
         size = abs(float(cell))
     except ValueError:
@@ -82,9 +75,9 @@ def _check_number(cell: str) -> None:
 
 
 def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict[str, str]]:
-    """Return the lines of a CSV file that has the ``needed`` columns; an empty cell is an empty text.
+    """Return the lines of a CSV file that has the ``needed`` columns; an empty cell is an empty string.
 
-    Every line must have as many cells as the header, and the last one an end: a file that was cut is refused.
+    Every line must have as many cells as the header, and the last one an end, so that cut files are refused.
     """
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
@@ -129,13 +122,7 @@ def read_table(path: str | os.PathLike[str], needed: Sequence[str]) -> list[dict
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
-    """Name the row of a file in errors about its values (the header is row 1).
-
-    >>> with naming("rows.csv", 7):
-    ...     int("many")
-    Traceback (most recent call last):
-    ValueError: rows.csv, row 7: invalid literal for int() with base 10: 'many'
-    """
+    """Name the row of a file in errors about its values (the header is row 1)."""
     try:
         yield
     except KeyError as error:
@@ -145,11 +132,7 @@ def naming(path: str | os.PathLike[str], number: int) -> Iterator[None]:
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """Return the software versions in a cell; none where an older report does not tell.
-
-    >>> read_versions('{"numpy":"2.4.6"}'), read_versions("")
-    ({'numpy': '2.4.6'}, {})
-    """
+    """Return the software versions in a cell; none for an older report without them."""
     try:
         found = json.loads(text) if text else {}
     except RecursionError as error:
@@ -160,7 +143,7 @@ def read_versions(text: str) -> dict[str, str]:
 
 
 def numbers(line: Mapping[str, str], without: Collection[str], counts: Collection[str]) -> dict[str, Any]:
-    """Return the cells of a line but some as numbers, those of ``counts`` as integers; None where empty."""
+    """Return the cells of a line, except some, as numbers (integers for ``counts``), None where empty."""
     return {
         name: None if text == "" else int(text) if name in counts else float(text)
         for name, text in line.items()
@@ -174,7 +157,7 @@ def take_rows(
     needed: Sequence[str],
     row: Callable[[dict[str, str]], tuple[Task, dict[str, Any]]],
 ) -> int:
-    """Put the task and the result that ``row`` makes of each line into a store; return how many were new.
+    """Store the task and the result that ``row`` makes of each line; return how many were new.
 
     Nothing is stored if a line cannot be used.  Start and versions may be missing in a file.
     """
@@ -186,7 +169,7 @@ def take_rows(
             task, result = row(line)
             if result.get("seconds") is None:
                 raise KeyError("seconds")
-            encode_result(task, result)  # what a store would refuse is refused here, with its row
+            encode_result(task, result)  # raises for this row what a store would refuse
             if rows.setdefault(task.key, number) != number:
                 raise ValueError(f"the run of row {rows[task.key]} again")
             found.append((task, result, result["seconds"], started, versions))

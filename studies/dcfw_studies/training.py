@@ -13,9 +13,9 @@ weight tensor is held in the l_inf ball of radius c.  The optimizers:
 ``sgd``         SGD with the learning rate 1/L, without constraint
 ``adamw``       AdamW with its usual settings, without constraint
 
-Randomness (the first weights, the order of the images, dropout) comes from the seed alone, through a state
-that is put back afterwards.  A checkpoint is written after each epoch; a run that goes on from it ends with
-the same weights, bit for bit.
+Randomness (initial weights, the order of the images, dropout) comes from the seed alone, through a generator
+state that is restored afterwards.  A checkpoint is written after each epoch; a run that continues from it
+ends with the same weights, bit for bit.
 """
 
 from __future__ import annotations
@@ -42,13 +42,9 @@ from dcfw_studies.images import NAMES, features, load
 
 CONSTRAINED = ("dcfw", "dcfw-exact", "dcfw-paper", "dcfw-authors", "fw", "sfw")
 METHODS = (*CONSTRAINED, "sgd", "adamw")
-MODELS = ("cnn", "head")
-CAPS = {"cnn": 10_000, "head": 2_000}
-"""The paper's caps of inner steps."""
-
+CAPS = {"cnn": 10_000, "head": 2_000}  # the models, and the paper's caps of inner steps
 MEANS = {"cifar10": (0.4914, 0.4822, 0.4465), "cifar100": (0.5071, 0.4865, 0.4409)}
 DEVIATIONS = {"cifar10": (0.2470, 0.2435, 0.2616), "cifar100": (0.2673, 0.2564, 0.2762)}
-
 CURVES = (
     "train_loss", "train_accuracy", "test_loss", "test_accuracy", "inner_steps", "at_bound", "largest",
     "seconds",
@@ -84,9 +80,9 @@ class Settings:
     network: str = "efficientnet-lite0"
 
     def __post_init__(self) -> None:
-        for name, options in (("dataset", NAMES), ("model", MODELS), ("method", METHODS)):
-            checks.choice(getattr(self, name), name, options)
-        checks.choice(self.precision, "precision", ("float32", "bfloat16"))
+        options = {"dataset": NAMES, "model": CAPS, "method": METHODS, "precision": ("float32", "bfloat16")}
+        for name, known in options.items():
+            checks.choice(getattr(self, name), name, known)
         for name in ("c", "L"):
             checks.scalar(getattr(self, name), name, low=0.0, open_low=True)
         for name, low in (("epochs", 1), ("batch", 2), ("seed", 0)):
@@ -96,25 +92,24 @@ class Settings:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides the weights after a given epoch (the number of epochs does not)."""
+        """A hash of everything that decides the weights after a given epoch."""
         kept = {key: value for key, value in asdict(self).items() if key != "epochs"}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass
 class Trained:
-    """The outcome of a run: curves (one entry for each epoch), the model, and counts."""
+    """The outcome of a run: curves (one entry for each epoch), the model, its size and the steps taken."""
 
     settings: Settings
     curves: dict[str, list[float]]
     model: Any = field(repr=False)
     parameters: int = 0
     steps: int = 0
-    """Steps taken in all."""
 
 
 Progress = Callable[[int, int, Mapping[str, float]], object]
-"""``progress(steps_done, steps_in_all, what the last epoch gave)``."""
+"""``progress(steps_done, steps_in_all, values of the last epoch)``."""
 
 
 def train(
@@ -122,8 +117,8 @@ def train(
 ) -> Trained:
     """Train a network and return its curves.
 
-    The state is written to ``checkpoint`` after each epoch, and training goes on from it if the file is
-    there; meanwhile ``checkpoint + ".lock"`` keeps others out. ``progress`` is called after each step.
+    The state is written to ``checkpoint`` after each epoch, and training continues from an existing file;
+    meanwhile ``checkpoint + ".lock"`` excludes other runs. ``progress`` is called after each step.
     """
     import torch
 
@@ -139,18 +134,15 @@ def train(
         if checkpoint is not None:
             file = Path(checkpoint)
             _resume(file, run, optimizer)
-            if (
-                len(run.curves["seconds"]) < settings.epochs
-            ):  # else the file is only read, and may be elsewhere
+            if len(run.curves["seconds"]) < settings.epochs:  # else the file is only read
                 file.parent.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(file))
-                _resume(file, run, optimizer)  # which another run may have written until now
+                _resume(file, run, optimizer)  # another run may have written it until now
         per_epoch = len(x) // settings.batch + (len(x) % settings.batch > 1)  # see _batches
         run.steps = per_epoch * len(run.curves["seconds"])
         while len(run.curves["seconds"]) < settings.epochs:
             found = _epoch(settings, run, optimizer, x, labels, progress, per_epoch)
             found |= _test(settings, model, x_test, labels_test)
-            found |= _bounds(settings, model)
             for name in CURVES:
                 run.curves[name].append(float(found[name]))
             if checkpoint is not None:
@@ -175,15 +167,13 @@ def tensors(settings: Settings) -> tuple[Any, Any, Any, Any, int]:
         # Channels last is the layout that convolutions are fastest in.
         x = x.flatten(1) if settings.model == "head" else x.to(memory_format=torch.channels_last)
         inputs.append(x)
-    labels = [
-        torch.from_numpy(np.array(part)).long()
-        for part in (images.train_labels[: settings.images], images.test_labels)
-    ]
+    parts = images.train_labels[: settings.images], images.test_labels
+    labels = [torch.from_numpy(np.array(part)).long() for part in parts]
     return inputs[0], labels[0], inputs[1], labels[1], images.classes
 
 
 def network(settings: Settings, shape: tuple[int, ...], classes: int) -> Any:
-    """Return the paper's network for inputs of a shape, with PyTorch's usual first weights."""
+    """Return the paper's network for inputs of a shape, with PyTorch's default initial weights."""
     from torch import nn
 
     if settings.model == "head":
@@ -210,15 +200,13 @@ def make_optimizer(settings: Settings, model: Any) -> Any:
     from dcfw.torch import DCFW, SFW
     from dcfw_studies.authors import AuthorsDCFW, AuthorsFW
 
-    c, lr = settings.c, 1.0 / settings.L
-    weights = list(model.parameters())
-    if settings.method in ("dcfw-paper", "dcfw-authors"):
-        published = settings.method == "dcfw-authors"
-        cap = CAPS[settings.model]
-        return AuthorsDCFW(weights, c, L=settings.L, inner_steps=cap, published=published)
+    c, L, cap = settings.c, settings.L, CAPS[settings.model]
+    lr, weights = 1.0 / L, list(model.parameters())
     makers: dict[str, Callable[[], Any]] = {
         "dcfw": lambda: DCFW(weights, lr, radius=c, solver="fw", track_gap=True),
         "dcfw-exact": lambda: DCFW(weights, lr, radius=c, solver="exact"),
+        "dcfw-paper": lambda: AuthorsDCFW(weights, c, L=L, inner_steps=cap),
+        "dcfw-authors": lambda: AuthorsDCFW(weights, c, L=L, inner_steps=cap, published=True),
         "fw": lambda: AuthorsFW(weights, c),
         "sfw": lambda: SFW(weights, lr, radius=c, momentum=0.9, rescale="gradient"),
         "sgd": lambda: torch.optim.SGD(weights, lr),
@@ -238,7 +226,6 @@ def _computing(settings: Settings) -> Any:
 def _epoch(
     settings: Settings, run: Trained, optimizer: Any, x: Any, labels: Any, progress: Any, per_epoch: int
 ) -> dict[str, float]:
-    """Pass once over the training images, in random order."""
     import torch
 
     loss_sum = correct = inner = 0.0
@@ -287,17 +274,11 @@ def _test(settings: Settings, model: Any, x: Any, labels: Any) -> dict[str, floa
             scores, y = model(x[start : start + 1000]), labels[start : start + 1000]
             loss += float(torch.nn.functional.cross_entropy(scores.float(), y, reduction="sum"))
             correct += float((scores.argmax(1) == y).sum())
-    return {"test_loss": loss / len(x), "test_accuracy": correct / len(x)}
-
-
-def _bounds(settings: Settings, model: Any) -> dict[str, float]:
-    import torch
-
-    with torch.no_grad():
-        sizes = torch.cat([p.abs().flatten() for p in model.parameters()])
-    held = settings.method in CONSTRAINED
-    at = float((sizes >= settings.c * (1.0 - 1e-6)).double().mean()) if held else math.nan
-    return {"at_bound": at, "largest": float(sizes.max())}
+    sizes = torch.cat([p.detach().abs().flatten() for p in model.parameters()])
+    share = float((sizes >= settings.c * (1.0 - 1e-6)).double().mean())
+    at = share if settings.method in CONSTRAINED else math.nan
+    found = {"test_loss": loss / len(x), "test_accuracy": correct / len(x)}
+    return found | {"at_bound": at, "largest": float(sizes.max())}
 
 
 def _save(file: Path, run: Trained, optimizer: Any) -> None:
@@ -316,7 +297,7 @@ def _save(file: Path, run: Trained, optimizer: Any) -> None:
 
 
 def _resume(file: Path, run: Trained, optimizer: Any) -> None:
-    """Put the run in the state that a checkpoint holds, if there is one."""
+    """Put the run into the state of a checkpoint, if there is one."""
     import torch
 
     if not file.exists():
@@ -340,7 +321,7 @@ def _resume(file: Path, run: Trained, optimizer: Any) -> None:
         torch.set_rng_state(state["random"])
     except MemoryError:
         raise
-    except Exception as error:  # the same: what is in it is not what was put in
+    except Exception as error:  # the same
         raise ValueError(f"{file} is a damaged checkpoint of this run ({error}); remove it") from error
     run.curves = curves
 

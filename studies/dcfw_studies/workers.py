@@ -1,9 +1,8 @@
 """Rows on this machine: in this process, on joblib's processes, or each in a process of its own.
 
-:func:`compute` turns one task into an :class:`Outcome` and raises nothing but KeyboardInterrupt: an error is
-an outcome like any other.  The ways to call it are generators of outcomes.  They take tasks from an iterator
-only when a process is free for them, because a task that is taken is claimed in the store, and yield outcomes
-in the order of their ends.
+:func:`compute` turns one task into an :class:`Outcome` and raises only KeyboardInterrupt: errors are outcomes
+too.  Its callers are generators of outcomes in the order of their ends.  They take a task from an iterator
+only when a process is free for it, because a task that is taken is claimed in the store.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of a worker: only text and numbers, so that it can always be sent."""
+    """The answer of a worker: only strings and numbers, so that it can always be sent."""
 
     key: str
     started: str
@@ -39,21 +38,25 @@ class Outcome:
     traceback: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def made(self) -> dict[str, Any]:
+        """The arguments of :meth:`Store.finish` about the computation."""
+        return {"seconds": self.seconds, "started": self.started, "versions": self.versions}
+
 
 Outcomes = Generator[Outcome, None, None]
 
 
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    try:
+    with contextlib.suppress(ImportError):
         from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(limits=1)
-    return limits
+
+        limits: contextlib.AbstractContextManager[Any] = threadpool_limits(limits=1)
+        return limits
+    return contextlib.nullcontext()
 
 
 def compute(run: Row, task: Task) -> Outcome:
-    """Compute one row, wherever this is called."""
     started, clock = utc_now(), time.perf_counter()
     try:
         with _one_thread():
@@ -62,26 +65,16 @@ def compute(run: Row, task: Task) -> Outcome:
             seconds = time.perf_counter() - clock
         if isinstance(result, dict) and result.get("status") == "INTERRUPTED":
             raise KeyboardInterrupt  # a solver has returned its best so far, which is not a row
-        text, versions = encode_result(task, result), software_versions() | _code(run)
+        text, versions = encode_result(task, result), software_versions()
+        if (module := getattr(run, "__module__", "")).startswith("dcfw_studies."):
+            versions["code"] = code_hash(module)
         return Outcome(task.key, started, seconds, result=text, versions=versions)
     except (Exception, SystemExit) as error:
-        seconds = time.perf_counter() - clock
-        return failed(task, error, started, seconds)
-
-
-def _code(run: Row) -> dict[str, str]:
-    """Return the hash of the code behind a row, where it is the code of a study of ours."""
-    module = getattr(run, "__module__", "")
-    return {"code": code_hash(module)} if module.startswith("dcfw_studies.") else {}
-
-
-def died(task: Task, error: BaseException, started: str, seconds: float) -> Outcome:
-    """Return the outcome of a row that took its worker process with it."""
-    return failed(task, error, started, seconds, "the worker process died")
+        return failed(task, error, started, time.perf_counter() - clock)
 
 
 def failed(task: Task, error: BaseException, started: str, seconds: float, what: str = "") -> Outcome:
-    """Return the outcome of an error: one line and the traceback, in characters that every store takes."""
+    """Return the outcome of an error: one line and the traceback, in characters that every store accepts."""
     try:
         said = str(error)
     except Exception:  # an error whose own words raise one
@@ -92,7 +85,7 @@ def failed(task: Task, error: BaseException, started: str, seconds: float, what:
 
 
 def _end_with(runner: int) -> None:
-    """End this worker when the process ``runner``, its parent, is gone, which would have stored its rows."""
+    """End this worker when its parent, the process ``runner``, is gone and cannot store its rows."""
     if os.name != "posix" or os.getpid() == runner:
         return
 
@@ -105,13 +98,12 @@ def _end_with(runner: int) -> None:
 
 
 def inline(run: Row, tasks: Iterable[Task]) -> Outcomes:
-    """Compute tasks one after the other in this process."""
     for task in tasks:
         yield compute(run, task)
 
 
 def pool(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
-    """Compute tasks on joblib's processes, in the order of their ends."""
+    """Compute tasks on joblib's processes."""
     import joblib
 
     backend = type(joblib.parallel.get_active_backend()[0]).__name__
@@ -122,8 +114,8 @@ def pool(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
             "loky", inner_max_num_threads=1, initializer=_end_with, initargs=(os.getpid(),)
         )
     with configured:
-        # As few tasks as possible are claimed ahead: other runners may want them, and each task in flight
-        # has to be run again should a worker die.
+        # As few tasks as possible are claimed ahead: other runners may want them, and the death of a worker
+        # repeats each task in flight.
         parallel = joblib.Parallel(
             n_jobs=n_jobs, batch_size=1, pre_dispatch="n_jobs", return_as="generator_unordered"
         )
@@ -134,12 +126,12 @@ def pool(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
             yield outcome
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib: "tasks have been cancelled"; they are meant to be
+            warnings.simplefilter("ignore")  # joblib: "tasks have been cancelled", on purpose
             outcomes.close()
 
 
 def alone(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
-    """Compute each task in a process of its own, so that a death tells which row was guilty."""
+    """Compute each task in a process of its own, so that a death identifies the guilty row."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     env = {f"{name}_THREADS": "1" for name in _THREADS}
@@ -153,7 +145,7 @@ def alone(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
             outcome: Outcome = process.submit(compute, run, task).result()
             return outcome
         except BrokenProcessPool as error:
-            return died(task, error, started, time.perf_counter() - clock)
+            return failed(task, error, started, time.perf_counter() - clock, "the worker process died")
         finally:
             processes.discard(process)
             process.shutdown(kill_workers=True)
@@ -164,5 +156,5 @@ def alone(run: Row, tasks: Iterable[Task], n_jobs: int) -> Outcomes:
             yield future.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-        for process in list(processes):  # only after an interrupt is one of them still at work
+        for process in list(processes):  # only after an interrupt is one of them still running
             process.shutdown(kill_workers=True)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dcfw_studies.qap_active import active_sets
-from dcfw_studies.qap_tables import Runs
+from dcfw_studies.qap_tables import Runs, active_sets
 
 
 def row(method, dataset, seed, laps, error, value=10):

@@ -91,8 +91,8 @@ def test_an_error_whose_message_no_file_takes_is_a_failure_like_any_other(n_jobs
         assert second["error"] == "Speechless: (its message cannot be shown)"
         store.fail(Task("b", "m", 0, study="s"), "caf\udce9", "caf\udce9")
         assert store.failures("s")[-1]["error"] == r"caf\udce9"
-    outcome = workers.died(Task("a", "m", 0), RuntimeError("caf\udce9"), "now", 0.0)
-    assert outcome.error == r"the worker process died: caf\udce9"
+    outcome = workers.failed(Task("a", "m", 0), RuntimeError("caf\udce9"), "now", 0.0, "it died")
+    assert outcome.error == r"it died: caf\udce9"
 
 
 def test_failures_are_retried_unless_told_not_to():

@@ -15,7 +15,6 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 from dcfw_studies import row_checks
 from dcfw_studies.pages import collect
@@ -152,11 +151,10 @@ def outcome(study: str, tables: dict[str, bytes], folder: Path) -> str:
 
 
 def _read(study: str, place: Path, path: Path) -> str:
-    module: Any = __import__(f"dcfw_studies.{study}", fromlist=["import_rows"])
     refused = ""
     with Store(path) as store:
         try:
-            new = module.import_rows(store, row_checks._place(study, place))
+            new = row_checks.take(study, place, store)
         except ValueError as error:
             refused = str(error)
             if str(place) not in refused or store.studies():

@@ -9,16 +9,15 @@ from typing import Annotated
 
 import typer
 
+from dcfw_studies.commands.settings import AsJson
+
 
 def bench(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Which benches; all by default."),
+        list[str] | None, typer.Argument(metavar="NAME", help="Which benches; all by default.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Larger instances and more passes.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object a line, for programs.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare dcfw with its peers on this machine: ours, peer, ratio.
 
@@ -34,16 +33,15 @@ def bench(
     """
     root = find()
     for name in names or ["all"]:
-        command = [sys.executable, "-m", "bench", name]
-        command += ["--full"] * full + ["--json"] * as_json
-        # A process of its own: the number of BLAS threads is set before NumPy is loaded.
+        command = [sys.executable, "-m", "bench", name, *["--full"] * full, *["--json"] * as_json]
+        # In a process of its own, since the number of BLAS threads is set before NumPy is loaded.
         code = subprocess.run(command, cwd=root, check=False).returncode
         if code:
             raise typer.Exit(code)
 
 
 def find() -> Path:
-    """Return the folder of the clone that holds ``bench``: the one we run from, or the working folder's."""
+    """Return the folder of the clone that holds ``bench``: of this package, or of the working folder."""
     import dcfw
 
     here = Path.cwd()

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dcfw_studies.commands.settings import AsJson
+
 
 def check_rows(
     results: Annotated[
@@ -19,14 +21,13 @@ def check_rows(
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Write the reports again with the rerun rows.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rerun a random sample of the rows of every report, and say which are stale.
 
     A row carries a hash of the code that made it.  With today's hash it is current, with another one
     unverified, and stale if a rerun gives something else (unless rounding or the clock decided it).  Of
     networks and alignments the first epochs or steps are rerun as well.  Exit code 1 if any row is stale.
-
     \b
     Examples:
       dcfw-studies check-rows results
@@ -45,9 +46,8 @@ def check_rows(
         if not as_json:
             typer.echo(str(outcome))
             for task, columns in outcome.stale.items():
-                typer.echo(
-                    f"  stale: {task}: " + ", ".join(f"{k} {a} -> {b}" for k, (a, b) in columns.items())
-                )
+                changes = ", ".join(f"{k} {a} -> {b}" for k, (a, b) in columns.items())
+                typer.echo(f"  stale: {task}: {changes}")
         if recompute:
             rewrite(outcome)
     if not found:

@@ -9,8 +9,7 @@ import typer
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Folder = Annotated[
-    Path | None,
-    typer.Option(help="Where to put the files; by default where dcfw looks for them."),
+    Path | None, typer.Option(help="Where to put the files; by default where dcfw looks for them.")
 ]
 
 

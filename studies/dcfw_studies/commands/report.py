@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dcfw_studies.commands.settings import Settings
+from dcfw_studies.commands.settings import AsJson, Settings
 
 
 def report(
@@ -18,13 +18,10 @@ def report(
         "report.html"
     ),
     study: Annotated[
-        str | None,
-        typer.Option(help="Write README, tables and figures of this study into -o."),
+        str | None, typer.Option(help="Write README, tables and figures of this study into -o.")
     ] = None,
     settings: Settings = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what the page has as JSON, for programs.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the studies of stores as one page, with tables to sort and plots to zoom.
 
@@ -71,7 +68,6 @@ def report(
 
 
 def _write_folder(stores: list[Path], study: str, output: Path, settings: list[str] | None) -> None:
-    """Write the report of one study of one store into a folder, and print its files."""
     from dcfw_studies import checks
     from dcfw_studies.catalogue import CATALOGUE
 

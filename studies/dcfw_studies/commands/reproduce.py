@@ -11,21 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.cli.application import wrong_ones_are_usage_errors
-from dcfw_studies.commands.settings import Settings
+from dcfw_studies.commands.settings import AsJson, Settings
 
-STORE = Path("dcfw-study.db")
-FOLDER = Path("dcfw-results")
+STORE, FOLDER = Path("dcfw-study.db"), Path("dcfw-results")
 
-
-class Name(StrEnum):
-    """The studies of :mod:`dcfw_studies.catalogue`, which is not to be loaded for ``--help``."""
-
-    gaps = "gaps"
-    qap = "qap"
-    alignment = "alignment"
-    networks = "networks"
-    inner = "inner"
-    all = "all"
+# The studies of `dcfw_studies.catalogue`, which `--help` does not load.
+Name = StrEnum("Name", ["gaps", "qap", "alignment", "networks", "inner", "all"])
 
 
 def reproduce(
@@ -42,11 +33,10 @@ def reproduce(
     ] = None,
     store: Annotated[Path, typer.Option(help="The file that keeps the rows.", metavar="FILE")] = STORE,
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="Where to write FOLDER/STUDY/README.md.", metavar="FOLDER"),
+        Path, typer.Option("-o", "--output", help="Where to write FOLDER/STUDY/README.md.", metavar="FOLDER")
     ] = FOLDER,
     chosen_settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a study of the paper and write its tables and figures beside the published numbers.
 
@@ -80,7 +70,7 @@ def reproduce(
       dask scheduler
       dask worker tcp://192.168.0.10:8786 --nworkers 4 --nthreads 1
     """
-    # Rows are compared by their times: one BLAS thread each, which has to be said before NumPy is loaded.
+    # Times of rows are compared: one BLAS thread each, which must be set before NumPy is loaded.
     for variable in ("OPENBLAS", "MKL", "OMP"):
         os.environ[f"{variable}_NUM_THREADS"] = "1"
     from dcfw_studies.catalogue import CATALOGUE
@@ -116,11 +106,9 @@ def reproduce(
         typer.echo(json.dumps(answer, indent=2))
     else:
         typer.echo(f"rows are kept in {store}: see dcfw-studies study status {store}")
-    failed = sum(entry["failed"] for entry in answer["studies"])
-    if failed:
-        typer.echo(
-            f"dcfw-studies: {failed} rows failed: see dcfw-studies study status {store} --failures", err=True
-        )
+    if failed := sum(entry["failed"] for entry in answer["studies"]):
+        hint = f"see dcfw-studies study status {store} --failures"
+        typer.echo(f"dcfw-studies: {failed} rows failed: {hint}", err=True)
     if failed or answer["not_run"]:
         raise typer.Exit(1)
 
@@ -143,38 +131,30 @@ def _run(
         typer.echo(f"{left}; the whole part takes {entry.time(full, processes)}", err=True)
         with ProgressBar(entry.name) as bar:
             summary = run(study, store, n_jobs=n_jobs, dask=dask, progress=bar)
-        failures = [
-            {key: failure[key] for key in ("dataset", "method", "seed", "settings", "error")}
-            for failure in store.failures(study)
-        ]
+        names = ("dataset", "method", "seed", "settings", "error")
+        failures = [{name: failure[name] for name in names} for failure in store.failures(study)]
         finished = len(keys & store.finished_keys(study))
     files: list[Path] = []
     if finished:
         with ProgressBar(f"{entry.name}: writing the report"):
             files = entry.write_report(str(path), folder)
     return {
-        "study": entry.name,
-        "part": part,
-        "what": entry.part(full).what,
-        "rows": len(study.tasks),
-        "finished": finished,
-        "done": summary.done,
-        "skipped": summary.skipped,
-        "failed": summary.failed,
-        "elsewhere": summary.elsewhere,
-        "seconds": round(summary.seconds, 3),
-        "failures": failures,
+        **{"study": entry.name, "part": part, "what": entry.part(full).what},
+        **{"rows": len(study.tasks), "finished": finished},
+        **{name: getattr(summary, name) for name in ("done", "skipped", "failed", "elsewhere")},
+        **{"seconds": round(summary.seconds, 3), "failures": failures},
         "report": [str(file) for file in files],
     }
 
 
 def _text(done: dict[str, Any]) -> str:
-    """Return what was done for people."""
     other = f", {done['elsewhere']} with another runner" if done["elsewhere"] else ""
-    lines = [
-        f"{done['study']}: {done['finished']} of {done['rows']} rows are there, {done['done']} of them "
-        f"computed now in {done['seconds']:.1f} s, {done['failed']} failed{other}"
-    ]
-    readme = [file for file in done["report"] if file.endswith("README.md")] or done["report"][:1]
-    lines += [f"  the report is {file} ({len(done['report'])} files)" for file in readme]
-    return "\n".join(lines)
+    files = done["report"]
+    readme = [file for file in files if file.endswith("README.md")] or files[:1]
+    return "\n".join(
+        [
+            f"{done['study']}: {done['finished']} of {done['rows']} rows are there, {done['done']} of them "
+            f"computed now in {done['seconds']:.1f} s, {done['failed']} failed{other}",
+            *(f"  the report is {file} ({len(files)} files)" for file in readme),
+        ]
+    )

@@ -1,4 +1,4 @@
-"""Settings of a study on the command line: ``--set seeds=3 --set methods=fw,dcfw-1``."""
+"""Options of several commands; settings of a study: ``--set seeds=3 --set methods=fw,dcfw-1``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study."),
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the study.")
 ]
 
 
 def settings_for(function: Callable[..., Any], pairs: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keyword arguments that NAME=VALUE pairs stand for, by the annotations of a function.
-
-    >>> def study(methods: Sequence[str] = (), seeds: int = 1) -> None: ...
-    >>> settings_for(study, ["methods=fw,cgs", "seeds=3"])
-    {'methods': ['fw', 'cgs'], 'seeds': 3}
-    """
+    """Return the keyword arguments that NAME=VALUE pairs stand for, by the annotations of a function."""
     known = {
         name: str(parameter.annotation)
         for name, parameter in inspect.signature(function).parameters.items()

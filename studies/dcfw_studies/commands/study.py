@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from dcfw.terminal import shown
-from dcfw_studies.commands.settings import Settings, settings_for
+from dcfw_studies.commands.settings import AsJson, Settings, settings_for
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The file of the store.")]
 
 
@@ -32,7 +31,7 @@ def study() -> None:
 @group.command("status", short_help="Count the rows of each study and method.")
 def status(
     store: StorePath,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
     failures: Annotated[
         bool, typer.Option("--failures", help="Show the errors of rows that failed.")
     ] = False,
@@ -72,10 +71,7 @@ def status(
 def export(
     store: StorePath,
     name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write."),
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The CSV file to write.")],
 ) -> None:
     """Write the finished rows of a study as a CSV file.
 
@@ -88,7 +84,7 @@ def export(
     with Store(store, readonly=True) as opened:
         try:
             count = opened.export_csv(output, name)
-        except OSError as error:  # which names the file that the rows are written to first
+        except OSError as error:  # it names the temporary file
             raise OSError(
                 f"{output} could not be written ({error.strerror or error}): "
                 "give a file in a folder that exists and is writable, with -o"
@@ -101,8 +97,7 @@ def take(
     store: StorePath,
     name: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
     folder: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="The folder of a report (qap: its rows.csv)."),
+        Path, typer.Argument(metavar="PATH", help="The folder of a report (qap: its rows.csv).")
     ],
     settings: Settings = None,
 ) -> None:
@@ -128,15 +123,10 @@ def take(
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """Return rows with the same names as aligned text; numbers to the right."""
+    """Return rows with the same names as aligned text, numbers to the right."""
     names = list(rows[0])
     cells = [[f"{v:.1f}" if isinstance(v, float) else shown(str(v)) for v in row.values()] for row in rows]
-    widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
-    right = [not isinstance(value, str) for value in rows[0].values()]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in [names, *cells]
-    )
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    signs = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
+    line = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return "\n".join(line.format(*row).rstrip() for row in [names, *cells])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dcfw.cli.application import number, wrong_ones_are_usage_errors
+from dcfw_studies.commands.settings import AsJson
 
 PAPER, SMALL = {"c": 10.0, "L": 10.0}, {"c": 0.1, "L": 1.0}
 """Radius and constant of the paper's networks, and of a head on the digits, where that radius binds."""
@@ -48,10 +50,9 @@ def train(
     ] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16 (layers only).")] = "float32",
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Write the state there after each epoch, and go on from it."),
+        Path | None, typer.Option(help="Write the state there after each epoch, and go on from it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a network whose weights stay in an l_inf ball, and show loss and accuracy for each epoch.
 
@@ -95,36 +96,36 @@ def train(
 
         trained = run(settings, checkpoint=checkpoint, progress=progress)
     if not moved:
-        typer.echo(_nothing_left(checkpoint, len(trained.curves["seconds"]), epochs), err=True)
+        found = len(trained.curves["seconds"])
+        there = f"{checkpoint} already has {found} epoch{'s' * (found != 1)}"
+        typer.echo(f"{there}, --epochs is {epochs}: nothing was trained", err=True)
     if as_json:
-        typer.echo(json.dumps(_plain(trained), indent=2, allow_nan=False))
+        plain = {name: [number(value) for value in values] for name, values in trained.curves.items()}
+        counts = {"parameters": trained.parameters, "steps": trained.steps, "curves": plain}
+        typer.echo(json.dumps({"settings": asdict(settings)} | counts, indent=2, allow_nan=False))
         return
     typer.echo("epoch  train loss  accuracy  test loss  accuracy  inner steps  at bound  seconds")
     curves = trained.curves
     for k in range(len(curves["seconds"])):
-        inner, bound = curves["inner_steps"][k], curves["at_bound"][k]
-        share = f"{100 * bound:.2g} %" if bound == bound else "-"
+        at = {name: values[k] for name, values in curves.items()}
+        inner, bound = at["inner_steps"], at["at_bound"]
         typer.echo(
-            f"{k + 1:5d}  {curves['train_loss'][k]:10.4g}  {100 * curves['train_accuracy'][k]:6.1f} %"
-            f"  {curves['test_loss'][k]:9.4g}  {100 * curves['test_accuracy'][k]:6.1f} %"
-            f"  {inner if inner == inner else '-':>11.4}  {share:>8}"
-            f"  {curves['seconds'][k]:7.1f}"
+            f"{k + 1:5d}  {at['train_loss']:10.4g}  {100 * at['train_accuracy']:6.1f} %"
+            f"  {at['test_loss']:9.4g}  {100 * at['test_accuracy']:6.1f} %"
+            f"  {inner if inner == inner else '-':>11.4}  "
+            f"{f'{100 * bound:.2g} %' if bound == bound else '-':>8}  {at['seconds']:7.1f}"
         )
     if settings.method in CONSTRAINED:
-        typer.echo(_what_to_see(settings.c, curves["at_bound"][-1], curves["largest"][-1]))
-
-
-def _what_to_see(c: float, at_bound: float, largest: float) -> str:
-    """Return what the radius did to the weights, and which other one to compare with."""
-    if at_bound > 0.0:
-        share, other = f"{100 * at_bound:.2g} % of them at the bound", "a larger --radius binds fewer"
-    else:
-        share, other = f"the largest is {largest:.3g} and none is at the bound", "a smaller --radius binds"
-    return f"Every weight is in [-{c:g}, {c:g}], {share}; {other}.  Compare the losses."
+        share, other = f"{100 * bound:.2g} % of them at the bound", "a larger --radius binds fewer"
+        if bound == 0.0:
+            share = f"the largest is {curves['largest'][-1]:.3g} and none is at the bound"
+            other = "a smaller --radius binds"
+        radius = f"[-{settings.c:g}, {settings.c:g}]"
+        typer.echo(f"Every weight is in {radius}, {share}; {other}.  Compare the losses.")
 
 
 def _check_writable(checkpoint: Path) -> None:
-    """Refuse a checkpoint that could not be written after an epoch."""
+    """Raise if a checkpoint could not be written after an epoch."""
     if checkpoint.is_dir():
         raise ValueError(f"--checkpoint must be a file, but {checkpoint} is a folder")
     try:
@@ -136,22 +137,3 @@ def _check_writable(checkpoint: Path) -> None:
             f"the checkpoint {checkpoint} could not be written ({error.strerror or error}): "
             "give a file in a folder that is writable, with --checkpoint"
         ) from error
-
-
-def _nothing_left(checkpoint: Path | None, found: int, asked: int) -> str:
-    """Return what to say of a checkpoint that has all the epochs that were asked for."""
-    plural = "" if found == 1 else "s"
-    return f"{checkpoint} already has {found} epoch{plural}, --epochs is {asked}: nothing was trained"
-
-
-def _plain(trained: Any) -> dict[str, Any]:
-    """Return a run as JSON values."""
-    from dataclasses import asdict
-
-    curves = {name: [number(value) for value in values] for name, values in trained.curves.items()}
-    return {
-        "settings": asdict(trained.settings),
-        "parameters": trained.parameters,
-        "steps": trained.steps,
-        "curves": curves,
-    }

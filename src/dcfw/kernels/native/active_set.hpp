@@ -8,7 +8,6 @@
 // K. Tsuji, K. Tanaka and S. Pokutta, "Pairwise conditional gradients without swap steps and sparser kernel
 // herding", ICML 2022.
 #pragma once
-
 #include <vector>
 
 #include "frank_wolfe.hpp"

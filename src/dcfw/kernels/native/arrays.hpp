@@ -1,20 +1,27 @@
-// The arrays that cross the border to Python: C-contiguous, in the memory of the host.
+// The arrays that cross the border to Python: C-contiguous, in host memory.
 #pragma once
-
+#include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace dcfw {
 
-using Matrix = nanobind::ndarray<const double, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
-using OutMatrix = nanobind::ndarray<double, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
-using Vector = nanobind::ndarray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
-using OutVector = nanobind::ndarray<double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
-using Indices = nanobind::ndarray<std::int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
-using ConstIndices =
-    nanobind::ndarray<const std::int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+namespace nb = nanobind;
+using namespace nb::literals;
+
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;  // for functions that touch no Python object
+
+template <class Number, int dimensions>
+using Contiguous = nb::ndarray<Number, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+using Matrix = Contiguous<const double, 2>;
+using OutMatrix = Contiguous<double, 2>;
+using Vector = Contiguous<const double, 1>;
+using OutVector = Contiguous<double, 1>;
+using Indices = Contiguous<std::int64_t, 1>;
+using ConstIndices = Contiguous<const std::int64_t, 1>;
 
 // A new NumPy array with these numbers; integers become int64.
 template <class Number>
@@ -22,8 +29,22 @@ auto copied(const Number* from, std::size_t size) {
     using Kept = std::conditional_t<std::is_integral_v<Number>, std::int64_t, Number>;
     Kept* data = new Kept[size];
     std::copy_n(from, size, data);
-    nanobind::capsule owner(data, [](void* p) noexcept { delete[] static_cast<Kept*>(p); });
-    return nanobind::ndarray<nanobind::numpy, Kept, nanobind::ndim<1>>(data, {size}, owner);
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<Kept*>(p); });
+    return nb::ndarray<nb::numpy, Kept, nb::ndim<1>>(data, {size}, owner);
+}
+template <class Number>
+auto copied(const std::vector<Number>& from) {
+    return copied(from.data(), from.size());
+}
+
+// The numbers of a rows x columns matrix.
+template <class Array>
+void check_shape(const Array& M, std::size_t rows, std::size_t columns) {
+    if (M.shape(0) != rows || M.shape(1) != columns) throw nb::value_error("a matrix has a wrong shape");
+}
+inline std::vector<double> numbers(const Matrix& M, std::size_t rows, std::size_t columns) {
+    check_shape(M, rows, columns);
+    return {M.data(), M.data() + M.size()};
 }
 
 }  // namespace dcfw

@@ -1,11 +1,6 @@
 // The Python class dcfw._kernels.DualAscent.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include "arrays.hpp"
 #include "dual_ascent.hpp"
-
-namespace nb = nanobind;
 
 namespace dcfw {
 
@@ -18,11 +13,8 @@ void bind_bounds(nb::module_& m) {
                 if (M->shape(0) != n || M->shape(1) != n) throw nb::value_error("the matrices must be square and of one size");
             nb::gil_scoped_release released;
             new (self) DualAscent(A.data(), B.data(), C.data(), static_cast<int>(n));
-        }, nb::arg("A"), nb::arg("B"), nb::arg("C"))
-        .def("round", [](DualAscent& self, double give_back) {
-            nb::gil_scoped_release released;
-            return self.round(give_back);
-        }, nb::arg("give_back"), "Make one round; return False if an assignment problem failed.")
+        }, "A"_a, "B"_a, "C"_a)
+        .def("round", &DualAscent::round, Unlocked(), "give_back"_a, "Make one round; return False if an assignment problem failed.")
         .def_ro("best", &DualAscent::best)
         .def_ro("total", &DualAscent::total)
         .def_ro("rounds", &DualAscent::rounds);

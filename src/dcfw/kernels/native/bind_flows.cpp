@@ -1,7 +1,4 @@
 // All-or-nothing flows: a shortest path tree for each source, and the demands loaded onto it.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <limits>
 #include <queue>
 #include <utility>
@@ -9,10 +6,7 @@
 
 #include "arrays.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace {
 
 // A graph in compressed rows: node i has the edges rows[i] to rows[i + 1] - 1, which lead to heads[e].
@@ -31,14 +25,10 @@ public:
 
     // Add the flow of the demands from the source to that of each edge.
     void load(std::int64_t source, const double* demands, std::size_t count, double* flow) {
-        std::size_t wanted = 0;
         std::fill(flow_.begin(), flow_.end(), 0.0);
-        for (std::size_t i = 0; i < count; ++i) {
-            flow_[i] = demands[i];
-            wanted += demands[i] > 0.0;
-        }
-        grow(source, wanted);
-        // From the farthest node on, each hands its flow to the node before it.
+        std::copy_n(demands, count, flow_.begin());
+        grow(source, std::count_if(demands, demands + count, [](double demand) { return demand > 0.0; }));
+        // From the farthest node on, each passes its flow to the node before it.
         for (std::size_t k = order_.size(); k-- > 1;) {
             const std::int64_t node = order_[k];
             if (flow_[node] == 0.0) continue;
@@ -57,8 +47,8 @@ private:
         while (!heap_.empty() && wanted > 0) {
             const auto [far, node] = heap_.top();
             heap_.pop();
-            if (far > distance_[node]) continue;  // settled before, from nearer by
-            distance_[node] = -far;               // nothing is nearer: the node is settled
+            if (far > distance_[node]) continue;  // settled before, at a smaller distance
+            distance_[node] = -far;               // settled
             order_.push_back(node);
             wanted -= flow_[node] > 0.0;
             for (std::int64_t e = graph_.rows[node]; e < graph_.rows[node + 1]; ++e) {
@@ -106,9 +96,8 @@ void load(const Vector& costs, const ConstIndices& rows, const ConstIndices& hea
 }  // namespace
 
 void bind_flows(nb::module_& m) {
-    m.def("load_shortest_paths", &load, nb::arg("costs").noconvert(), nb::arg("rows").noconvert(),
-          nb::arg("heads").noconvert(), nb::arg("sources").noconvert(), nb::arg("demands").noconvert(),
-          nb::arg("flow").noconvert(),
+    m.def("load_shortest_paths", &load, "costs"_a.noconvert(), "rows"_a.noconvert(), "heads"_a.noconvert(),
+          "sources"_a.noconvert(), "demands"_a.noconvert(), "flow"_a.noconvert(),
           "Write the flow of each edge when every demand takes a shortest path from its source.");
 }
 

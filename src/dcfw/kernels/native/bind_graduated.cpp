@@ -1,6 +1,4 @@
 // The Python class dcfw._kernels.GraduatedPath: one problem, many paths.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,15 +7,12 @@
 #include "arrays.hpp"
 #include "graduated_path.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace {
 
-std::vector<double> numbers(const Matrix& M, std::size_t n) {
+std::vector<double> squared(const Matrix& M, std::size_t n) {
     if (M.shape(0) != n || M.shape(1) != n) throw nb::value_error("the matrices must be square and of one size");
-    return {M.data(), M.data() + n * n};
+    return numbers(M, n, n);
 }
 std::vector<double> transposed(const std::vector<double>& M, std::size_t n) {
     std::vector<double> out(M.size());
@@ -36,15 +31,15 @@ struct GraduatedPath {
         const std::size_t n = A.shape(0);
         if (n < 1 || n > 30000) throw nb::value_error("n must be between 1 and 30000");
         problem.n = static_cast<int>(n);
-        problem.A = numbers(A, n);
-        problem.B = numbers(B, n);
-        problem.C = numbers(C, n);
+        problem.A = squared(A, n);
+        problem.B = squared(B, n);
+        problem.C = squared(C, n);
         problem.At = transposed(problem.A, n);
         problem.Bt = transposed(problem.B, n);
         problem.symmetric = problem.A == problem.At && problem.B == problem.Bt;
         if (!squares_A.is_none()) {
-            problem.AtA = numbers(nb::cast<Matrix>(squares_A), n);
-            problem.BBt = numbers(nb::cast<Matrix>(squares_B), n);
+            problem.AtA = squared(nb::cast<Matrix>(squares_A), n);
+            problem.BBt = squared(nb::cast<Matrix>(squares_B), n);
         }
     }
 };
@@ -53,22 +48,20 @@ struct GraduatedPath {
 
 void bind_graduated(nb::module_& m) {
     nb::class_<GraduatedPath>(m, "GraduatedPath", "Frank-Wolfe on phi + theta r over a falling theta.")
-        .def(nb::init<const Matrix&, const Matrix&, const Matrix&, nb::object, nb::object>(), nb::arg("A"), nb::arg("B"),
-             nb::arg("C"), nb::arg("squares_A").none(), nb::arg("squares_B").none())
+        .def(nb::init<const Matrix&, const Matrix&, const Matrix&, nb::object, nb::object>(), "A"_a, "B"_a, "C"_a,
+             "squares_A"_a.none(), "squares_B"_a.none())
         .def("follow", [](GraduatedPath& self, const Matrix& X, const Matrix& G, std::vector<double> thetas, int steps,
                           double tolerance, std::int64_t max_lmo) {
             const std::size_t n = self.problem.n;
-            std::vector<double> x = numbers(X, n), g = numbers(G, n);
-            PathReport report;
-            {
+            std::vector<double> x = squared(X, n), g = squared(G, n);
+            const PathReport report = [&] {
                 nb::gil_scoped_release released;
                 std::lock_guard<std::mutex> lock(self.mutex);
                 self.lap.reset();
-                report = follow(self.problem, self.lap, std::move(x), std::move(g), thetas, steps, tolerance, max_lmo);
-            }
-            return nb::make_tuple(copied(report.columns.data(), report.columns.size()), report.n_lmo, report.n_inner,
-                                  report.stages);
-        }, nb::arg("X"), nb::arg("G"), nb::arg("thetas"), nb::arg("steps"), nb::arg("tolerance"), nb::arg("max_lmo"),
+                return dcfw::follow(self.problem, self.lap, std::move(x), std::move(g), thetas, steps, tolerance, max_lmo);
+            }();
+            return nb::make_tuple(copied(report.columns), report.n_lmo, report.n_inner, report.stages);
+        }, "X"_a, "G"_a, "thetas"_a, "steps"_a, "tolerance"_a, "max_lmo"_a,
              "Return the permutation (empty if an assignment problem failed), LAP solves, steps and stages.");
 }
 

@@ -1,6 +1,4 @@
 // The Python class dcfw._kernels.GraphPath: a pair of sparse graphs, many paths.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -10,21 +8,14 @@
 #include "many_graphs.hpp"
 #include "propagate.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace bind_graphs_parts {
-
-using Starts = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Columns = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // A matrix of `rows` rows whose columns are below `width`, sorted; `m` as in Csr.
 Csr csr(nb::tuple given, std::size_t rows, int width, int m) {
-    const auto starts = nb::cast<Starts>(given[0]);
-    const auto columns = nb::cast<Columns>(given[1]);
-    const auto values = nb::cast<Floats>(given[2]);
+    const auto starts = nb::cast<ConstIndices>(given[0]);
+    const auto columns = nb::cast<Contiguous<const std::int32_t, 1>>(given[1]);
+    const auto values = nb::cast<Contiguous<const float, 1>>(given[2]);
     const std::size_t size = columns.shape(0);
     if (starts.shape(0) != rows + 1 || values.shape(0) != size || starts(0) != 0 ||
         starts(rows) != std::int64_t(size))
@@ -46,16 +37,20 @@ Csr csr(nb::tuple given, std::size_t rows, int width, int m) {
     return M;
 }
 
+void add_pairs(nb::list pairs, int rows, int columns, int m, int k, std::vector<Csr>& left, std::vector<Csr>& right) {
+    for (nb::handle pair : pairs) {
+        const auto both = nb::cast<nb::tuple>(pair);
+        left.push_back(csr(nb::cast<nb::tuple>(both[0]), rows, rows, m));
+        right.push_back(csr(nb::cast<nb::tuple>(both[1]), columns, columns, k));
+    }
+}
+
 GraphProblem pose(int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear, nb::object forbidden) {
     if (m < 1 || n < m) throw nb::value_error("there must be 1 <= m <= n nodes");
     GraphProblem problem;
     problem.n = n;
     problem.m = m;
-    for (nb::handle pair : pairs) {
-        const auto both = nb::cast<nb::tuple>(pair);
-        problem.left.push_back(csr(nb::cast<nb::tuple>(both[0]), n, n, m));
-        problem.right.push_back(csr(nb::cast<nb::tuple>(both[1]), n, n, m));
-    }
+    add_pairs(pairs, n, n, m, m, problem.left, problem.right);
     problem.U = csr(U, n, n, m);
     problem.V = csr(V, n, n, m);
     if (!linear.is_none()) problem.linear = csr(nb::cast<nb::tuple>(linear), m, m, m);
@@ -63,7 +58,7 @@ GraphProblem pose(int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::ob
     return problem;
 }
 
-// Whether a signal or the end of the time asks for an end; signals are looked at a few times a second.
+// Whether to stop for a signal (checked a few times a second) or at the end of the time.
 struct Interrupt {
     using Clock = std::chrono::steady_clock;
     Clock::time_point looked = Clock::now(), end;
@@ -83,14 +78,8 @@ struct Interrupt {
 
 nb::tuple follow_path(const GraphProblem& problem, std::vector<double> thetas, int first_steps, int steps,
                       double tolerance, double weight, const ConstIndices& start, double seconds) {
-    GraphPlan plan;
     if (thetas.empty()) throw nb::value_error("there must be a theta");
-    plan.thetas = std::move(thetas);
-    plan.first_steps = first_steps;
-    plan.steps = steps;
-    plan.tolerance = tolerance;
-    plan.weight = weight;
-    plan.max_lmo = std::int64_t(1) << 60;
+    GraphPlan plan{std::move(thetas), first_steps, steps, tolerance, weight, {}, std::int64_t(1) << 60};
     if (weight > 0.0) {
         std::vector<char> seen(problem.m);
         if (int(start.shape(0)) != problem.m) throw nb::value_error("the start has a wrong size");
@@ -107,31 +96,23 @@ nb::tuple follow_path(const GraphProblem& problem, std::vector<double> thetas, i
         report = follow(problem, plan, std::ref(interrupt));
     }
     if (interrupt.raised) throw nb::python_error();
-    return nb::make_tuple(copied(report.columns.data(), report.columns.size()), report.n_lmo, report.n_inner,
-                          report.stages, report.ended);
+    return nb::make_tuple(copied(report.columns), report.n_lmo, report.n_inner, report.stages, report.ended);
 }
 
 nb::tuple propagated(nb::list pairs, nb::tuple X, int rows, int columns, int keep) {
     if (rows < 1 || columns < 1 || keep < 1) throw nb::value_error("sizes must be positive");
     std::vector<Csr> left, right;
-    for (nb::handle pair : pairs) {
-        const auto both = nb::cast<nb::tuple>(pair);
-        left.push_back(csr(nb::cast<nb::tuple>(both[0]), rows, rows, rows));
-        right.push_back(csr(nb::cast<nb::tuple>(both[1]), columns, columns, columns));
-    }
+    add_pairs(pairs, rows, columns, rows, columns, left, right);
     const Csr start = csr(X, rows, columns, columns);
     Csr out;
     {
         nb::gil_scoped_release released;
         out = propagate(left, start, right, columns, keep);
     }
-    return nb::make_tuple(copied(out.start.data(), out.start.size()), copied(out.index.data(), out.index.size()),
-                          copied(out.value.data(), out.value.size()));
+    return nb::make_tuple(copied(out.start), copied(out.index), copied(out.value));
 }
 
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstIndices& sizes, std::int64_t steps,
+void match_many(const Vector& A, const Vector& B, nb::object C, const ConstIndices& sizes, std::int64_t steps,
                 std::uint64_t seed, Indices out) {
     ManyProblems problems{A.data(), B.data(), nullptr, {}, {}, {}};
     std::size_t entries = 0, nodes = 0;
@@ -147,7 +128,7 @@ void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstInd
     if (A.shape(0) != entries || B.shape(0) != entries || out.shape(0) != nodes)
         throw nb::value_error("the matrices have a wrong size");
     if (!C.is_none()) {
-        const auto linear = nb::cast<Doubles>(C);
+        const auto linear = nb::cast<Vector>(C);
         if (linear.shape(0) != entries) throw nb::value_error("the rewards have a wrong size");
         problems.C = linear.data();
     }
@@ -163,19 +144,18 @@ void match_many(const Doubles& A, const Doubles& B, nb::object C, const ConstInd
 }  // namespace bind_graphs_parts
 
 void bind_graphs(nb::module_& m) {
-    m.def("propagate", &bind_graphs_parts::propagated, nb::arg("pairs"), nb::arg("X"), nb::arg("rows"), nb::arg("columns"), nb::arg("keep"),
+    using namespace bind_graphs_parts;
+    m.def("propagate", &propagated, "pairs"_a, "X"_a, "rows"_a, "columns"_a, "keep"_a,
           "Return the `keep` largest entries of each row of sum L X N as starts, columns and values.");
-    m.def("match_many", &bind_graphs_parts::match_many, nb::arg("A"), nb::arg("B"), nb::arg("C").none(), nb::arg("sizes"),
-          nb::arg("steps"), nb::arg("seed"), nb::arg("out"),
+    m.def("match_many", &match_many, "A"_a, "B"_a, "C"_a.none(), "sizes"_a, "steps"_a, "seed"_a, "out"_a,
           "Write the permutations of many small problems, one after the other.");
     nb::class_<GraphProblem>(m, "GraphPath", "The graduated path of two sparse graphs.")
         .def("__init__",
              [](GraphProblem* self, int n, int m, nb::list pairs, nb::tuple U, nb::tuple V, nb::object linear,
-                nb::object forbidden) { new (self) GraphProblem(bind_graphs_parts::pose(n, m, pairs, U, V, linear, forbidden)); },
-             nb::arg("n"), nb::arg("m"), nb::arg("pairs"), nb::arg("U"), nb::arg("V"), nb::arg("linear").none(),
-             nb::arg("forbidden").none())
-        .def("follow", &bind_graphs_parts::follow_path, nb::arg("thetas"), nb::arg("first_steps"), nb::arg("steps"), nb::arg("tolerance"),
-             nb::arg("weight"), nb::arg("start"), nb::arg("seconds"),
+                nb::object forbidden) { new (self) GraphProblem(pose(n, m, pairs, U, V, linear, forbidden)); },
+             "n"_a, "m"_a, "pairs"_a, "U"_a, "V"_a, "linear"_a.none(), "forbidden"_a.none())
+        .def("follow", &follow_path, "thetas"_a, "first_steps"_a, "steps"_a, "tolerance"_a, "weight"_a, "start"_a,
+             "seconds"_a,
              "Return the free rows' columns (none if every assignment is forbidden), LAP solves, steps, stages and "
              "whether the time ended the path.");
 }

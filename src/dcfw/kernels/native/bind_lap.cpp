@@ -1,6 +1,4 @@
 // The Python class dcfw._kernels.Lap.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
@@ -12,13 +10,10 @@
 #include "guarded.hpp"
 #include "lap.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace {
 
-constexpr int briefly = 32;     // problems up to this size are solved before another thread would have got the lock
+constexpr int briefly = 32;     // problems up to this size take less time than handing over the lock
 constexpr std::int64_t largest_counter = std::int64_t(1) << 53;
 
 using PythonLap = Guarded<Lap>;
@@ -51,7 +46,7 @@ class View {
 
 PyObject *numpy_array, *numpy_empty, *numpy_int64;  // live as long as the module
 
-// The columns of the least assignment in a new array; None where there is none or the costs are no such array.
+// The columns of the least assignment in a new array; None without one, or for costs of another type or shape.
 nb::object assign(PythonLap& self, nb::handle cost) {
     const int n = self.it.size();
     if (cost.type().ptr() != numpy_array) return nb::none();  // a subclass may mean something else
@@ -74,10 +69,6 @@ nb::object assign(PythonLap& self, nb::handle cost) {
     return status == Lap::optimal ? columns : nb::none();
 }
 
-std::vector<std::int64_t> counters(const LapState& s) {
-    return {s.ready, s.work, s.spent, s.warm_mean, s.cold_mean};
-}
-
 void restore(PythonLap& self, const Vector& prices, const ConstIndices& columns,
              const std::vector<std::int64_t>& numbers) {
     const std::size_t n = self.it.size();
@@ -90,11 +81,8 @@ void restore(PythonLap& self, const Vector& prices, const ConstIndices& columns,
     std::copy_n(prices.data(), n, s.prices.begin());
     for (std::size_t i = 0; i < n; ++i)
         s.columns[i] = 0 <= columns(i) && columns(i) < std::int64_t(n) ? int(columns(i)) : -1;
-    s.ready = numbers[0];
-    s.work = numbers[1];
-    s.spent = numbers[2];
-    s.warm_mean = numbers[3];
-    s.cold_mean = numbers[4];
+    std::int64_t* counters[] = {&s.ready, &s.work, &s.spent, &s.warm_mean, &s.cold_mean};
+    for (int k = 0; k < 5; ++k) *counters[k] = numbers[k];
 }
 
 }  // namespace
@@ -105,22 +93,22 @@ void bind_lap(nb::module_& m) {
     numpy_empty = nb::object(numpy.attr("empty")).release().ptr();
     numpy_int64 = numpy.attr("dtype")("int64").release().ptr();
     nb::class_<PythonLap>(m, "Lap", "Solver of n x n assignment problems that keeps its prices.")
-        .def(nb::init<int>(), nb::arg("n"))
+        .def(nb::init<int>(), "n"_a)
         .def("assign", &assign, "Return the columns of the least assignment, or None.")
-        .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Forget the past.")
-        .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices.data(), lap.size()); }),
-                     nb::rv_policy::move)
+        .def("reset", locked<Lap>([](Lap& lap) { lap.reset(); }), "Make the next start cold.")
+        .def_prop_ro("u", locked<Lap>([](Lap& lap) { return copied(lap.row_prices); }), nb::rv_policy::move)
         .def_prop_ro("v", locked<Lap>([](Lap& lap) { return copied(lap.state.prices.data(), lap.size()); }),
                      nb::rv_policy::move)
-        .def_prop_ro("columns", locked<Lap>([](Lap& lap) { return copied(lap.state.columns.data(), lap.size()); }),
-                     nb::rv_policy::move)
-        .def_prop_ro("counters", locked<Lap>([](Lap& lap) { return counters(lap.state); }),
-                     "ready, work, spent, warm_mean and cold_mean.")
+        .def_prop_ro("columns", locked<Lap>([](Lap& lap) { return copied(lap.state.columns); }), nb::rv_policy::move)
+        .def_prop_ro("counters", locked<Lap>([](Lap& lap) {
+            const LapState& s = lap.state;
+            return std::vector<std::int64_t>{s.ready, s.work, s.spent, s.warm_mean, s.cold_mean};
+        }), "ready, work, spent, warm_mean and cold_mean.")
         .def_prop_ro("blocked",
                      locked<Lap>([](Lap& lap) { return std::make_pair(lap.blocked_rows, lap.blocked_columns); }),
                      "Rows and columns that prove a problem infeasible.")
-        .def("restore", &restore, nb::arg("prices"), nb::arg("columns"), nb::arg("counters"),
-             "Go on from prices, columns and counters; any numbers in the arrays are safe.");
+        .def("restore", &restore, "prices"_a, "columns"_a, "counters"_a,
+             "Continue from prices, columns and counters; any numbers in the arrays are safe.");
 }
 
 }  // namespace dcfw

@@ -1,6 +1,4 @@
 // The Python classes Quadratic, FrankWolfe, ActiveSet and Batch of dcfw._kernels.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -12,28 +10,12 @@
 #include "guarded.hpp"
 #include "quadratic.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace {
 
-constexpr int largest_order = 1 << 15;
-
 int order(int n) {
-    if (n < 1 || n > largest_order) throw nb::value_error("n must be from 1 to 32768");
+    if (n < 1 || n > 1 << 15) throw nb::value_error("n must be from 1 to 32768");
     return n;
-}
-
-template <class Array>
-void check(const Array& M, int rows, int columns) {
-    if (M.shape(0) != std::size_t(rows) || M.shape(1) != std::size_t(columns))
-        throw nb::value_error("a matrix has a wrong shape");
-}
-
-std::vector<double> numbers(const Matrix& M, int rows, int columns) {
-    check(M, rows, columns);
-    return {M.data(), M.data() + M.size()};
 }
 
 void add_thin(Quadratic& f, const Matrix& U, const Matrix& V, const Matrix& R) {
@@ -65,28 +47,27 @@ Batch advance(Guarded<Solver>& self, const Quadratic& f, OutMatrix X, OutMatrix 
     const int n = self.it.n;
     if (f.n != n) throw nb::value_error("f is of another order");
     if (plan.steps < 0) throw nb::value_error("steps must be at least 0");
-    check(X, n, n);
-    check(grad, n, n);
-    if (linear) check(*linear, n, n);
+    check_shape(X, n, n);
+    check_shape(grad, n, n);
+    if (linear) check_shape(*linear, n, n);
     nb::gil_scoped_release release;
     std::lock_guard<std::mutex> lock(self.mutex);
-    for (int column : self.it.vertex)  // no vertex is known before the first assignment problem
+    for (int column : self.it.vertex)  // there is none before the first assignment problem
         if (plan.started && column < 0) throw nb::value_error("there is no vertex to start with");
     return self.it.advance(f, linear ? linear->data() : nullptr, X.data(), grad.data(), plan);
 }
 
-// What FrankWolfe and ActiveSet have in common.
+// The common methods of FrankWolfe and ActiveSet.
 template <class Solver>
 nb::class_<Guarded<Solver>> solver(nb::module_& m, const char* name, const char* doc) {
     return nb::class_<Guarded<Solver>>(m, name, doc)
         .def("begin", locked<Solver>([](Solver& it) { it.begin(); }), "Count gains from here.")
-        .def("advance", &advance<Solver>, nb::arg("f"), nb::arg("X").noconvert(), nb::arg("grad").noconvert(),
-             nb::arg("linear").noconvert().none(), nb::arg("plan"),
-             "Take steps, writing to X and grad; return what was done.")
+        .def("advance", &advance<Solver>, "f"_a, "X"_a.noconvert(), "grad"_a.noconvert(), "linear"_a.noconvert().none(),
+             "plan"_a, "Take steps, writing to X and grad; return what was done.")
         .def_prop_ro("gap", locked<Solver>([](Solver& it) { return it.gap; }))
         .def_prop_ro("gained", locked<Solver>([](Solver& it) { return it.gained; }))
         .def_prop_ro("bound", locked<Solver>([](Solver& it) { return it.bound; }))
-        .def_prop_ro("vertex", locked<Solver>([](Solver& it) { return copied(it.vertex.data(), it.n); }),
+        .def_prop_ro("vertex", locked<Solver>([](Solver& it) { return copied(it.vertex); }),
                      nb::rv_policy::move, "The columns of the last vertex.");
 }
 
@@ -97,20 +78,17 @@ void bind_records(nb::module_& m) {
                 bool measured) {
                  new (self) Plan{threshold, progress, shortest, convex, started, measured, steps};
              },
-             nb::kw_only(), nb::arg("steps"), nb::arg("threshold") = -1.0, nb::arg("progress") = false,
-             nb::arg("shortest") = 0.0, nb::arg("convex") = true, nb::arg("started") = false,
-             nb::arg("measured") = true);
-    nb::class_<Batch>(m, "Batch", "What a batch of steps did.")
+             nb::kw_only(), "steps"_a, "threshold"_a = -1.0, "progress"_a = false, "shortest"_a = 0.0,
+             "convex"_a = true, "started"_a = false, "measured"_a = true);
+    nb::class_<Batch>(m, "Batch", "The outcome of a batch of steps.")
         .def_prop_ro("reason", [](const Batch& b) { return int(b.reason); })
         .def_ro("steps", &Batch::steps)
         .def_ro("solved", &Batch::solved)
         .def_ro("gradients", &Batch::gradients)
         .def_ro("moved", &Batch::moved)
         .def_ro("curvature", &Batch::curvature)
-        .def_prop_ro("gaps", [](const Batch& b) { return copied(b.gaps.data(), b.gaps.size()); },
-                     nb::rv_policy::move)
-        .def_prop_ro("gains", [](const Batch& b) { return copied(b.gains.data(), b.gains.size()); },
-                     nb::rv_policy::move);
+        .def_prop_ro("gaps", [](const Batch& b) { return copied(b.gaps); }, nb::rv_policy::move)
+        .def_prop_ro("gains", [](const Batch& b) { return copied(b.gains); }, nb::rv_policy::move);
 }
 
 }  // namespace
@@ -118,67 +96,63 @@ void bind_records(nb::module_& m) {
 void bind_qap(nb::module_& m) {
     bind_records(m);
     nb::class_<Quadratic>(m, "Quadratic", "A quadratic function of an n x n matrix; the matrices are copied.")
-        .def("__init__", [](Quadratic* self, int n, double weight) { new (self) Quadratic(order(n), weight); },
-             nb::arg("n"), nb::arg("weight"))
+        .def("__init__", [](Quadratic* self, int n, double weight) { new (self) Quadratic(order(n), weight); }, "n"_a,
+             "weight"_a)
         .def("add_pair", [](Quadratic& f, const Matrix& P, const Matrix& Q) {
             f.pairs.push_back({numbers(P, f.n, f.n), numbers(Q, f.n, f.n)});
             f.changed();
-        }, nb::arg("P"), nb::arg("Q"))
-        .def("add_thin", &add_thin, nb::arg("U"), nb::arg("V"), nb::arg("R"))
-        .def("set_left", &set<&Quadratic::left>, nb::arg("M"))
-        .def("set_right", &set<&Quadratic::right>, nb::arg("M"))
-        .def("set_linear", &set<&Quadratic::C>, nb::arg("M"))
+        }, "P"_a, "Q"_a)
+        .def("add_thin", &add_thin, "U"_a, "V"_a, "R"_a)
+        .def("set_left", &set<&Quadratic::left>, "M"_a)
+        .def("set_right", &set<&Quadratic::right>, "M"_a)
+        .def("set_linear", &set<&Quadratic::C>, "M"_a)
         .def("gradient", [](const Quadratic& f, const Matrix& X, OutMatrix out) {
-            check(X, f.n, f.n);
-            check(out, f.n, f.n);
+            check_shape(X, f.n, f.n);
+            check_shape(out, f.n, f.n);
             nb::gil_scoped_release release;
             f.gradient(X.data(), out.data());
-        }, nb::arg("X"), nb::arg("out").noconvert(), "Write the gradient at X.")
+        }, "X"_a, "out"_a.noconvert(), "Write the gradient at X.")
         .def("at_vertex", [](const Quadratic& f, const ConstIndices& p, OutMatrix out) {
-            check(out, f.n, f.n);
+            check_shape(out, f.n, f.n);
             const std::vector<int> columns = checked_permutation(p, f.n);
             nb::gil_scoped_release release;
             f.at_vertex(columns.data(), out.data());
-        }, nb::arg("p"), nb::arg("out").noconvert(), "Write the gradient at the permutation matrix of p.");
+        }, "p"_a, "out"_a.noconvert(), "Write the gradient at the permutation matrix of p.");
 
     solver<FrankWolfe>(m, "FrankWolfe", "Frank-Wolfe over the Birkhoff polytope.")
-        .def("__init__", [](Guarded<FrankWolfe>* self, int n) { new (self) Guarded<FrankWolfe>(order(n)); },
-             nb::arg("n"));
+        .def("__init__", [](Guarded<FrankWolfe>* self, int n) { new (self) Guarded<FrankWolfe>(order(n)); }, "n"_a);
 
     solver<ActiveSet>(m, "ActiveSet", "Blended pairwise Frank-Wolfe over the Birkhoff polytope.")
         .def("__init__", [](Guarded<ActiveSet>* self, int n, int cap) {
             if (cap < 4 || cap > (1 << 20)) throw nb::value_error("cap must be from 4 to 2^20");
             new (self) Guarded<ActiveSet>(order(n), cap);
-        }, nb::arg("n"), nb::arg("cap"))
+        }, "n"_a, "cap"_a)
         .def("restart", [](Guarded<ActiveSet>& self, const Quadratic& f, const Matrix& X, const Matrix& grad,
                            bool forget) {
             const int n = self.it.n;
             if (f.n != n) throw nb::value_error("f is of another order");
-            check(X, n, n);
-            check(grad, n, n);
+            check_shape(X, n, n);
+            check_shape(grad, n, n);
             std::lock_guard<std::mutex> lock(self.mutex);
             self.it.restart(f, X.data(), grad.data(), forget);
-        }, nb::arg("f"), nb::arg("X"), nb::arg("grad"), nb::arg("forget"),
+        }, "f"_a, "X"_a, "grad"_a, "forget"_a,
              "Make X the only atom with weight; forget the others unless they are of the same f.")
         .def("normalise", [](Guarded<ActiveSet>& self, OutMatrix X) {
-            check(X, self.it.n, self.it.n);
+            check_shape(X, self.it.n, self.it.n);
             std::lock_guard<std::mutex> lock(self.mutex);
             self.it.normalise(X.data());
-        }, nb::arg("X").noconvert(), "Scale the weights to the sum 1 and write their point.")
+        }, "X"_a.noconvert(), "Scale the weights to the sum 1 and write their point.")
         .def_prop_ro("atoms", locked<ActiveSet>([](ActiveSet& it) {
             std::vector<nb::tuple> rows;
             for (int j = 0; j < it.atoms(); ++j) {
-                std::vector<double> gram(&it.gram[std::size_t(it.cap) * j],
-                                         &it.gram[std::size_t(it.cap) * j] + it.atoms());
-                rows.push_back(nb::make_tuple(it.weights[j], copied(it.permutation(j), it.n),
-                                              copied(it.images[j].data(), it.images[j].size()), gram,
-                                              it.offsets[j]));
+                const double* row = &it.gram[std::size_t(it.cap) * j];
+                rows.push_back(nb::make_tuple(it.weights[j], copied(it.permutation(j), it.n), copied(it.images[j]),
+                                              std::vector<double>(row, row + it.atoms()), it.offsets[j]));
             }
             return rows;
         }), "Weight, columns, gradient, row of the Gram matrix and offset of each atom; the first is dense.")
-        .def_prop_ro("dense", locked<ActiveSet>([](ActiveSet& it) {
-            return copied(it.dense.data(), it.dense.size());
-        }), nb::rv_policy::move, "The first atom.");
+        .def_prop_ro("dense", locked<ActiveSet>([](ActiveSet& it) { return copied(it.dense); }), nb::rv_policy::move,
+                     "The first atom.");
 }
 
 }  // namespace dcfw

@@ -1,16 +1,11 @@
 // The Python functions pairwise_steps and observed_product of dcfw._kernels.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 
 #include "arrays.hpp"
 #include "gram.hpp"
 #include "observed.hpp"
 
-namespace nb = nanobind;
-
 namespace dcfw {
-
 namespace {
 
 std::tuple<long, double, bool> steps(const Matrix& M, OutVector w, OutVector scores, int m, double aim, long limit,
@@ -24,13 +19,8 @@ std::tuple<long, double, bool> steps(const Matrix& M, OutVector w, OutVector sco
 }
 
 template <class Number>
-using Rows = nb::ndarray<const Number, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class Number>
-using OutRows = nb::ndarray<Number, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class Number>
-void observed(const Rows<Number>& words, const ConstIndices& starts, const ConstIndices& indices,
-              const Rows<Number>& X, OutRows<Number> out) {
+void observed(const Contiguous<const Number, 2>& words, const ConstIndices& starts, const ConstIndices& indices,
+              const Contiguous<const Number, 2>& X, Contiguous<Number, 2> out) {
     const std::size_t n = X.shape(0), d = X.shape(1);
     if (words.shape(1) != d || out.shape(0) != n || out.shape(1) != d || starts.shape(0) != n + 1)
         throw nb::value_error("the arrays have shapes that do not fit");
@@ -43,14 +33,16 @@ void observed(const Rows<Number>& words, const ConstIndices& starts, const Const
 }  // namespace
 
 void bind_sums(nb::module_& m) {
-    m.def("pairwise_steps", &steps, nb::arg("M").noconvert(), nb::arg("w").noconvert(),
-          nb::arg("scores").noconvert(), nb::arg("m"), nb::arg("aim"), nb::arg("limit"), nb::arg("slack"),
+    m.def("pairwise_steps", &steps, "M"_a.noconvert(), "w"_a.noconvert(), "scores"_a.noconvert(), "m"_a, "aim"_a,
+          "limit"_a, "slack"_a,
           "Move weight between atoms; return the number of steps, what they gained, and whether M is convex.");
-    m.def("observed_product", &observed<double>, nb::arg("words").noconvert(), nb::arg("starts").noconvert(),
-          nb::arg("indices").noconvert(), nb::arg("X").noconvert(), nb::arg("out").noconvert(),
-          "Write, in row i, the sum of e <e, x_i> over the words e of indices[starts[i]:starts[i + 1]].");
-    m.def("observed_product", &observed<float>, nb::arg("words").noconvert(), nb::arg("starts").noconvert(),
-          nb::arg("indices").noconvert(), nb::arg("X").noconvert(), nb::arg("out").noconvert());
+    const auto bind_product = [&m](auto product, const char* doc) {
+        m.def("observed_product", product, "words"_a.noconvert(), "starts"_a.noconvert(), "indices"_a.noconvert(),
+              "X"_a.noconvert(), "out"_a.noconvert(), doc);
+    };
+    bind_product(&observed<double>,
+                 "Write, in row i, the sum of e <e, x_i> over the words e of indices[starts[i]:starts[i + 1]].");
+    bind_product(&observed<float>, "The same in single precision.");
 }
 
 }  // namespace dcfw

@@ -1,4 +1,3 @@
-// The solver of float_lap.hpp.
 #include "float_lap.hpp"
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 // worse than its best one: the assignment is then the least one of costs that are lower by at most `slack`, so that
 // its cost is within n * slack of the least.
 #pragma once
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,3 @@
-// The steps of frank_wolfe.hpp.
 #include "frank_wolfe.hpp"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "vectors.hpp"
 
 namespace dcfw {
-
 namespace {
 
 constexpr double epsilon = std::numeric_limits<double>::epsilon();

@@ -3,7 +3,6 @@
 //
 // M. Frank and P. Wolfe, "An algorithm for quadratic programming", Naval Research Logistics Quarterly 3 (1956).
 #pragma once
-
 #include <vector>
 
 #include "lap.hpp"

@@ -7,7 +7,6 @@
 #include "lanes.hpp"
 
 namespace dcfw {
-
 namespace {
 
 using swaps::fill;

@@ -1,4 +1,3 @@
-// The steps of gram.hpp.
 #include "gram.hpp"
 
 #include "clones.hpp"

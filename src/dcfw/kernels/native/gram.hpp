@@ -5,7 +5,6 @@
 // moving t from atom a to atom s changes scores_j by t (M_sj - M_aj), and the curvature of that move is
 // M_ss - 2 M_sa + M_aa.  One constant added to all of M changes nothing.
 #pragma once
-
 #include <cstddef>
 
 namespace dcfw {

@@ -1,4 +1,3 @@
-// The path of graph_path.hpp.
 #include "graph_path.hpp"
 
 #include <algorithm>

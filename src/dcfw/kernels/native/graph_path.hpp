@@ -8,7 +8,6 @@
 // combinations of those at vertices, which are sparse and added row by row, and the values that a step needs are
 // numbers that follow from <G, S> and <R, S> at the vertex S.  Memory: G, R and the costs, 12 m^2 bytes.
 #pragma once
-
 #include <cstdint>
 #include <functional>
 #include <vector>

@@ -1,6 +1,5 @@
 // What Python holds of a solver: the solver and a lock, so that threads may share it.
 #pragma once
-
 #include <mutex>
 #include <utility>
 

@@ -1,4 +1,3 @@
-// The solver of lap.hpp.
 #include "lap.hpp"
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include "rows.hpp"
 
 namespace dcfw {
-
 namespace {
 
 constexpr int trial_after = 32;        // a trial of the other start is due after this many times its work

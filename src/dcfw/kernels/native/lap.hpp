@@ -11,7 +11,6 @@
 //      problems", Computing 38 (1987).
 // There is no tolerance: pairs are tight when the floating-point numbers are equal.
 #pragma once
-
 #include <cstdint>
 #include <vector>
 

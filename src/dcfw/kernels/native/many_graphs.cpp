@@ -1,4 +1,3 @@
-// The loop of many_graphs.hpp.
 #include "many_graphs.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Many small matchings in one call: nodes with like neighbourhoods are paired, then a short tabu search.
 #pragma once
-
 #include <cstdint>
 #include <functional>
 #include <vector>

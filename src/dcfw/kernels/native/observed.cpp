@@ -1,4 +1,3 @@
-// The products of observed.hpp.
 #include "observed.hpp"
 
 #include <algorithm>
@@ -7,7 +6,6 @@
 #include "rows.hpp"
 
 namespace dcfw {
-
 namespace {
 
 template <class Number>

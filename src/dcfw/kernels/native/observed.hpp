@@ -1,7 +1,6 @@
 // Products over the observed entries of an alignment: row i of the result is the sum of e <e, x_i> over the
 // words e that are observed for i.
 #pragma once
-
 #include <cstddef>
 #include <cstdint>
 

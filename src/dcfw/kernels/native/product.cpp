@@ -8,7 +8,6 @@
 #include "clones.hpp"
 
 namespace dcfw {
-
 namespace {
 
 constexpr int tile_rows = 4, tile_columns = 8;

@@ -1,4 +1,3 @@
-// The step of propagate.hpp.
 #include "propagate.hpp"
 
 #include <algorithm>

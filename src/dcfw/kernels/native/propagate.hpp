@@ -1,6 +1,5 @@
 // One step of matching by candidates: which pairs of nodes do the neighbours of a node's candidates suggest?
 #pragma once
-
 #include "graph_path.hpp"
 
 namespace dcfw {

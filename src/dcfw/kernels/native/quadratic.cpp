@@ -1,4 +1,3 @@
-// The gradients of quadratic.hpp.
 #include "quadratic.hpp"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 //     sum_k P_k X Q_k + sum_k U_k V_k X R_k + left X + X right + weight X + C,
 // with thin U_k and V_k: dcfw.qap.quadratics.MatrixQuadratic.  At a permutation matrix most of it is a gather.
 #pragma once
-
 #include <cstdint>
 #include <vector>
 

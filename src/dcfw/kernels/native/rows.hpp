@@ -1,7 +1,6 @@
 // Minima and sums over a row of numbers, with the same result for every vector width.  `omp simd` speaks to
 // the compiler's vectoriser only (-fopenmp-simd): there are no threads and there is no run-time library.
 #pragma once
-
 #include <cmath>
 #include <cstddef>
 #include <limits>

@@ -1,4 +1,3 @@
-// The operations of vectors.hpp.
 #include "vectors.hpp"
 
 #include "clones.hpp"

@@ -1,6 +1,5 @@
 // Operations on arrays of numbers, for every vector width with the same results.
 #pragma once
-
 #include <cstddef>
 
 namespace dcfw {

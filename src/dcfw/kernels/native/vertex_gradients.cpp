@@ -1,10 +1,8 @@
-// The store of vertex_gradients.hpp.
 #include "vertex_gradients.hpp"
 
 #include <algorithm>
 
 namespace dcfw {
-
 namespace {
 
 constexpr std::size_t numbers = 1 << 20;  // to keep, unless fewer than two matrices

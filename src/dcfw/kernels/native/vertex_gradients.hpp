@@ -4,7 +4,6 @@
 // are kept, and that at a new vertex is the one at the nearest of them plus the rows that differ: for c rows
 // c n^2 multiplications, where the whole product takes n^3.
 #pragma once
-
 #include <cstdint>
 #include <memory>
 #include <vector>
