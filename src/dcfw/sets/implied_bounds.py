@@ -1,8 +1,8 @@
-"""Bounds that linear constraints imply for each variable, by propagating the bounds that are known.
+"""Bounds that linear constraints imply for each variable, by propagating known bounds.
 
-A row ``a x <= b`` bounds ``x_j`` by what the other terms of the row leave over at their least.  A few rounds
-of this, a standard presolve step (Savelsbergh, 1994), give the size of nearly every variable for the price
-of a few products with the matrix.  Rounding is allowed for: no bound cuts off a point of the polyhedron.
+A row ``a x <= b`` bounds ``x_j`` by b less the minimum of the row's other terms.  A few rounds of this, a
+standard presolve step (Savelsbergh, 1994), bound nearly every variable at the cost of a few products with the
+matrix.  Bounds are relaxed for rounding: none cuts off a point of the polyhedron.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-ROUNDS = 10
-"""The number of passes over all rows; where bounds creep towards a limit, any of them will do."""
-SLACK = 1e-12
-"""By how much of its terms an implied bound is relaxed."""
+ROUNDS = 10  # passes over all rows; bounds that converge slowly are valid after any of them
+SLACK = 1e-12  # the share of its terms by which an implied bound is relaxed
 
 
 class Empty(Exception):
@@ -24,14 +22,13 @@ class Empty(Exception):
 def propagate(A: Any, b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bounds that follow from ``A x <= b`` (A sparse) and ``lower <= x <= upper``.
 
-    Raises :class:`Empty` if a row or a pair of bounds cannot be met.
+    Raise :class:`Empty` if a row or a pair of bounds cannot be satisfied.
     """
     A = A.tocoo()
-    row, column, entry = A.row, A.col, A.data.astype(np.float64)
-    keep = entry != 0.0
-    row, column, entry = row[keep], column[keep], entry[keep]
-    low, high = lower.copy(), upper.copy()
+    keep = A.data != 0.0
+    row, column, entry = A.row[keep], A.col[keep], A.data[keep].astype(np.float64)
     positive = entry > 0.0
+    low, high = lower.copy(), upper.copy()
     for _ in range(ROUNDS):
         before = low.copy(), high.copy()
         with np.errstate(invalid="ignore", over="ignore"):
@@ -59,18 +56,17 @@ def _bounds_of_entries(entry: np.ndarray, row: np.ndarray, extreme: np.ndarray, 
     if bool(((count == 0) & (total > b + SLACK * terms)).any()):
         raise Empty
     room = b[row] - (total[row] - finite) + SLACK * terms[row]
-    # The row says nothing about x_j where another term is unbounded.
+    # A row does not bound x_j where another term is unbounded.
     usable = (count[row] - infinite == 0) & np.isfinite(room)
     return np.where(usable, room / entry, np.where(entry > 0.0, np.inf, -np.inf))
 
 
 def _tightened(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Return whether any bound appeared, or moved by a hundredth of the size of its variable."""
+    """Return whether any bound appeared, or moved by more than a hundredth of the size of its variable."""
     size = np.maximum(np.abs(after[0]), np.abs(after[1]))
     for old, new in zip(before, after, strict=True):
-        if bool((np.isfinite(new) & ~np.isfinite(old)).any()):
-            return True
-        both = np.isfinite(new) & np.isfinite(old)
-        if bool((np.abs(new[both] - old[both]) > 1e-2 * size[both]).any()):
+        appeared, finite = np.isfinite(new) & ~np.isfinite(old), np.isfinite(new) & np.isfinite(old)
+        moved = np.abs(new[finite] - old[finite]) > 1e-2 * size[finite]
+        if appeared.any() or moved.any():
             return True
     return False
