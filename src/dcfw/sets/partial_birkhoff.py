@@ -1,7 +1,7 @@
 """Partial assignments: {X >= 0, X 1 <= 1, X^T 1 <= 1, sum of all entries = k}.
 
-The vertices are the m x n matrices with k ones, at most one a row and column.  The oracle is an assignment
-problem of order m + n - k: dummy rows and columns take what is not assigned.
+The vertices are the m x n matrices with k ones, at most one per row and column.  The oracle solves an
+assignment problem of order m + n - k with dummy rows and columns for what is not assigned.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
 class PartialBirkhoff(CompactSet, trusted=True):
-    """The m x n matrices of partial assignments, k of them assigned.
+    """The convex hull of the m x n partial assignments of k pairs.
 
     Parameters
     ----------
     m, n : int
         The numbers of rows and columns.
     k : int, optional
-        How many pairs are assigned, by default as many as possible.
+        The number of pairs, by default min(m, n).
 
     Examples
     --------
@@ -37,22 +37,20 @@ class PartialBirkhoff(CompactSet, trusted=True):
            [0., 0., 0.]])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, m: int, n: int, k: int | None = None) -> None:
         m, n = _validate.integer(m, "m", low=1), _validate.integer(n, "n", low=1)
         self.k = min(m, n) if k is None else _validate.integer(k, "k", low=1, high=min(m, n))
         self.shape = (m, n)
-        # Two assignments without a common pair, which there are unless there is only one pair.
+        # Two assignments without a common pair, which exist unless m = n = 1.
         self.diameter = math.sqrt(2.0 * self.k) if m * n > 1 else 0.0
 
     def _atom(self, G: np.ndarray) -> Entries:
         (m, n), k = self.shape, self.k
         unit = float(np.abs(G).max()) or 1.0
-        order = m + n - k
-        costs = np.zeros((order, order))
-        # With costs that are not negative, a pair of dummies makes room for one pair more: never cheaper.
+        costs = np.zeros((m + n - k, m + n - k))
+        # With nonnegative costs, a pair of dummies, which makes room for one more pair, never pays.
         costs[:m, :n] = G / unit - float(G.min()) / unit
         costs[m:, n:] = 1.0
         columns = assignment(costs)[:m]
@@ -60,7 +58,7 @@ class PartialBirkhoff(CompactSet, trusted=True):
         return Entries(rows * n + columns[rows], np.ones(k), self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the worst excess of a row or column sum, (relative) error of the sum, or negative entry."""
+        """Return the largest excess of a row or column sum, relative error of the sum or negative entry."""
         x = self._values(x)
         over = max(float(x.sum(axis=1).max()), float(x.sum(axis=0).max())) - 1.0
         return excess(max(over, abs(float(x.sum()) - self.k) / self.k, -float(x.min())))
