@@ -1,10 +1,7 @@
 """Simplices with an upper bound on each entry: the capped simplex and the hypersimplex.
 
-A linear function is minimised by filling the entries in increasing order of their costs, each up to its
-bound, until the sum is reached (a fractional knapsack).  At most one entry of a vertex is strictly between
-its bounds.
-
-The projection is clip(x - theta, 0, upper) with one number theta, found from the sorted kinks of the sum.
+The linear oracle is a fractional knapsack: it fills the entries in increasing order of their costs, each up
+to its bound, until the sum is reached.  The projection is clip(x - theta, 0, upper) with one number theta.
 """
 
 from __future__ import annotations
@@ -17,25 +14,25 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Entries
-from dcfw.sets.base import excess, first_hit, in_numpy
+from dcfw.sets.base import Set, excess, first_hit, in_numpy
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.simplex import project_capped
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
 class CappedSimplex(CompactSet, trusted=True):
-    """The set {0 <= x <= upper, sum of all entries = radius}: portfolios, weights with a largest share.
+    """The set {0 <= x <= upper, sum of all entries = radius}, such as portfolios with a largest share.
 
     Parameters
     ----------
     n : int or tuple of int
         The number of entries (or the shape, if x is not a vector).
     upper : float or array_like
-        The largest value of each entry, not negative; they must sum to ``radius`` at least.
+        The largest value of each entry, not negative; the sum must be at least ``radius``.
     radius : float, default 1.0
         The sum of the entries.
     at_most : bool, default False
-        Whether smaller sums are allowed too: sum of the entries <= radius.
+        Whether smaller sums are allowed too.
 
     Attributes
     ----------
@@ -49,15 +46,12 @@ class CappedSimplex(CompactSet, trusted=True):
     array([0. , 0.4, 0.2, 0.4])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(
         self, n: int | tuple[int, ...], upper: Any, radius: float = 1.0, at_most: bool = False
     ) -> None:
-        self.shape = _validate.shape(n, "n")
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.at_most = _validate.flag(at_most, "at_most")
+        self._set_size(n, radius, at_most)
         bound = np.asarray(to_numpy(_validate.array(upper, "upper")), dtype=np.float64)
         if bound.ndim and bound.shape != self.shape:
             raise ValueError(f"upper must be a number or have shape {self.shape}, got {bound.shape}")
@@ -70,19 +64,21 @@ class CappedSimplex(CompactSet, trusted=True):
             raise ValueError(f"upper must sum to radius at least, got {room:g} < {self.radius:g}")
         if room == 0.0:
             raise ValueError("upper must have a positive entry")
-        self._fill(self.upper, self.radius)
+        self._set_sum(self.radius)
 
-    def _fill(self, upper: np.ndarray, total: float) -> None:
-        """Set what follows from the bounds and the sum."""
-        room = float(upper.sum())
+    def _set_size(self, n: int | tuple[int, ...], radius: float, at_most: bool) -> None:
+        self.shape = _validate.shape(n, "n")
+        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
+        self.at_most = _validate.flag(at_most, "at_most")
+
+    def _set_sum(self, total: float) -> None:
+        room = float(self.upper.sum())
         self._total = min(total, room)
-        self.scale = min(float(upper.max()), self._total)
+        self.scale = min(float(self.upper.max()), self._total)
         self._single = not self.at_most and room <= total * (1.0 + 1e-12)
-        self.diameter = 0.0 if self._single else longest(upper, self._changed(room))
-
-    def _changed(self, room: float) -> float:
-        """Return the largest sum of |x - y| for two points of the set."""
-        return min(2.0 * self._total, room) if self.at_most else 2.0 * min(self._total, room - self._total)
+        # The largest sum of |x - y| for two points of the set.
+        change = min(2.0 * self._total, room) if self.at_most else 2.0 * min(self._total, room - self._total)
+        self.diameter = 0.0 if self._single else longest(self.upper, change)
 
     def _atom(self, G: np.ndarray) -> Entries:
         flat, upper = G.reshape(-1), self.upper.reshape(-1)
@@ -97,7 +93,7 @@ class CappedSimplex(CompactSet, trusted=True):
         return Entries(indices[rank], values[taken][rank], self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the larger of the worst entry's distance to its bounds and the relative error of the sum."""
+        """Return the largest violation of a bound or relative error of the sum."""
         x = self._values(x)
         error = float(x.sum()) - self._total
         error = (error if self.at_most else abs(error)) * (self.scale / self._total)
@@ -140,8 +136,7 @@ class CappedSimplex(CompactSet, trusted=True):
 class Hypersimplex(CappedSimplex, trusted=True):
     """The hypersimplex {0 <= x <= radius, sum of all entries = k radius}: the hull of the k-subsets.
 
-    Its vertices have k entries of size ``radius`` and zeros elsewhere, so that ||x||^2 - radius <1, x> is
-    0 on all of them.
+    Its vertices have k entries of size ``radius`` and zeros elsewhere; ||x||^2 - radius <1, x> is 0 on them.
 
     Parameters
     ----------
@@ -152,7 +147,7 @@ class Hypersimplex(CappedSimplex, trusted=True):
     radius : float, default 1.0
         The size of a vertex's entries.
     at_most : bool, default False
-        Whether subsets of fewer than k entries are allowed too: sum of the entries <= k radius.
+        Whether subsets of fewer than k entries are allowed too.
 
     Examples
     --------
@@ -164,12 +159,10 @@ class Hypersimplex(CappedSimplex, trusted=True):
     """
 
     def __init__(self, n: int | tuple[int, ...], k: int, radius: float = 1.0, at_most: bool = False) -> None:
-        self.shape = _validate.shape(n, "n")
+        self._set_size(n, radius, at_most)
         self.k = _validate.integer(k, "k", low=1, high=math.prod(self.shape))
-        self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        self.at_most = _validate.flag(at_most, "at_most")
         self.upper = np.full(self.shape, self.radius)
-        self._fill(self.upper, self.k * self.radius)
+        self._set_sum(self.k * self.radius)
 
     def _atom(self, G: np.ndarray) -> Entries:
         flat = G.reshape(-1)
@@ -179,12 +172,10 @@ class Hypersimplex(CappedSimplex, trusted=True):
         return Entries(np.sort(chosen), np.full(len(chosen), self.radius), self.shape)
 
     def spheres(self) -> Spheres:
-        # Any 0/1 vertices do for single coordinates; the plane of equal sums ties them together.
         return coordinate_spheres(0.5 * self.upper) if self.at_most else one_sphere(self.shape)
 
     def _parameters(self) -> str:
-        radius = "" if self.radius == 1.0 else f", radius={self.radius:g}"
-        return f", k={self.k}{radius}" + (", at_most=True" if self.at_most else "")
+        return f", k={self.k}" + Set._parameters(self) + (", at_most=True" if self.at_most else "")
 
 
 def longest(upper: np.ndarray, total: float) -> float:

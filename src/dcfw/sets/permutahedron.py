@@ -1,7 +1,7 @@
 """The permutahedron: the hull of all rearrangements of a vector.
 
-A linear function is minimised by giving the largest number to the smallest cost (one sort).  Membership is
-majorisation, and the projection is one isotonic regression (Lim and Wright, 2016).
+The linear oracle sorts, assigning the largest number to the smallest cost.  Membership is majorisation, and
+the projection is one isotonic regression (Lim and Wright, 2016).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Permutahedron(CompactSet, trusted=True):
         return Dense(s)
 
     def violation(self, x: Array) -> float:
-        """Return the largest excess of a mean of the k largest entries over that of w (for k = n: error)."""
+        """Return the largest excess of a mean of k largest entries over that of w (error for k = n)."""
         tops = np.cumsum(np.sort(self._values(x))[::-1]) - self._tops
         tops[-1] = abs(tops[-1])
         return excess(float((tops / np.arange(1, len(tops) + 1)).max()))
@@ -67,7 +67,7 @@ class Permutahedron(CompactSet, trusted=True):
 
     @in_numpy
     def project(self, x: Array) -> Array:
-        """Return the nearest point: with x in decreasing order, x less the decreasing fit of x - w."""
+        """Return the nearest point, which is x less the decreasing fit of x - w, x in decreasing order."""
         from scipy.optimize import isotonic_regression
 
         order = np.argsort(-x, kind="stable")

@@ -1,8 +1,4 @@
-"""The simplex {x >= 0, sum x = radius}.
-
-Its vertices are ``radius * e_i``, so the linear oracle is one argmin, and a vertex is one number: a
-quadratic takes its gradient there from one column of its Hessian.
-"""
+"""The simplex {x >= 0, sum x = radius}, whose linear oracle is one argmin."""
 
 from __future__ import annotations
 
@@ -37,8 +33,7 @@ class Simplex(Set, trusted=True):
     array([0., 1., 0.])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, n: int | tuple[int, ...], radius: float = 1.0) -> None:
         self.shape = _validate.shape(n, "n")
@@ -75,8 +70,7 @@ class Simplex(Set, trusted=True):
 
     def random(self, rng: Any = None) -> np.ndarray:
         """Return a point drawn uniformly from the simplex."""
-        rng = _validate.generator(rng)
-        weights = rng.dirichlet(np.ones(math.prod(self.shape)))
+        weights = _validate.generator(rng).dirichlet(np.ones(math.prod(self.shape)))
         return np.asarray(self.radius * weights.reshape(self.shape))
 
     def spheres(self) -> Spheres:
@@ -89,7 +83,7 @@ class Simplex(Set, trusted=True):
 
 
 class SimplexOracle(AtomOracle):
-    """The argmin, kept as an index: nothing of size n is written."""
+    """The argmin, kept as an index."""
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
         domain = self.domain
@@ -97,7 +91,7 @@ class SimplexOracle(AtomOracle):
 
 
 def least(G: Array, count: int) -> list[int]:
-    """Return the (flat) places of the ``count`` least entries but the first, in increasing order of size."""
+    """Return the flat indices of the second to (``count`` + 1)-th least entries, in increasing order."""
     if not isinstance(G, np.ndarray):
         return []
     flat = G.reshape(-1)
@@ -109,11 +103,9 @@ def least(G: Array, count: int) -> list[int]:
 def project_simplex(x: np.ndarray, radius: float) -> np.ndarray:
     """Return the projection max(x - theta, 0), theta such that the entries sum to ``radius``.
 
-    theta comes from the sorted entries in O(n log n): the support is the largest set of leading
-    entries that stay positive when each gives up the same amount.
+    It takes O(n log n): the support is the largest set of leading sorted entries that stay positive.
     """
-    # Shifting x by a constant does not move its projection, and avoids cancellation for large x.
-    x = x - x.max()
+    x = x - x.max()  # changes no projection, and avoids cancellation for large x
     ordered = np.sort(x, axis=None)[::-1]
     sums = np.cumsum(ordered) - radius
     counts = np.arange(1, ordered.size + 1)
@@ -124,8 +116,8 @@ def project_simplex(x: np.ndarray, radius: float) -> np.ndarray:
 def project_capped(x: np.ndarray, upper: np.ndarray | float, total: float) -> np.ndarray:
     """Return clip(x - theta, 0, upper) with theta such that the sum is ``total`` (0 to that of upper).
 
-    The sum is piecewise linear and decreasing in theta with kinks at x_i and x_i - upper_i: the right piece
-    is found by bisection over the sorted kinks, then theta is exact.
+    The sum is piecewise linear and decreasing in theta with kinks at x_i and x_i - upper_i: bisection over
+    the sorted kinks finds the right piece, and theta is exact on it.
     """
 
     def filled(theta: float) -> float:
@@ -139,5 +131,5 @@ def project_capped(x: np.ndarray, upper: np.ndarray | float, total: float) -> np
     above, below = filled(float(kinks[low])), filled(float(kinks[high]))
     share = (above - total) / (above - below) if above > below else 0.0
     more = (kinks[high] - kinks[low]) * min(max(share, 0.0), 1.0)
-    # Subtracted one after the other: theta itself would round a small step from a large kink.
+    # Subtracted in two steps: theta itself would round a small step from a large kink.
     return np.asarray(np.clip((x - kinks[low]) - more, 0.0, upper))
