@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from dcfw.sets.base import Oracle as Oracle
     from dcfw.sets.base import Set as Set
     from dcfw.sets.birkhoff import Birkhoff as Birkhoff
-    from dcfw.sets.capped import CappedSimplex as CappedSimplex
-    from dcfw.sets.capped import Hypersimplex as Hypersimplex
+    from dcfw.sets.birkhoff import PartialBirkhoff as PartialBirkhoff
     from dcfw.sets.composed import LinearImage as LinearImage
     from dcfw.sets.composed import Scale as Scale
     from dcfw.sets.composed import Shift as Shift
@@ -81,11 +80,12 @@ if TYPE_CHECKING:
     from dcfw.sets.norms import LpBall as LpBall
     from dcfw.sets.ordered import KNormBall as KNormBall
     from dcfw.sets.ordered import OrderedWeightedL1 as OrderedWeightedL1
-    from dcfw.sets.partial_birkhoff import PartialBirkhoff as PartialBirkhoff
     from dcfw.sets.permutahedron import Permutahedron as Permutahedron
     from dcfw.sets.polytope import ConvexHull as ConvexHull
     from dcfw.sets.polytope import Polytope as Polytope
     from dcfw.sets.product import Product as Product
+    from dcfw.sets.simplex import CappedSimplex as CappedSimplex
+    from dcfw.sets.simplex import Hypersimplex as Hypersimplex
     from dcfw.sets.simplex import Simplex as Simplex
     from dcfw.sets.spectral import NuclearBall as NuclearBall
     from dcfw.sets.spectral import SchattenBall as SchattenBall
@@ -99,8 +99,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "base": ("FeasibleSet", "Oracle", "Set"),
-    "birkhoff": ("Birkhoff",),
-    "capped": ("CappedSimplex", "Hypersimplex"),
+    "birkhoff": ("Birkhoff", "PartialBirkhoff"),
     "composed": ("LinearImage", "Scale", "Shift"),
     "ellipsoid": ("Ellipsoid",),
     "epigraph": ("Epigraph",),
@@ -110,11 +109,10 @@ _NAMES = {
     "intersection": ("Intersection",),
     "norms": ("Box", "KSparse", "L1Ball", "L2Ball", "LInfBall", "LpBall"),
     "ordered": ("KNormBall", "OrderedWeightedL1"),
-    "partial_birkhoff": ("PartialBirkhoff",),
     "permutahedron": ("Permutahedron",),
     "polytope": ("ConvexHull", "Polytope"),
     "product": ("Product",),
-    "simplex": ("Simplex",),
+    "simplex": ("CappedSimplex", "Hypersimplex", "Simplex"),
     "spectral": ("NuclearBall", "SchattenBall", "SpectralBall", "Spectraplex"),
     "transport": ("PartialTransport", "TransportPolytope"),
     "trees": ("Matching", "SpanningTree"),

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw.sets.implied_bounds import Empty, propagate
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -23,6 +22,12 @@ FEASIBLE = 1e-9  # the relative violation of a constraint that an answer may hav
 REFINEMENTS = 6
 SMALL = 2500  # matrices with more entries are sparse
 FEW = 64  # up to this many variables without implied bounds are bounded by two linear programmes each
+ROUNDS = 10  # passes over all rows; bounds that converge slowly are valid after any of them
+SLACK = 1e-12  # the share of its terms by which an implied bound is relaxed
+
+
+class Empty(Exception):
+    """No point satisfies the constraints."""
 
 
 class Unbounded(Exception):
@@ -30,7 +35,7 @@ class Unbounded(Exception):
 
 
 class Vertex(NamedTuple):
-    """A minimiser of <c, x>, and a bound on how far <c, x> is from the minimum."""
+    """A minimiser of <c, x>, and a bound of how far <c, x> is from the minimum."""
 
     x: np.ndarray
     error: float
@@ -92,10 +97,8 @@ class LinearProgramme:
         free = np.flatnonzero(~(np.isfinite(self.low) & np.isfinite(self.high)))
         if len(free) > FEW and self._bound_by_slacks(free):
             return
-        for j in free:
-            for sign, ends in ((1.0, self.low), (-1.0, self.high)):
-                if np.isfinite(ends[j]):
-                    continue
+        for sign, ends in ((1.0, self.low), (-1.0, self.high)):
+            for j in np.flatnonzero(~np.isfinite(ends)):
                 answer = self._linprog(sign * np.eye(1, n, int(j))[0])
                 if answer.status != 0:  # feasible, hence unbounded (HiGHS may not distinguish the two)
                     raise Unbounded
@@ -184,15 +187,11 @@ class LinearProgramme:
         inequalities = sparse.vstack([-eye[below], eye[above], self._ub])
         margins = _row_norms(inequalities)
         # The last variable is the distance from every inequality; all others lie in [-1, 1].
-        answer = _linprog(
-            np.append(np.zeros(n), -1.0),
-            sparse.hstack([inequalities, margins[:, None]], format="csr"),
-            np.concatenate([-self._lower[below], self._upper[above], self._b_ub]),
-            sparse.hstack([self._eq, np.zeros((self._eq.shape[0], 1))], format="csr"),
-            self._b_eq,
-            np.array([(-math.inf, math.inf)] * n + [(0.0, 2.0)]),
-            "highs",
-        )
+        sides = np.concatenate([-self._lower[below], self._upper[above], self._b_ub])
+        ub = sparse.hstack([inequalities, margins[:, None]], format="csr"), sides
+        eq = sparse.hstack([self._eq, np.zeros((self._eq.shape[0], 1))], format="csr"), self._b_eq
+        bounds = np.array([(-math.inf, math.inf)] * n + [(0.0, 2.0)])
+        answer = _linprog(np.append(np.zeros(n), -1.0), ub, eq, bounds, "highs")
         if answer.status != 0 or self._violation(answer.x[:n]) > FEASIBLE:
             return None
         return self._in_users_units(answer.x[:n])
@@ -209,14 +208,9 @@ class LinearProgramme:
         wrong = np.where(reduced > 0.0, z - self._low, self._high - z) > FEASIBLE
         errors = np.array([self._violation(z), float(np.abs(reduced[wrong]).max(initial=0.0))])
         z_unit, y_unit = power_of_two(1.0 / np.clip(errors, 1e-13, 1.0))
-        step = _linprog(
-            reduced * y_unit,
-            self._ub,
-            (self._b_ub - self._ub @ z) * z_unit,
-            self._eq,
-            (self._b_eq - self._eq @ z) * z_unit,
-            np.column_stack(((self._lower - z) * z_unit, (self._upper - z) * z_unit)),
-        )
+        ub, eq = ((A, (b - A @ z) * z_unit) for A, b in ((self._ub, self._b_ub), (self._eq, self._b_eq)))
+        bounds = np.column_stack(((self._lower - z) * z_unit, (self._upper - z) * z_unit))
+        step = _linprog(reduced * y_unit, ub, eq, bounds)
         if step.status != 0:
             return None
         return _Answer(
@@ -248,35 +242,76 @@ class LinearProgramme:
 
     def _linprog(self, cost: np.ndarray) -> Any:
         bounds = np.column_stack((self._lower, self._upper))
-        programme = (self._ub, self._b_ub, self._eq, self._b_eq, bounds)
-        answer = _linprog(cost, *programme)
+        programme = (cost, (self._ub, self._b_ub), (self._eq, self._b_eq), bounds)
+        answer = _linprog(*programme)
         # Presolve leaves some programmes undecided ("infeasible or unbounded").
-        return answer if answer.status in (0, 2, 3) else _linprog(cost, *programme, presolve=False)
+        return answer if answer.status in (0, 2, 3) else _linprog(*programme, presolve=False)
+
+
+def propagate(A: Any, b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds that follow from ``A x <= b`` (A sparse) and ``lower <= x <= upper``.
+
+    A row bounds ``x_j`` by b less the minimum of its other terms.  A few rounds of this, a standard presolve
+    step (Savelsbergh, 1994), bound nearly every variable.  Bounds are relaxed for rounding.  Raise
+    :class:`Empty` if a row or a pair of bounds cannot be satisfied.
+    """
+    A = A.tocoo()
+    keep = A.data != 0.0
+    row, column, entry = A.row[keep], A.col[keep], A.data[keep].astype(np.float64)
+    positive = entry > 0.0
+    low, high = lower.copy(), upper.copy()
+    for _ in range(ROUNDS):
+        before = low.copy(), high.copy()
+        with np.errstate(invalid="ignore", over="ignore"):
+            bound = _bounds_of_entries(entry, row, np.where(positive, low[column], high[column]), b)
+        np.minimum.at(high, column[positive], bound[positive])
+        np.maximum.at(low, column[~positive], bound[~positive])
+        if bool((low > high).any()):
+            raise Empty
+        if not _tightened(before, (low, high)):
+            break
+    return low, high
+
+
+def _bounds_of_entries(entry: np.ndarray, row: np.ndarray, extreme: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return for each entry a_ij the bound of x_j that its row implies, infinite where there is none.
+
+    ``extreme`` is the bound of x_j at which a_ij x_j is least.
+    """
+    least = entry * extreme
+    infinite = ~np.isfinite(least)
+    finite = np.where(infinite, 0.0, least)
+    count = np.bincount(row, infinite, minlength=len(b))
+    total = np.bincount(row, finite, minlength=len(b))
+    terms = np.bincount(row, np.abs(finite), minlength=len(b)) + np.abs(b)
+    if bool(((count == 0) & (total > b + SLACK * terms)).any()):
+        raise Empty
+    room = b[row] - (total[row] - finite) + SLACK * terms[row]
+    # A row does not bound x_j where another term is unbounded.
+    usable = (count[row] - infinite == 0) & np.isfinite(room)
+    return np.where(usable, room / entry, np.where(entry > 0.0, np.inf, -np.inf))
+
+
+def _tightened(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Return whether any bound appeared, or moved by more than a hundredth of the size of its variable."""
+    size = np.maximum(np.abs(after[0]), np.abs(after[1]))
+    for old, new in zip(before, after, strict=True):
+        appeared, finite = np.isfinite(new) & ~np.isfinite(old), np.isfinite(new) & np.isfinite(old)
+        moved = np.abs(new[finite] - old[finite]) > 1e-2 * size[finite]
+        if appeared.any() or moved.any():
+            return True
+    return False
 
 
 def _linprog(
-    cost: np.ndarray,
-    A_ub: Any,
-    b_ub: np.ndarray,
-    A_eq: Any,
-    b_eq: np.ndarray,
-    bounds: np.ndarray,
-    method: str = "highs-ds",
-    *,
-    presolve: bool = True,
+    cost: np.ndarray, ub: Any, eq: Any, bounds: np.ndarray, method: str = "highs-ds", presolve: bool = True
 ) -> Any:
+    """Solve a linear programme with (matrix, right-hand side) pairs of inequalities and equations."""
     import scipy.optimize
 
-    return scipy.optimize.linprog(
-        cost,
-        A_ub=A_ub if len(b_ub) else None,
-        b_ub=b_ub if len(b_ub) else None,
-        A_eq=A_eq if len(b_eq) else None,
-        b_eq=b_eq if len(b_eq) else None,
-        bounds=bounds,
-        method=method,
-        options={**TOLERANCES, "presolve": presolve},
-    )
+    ub, eq = (part if len(part[1]) else (None, None) for part in (ub, eq))
+    options = {**TOLERANCES, "presolve": presolve}
+    return scipy.optimize.linprog(cost, *ub, *eq, bounds, method=method, options=options)
 
 
 def _scaled(A: Any, b: np.ndarray, size: np.ndarray) -> tuple[Any, np.ndarray]:

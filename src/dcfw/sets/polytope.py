@@ -18,9 +18,8 @@ from dcfw._arrays import Array, like, norm, to_numpy
 from dcfw._protocol import stateless
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
-from dcfw.sets.implied_bounds import Empty
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
-from dcfw.sets.linear_programme import LinearProgramme, Unbounded, Vertex
+from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
 
 SMALLEST_ROW = 1e-200  # rows are scaled to norm 1, which must not overflow
 
@@ -44,12 +43,6 @@ class Polytope(Set, trusted=True):
         :class:`scipy.optimize.Bounds`.  Unlike in :func:`scipy.optimize.linprog` the default is no bounds,
         not x >= 0.
 
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter: the diagonal of the smallest box around the polytope,
-        found by 2n linear programmes when first asked for.
-
     Examples
     --------
     >>> from dcfw.sets import Polytope
@@ -70,20 +63,19 @@ class Polytope(Set, trusted=True):
             if not (b_ub is None and A_eq is None and b_eq is None):
                 raise ValueError("b_ub, A_eq and b_eq must be left out where A_ub is a LinearConstraint")
             A_ub, b_ub, A_eq, b_eq = _two_sided(given)
-        self.A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
-        self.A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
-        widths = {A.shape[1] for A in (self.A_ub, self.A_eq) if A is not None}
+        A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
+        A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
+        widths = {A.shape[1] for A in (A_ub, A_eq) if A is not None}
         if len(widths) > 1:
             raise ValueError(
-                f"A_ub and A_eq must have as many columns, got shapes {self.A_ub.shape} and {self.A_eq.shape}"
+                f"A_ub and A_eq must have as many columns, got shapes {A_ub.shape} and {A_eq.shape}"
             )
         self.lower, self.upper = _bounds(bounds, widths.pop() if widths else None)
         self.shape = (len(self.lower),)
         self.nonnegative = bool((self.lower >= 0.0).all())
-        self._ub_norms = _row_norms(self.A_ub, "A_ub")
-        self._eq_norms = _row_norms(self.A_eq, "A_eq")
-        empty = sparse.csr_matrix((0, len(self.lower)))
-        ub, eq = (empty if A is None else sparse.csr_matrix(A) for A in (self.A_ub, self.A_eq))
+        self.A_ub, self.A_eq = (np.zeros((0, *self.shape)) if A is None else A for A in (A_ub, A_eq))
+        self._ub_norms, self._eq_norms = _row_norms(self.A_ub, "A_ub"), _row_norms(self.A_eq, "A_eq")
+        ub, eq = sparse.csr_matrix(self.A_ub), sparse.csr_matrix(self.A_eq)
         try:
             self._programme = LinearProgramme(ub, self.b_ub, eq, self.b_eq, self.lower, self.upper)
         except Empty:
@@ -136,16 +128,13 @@ class Polytope(Set, trusted=True):
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        worst = [0.0, float((self.lower - x).max()), float((x - self.upper).max())]
-        if self.A_ub is not None:
-            worst.append(float(((self.A_ub @ x - self.b_ub) / self._ub_norms).max()))
-        if self.A_eq is not None:
-            worst.append(float((np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms).max()))
-        return excess(max(worst))
+        over = (self.A_ub @ x - self.b_ub) / self._ub_norms
+        error = np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms
+        return excess(np.concatenate((self.lower - x, x - self.upper, over, error)).max())
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         G = np.where(self.lower < self.upper, G, 0.0)
-        return G if self.A_eq is None else np.asarray(G - self._basis.T @ (self._basis @ G))
+        return np.asarray(G - self._basis.T @ (self._basis @ G))
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
@@ -154,10 +143,8 @@ class Polytope(Set, trusted=True):
         return _row_space(A * ((self.lower < self.upper) / self._eq_norms[:, None]))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        steps = [first_hit(self.upper - x, d), first_hit(x - self.lower, -d)]
-        if self.A_ub is not None:
-            steps.append(first_hit(self.b_ub - self.A_ub @ x, self.A_ub @ d))
-        return min(steps)
+        rows = first_hit(self.b_ub - self.A_ub @ x, self.A_ub @ d)
+        return min(rows, first_hit(self.upper - x, d), first_hit(x - self.lower, -d))
 
     def _centre(self) -> np.ndarray:
         """Return the Chebyshev centre in scaled variables: the point farthest from the nearest inequality."""
@@ -167,7 +154,7 @@ class Polytope(Set, trusted=True):
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound of the Euclidean diameter (see the class)."""
+        """An upper bound, the diagonal of the smallest box around the polytope (2n linear programmes)."""
         lengths = np.empty(self.shape)
         for j, row in enumerate(np.eye(self.shape[0])):
             least, most = self._minimiser(row), self._minimiser(-row)
@@ -257,16 +244,9 @@ class ConvexHull(Set, trusted=True):
         # min t over weights w >= 0 with sum 1 and |points^T w - x| <= t, everything scaled to size 1.
         P, y = self.points.T / self.scale, x / self.scale
         n, count = P.shape
-        answer = linprog(
-            np.append(np.zeros(count), 1.0),
-            A_ub=np.block([[P, -np.ones((n, 1))], [-P, -np.ones((n, 1))]]),
-            b_ub=np.concatenate((y, -y)),
-            A_eq=np.append(np.ones(count), 0.0)[None, :],
-            b_eq=[1.0],
-            bounds=(0.0, None),
-            method="highs",
-            options=TOLERANCES,
-        )
+        cost, total, column = np.append(np.zeros(count), 1.0), np.append(np.ones(count), 0.0), np.ones((n, 1))
+        A, b = np.block([[P, -column], [-P, -column]]), np.concatenate((y, -y))
+        answer = linprog(cost, A, b, total[None], [1.0], (0.0, None), method="highs", options=TOLERANCES)
         if answer.status != 0:
             raise RuntimeError(f"HiGHS could not measure the distance to {self!r}: {answer.message}")
         # Made nonnegative with sum 1, the weights give a point of the hull: return its true distance from x.
@@ -274,8 +254,7 @@ class ConvexHull(Set, trusted=True):
         return self.scale * float(np.abs(P @ (weights / weights.sum()) - y).max())
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        basis = self._basis
-        return np.asarray(basis.T @ (basis @ G))
+        return np.asarray(self._basis.T @ (self._basis @ G))
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
@@ -343,18 +322,16 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError("bounds must have two entries, lower and upper, for each variable")
     else:
         try:
-            pairs = np.array([_pair(entry) for entry in bounds], dtype=np.float64)
-        except TypeError:  # not pairs: one pair for all
-            try:
-                pairs = np.array([_pair(bounds)], dtype=np.float64)
-            except (TypeError, ValueError):
-                raise TypeError(
-                    "bounds must be a pair (lower, upper), a sequence of such pairs, or scipy.optimize.Bounds"
-                ) from None
+            given = list(bounds)
+            one = len(given) == 2 and np.ndim(given[0]) == np.ndim(given[1]) == 0
+            pairs = np.array([_pair(entry) for entry in ([given] if one else given)], dtype=np.float64)
+        except TypeError:
+            raise TypeError(
+                "bounds must be a pair (lower, upper), a sequence of such pairs, or scipy.optimize.Bounds"
+            ) from None
         except ValueError:
             raise ValueError("bounds must have two entries, lower and upper, for each variable") from None
-    if len(pairs) == 1 and n is not None:
-        pairs = np.repeat(pairs, n, axis=0)
+    pairs = np.repeat(pairs, n, axis=0) if len(pairs) == 1 and n is not None else pairs
     if n is not None and len(pairs) != n:
         raise ValueError(f"bounds must have one pair or {n} (the columns of A), got {len(pairs)}")
     if not len(pairs):
@@ -384,8 +361,6 @@ def _row_space(rows: np.ndarray) -> np.ndarray:
 
 def _row_norms(A: Any, name: str) -> np.ndarray:
     """Return the Euclidean norms of the rows of a dense or sparse matrix, 1 for a row of zeros."""
-    if A is None:
-        return np.ones(0)
     # Rows are scaled to a largest entry of 1 first, so that no square overflows or vanishes.
     rows = abs(A).max(axis=1)
     largest = np.array(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64).ravel()

@@ -24,9 +24,9 @@ from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Atom, Entries
 from dcfw.sets.base import excess, first_hit, state_in, sums_hit
 from dcfw.sets.birkhoff import Birkhoff
-from dcfw.sets.capped import longest
 from dcfw.sets.compact import CompactOracle, CompactSet
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
+from dcfw.sets.simplex import longest
 
 
 class TransportPolytope(CompactSet, trusted=True):
