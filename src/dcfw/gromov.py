@@ -216,7 +216,6 @@ def _sorted(atom: Entries, transposed: bool) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _times(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, n: int, C: np.ndarray) -> np.ndarray:
-    """Return the product of a sparse plan and a matrix."""
     if len(rows) == n and bool((rows == np.arange(n)).all()):  # as in a permutation
         return np.asarray(values[:, None] * C[columns])
     from scipy.sparse import csr_array

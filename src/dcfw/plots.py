@@ -352,12 +352,10 @@ def new_axes(columns: int) -> Any:
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Return the colour and the dashes of the line at this place."""
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
 
 
 def _axes(ax: Any) -> Any:
-    """Return the axes to draw into, new ones if none are given."""
     if ax is None:
         return _pyplot().subplots(layout="constrained")[1]
     if not hasattr(ax, "has_data"):
@@ -414,7 +412,6 @@ def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:
-    """Label and scale the axes of a plot after its first line."""
     ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(y, y))
     _grid(ax)
     if x != "time":

@@ -101,10 +101,7 @@ class Network:
         return np.asarray(self.user_equilibrium.grad(v))
 
     def relative_gap(self, v: np.ndarray, objective: Function | None = None) -> float:
-        """Return the share of the total cost that travellers would save on their cheapest routes.
-
-        Costs are the gradient of ``objective``, by default the travel times.
-        """
+        """Return the share of the total cost, by default time, that the cheapest routes would save."""
         costs = np.asarray((objective or self.user_equilibrium).grad(v))
         return float(costs @ (v - self.domain.lmo(costs))) / float(costs @ v)
 
@@ -130,13 +127,12 @@ class LinkCosts(Function, trusted=True):
 
     def value(self, x: Any) -> float:
         load = np.maximum(x, 0.0) / self.network.capacity  # rounding may leave -1e-17, which has no power
-        linear = float(self.network.free_flow_time @ x)
-        return linear + float(self._curved @ (x * load**self.network.power))
+        return float(self.network.free_flow_time @ x) + float(self._curved @ (x * load**self.network.power))
 
     def grad(self, x: Any) -> Any:
         load = np.maximum(x, 0.0) / self.network.capacity
-        slope = self._curved * (self.network.power + 1.0)
-        return self.network.free_flow_time + slope * load**self.network.power
+        power = self.network.power
+        return self.network.free_flow_time + self._curved * (power + 1.0) * load**power
 
 
 class Savings(Function, trusted=True):
@@ -187,7 +183,7 @@ def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **o
     network : Network
         The network.
     objective : {"user", "system"} or a function, default "user"
-        The user equilibrium, the system optimum, or any objective for :func:`dcfw.minimize` over link flows,
+        The user equilibrium, the system optimum, or an objective for :func:`dcfw.minimize` over link flows,
         such as ``network.system_optimum - Savings(...)``.
     rtol : float, default 1e-4
         The gap at which to stop, relative to the cost at free flow (a lower bound of that of the answer).
@@ -262,16 +258,15 @@ def read(name: Any) -> Network:
         raise
     except (OSError, ValueError) as error:
         raise ValueError(f"name {str(given)[:60]!r} is no network: {error.__class__.__name__}") from None
-    rows = [line.rstrip("; \t").split()[:7] for line in body]
     try:
+        rows = [line.rstrip("; \t").split()[:7] for line in body]
         table = np.array(rows, dtype=np.float64).reshape(-1, 7)
         zones, through = int(meta["NUMBER OF ZONES"]), int(meta["FIRST THRU NODE"]) - 1
     except (KeyError, ValueError) as error:
         raise ValueError(f"{net} is not a network in the TNTP format: {error}") from None
     demands, origin = np.zeros((zones, zones)), -1
     for line in _parts(trips)[1]:
-        begins = re.match(r"Origin\s+(\d+)", line)
-        if begins:
+        if begins := re.match(r"Origin\s+(\d+)", line):
             origin = int(begins[1]) - 1
             continue
         for destination, amount in re.findall(r"(\d+)\s*:\s*([-+.\deE]+)", line):

@@ -57,7 +57,7 @@ class Birkhoff(Set, trusted=True):
         self.diameter = math.sqrt(2.0 * self.n) if self.n > 1 else 0.0
 
     def lmo(self, G: Array) -> Array:
-        """Return a permutation matrix that minimises <G, s>, as an array like ``G``; +Inf forbids a pair."""
+        """Return a minimising permutation matrix, as an array like ``G``; +Inf forbids a pair."""
         if not (to_numpy(_validate.numeric(G, "G")) == np.inf).any():
             return super().lmo(G)
         G = _validate.array(G, "G", shape=self.shape, allow_inf=True)
@@ -76,7 +76,6 @@ class Birkhoff(Set, trusted=True):
         return like(Permutation(assignment(to_numpy(G))).dense(), G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.Permutation`."""
         return BirkhoffOracle(self)
 
     def violation(self, x: Array) -> float:
@@ -105,7 +104,7 @@ class Birkhoff(Set, trusted=True):
         Parameters
         ----------
         rng : None, int or numpy.random.Generator
-            The randomness.
+            The source of randomness.
         scale : float, default 1.0
             The deviation from the barycentre; 1 in the paper's text, 0.001 in its code.
         deadline : float, optional
@@ -230,11 +229,7 @@ class BirkhoffOracle(Oracle):
 
 
 def assignment(C: np.ndarray) -> np.ndarray:
-    """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start.
-
-    >>> assignment(np.array([[4.0, 1.0], [2.0, 0.0]]))
-    array([1, 0])
-    """
+    """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start."""
     return Assignment(len(C))(C)
 
 

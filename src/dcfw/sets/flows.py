@@ -40,11 +40,6 @@ class FlowPolytope(CompactSet, trusted=True):
     through : int, default 0
         Paths may start and end at nodes with smaller numbers, but not pass them (zones of a road network).
 
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter.
-
     Notes
     -----
     On a graph without cycles ``contains`` is exact for one origin and, by Wolfe's method, up to 600 edges.
@@ -187,7 +182,6 @@ def _demands(value: Any, n: int) -> np.ndarray:
         raise ValueError(f"demands must be square with at most {n} rows (the nodes), got {given.shape}")
     if bool((given < 0.0).any()):
         raise ValueError("demands must not be negative")
-    wanted = np.zeros((n, n))
-    wanted[: len(given), : len(given)] = given
+    wanted = np.pad(given, (0, n - len(given)))
     np.fill_diagonal(wanted, 0.0)
     return wanted

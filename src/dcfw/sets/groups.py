@@ -61,7 +61,6 @@ class GroupBall(CompactSet, trusted=True):
             self.project = self._nearest
 
     def _norms(self, x: np.ndarray, p: float) -> np.ndarray:
-        """Return the p-norm of each group."""
         size = np.abs(x.reshape(-1))[self._order]
         if p == math.inf:
             return np.maximum.reduceat(size, self._starts)
@@ -78,7 +77,6 @@ class GroupBall(CompactSet, trusted=True):
         return Entries(members, values, self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the excess of the norm over the radius."""
         return excess(float(self._norms(self._values(x), self.p).sum()) - self.radius)
 
     def _centre(self) -> np.ndarray:

@@ -46,11 +46,6 @@ class Intersection(CompactSet, trusted=True):
     sets : sequence of Set
         Sets of one shape with at least one common point; a ValueError says how far apart they are otherwise.
 
-    Attributes
-    ----------
-    diameter : float
-        An upper bound: the least of the sets' own.
-
     Notes
     -----
     An oracle call solves several linear programmes with a row for each entry of all sets but one, which is
@@ -71,13 +66,12 @@ class Intersection(CompactSet, trusted=True):
         if isinstance(sets, Set) or not isinstance(sets, Iterable):
             raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
         self.sets = tuple(sets)
+        if not self.sets:
+            raise ValueError("sets must not be empty")
         for i, domain in enumerate(self.sets):
             if not isinstance(domain, Set):
                 raise TypeError(f"sets[{i}] must be derived from dcfw.sets.Set, got {type(domain).__name__}")
-        if not self.sets:
-            raise ValueError("sets must not be empty")
-        self.shape = tuple(self.sets[0].shape)
-        for i, domain in enumerate(self.sets):
+            self.shape = tuple(self.sets[0].shape)
             if tuple(domain.shape) != self.shape:
                 raise ValueError(f"sets[{i}] must have the shape {self.shape}, got {tuple(domain.shape)}")
         self.polytope = all(domain.polytope for domain in self.sets)
@@ -99,7 +93,7 @@ class Intersection(CompactSet, trusted=True):
             return np.concatenate([vertices[0] - vertex for vertex in vertices[1:]])
 
         if not others:
-            return [[self._ask([np.ones(size)])[0][0]]]
+            return [self._ask([np.ones(size)])[0]]
         distance = separation(apart, np.zeros(size * others))
         if distance > 1e-9 * self.scale:
             raise ValueError(f"sets have no common point: they are at least {distance:g} apart")
@@ -116,10 +110,9 @@ class Intersection(CompactSet, trusted=True):
         return vertices, bound
 
     def _atom(self, G: np.ndarray) -> Atom:
-        return IntersectionOracle(self)(G)
+        return self.oracle()(G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that keeps the vertices it has found."""
         return IntersectionOracle(self)
 
     def violation(self, x: Array) -> float:
@@ -130,17 +123,17 @@ class Intersection(CompactSet, trusted=True):
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return min(float(domain.reach(x, d)) for domain in self.sets)
 
-    def _centre(self) -> np.ndarray:
-        return np.array(self._inside)
-
     @functools.cached_property
     def _inside(self) -> np.ndarray:
         directions = np.random.default_rng(0).standard_normal((8, *self.shape))
         return np.asarray(np.mean([self.lmo(G) for G in directions], axis=0))
 
+    def _centre(self) -> np.ndarray:
+        return self._inside.copy()
+
     @property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound (see the class)."""
+        """An upper bound of the Euclidean diameter, the least of the sets' own."""
         return min(float(domain.diameter) for domain in self.sets)
 
     def __repr__(self) -> str:
@@ -196,10 +189,9 @@ class IntersectionOracle(Oracle):
         If HiGHS fails, the point is any common one, with prices of zero.
         """
         size, count = len(G), len(self._columns)
-        blocks = [np.array(columns).T for columns in self._columns]
-        unit = max(float(np.abs(block).max()) for block in blocks) or 1.0  # HiGHS has absolute tolerances
-        blocks = [block / unit for block in blocks]
-        ends = np.cumsum([block.shape[1] for block in blocks])
+        unit = max(float(np.abs(columns).max()) for columns in self._columns) or 1.0  # HiGHS has one scale
+        blocks = [np.array(columns).T / unit for columns in self._columns]
+        ends = np.cumsum([len(columns) for columns in self._columns])
         A = np.zeros((size * (count - 1) + count, int(ends[-1])))
         for i, (block, end) in enumerate(zip(blocks, ends, strict=True)):
             own = slice(int(end) - block.shape[1], int(end))

@@ -99,7 +99,7 @@ class KeptBasis:
 
 
 def _solved(A: Any, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the solutions of A z = b and A'y = c for a dense or sparse matrix."""
+    """Solve A z = b and A'y = c."""
     if isinstance(A, np.ndarray):
         return np.linalg.solve(A, b), np.linalg.solve(A.T, c)
     from scipy.sparse.linalg import splu

@@ -24,7 +24,6 @@ from dcfw._arrays import Array, to_numpy
 from dcfw.kernels.lap import LARGEST, solver
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
-
 _EXACT_INTEGER = 2**53
 _COUNTERS = 5
 
@@ -45,10 +44,7 @@ def as_costs(C: Array, n: int) -> np.ndarray:
 class Assignment:
     """A solver of n x n assignment problems that starts each solve from the prices of the last.
 
-    Parameters
-    ----------
-    n : int
-        The number of rows and columns.
+    The answer depends on the state only among ties.
 
     Attributes
     ----------
@@ -58,10 +54,8 @@ class Assignment:
     work : int
         The number of rows that the path searches of the last call scanned (0 for SciPy's solver).
 
-    Notes
-    -----
-    The answer depends on the state only among ties.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> solver = Assignment(3)
     >>> C = np.array([[5.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -99,14 +93,7 @@ class Assignment:
         return self.v, np.asarray(self._lap.columns), np.array(self._lap.counters, dtype=np.int64)
 
     def set_state(self, state: State) -> None:
-        """Continue from a state that :meth:`get_state` returned.
-
-        Raises
-        ------
-        ValueError
-            If prices are not finite, partners are not a permutation (or all -1, before the first solve), or
-            counters are negative or beyond 2^53.
-        """
+        """Continue from a state that :meth:`get_state` returned; raise ValueError if it is invalid."""
         whose = f"state must be that of an Assignment({self.n})"
         try:
             prices, partners, counters = map(np.asarray, state)
@@ -125,18 +112,11 @@ class Assignment:
         self._lap.restore(prices, partners, counters.tolist())
 
     def __call__(self, C: Array) -> np.ndarray:
-        """Return the columns ``p`` (a fresh array of intp) that minimise ``C[arange(n), p].sum()``.
+        """Return the columns ``p`` (a new array of intp) that minimise ``C[arange(n), p].sum()``.
 
-        Parameters
-        ----------
-        C : (n, n) array of real numbers
-            The costs; +Inf forbids a pair.  Arrays other than C-contiguous float64 are copied.
-
-        Raises
-        ------
-        ValueError
-            If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53 (which
-            float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden pair.
+        +Inf forbids a pair.  Arrays other than C-contiguous float64 are copied.  Raise ValueError for another
+        shape, NaN or -Inf, finite entries beyond 2^1000, integers beyond 2^53 (which float64 cannot represent
+        exactly), and if every assignment uses a forbidden pair.
         """
         found = self._lap.assign(C)  # which checks its argument faster than Python could
         if found is None:

@@ -41,9 +41,7 @@ class Vertex(NamedTuple):
     error: float
 
 
-class _Answer(NamedTuple):
-    """A primal and a dual solution in scaled units."""
-
+class _Answer(NamedTuple):  # in scaled units
     z: np.ndarray
     y_ub: np.ndarray
     y_eq: np.ndarray
@@ -73,7 +71,6 @@ class LinearProgramme:
             self._measure(abs(rows), np.abs(sides))
 
     def _measure(self, rows: Any, sides: np.ndarray) -> None:
-        """Choose the units of variables and rows, and scale the programme."""
         from scipy import sparse
 
         known = np.maximum(np.abs(self.low), np.abs(self.high))
@@ -306,7 +303,6 @@ def _tightened(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, n
 def _linprog(
     cost: np.ndarray, ub: Any, eq: Any, bounds: np.ndarray, method: str = "highs-ds", presolve: bool = True
 ) -> Any:
-    """Solve a linear programme with (matrix, right-hand side) pairs of inequalities and equations."""
     import scipy.optimize
 
     ub, eq = (part if len(part[1]) else (None, None) for part in (ub, eq))

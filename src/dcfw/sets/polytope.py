@@ -120,7 +120,6 @@ class Polytope(Set, trusted=True):
         return found._replace(error=0.0) if zero else found
 
     def _implied_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return finite bounds of the variables that follow from the constraints."""
         return self._programme.low, self._programme.high
 
     def violation(self, x: Array) -> float:
@@ -167,8 +166,6 @@ class Polytope(Set, trusted=True):
 
 @stateless
 class _Programmes(Oracle):
-    """The oracle of a polytope, which keeps the basis and bounds the error of its answers."""
-
     domain: Polytope
 
     def __init__(self, domain: Polytope) -> None:
@@ -274,7 +271,6 @@ class ConvexHull(Set, trusted=True):
 
 
 def _constraints(A: Any, b: Any, A_name: str, b_name: str) -> tuple[Any, np.ndarray]:
-    """Return a matrix (or None) and its right-hand side, checked."""
     if (A is None) != (b is None):
         missing, given = (A_name, b_name) if A is None else (b_name, A_name)
         raise ValueError(f"{missing} is missing: {given} was given without it")
@@ -345,7 +341,6 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pair(entry: Sequence[Any]) -> tuple[float, float]:
-    """Return a pair of bounds with infinities for None."""
     low, high = entry
     if isinstance(low, str) or isinstance(high, str):
         raise TypeError("a bound is a number or None")

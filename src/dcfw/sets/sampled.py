@@ -85,8 +85,6 @@ class Readings(Places):
 
 
 class SparsePlusLowRank:
-    """The matrix S + P Q^T with a sparse S."""
-
     def __init__(self, S: Any, P: np.ndarray, Q: np.ndarray) -> None:
         self.S, self.P, self.Q, self.shape = S, P, Q, S.shape
 
@@ -174,7 +172,6 @@ class SampledBall(Set, trusted=True):
         return -self.radius * u, v, self.radius * error
 
     def origin(self) -> Atom:
-        """Return the atom of the start."""
         return Dense(np.zeros(self.shape))
 
     def atoms(self, U: np.ndarray, s: np.ndarray, V: np.ndarray) -> tuple[list[Atom], np.ndarray]:
@@ -184,7 +181,6 @@ class SampledBall(Set, trusted=True):
         return [*found, self.origin()], np.append(s / r, max(1.0 - float(s.sum()) / r, 0.0))
 
     def point(self, x: np.ndarray) -> np.ndarray:
-        """Return the observed entries in x."""
         return x[: len(self.places.rows)]
 
     def lift(self, z: np.ndarray, t: float) -> np.ndarray:

@@ -47,8 +47,6 @@ class Simplex(Set, trusted=True):
         self.diameter = self.radius * math.sqrt(2.0) if math.prod(self.shape) > 1 else 0.0
 
     def _vertex(self, G: Array) -> Array:
-        if isinstance(G, np.ndarray):
-            return self._atom(G).dense()
         xp = namespace(G)
         return one_hot(int(xp.argmin(xp.reshape(G, (-1,)))), self.radius, G)
 
@@ -56,7 +54,6 @@ class Simplex(Set, trusted=True):
         return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.OneHot`."""
         return SimplexOracle(self)
 
     def violation(self, x: Array) -> float:
@@ -254,8 +251,6 @@ def longest(upper: np.ndarray, total: float) -> float:
 
 
 class SimplexOracle(AtomOracle):
-    """The argmin, kept as an index."""
-
     def runners_up(self, G: Array, count: int) -> list[Atom]:
         domain = self.domain
         return [OneHot(j, domain.radius, domain.shape, G.dtype) for j in least(G, count)]

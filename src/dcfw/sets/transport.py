@@ -40,11 +40,6 @@ class TransportPolytope(CompactSet, trusted=True):
         The solver of the oracle.  "auto" is "lap" (assignment) for uniform marginals of one length, else
         "pot" (network simplex) if POT is installed, else "highs".
 
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter, exact for uniform marginals of one length.
-
     Examples
     --------
     >>> from dcfw.sets import TransportPolytope
@@ -90,7 +85,7 @@ class TransportPolytope(CompactSet, trusted=True):
         return _entries(plan)
 
     def oracle(self) -> CompactOracle:
-        """Return an oracle whose atoms are sparse plans; it keeps prices, or a basis (HiGHS)."""
+        """Return an oracle whose atoms are sparse plans."""
         kept = KeptOracle if importlib.util.find_spec("highspy") is not None else CompactOracle
         return {"lap": UniformOracle, "pot": PricedOracle, "highs": kept}[self.solver](self)
 
@@ -114,7 +109,7 @@ class TransportPolytope(CompactSet, trusted=True):
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound of the Euclidean diameter (see the class)."""
+        """An upper bound of the Euclidean diameter, exact for uniform marginals of one length."""
         if 1 in (int((self.a > 0.0).sum()), int((self.b > 0.0).sum())):
             return 0.0
         return longest(np.minimum(self.a[:, None], self.b), 2.0 * float(self.a.sum()))
@@ -132,7 +127,7 @@ class PartialTransport(CompactSet, trusted=True):
         The mass at each source and the capacity of each sink, not negative.
     mass : float
         The mass to move, at most the sum of a and that of b.
-    solver : {"auto", "lap", "pot", "highs"}, default "auto"
+    solver : str, default "auto"
         As for :class:`TransportPolytope`.
 
     Examples

@@ -23,14 +23,11 @@ from dcfw.sets.spheres import Spheres, zero_one_sphere
 
 
 class _EdgeSets(CompactSet, trusted=True):
-    """The hull of 0/1 vectors over the edges of a graph."""
-
     polytope = nonnegative = True
     edges: Edges
-    _exact = False  # whether the simplest inequalities describe the hull
+    _exact = False  # whether the inequalities of _rough describe the hull
 
     def _rough(self, x: np.ndarray) -> float:
-        """Return the violation of the simplest inequalities."""
         raise NotImplementedError
 
     def violation(self, x: Array) -> float:
@@ -202,16 +199,12 @@ class Matching(_EdgeSets, trusted=True):
 def _two_sides(edges: Edges) -> np.ndarray | None:
     """Return which nodes are on one side of a bipartite graph, None if the graph is not bipartite."""
     from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
+    from scipy.sparse.csgraph import connected_components
 
-    n = edges.n
-    both = np.concatenate([edges.tails, edges.heads]).astype(np.int32)
-    ends = both, np.roll(both, len(edges))
-    graph = csr_array((np.ones(2 * len(edges)), ends), shape=(n, n))
-    count, component = connected_components(graph, directed=False)
-    side = np.zeros(n, dtype=bool)
-    for root in (int(np.flatnonzero(component == c)[0]) for c in range(count)):
-        order, before = breadth_first_order(graph, root, directed=False)
-        for node in order[1:]:
-            side[node] = not side[before[node]]
-    return None if bool((side[edges.tails] == side[edges.heads]).any()) else side
+    # In the double cover, whose edges join a node to the copies of its neighbours, a node and its copy are in
+    # different components if and only if there is no odd cycle; labels increase with the nodes.
+    n, tails, heads = edges.n, edges.tails.astype(np.int32), edges.heads.astype(np.int32)
+    ends = np.concatenate([tails, heads]), np.concatenate([heads, tails]) + np.int32(n)
+    cover = csr_array((np.ones(2 * len(edges)), ends), shape=(2 * n, 2 * n))
+    nodes, copies = connected_components(cover, directed=False)[1].reshape(2, n)
+    return None if bool((nodes == copies).any()) else np.asarray(nodes > copies)
