@@ -13,10 +13,10 @@ where D1 and D2 are the centred distances; centring changes linear terms only.  
 of the weights (as in POT) ends in a local minimum near it.  Here theta first falls from 1, where
 E + theta (||D1 T||^2 + ||T D2||^2) is convex, to 0, with one Frank-Wolfe step each; Frank-Wolfe on E follows.
 
-With equal weights a step is an assignment, and otherwise a network simplex, some seven times slower at
-n = 100.  So with other weights theta falls on the problem with equal ones, and a descent starts at the best
-vertex in the direction of its plan.  A second descent, from the product of the weights, stops after at least
-ten steps once ten times its gap would not lead below the first.
+Unless weights are equal, a step is a network simplex, some seven times slower than an assignment at n = 100.
+Theta then falls on the problem with equal weights, whose plan gives the direction of the first vertex.  A
+second descent, from the product of the weights, stops after at least ten steps once ten times its gap would
+not lead below the first.
 """
 
 from __future__ import annotations

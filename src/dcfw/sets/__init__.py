@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from dcfw.sets.norms import LpBall as LpBall
     from dcfw.sets.ordered import KNormBall as KNormBall
     from dcfw.sets.ordered import OrderedWeightedL1 as OrderedWeightedL1
-    from dcfw.sets.permutahedron import Permutahedron as Permutahedron
+    from dcfw.sets.ordered import Permutahedron as Permutahedron
     from dcfw.sets.polytope import ConvexHull as ConvexHull
     from dcfw.sets.polytope import Polytope as Polytope
     from dcfw.sets.product import Product as Product
@@ -108,8 +108,7 @@ _NAMES = {
     "groups": ("GroupBall",),
     "intersection": ("Intersection",),
     "norms": ("Box", "KSparse", "L1Ball", "L2Ball", "LInfBall", "LpBall"),
-    "ordered": ("KNormBall", "OrderedWeightedL1"),
-    "permutahedron": ("Permutahedron",),
+    "ordered": ("KNormBall", "OrderedWeightedL1", "Permutahedron"),
     "polytope": ("ConvexHull", "Polytope"),
     "product": ("Product",),
     "simplex": ("CappedSimplex", "Hypersimplex", "Simplex"),

@@ -236,10 +236,9 @@ def assignment(C: np.ndarray) -> np.ndarray:
 def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float | None = None) -> Array:
     """Return a nearly doubly stochastic matrix near the square matrix ``x`` by alternating projections.
 
-    Each iteration projects onto the matrices with row and column sums 1 (in closed form) and then onto the
-    nonnegative ones. The result is nonnegative; the error of its sums is at rounding level for moderate n but
-    about 1e-3 for n = 256 and entries of size 1. The iteration ends early when it no longer moves the point,
-    or after ``deadline``, a time of ``time.perf_counter``.
+    The result is nonnegative; the error of its sums is at rounding level for moderate n but about 1e-3 for
+    n = 256 and entries of size 1. The iteration ends early when it no longer moves the point, or after
+    ``deadline``, a time of ``time.perf_counter``.
 
     >>> alternating_projections(np.array([[3.0, 0.0], [0.0, 0.0]]))
     array([[1., 0.],

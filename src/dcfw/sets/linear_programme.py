@@ -258,23 +258,22 @@ def propagate(A: Any, b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tu
     positive = entry > 0.0
     low, high = lower.copy(), upper.copy()
     for _ in range(ROUNDS):
-        before = low.copy(), high.copy()
+        before = np.array((low, high))
         with np.errstate(invalid="ignore", over="ignore"):
             bound = _bounds_of_entries(entry, row, np.where(positive, low[column], high[column]), b)
-        np.minimum.at(high, column[positive], bound[positive])
-        np.maximum.at(low, column[~positive], bound[~positive])
+            np.minimum.at(high, column[positive], bound[positive])
+            np.maximum.at(low, column[~positive], bound[~positive])
+            moved = np.abs((low, high) - before) > 1e-2 * np.maximum(np.abs(low), np.abs(high))
         if bool((low > high).any()):
             raise Empty
-        if not _tightened(before, (low, high)):
+        appeared = np.isfinite((low, high)) & ~np.isfinite(before)
+        if not (appeared | np.isfinite(before) & moved).any():  # a hundredth of its size is too little
             break
     return low, high
 
 
 def _bounds_of_entries(entry: np.ndarray, row: np.ndarray, extreme: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return for each entry a_ij the bound of x_j that its row implies, infinite where there is none.
-
-    ``extreme`` is the bound of x_j at which a_ij x_j is least.
-    """
+    """Return the bound of x_j that each entry a_ij implies; a_ij x_j is least where x_j is ``extreme``."""
     least = entry * extreme
     infinite = ~np.isfinite(least)
     finite = np.where(infinite, 0.0, least)
@@ -287,17 +286,6 @@ def _bounds_of_entries(entry: np.ndarray, row: np.ndarray, extreme: np.ndarray, 
     # A row does not bound x_j where another term is unbounded.
     usable = (count[row] - infinite == 0) & np.isfinite(room)
     return np.where(usable, room / entry, np.where(entry > 0.0, np.inf, -np.inf))
-
-
-def _tightened(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Return whether any bound appeared, or moved by more than a hundredth of the size of its variable."""
-    size = np.maximum(np.abs(after[0]), np.abs(after[1]))
-    for old, new in zip(before, after, strict=True):
-        appeared, finite = np.isfinite(new) & ~np.isfinite(old), np.isfinite(new) & np.isfinite(old)
-        moved = np.abs(new[finite] - old[finite]) > 1e-2 * size[finite]
-        if appeared.any() or moved.any():
-            return True
-    return False
 
 
 def _linprog(

@@ -1,4 +1,4 @@
-"""Balls of norms of the sorted entries: ordered weighted l1 (OWL, SLOPE, OSCAR) and top-k norms.
+"""Sets of sorted entries: balls of ordered weighted l1 (OWL, SLOPE, OSCAR) and top-k norms, permutahedra.
 
 With the sizes in decreasing order |x|_(1) >= ... >= |x|_(n) and weights w_1 >= ... >= w_n >= 0, the norm is
 sum_i w_i |x|_(i).  Its unit ball is the hull of the vectors with i entries +-1/W_i, W_i = w_1 + ... + w_i,
@@ -7,7 +7,8 @@ others).  The oracle compares the sums of the i largest |G|, divided by W_i.
 
 The projection onto the ball is the proximal operator of a multiple lambda of the norm: the sorted sizes minus
 lambda w, made decreasing by isotonic regression and clipped at 0 (Zeng and Figueiredo, 2014; Bogdan et al.,
-2015), with the lambda for which the norm is the radius.
+2015), with the lambda for which the norm is the radius.  That onto a permutahedron is one isotonic regression
+(Lim and Wright, 2016).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
-from dcfw._arrays import Array, to_numpy
-from dcfw.sets.atoms import Atom, Entries, OneHot, Signs
+from dcfw._arrays import Array, norm, to_numpy
+from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, Signs
 from dcfw.sets.base import Set, excess, in_numpy
 from dcfw.sets.compact import CompactSet
+from dcfw.sets.spheres import Spheres, one_sphere
 
 FAR = 1e10  # points with a larger entry, in units of the radius, are scaled down before they are projected
 
@@ -156,3 +158,63 @@ class KNormBall(OrderedWeightedL1, trusted=True):
         return f", k={self.k}" + super()._parameters()
 
     __repr__ = Set.__repr__
+
+
+class Permutahedron(CompactSet, trusted=True):
+    """The convex hull of the rearrangements of ``w``, the vectors that ``w`` majorises.
+
+    Parameters
+    ----------
+    w : array_like
+        A vector; its order does not matter.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Permutahedron
+    >>> Permutahedron([1.0, 2.0, 3.0]).lmo(np.array([0.5, -1.0, 0.0]))
+    array([1., 3., 2.])
+    """
+
+    polytope = True
+
+    def __init__(self, w: Any) -> None:
+        values = np.asarray(to_numpy(_validate.array(w, "w", ndim=1)), dtype=np.float64)
+        if not len(values):
+            raise ValueError("w must not be empty")
+        self.w = np.sort(values)[::-1].copy()
+        self.shape = self.w.shape
+        self.scale = float(np.abs(self.w).max()) or 1.0
+        self._tops = np.cumsum(self.w)
+        self.diameter = norm(self.w - self.w[::-1])
+
+    def _atom(self, G: np.ndarray) -> Dense:
+        s = np.empty(self.shape)
+        s[np.argsort(G, kind="stable")] = self.w
+        return Dense(s)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest excess of a mean of k largest entries over that of w (error for k = n)."""
+        tops = np.cumsum(np.sort(self._values(x))[::-1]) - self._tops
+        tops[-1] = abs(tops[-1])
+        return excess(float((tops / np.arange(1, len(tops) + 1)).max()))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        return np.asarray(G - G.mean()) if self.w[0] > self.w[-1] else np.zeros(self.shape)
+
+    def spheres(self) -> Spheres:
+        return one_sphere(self.shape)
+
+    def _centre(self) -> np.ndarray:
+        return np.full(self.shape, self._tops[-1] / len(self.w))
+
+    @in_numpy
+    def project(self, x: Array) -> Array:
+        """Return the nearest point, which is x less the decreasing fit of x - w, x in decreasing order."""
+        from scipy.optimize import isotonic_regression
+
+        order = np.argsort(-x, kind="stable")
+        excesses = x[order] - self.w
+        y = np.empty(self.shape)
+        # x - fit = w + ((x - w) - fit): the bracket is small where x is large.
+        y[order] = self.w + (excesses - isotonic_regression(excesses, increasing=False).x)
+        return y

@@ -6,10 +6,10 @@ matrix with G at the observed places by Lanczos, to an error that is a small par
 Vertices are kept as factors: a point with an active set of k atoms is a matrix of rank k that is never
 formed; :meth:`SampledBall.factors` returns it.  A spectraplex has eigenvectors v v' in place of u v'.
 
-Functions of singular values need more than z: :class:`Readings` adds the product with a matrix of low rank (a
-subgradient of such a function) and the height of an epigraph, and the oracle's matrix becomes sparse plus low
-rank.  The bound of the oracle's error comes from the residual of the pair and the gain of the last steps: it
-holds if Lanczos, which starts with a part in every direction, has not missed a larger singular value.
+For functions of singular values :class:`Readings` adds the product with a matrix of low rank (a subgradient
+of such a function) and the height of an epigraph.  The bound of the oracle's error comes from the residual of
+the pair and the gain of the last steps: it holds if Lanczos, which starts with a part in every direction, has
+not missed a larger singular value.
 
 Reference: Freund, Grigas and Mazumder 2017 (Frank-Wolfe for matrix completion with factored iterates).
 """
