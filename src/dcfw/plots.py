@@ -4,10 +4,6 @@ Functions draw into the given Matplotlib axes without using pyplot, or into a ne
 Matplotlib is imported on the first call.  Axes of gaps are logarithmic, as are those of counts and seconds
 that grow more than a hundredfold; a triangle below the line then stands for 0.  The colours of Okabe and Ito
 are distinct for all kinds of colour vision, and lines also differ in their dashes.
-
->>> import dcfw
->>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
->>> ax = res.plot(y="dc_gap", x="nit")          # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ convex functions.
 array([4., 2., 2., 2., 4.])
 >>> traffic.assign(network, "system", rtol=1e-8).x.round(3) + 0.0
 array([3., 3., 0., 3., 3.])
-
-Networks of the TransportationNetworks collection are read by :func:`read`.
 """
 
 from __future__ import annotations
@@ -109,7 +107,7 @@ class Network:
 class LinkCosts(Function, trusted=True):
     """sum_e t0 (v + weight * b * capacity (v / capacity)^(power + 1)), convex for v >= 0.
 
-    A weight of 1 / (power + 1) makes it Beckmann's objective, 1 the total time.
+    A weight of 1 / (power + 1) gives Beckmann's objective, 1 the total time.
 
     Examples
     --------

@@ -79,7 +79,6 @@ class Birkhoff(Set, trusted=True):
         return BirkhoffOracle(self)
 
     def violation(self, x: Array) -> float:
-        """Return the largest error of a row or column sum, or the most negative entry's size."""
         x = self._values(x)
         return excess(max(sum_error(x), -float(x.min())))
 
@@ -182,7 +181,6 @@ class PartialBirkhoff(CompactSet, trusted=True):
         return Entries(rows * n + columns[rows], np.ones(k), self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the largest excess of a row or column sum, relative error of the sum or negative entry."""
         x = self._values(x)
         over = max(float(x.sum(axis=1).max()), float(x.sum(axis=0).max())) - 1.0
         return excess(max(over, abs(float(x.sum()) - self.k) / self.k, -float(x.min())))

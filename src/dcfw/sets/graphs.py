@@ -83,7 +83,6 @@ class Paths:
         return distance, before, edge
 
     def _positive(self, costs: np.ndarray) -> np.ndarray:
-        """Return nonnegative costs with the same shortest paths."""
         lowest = float(costs.min())
         if lowest >= 0.0:
             return costs
@@ -96,7 +95,6 @@ class Paths:
         return np.asarray(costs - lowest * (levels[self.edges.heads] - levels[self.edges.tails]))
 
     def position(self, tails: np.ndarray, heads: np.ndarray) -> np.ndarray:
-        """Return the positions of the edges tail -> head among the keys."""
         return np.asarray(np.searchsorted(self._keys, tails * self.nodes + heads))
 
     def load(self, costs: np.ndarray, demands: np.ndarray) -> np.ndarray:

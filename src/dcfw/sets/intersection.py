@@ -141,8 +141,6 @@ class Intersection(CompactSet, trusted=True):
 
 
 class IntersectionOracle(Oracle):
-    """Column generation that starts each answer from the columns of the last."""
-
     domain: Intersection
 
     def __init__(self, domain: Intersection) -> None:
@@ -245,7 +243,7 @@ def _least(costs: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
 
 
 def _exact(A: np.ndarray, b: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return the weights of a basic solution, recomputed where that reduces the residual."""
+    """Return basic weights recomputed without the tolerance of HiGHS where that reduces the residual."""
     used = w > 0.0
     found = np.zeros_like(w)
     found[used] = np.linalg.lstsq(A[:, used], b, rcond=None)[0]

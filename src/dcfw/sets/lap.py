@@ -150,11 +150,8 @@ def _some(numbers: list[int]) -> str:
 def assign(C: Array) -> np.ndarray:
     """Return the columns of a minimum-cost assignment of the square matrix C, from a cold start.
 
-    It takes the same input as :class:`Assignment`, which is several times faster for a sequence of close
-    matrices.
+    For a sequence of close matrices :class:`Assignment` is several times faster.
 
-    Examples
-    --------
     >>> assign([[2, 1], [1, 3]])
     array([1, 0])
     """

@@ -184,7 +184,6 @@ class SampledBall(Set, trusted=True):
         return x[: len(self.places.rows)]
 
     def lift(self, z: np.ndarray, t: float) -> np.ndarray:
-        """Return a gradient with respect to the entries z and the height t as one with respect to x."""
         return np.append(z, (0.0, t))
 
     def oracle(self) -> Oracle:

@@ -57,7 +57,6 @@ class Simplex(Set, trusted=True):
         return SimplexOracle(self)
 
     def violation(self, x: Array) -> float:
-        """Return the larger of ``|sum x - radius|`` and the most negative entry's size."""
         x = self._values(x)
         return excess(max(abs(float(x.sum()) - self.radius), -float(x.min())))
 
@@ -157,7 +156,6 @@ class CappedSimplex(CompactSet, trusted=True):
         return Entries(indices[rank], values[taken][rank], self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the largest violation of a bound or relative error of the sum."""
         x = self._values(x)
         error = float(x.sum()) - self._total
         error = (error if self.at_most else abs(error)) * (self.scale / self._total)

@@ -90,7 +90,6 @@ class TransportPolytope(CompactSet, trusted=True):
         return {"lap": UniformOracle, "pot": PricedOracle, "highs": kept}[self.solver](self)
 
     def violation(self, x: Array) -> float:
-        """Return the largest error of a marginal, or the most negative entry's size."""
         x = self._values(x)
         rows, columns = np.abs(x.sum(axis=1) - self.a).max(), np.abs(x.sum(axis=0) - self.b).max()
         return excess(max(float(rows), float(columns), -float(x.min())))
@@ -163,7 +162,6 @@ class PartialTransport(CompactSet, trusted=True):
         return _entries(np.ascontiguousarray(self._all._atom(costs).dense()[:-1, :-1]))
 
     def violation(self, x: Array) -> float:
-        """Return the largest excess over a marginal, error of the mass or negative entry."""
         x = self._values(x)
         over = max(float((x.sum(axis=1) - self.a).max()), float((x.sum(axis=0) - self.b).max()))
         error = abs(float(x.sum()) - self.mass) * (self.scale / self.mass)

@@ -62,7 +62,6 @@ class TotalVariation1D(CompactSet, trusted=True):
         return Dense(s)
 
     def violation(self, x: Array) -> float:
-        """Return the larger of the excess of the variation and the error of the mean."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
