@@ -189,7 +189,7 @@ def _starts(loss: GromovLoss, domain: TransportPolytope, stages: int | None) -> 
 
 def _stepped(loss: GromovLoss, domain: TransportPolytope, stages: int) -> np.ndarray:
     """Return the plan after a Frank-Wolfe step from the start for each theta from 1 to nearly 0."""
-    T = domain.start()
+    T: np.ndarray = domain.start()
     if not stages:
         return T
     oracle, convex = domain.oracle(), _Convex.of(loss)

@@ -157,7 +157,7 @@ class Matching(_EdgeSets, trusted=True):
         i, j = linear_sum_assignment(costs)
         found = edge[i, j]
         found = found[found >= 0]
-        return found if self.perfect else found[G[found] < 0.0]
+        return np.asarray(found if self.perfect else found[G[found] < 0.0])
 
     @functools.cached_property
     def _bipartition(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
