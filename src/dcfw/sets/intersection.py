@@ -110,7 +110,7 @@ class Intersection(CompactSet, trusted=True):
         return vertices, bound
 
     def _atom(self, G: np.ndarray) -> Atom:
-        return self.oracle()(G)
+        return IntersectionOracle(self)(G)
 
     def oracle(self) -> Oracle:
         return IntersectionOracle(self)
