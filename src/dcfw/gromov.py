@@ -9,15 +9,14 @@ over the :class:`~dcfw.sets.TransportPolytope` of p and q.  On that set the sum 
 
     -2 <D1 T D2, T> = ||D1 T - T D2||^2 - (||D1 T||^2 + ||T D2||^2),
 
-D1 and D2 the distances with their means taken out, which changes linear terms only.  Frank-Wolfe from the
-product of the weights (what POT does) ends in a local minimum near it.  Here the subtracted part is brought
-in step by step: theta falls from 1, where E + theta (||D1 T||^2 + ||T D2||^2) is convex, to 0, with one
-Frank-Wolfe step each; Frank-Wolfe on E itself ends the descent.
+where D1 and D2 are the centred distances; centring changes linear terms only.  Frank-Wolfe from the product
+of the weights (as in POT) ends in a local minimum near it.  Here theta first falls from 1, where
+E + theta (||D1 T||^2 + ||T D2||^2) is convex, to 0, with one Frank-Wolfe step each; Frank-Wolfe on E follows.
 
-With equal weights a step is an assignment, and a network simplex otherwise, some seven times slower at
-n = 100.  So with other weights theta falls on the problem with equal ones, whose plan says which points
-belong together: a descent begins at the best vertex in its direction.  A second one, from the product of the
-weights, is given up after ten steps or more once ten times its gap would not lead lower.
+Unless weights are equal, a step is a network simplex, some seven times slower than an assignment at n = 100.
+Theta then falls on the problem with equal weights, whose plan gives the direction of the first vertex.  A
+second descent, from the product of the weights, stops after at least ten steps once ten times its gap would
+not lead below the first.
 """
 
 from __future__ import annotations
@@ -34,11 +33,8 @@ from dcfw.sets.atoms import Entries
 from dcfw.sets.transport import TransportPolytope
 from dcfw.solvers.interrupts import guarded
 
-LARGEST = 1e60
-"""Distances and weights beyond it would overflow where they are squared and multiplied."""
-
-TRIAL = 10
-"""The steps after which a second descent is given up where so many gaps would not lead below the first."""
+LARGEST = 1e60  # squares and products of larger distances and weights might overflow
+TRIAL = 10  # the least number of steps of a second descent, and the number of gaps it may hope to gain
 
 __all__ = ["GromovLoss", "gromov_wasserstein"]
 
@@ -51,7 +47,7 @@ class GromovLoss(Function, trusted=True):
     C1, C2 : array_like
         Symmetric matrices of distances (or similarities) within the two spaces.
     p, q : array_like, optional
-        The weights of their points, by default uniform, of sum 1.
+        The weights of their points, by default uniform with sum 1.
     M : array_like, optional
         Costs between points of the two spaces (fused Gromov-Wasserstein).
     alpha : float, optional
@@ -74,12 +70,11 @@ class GromovLoss(Function, trusted=True):
         self.p, self.q = _weights(p, "p", self.C1, "C1"), _weights(q, "q", self.C2, "C2")
         if abs(float(self.p.sum()) - float(self.q.sum())) > 1e-9 * float(self.p.sum()):
             raise ValueError(f"p and q must have one sum, got {self.p.sum():g} and {self.q.sum():g}")
-        self.alpha = (1.0 if M is None else 0.5) if alpha is None else alpha
-        self.alpha = _validate.scalar(self.alpha, "alpha", low=0.0, high=1.0)
+        alpha = (1.0 if M is None else 0.5) if alpha is None else alpha
+        self.alpha = _validate.scalar(alpha, "alpha", low=0.0, high=1.0)
         shape = (len(self.p), len(self.q))
-        self.M = np.zeros(shape)
-        if M is not None:
-            self.M = np.asarray(to_numpy(_validate.array(M, "M", shape=shape)), dtype=np.float64)
+        M = np.zeros(shape) if M is None else to_numpy(_validate.array(M, "M", shape=shape))
+        self.M = np.asarray(M, dtype=np.float64)
         self._linear = (1.0 - self.alpha) * self.M
         self._constant = self.alpha * float(self.p @ self.C1**2 @ self.p + self.q @ self.C2**2 @ self.q)
 
@@ -99,7 +94,7 @@ class GromovLoss(Function, trusted=True):
 
 
 class _Convex(NamedTuple):
-    """||D1 T||^2 + ||T D2||^2, whose sum with the quadratic part is convex on the set."""
+    """||D1 T||^2 + ||T D2||^2, which added to the quadratic part makes it convex on the set."""
 
     left: np.ndarray
     right: np.ndarray
@@ -113,9 +108,8 @@ class _Convex(NamedTuple):
         return np.asarray(self.left @ T + T @ self.right)
 
     def grad_at(self, atom: Entries) -> np.ndarray:
-        return np.asarray(
-            _times(*_sorted(atom, True), self.left).T + _times(*_sorted(atom, False), self.right)
-        )
+        left, right = _times(*_sorted(atom, True), self.left).T, _times(*_sorted(atom, False), self.right)
+        return np.asarray(left + right)
 
 
 @guarded
@@ -138,12 +132,12 @@ def gromov_wasserstein(
     C1, C2, p, q, M, alpha
         As for :class:`GromovLoss`.
     stages : int, optional
-        The number of values of theta; 0 begins at the product of the weights.  By default the better of two
-        descents, from there and after theta has fallen, where that promises something (see above).
+        The number of values of theta; 0 starts at the product of the weights.  By default the better of two
+        descents, from there and after theta has fallen (see the module).
     tol : float, default 1e-7
         The Frank-Wolfe gap at which to stop, relative to the loss of the product of the weights.
     **options
-        Passed on to :func:`dcfw.minimize`, which ends the descent.
+        Passed on to :func:`dcfw.minimize`.
 
     Examples
     --------
@@ -183,40 +177,29 @@ def gromov_wasserstein(
 
 def _starts(loss: GromovLoss, domain: TransportPolytope, stages: int | None) -> list[np.ndarray]:
     """Return the plans from which to descend, the most promising one first."""
-    first = domain.start()
+    first, (n, m) = domain.start(), domain.shape
     if stages is not None:
-        return [_stepped(loss, domain, first, _falling(_validate.integer(stages, "stages", low=0)))]
-    if domain.solver == "lap":
-        return [_stepped(loss, domain, first, _falling(20)), first]
-    n, m = domain.shape
-    if n != m:
-        return [_stepped(loss, domain, first, _falling(8)), first]
+        return [_stepped(loss, domain, _validate.integer(stages, "stages", low=0))]
+    if domain.solver == "lap" or n != m:
+        return [_stepped(loss, domain, 20 if domain.solver == "lap" else 8), first]
     equal = np.full(n, float(loss.p.sum()) / n)
-    even, simpler = (
-        GromovLoss(loss.C1, loss.C2, equal, equal, loss.M, loss.alpha),
-        TransportPolytope(equal, equal),
-    )
-    matched = _stepped(even, simpler, simpler.start(), _falling(20))
-    return [domain.lmo(loss.grad(matched)), first]
+    even = GromovLoss(loss.C1, loss.C2, equal, equal, loss.M, loss.alpha)
+    return [domain.lmo(loss.grad(_stepped(even, TransportPolytope(equal, equal), 20))), first]
 
 
-def _falling(stages: int) -> np.ndarray:
-    """Return values of theta from 1 to nearly 0."""
-    return np.linspace(1.0, 0.0, stages, endpoint=False)
-
-
-def _stepped(loss: GromovLoss, domain: TransportPolytope, T: np.ndarray, thetas: np.ndarray) -> np.ndarray:
-    """Return the plan after a Frank-Wolfe step from T for each theta."""
-    oracle, H = domain.oracle(), loss.grad(T)
-    convex = _Convex.of(loss) if thetas.any() else None
-    R = convex.grad(T) if convex else 0.0 * H
-    for theta in thetas:
+def _stepped(loss: GromovLoss, domain: TransportPolytope, stages: int) -> np.ndarray:
+    """Return the plan after a Frank-Wolfe step from the start for each theta from 1 to nearly 0."""
+    T: np.ndarray = domain.start()
+    if not stages:
+        return T
+    oracle, convex = domain.oracle(), _Convex.of(loss)
+    H, R = loss.grad(T), convex.grad(T)
+    for theta in np.linspace(1.0, 0.0, stages, endpoint=False):
         G = H + theta * R
         S: Any = oracle(G)
-        dH, d = loss.grad_at(S) - H, S.dense() - T
-        dR = convex.grad_at(S) - R if convex else R
+        d, dH, dR = S.dense() - T, loss.grad_at(S) - H, convex.grad_at(S) - R
         slope, curvature = float(np.vdot(G, d)), float(np.vdot(dH + theta * dR, d))
-        if slope >= 0.0 and slope + 0.5 * curvature >= 0.0:  # T is the vertex, up to rounding
+        if slope >= 0.0 and slope + 0.5 * curvature >= 0.0:  # T is the vertex up to rounding
             continue
         step = 1.0 if curvature <= -slope else -slope / curvature
         T, H, R = T + step * d, H + step * dH, R + step * dR
@@ -233,7 +216,6 @@ def _sorted(atom: Entries, transposed: bool) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _times(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, n: int, C: np.ndarray) -> np.ndarray:
-    """Return the product of a sparse plan and a matrix."""
     if len(rows) == n and bool((rows == np.arange(n)).all()):  # as in a permutation
         return np.asarray(values[:, None] * C[columns])
     from scipy.sparse import csr_array

@@ -1,24 +1,14 @@
-"""Pictures of results: one run, several runs against each other, performance profiles.
+"""Plots of one run, of several runs, of searches with their bounds, and performance profiles.
 
-``res.plot()`` draws the certificate of a run: the band that holds the DC gap, the FW gap, the tolerance, and
-the calls of the linear oracle on a second axis.  ``compare`` draws several runs into one picture,
-``compare([minimize(phi, domain, method=m) for m in ("dcfw", "fw")])``; ``incumbents`` a search for a
-permutation with its bound; ``dashboard`` one run from four sides; ``performance_profile`` sums up many runs
-of several methods.  All take Matplotlib axes and return them, and leave pyplot alone then; without any, a new
-figure is made.  Matplotlib is imported when something is drawn, not before.
-
-Axes are logarithmic where numbers run over orders of magnitude: gaps always, counts and seconds where they
-grow more than a hundredfold.  The colours are those of Okabe and Ito, which people with any kind of colour
-vision can tell apart, and lines differ in their dashes as well.  On a logarithmic axis a triangle
-below the lowest point of the line stands for 0.
-
->>> import dcfw
->>> res = dcfw.minimize(dcfw.functions.SquaredNorm(1.0), dcfw.sets.Simplex(3), [0.6, 0.4, 0.0])
->>> ax = res.plot(y="dc_gap", x="nit")          # doctest: +SKIP
+Functions draw into the given Matplotlib axes without using pyplot, or into a new figure, and return the axes.
+Matplotlib is imported on the first call.  Axes of gaps are logarithmic, as are those of counts and seconds
+that grow more than a hundredfold; a triangle below the line then stands for 0.  The colours of Okabe and Ito
+are distinct for all kinds of colour vision, and lines also differ in their dashes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,15 +37,10 @@ LABELS = {
     "n_fun": "values of $\\phi$ or $f$",
     "time": "seconds",
 }
-"""Labels of the axes."""
-
 LOGARITHMIC = ("excess", "gap", "dc_gap", "dc_low", "dc_high", "eps")
-
-FEW = 12
-"""Lines with at most this many points show markers, so that a single point is visible."""
-
-WIDE = 100.0
-"""Counts and seconds that grow by more than this factor get a logarithmic axis."""
+FEW = 12  # lines with at most this many points have markers, so that a single point is visible
+WIDE = 100.0  # counts and seconds that grow by more than this factor have a logarithmic axis
+GREY = "#808080"
 
 
 def plot(
@@ -66,20 +51,18 @@ def plot(
     Parameters
     ----------
     result : Result
-        Of :func:`dcfw.minimize`.
+        A result of :func:`dcfw.minimize`.
     ax : matplotlib axes, optional
-        Where to draw; a new figure's unless given.
+        The axes to draw into, by default those of a new figure.
     y : str
-        ``"certificate"`` (the band that holds the DC gap, the FW gap, the tolerance and, on a second axis,
-        the calls of the linear oracle), ``"gap"``, ``"fun"``, ``"excess"`` (the value above the lowest of the
-        run, or above ``floor``; below the highest where a QAP was maximised), ``"dc_gap"`` (the certified
-        interval as a band, its upper end as a line), or any other column of the history.
+        ``"certificate"`` (the interval of the DC gap, the FW gap, the tolerance and, on a second axis, the
+        calls of the linear oracle), ``"dc_gap"`` (the certified interval as a band, its upper end as a line),
+        ``"excess"`` (the value above the lowest of the run, or above ``floor``; below the highest for a
+        maximised QAP), or a column of the history such as ``"gap"`` or ``"fun"``.
     x : str
-        A column of the history, such as ``"n_lmo"``, ``"nit"``, ``"time"``, ``"n_grad_f"``; by default
-        ``"nit"`` for the certificate and ``"n_lmo"`` for all else.
+        A column of the history; by default ``"nit"`` for the certificate and otherwise ``"n_lmo"``.
     **style
-        For ``ax.plot`` (``color``, ``linestyle``, ``label``, ...).  ``floor`` is what ``"excess"`` is
-        measured from.
+        Options of ``ax.plot``, and ``floor``.
 
     Returns
     -------
@@ -96,15 +79,17 @@ def plot(
     """
     history = _history(result)
     y = _validate.choice(y, "y", ("certificate", "excess", "dc_gap", *History.columns))
-    if x is None:
-        x = "nit" if y == "certificate" else "n_lmo"
+    x = ("nit" if y == "certificate" else "n_lmo") if x is None else x
     x = _validate.choice(x, "x", History.columns)
-    if y == "certificate":
-        return _certificate(result, _axes(ax), x, style)
-    floor = style.pop("floor", None)
     ax = _axes(ax)
-    first = not ax.has_data()
-    across, values = history[x], _values(result, y, floor)
+    if y == "certificate":
+        return _certificate(result, ax, x, style)
+    floor, first, across = style.pop("floor", None), not ax.has_data(), history[x]
+    if y == "excess":
+        values = history["fun"] - (_floor([result]) if floor is None else floor)
+        values = -values if _maximised(result) else values
+    else:
+        values = history["dc_high" if y == "dc_gap" else y]
     if y in LOGARITHMIC:
         values, vanished = _positive(values)
     style = {"linewidth": 1.6, **style}
@@ -114,11 +99,15 @@ def plot(
     if len(across) <= FEW:
         style = {"marker": "o", "markersize": 3.5, **style}
     (line,) = ax.plot(across, values, **style)
+    colour = line.get_color()
     if y in LOGARITHMIC and vanished.any():
-        mark = {"linestyle": "none", "marker": "v", "markersize": 7.0, "color": line.get_color()}
-        ax.plot(across[vanished], values[vanished], label="_nolegend_", **mark)
-    if y == "dc_gap":
-        _band(ax, across, history["dc_low"], values, line.get_color())
+        ax.plot(across[vanished], values[vanished], "v", markersize=7.0, color=colour, label="_nolegend_")
+    known = np.isfinite(values) & (values > 0.0)
+    if y == "dc_gap" and known.any():  # a lower end of 0 reaches the edge of the plot
+        low = history["dc_low"]
+        positive = np.concatenate([values[known], low[known & (low > 0.0)]])
+        low = np.maximum(low, 0.1 * float(positive.min()))
+        ax.fill_between(across, low, values, where=known, color=colour, alpha=0.2, linewidth=0.0)
     if first:
         _dress(ax, x, y, across)
         if y == "excess" and _maximised(result):
@@ -127,17 +116,17 @@ def plot(
 
 
 def _certificate(result: Result, ax: Any, x: str, style: dict[str, Any]) -> Any:
-    """Draw the certified band with the FW gap, the tolerance, and the oracle calls on a second axis."""
+    """Draw the certified band, the FW gap, the tolerance, and the oracle calls on a second axis."""
     plot(result, ax, y="dc_gap", x=x, **({"label": "DC gap, at most (band: certified)"} | style))
     plot(result, ax, y="gap", x=x, label="Frank-Wolfe gap", color=COLOURS[1], linestyle=LINES[1])
     if result.threshold:
-        look = {"color": "#808080", "linestyle": ":", "linewidth": 1.2}
-        ax.axhline(result.threshold, label=f"tolerance {result.threshold:.1e}", **look)
+        label = f"tolerance {result.threshold:.1e}"
+        ax.axhline(result.threshold, label=label, color=GREY, linestyle=":", linewidth=1.2)
     if x != "n_lmo":
         calls = ax.twinx()
-        calls.plot(result.history[x], result.history["n_lmo"], color="#808080", linewidth=0.8)
-        calls.set_ylabel(LABELS["n_lmo"], color="#808080")
-        calls.tick_params(axis="y", colors="#808080")
+        calls.plot(result.history[x], result.history["n_lmo"], color=GREY, linewidth=0.8)
+        calls.set_ylabel(LABELS["n_lmo"], color=GREY)
+        calls.tick_params(axis="y", colors=GREY)
         calls.set_ylim(bottom=0.0)
     ax.set_ylabel("gap (0: stationary)")
     ax.legend(frameon=False, fontsize="small")
@@ -145,15 +134,16 @@ def _certificate(result: Result, ax: Any, x: str, style: dict[str, Any]) -> Any:
 
 
 def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
-    """Draw the values that a search for a permutation found against time, and the bound it cannot pass.
+    """Draw the values that a search for a permutation found against time, and its bound.
 
     Parameters
     ----------
     result : dcfw.qap.QAPResult
-        Of ``dcfw.qap.solve(restarts="auto")``.
+        A result of ``dcfw.qap.solve(restarts="auto")``.
     ax : matplotlib axes, optional
+        The axes to draw into, by default those of a new figure.
     **style
-        For ``ax.step``.
+        Options of ``ax.step``.
 
     Returns
     -------
@@ -172,7 +162,7 @@ def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
     if not trace:
         raise TypeError("result: a result of dcfw.qap.solve(restarts='auto') is needed, which has a trace")
     ax = _axes(ax)
-    times, values = [np.array([float(line[k]) for line in trace]) for k in (0, 1)]
+    times, values = (np.array([float(line[k]) for line in trace]) for k in (0, 1))
     end = max(result.time, times[-1]) if result.trace_unit == "seconds" else times[-1]
     ends = np.append(times, end), np.append(values, values[-1])
     (line,) = ax.step(*ends, where="post", **{"color": COLOURS[0], "linewidth": 1.6, **style})
@@ -183,10 +173,8 @@ def incumbents(result: Any, ax: Any = None, **style: Any) -> Any:
     bound = "" if result.bound is None else f", bound {result.bound:.10g}"
     if bound:
         ax.axhline(float(result.bound), color=COLOURS[1], linestyle=LINES[1], label=f"bound {result.bound:g}")
-        ax.fill_between(ends[0], float(result.bound), ends[1], step="post", color="#808080", alpha=0.12)
-    ax.set_title(f"value {result.fun:.10g}{bound}")
-    ax.set_xlabel(result.trace_unit)
-    ax.set_ylabel("value")
+        ax.fill_between(ends[0], float(result.bound), ends[1], step="post", color=GREY, alpha=0.12)
+    ax.set(title=f"value {result.fun:.10g}{bound}", xlabel=result.trace_unit, ylabel="value")
     _grid(ax)
     _scale_across(ax, "time", times)
     ax.legend(frameon=False, fontsize="small")
@@ -202,18 +190,18 @@ def compare(
     legend: bool = True,
     **style: Any,
 ) -> Any:
-    """Draw several runs into one picture.
+    """Draw several runs into one plot.
 
     Parameters
     ----------
     results : mapping or iterable
-        Name -> result, or the results: these are called by their method and split.
+        Name -> result, or results, which are named by their method and split.
     ax, y, x
         As in :func:`plot`; ``"excess"`` is measured from the lowest value of all runs.
     legend : bool
-        Whether to say which line is which.
+        Whether to draw a legend.
     **style
-        For all lines.
+        Options of ``ax.plot`` for all lines.
 
     Returns
     -------
@@ -254,17 +242,19 @@ def performance_profile(
 ) -> Any:
     """Draw the performance profiles of Dolan and Moré.
 
-    The height of a method's curve at tau is the fraction of problems on which it costs at most tau times
-    what the best method costs: at 1, how often it is best; far to the right, how often it succeeds.
+    The height of a method's curve at tau is the fraction of problems on which its cost is at most tau times
+    the lowest: at 1, how often it is best; far to the right, how often it succeeds.
 
     Parameters
     ----------
     costs : mapping
         Method -> positive costs (seconds, oracle calls, ...), one for each problem; ``inf`` for a failure.
     ax : matplotlib axes, optional
+        The axes to draw into, by default those of a new figure.
     styles : mapping, optional
-        Method -> (colour, line style); methods that are not in it look as usual.
+        Method -> (colour, line style); other methods have the default style.
     legend : bool
+        Whether to draw a legend and label the axes.
 
     Returns
     -------
@@ -286,29 +276,27 @@ def performance_profile(
     reach = 2.0
     for place, (method, (tau, rho)) in enumerate(profiles.items()):
         colour, line = (styles or {}).get(method, _look(place).values())
-        # The last height holds for ever: without that a method that is always best would have no line.
+        # The last height continues: otherwise a method that is always best would have no line.
         ends = np.append(tau, 1e9), np.append(rho, rho[-1])
         ax.step(*ends, where="post", color=colour, linestyle=line, linewidth=1.6, label=method)
         reach = max(reach, float(tau[-1]))
-    ax.set_xscale("log")
-    ax.set_xlim(1.0, min(reach * 1.1, 1e5))
-    ax.set_ylim(0.0, 1.02)
+    ax.set(xscale="log", xlim=(1.0, min(reach * 1.1, 1e5)), ylim=(0.0, 1.02))
     _grid(ax)
     if legend:
-        ax.set_xlabel("cost over the lowest cost, $\\tau$")
-        ax.set_ylabel("fraction of the problems")
+        ax.set(xlabel="cost over the lowest cost, $\\tau$", ylabel="fraction of the problems")
         ax.legend(frameon=False, loc="lower right")
     return ax
 
 
 def dashboard(result: Result, figure: Any = None) -> Any:
-    """Draw one run from four sides: its gap, its value, its certificate, what it cost.
+    """Draw the gap, the value, the certificate and the costs of one run.
 
     Parameters
     ----------
     result : Result
+        A result of :func:`dcfw.minimize`.
     figure : matplotlib figure, optional
-        An empty one to draw into; a new one unless given.
+        An empty figure to draw into, by default a new one.
 
     Returns
     -------
@@ -327,7 +315,7 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     if figure is None:
         figure = _pyplot().figure(figsize=(9.0, 6.4))
         if "inline" in str(_pyplot().get_backend()):
-            _pyplot().close(figure)  # a notebook shows what is returned, and would show it twice
+            _pyplot().close(figure)  # a notebook shows what is returned: an open figure would appear twice
     elif not hasattr(figure, "set_layout_engine"):
         raise TypeError(f"figure must be a Matplotlib figure, got {type(figure).__name__}")
     figure.set_layout_engine("constrained")
@@ -360,12 +348,10 @@ def new_axes(columns: int) -> Any:
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Return the colour and the dashes of the line in this place."""
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
 
 
 def _axes(ax: Any) -> Any:
-    """Return the axes to draw into, new ones if none are given."""
     if ax is None:
         return _pyplot().subplots(layout="constrained")[1]
     if not hasattr(ax, "has_data"):
@@ -392,29 +378,16 @@ def _named(results: Any) -> dict[str, Result]:
         named = {}
         for result in _validate.listed(results, "results"):
             _history(result)
-            base = name = f"{result.get('method', 'run')}, {result.get('split', '')}".rstrip(", ")
-            count = 1
-            while name in named:
-                count += 1
-                name = f"{base} ({count})"
-            named[name] = result
+            base = f"{result.get('method', 'run')}, {result.get('split', '')}".rstrip(", ")
+            names = itertools.chain([base], (f"{base} ({count})" for count in itertools.count(2)))
+            named[next(name for name in names if name not in named)] = result
     if not named:
         raise ValueError("results must not be empty")
     return named
 
 
-def _values(result: Result, y: str, floor: float | None) -> np.ndarray:
-    history = _history(result)
-    if y == "dc_gap":
-        return history["dc_high"]
-    if y == "excess":
-        above = history["fun"] - (_floor([result]) if floor is None else floor)
-        return -above if _maximised(result) else above
-    return history[y]
-
-
 def _maximised(result: Result) -> bool:
-    """Return whether a run has maximised (:mod:`dcfw.qap`), so that its values rise."""
+    """Return whether a run has maximised a QAP, so that its values rise."""
     fun = _history(result)["fun"]
     return "relaxed_fun" in result and bool(fun[-1] > fun[0])
 
@@ -428,26 +401,14 @@ def _floor(results: list[Result]) -> float | None:
 
 
 def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return values for a logarithmic axis, zeros a little below the rest, and where these are."""
+    """Return values for a logarithmic axis, zeros placed below the rest, and the mask of these zeros."""
     usable, vanished = np.isfinite(values) & (values > 0.0), values == 0.0
     below = 0.1 * float(values[usable].min()) if usable.any() else 1e-16
     return np.where(vanished, below, np.where(usable, values, np.nan)), vanished
 
 
-def _band(ax: Any, across: np.ndarray, low: np.ndarray, high: np.ndarray, colour: Any) -> None:
-    """Fill between the two ends of the certified interval; an end of 0 reaches the edge of the picture."""
-    known = np.isfinite(high) & (high > 0.0)
-    if not known.any():
-        return
-    positive = np.concatenate([high[known], low[known & (low > 0.0)]])
-    low = np.maximum(low, 0.1 * float(positive.min()))
-    ax.fill_between(across, low, high, where=known, color=colour, alpha=0.2, linewidth=0.0)
-
-
 def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:
-    """Name and scale the axes of a picture that has just got its first line."""
-    ax.set_xlabel(LABELS.get(x, x))
-    ax.set_ylabel(LABELS.get(y, y))
+    ax.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(y, y))
     _grid(ax)
     if x != "time":
         ax.xaxis.get_major_locator().set_params(integer=True)
@@ -457,17 +418,16 @@ def _dress(ax: Any, x: str, y: str, across: np.ndarray) -> None:
 
 
 def _grid(ax: Any) -> None:
-    ax.grid(True, color="#808080", alpha=0.25, linewidth=0.6)  # on light and dark ground
+    ax.grid(True, color=GREY, alpha=0.25, linewidth=0.6)  # visible on light and dark backgrounds
     ax.set_axisbelow(True)
 
 
 def _scale_across(ax: Any, x: str, across: np.ndarray) -> None:
     positive = across[across > 0.0]
     if positive.size and positive.max() > WIDE * positive.min():
-        # "symlog" has room for the zero at which some counts start.
         if x == "time" or (across > 0.0).all():
             ax.set_xscale("log")
-        else:
+        else:  # some counts start at zero
             ax.set_xscale("symlog", linthresh=1.0)
             ax.set_xlim(left=0.0)
 

@@ -1,10 +1,10 @@
-"""Traffic assignment: how travellers spread over a road network.
+"""Traffic assignment: the link flows of travellers in a road network.
 
-Link e with flow v takes t_e(v) = t0 (1 + b (v / capacity)^power) (the BPR function).  In a *user equilibrium*
-nobody is faster on another route; it minimises Beckmann's sum of integrals of t_e.  The *system optimum*
-minimises the total time, the sum of v t_e(v).  Both are convex functions of the link flows v, which lie in a
-:class:`~dcfw.sets.FlowPolytope`; where operating a link becomes cheaper by the unit the more it is used, the
-objective is a difference of convex functions, which :func:`dcfw.minimize` takes as well.
+Link e with flow v takes the time t_e(v) = t0 (1 + b (v / capacity)^power) (the BPR function).  In a *user
+equilibrium* no traveller has a faster route; it minimises Beckmann's sum of integrals of t_e.  The *system
+optimum* minimises the total time, the sum of v t_e(v).  Both objectives are convex in the link flows v, which
+lie in a :class:`~dcfw.sets.FlowPolytope`; economies of scale (:class:`Savings`) make them differences of
+convex functions.
 
 >>> from dcfw import traffic
 >>> network = traffic.braess()
@@ -12,8 +12,6 @@ objective is a difference of convex functions, which :func:`dcfw.minimize` takes
 array([4., 2., 2., 2., 4.])
 >>> traffic.assign(network, "system", rtol=1e-8).x.round(3) + 0.0
 array([3., 3., 0., 3., 3.])
-
-Networks of the TransportationNetworks collection are read by :func:`read`.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ class Network:
     demands : array
         Trips from zone i to zone j in row i and column j; zones are the first nodes.
     through : int
-        Nodes below it may not be passed.
+        Nodes with smaller numbers may not be passed.
     name : str
-        What the network is called.
+        The name of the network.
 
     Examples
     --------
@@ -101,10 +99,7 @@ class Network:
         return np.asarray(self.user_equilibrium.grad(v))
 
     def relative_gap(self, v: np.ndarray, objective: Function | None = None) -> float:
-        """Return the share of the total cost that travellers would save on their cheapest routes.
-
-        Costs are the gradient of ``objective``, by default the travel times.
-        """
+        """Return the share of the total cost, by default time, that the cheapest routes would save."""
         costs = np.asarray((objective or self.user_equilibrium).grad(v))
         return float(costs @ (v - self.domain.lmo(costs))) / float(costs @ v)
 
@@ -112,7 +107,7 @@ class Network:
 class LinkCosts(Function, trusted=True):
     """sum_e t0 (v + weight * b * capacity (v / capacity)^(power + 1)), convex for v >= 0.
 
-    A weight of 1 / (power + 1) makes it Beckmann's objective, 1 the total time.
+    A weight of 1 / (power + 1) gives Beckmann's objective, 1 the total time.
 
     Examples
     --------
@@ -130,20 +125,19 @@ class LinkCosts(Function, trusted=True):
 
     def value(self, x: Any) -> float:
         load = np.maximum(x, 0.0) / self.network.capacity  # rounding may leave -1e-17, which has no power
-        linear = float(self.network.free_flow_time @ x)
-        return linear + float(self._curved @ (x * load**self.network.power))
+        return float(self.network.free_flow_time @ x) + float(self._curved @ (x * load**self.network.power))
 
     def grad(self, x: Any) -> Any:
         load = np.maximum(x, 0.0) / self.network.capacity
-        slope = self._curved * (self.network.power + 1.0)
-        return self.network.free_flow_time + slope * load**self.network.power
+        power = self.network.power
+        return self.network.free_flow_time + self._curved * (power + 1.0) * load**power
 
 
 class Savings(Function, trusted=True):
-    """-sum_e price_e log(1 + v_e / size_e), convex: what economies of scale subtract from an objective.
+    """-sum_e price_e log(1 + v_e / size_e), convex: economies of scale to subtract from an objective.
 
-    ``network.system_optimum - Savings(price, size)`` is the total time plus operating costs whose price per
-    unit falls from price / size as a link is used more: a difference of convex functions.
+    ``network.system_optimum - Savings(price, size)`` adds operating costs to the total time, whose price per
+    unit falls from price / size with the flow: a difference of convex functions.
 
     Parameters
     ----------
@@ -161,8 +155,10 @@ class Savings(Function, trusted=True):
     differentiable = True
 
     def __init__(self, price: Any, size: Any) -> None:
-        self._price = np.asarray(to_numpy(_validate.array(price, "price")), dtype=np.float64)
-        self._size = np.asarray(to_numpy(_validate.array(size, "size")), dtype=np.float64)
+        self._price, self._size = (
+            np.asarray(to_numpy(_validate.array(values, name)), dtype=np.float64)
+            for values, name in ((price, "price"), (size, "size"))
+        )
         shapes = {a.shape for a in (self._price, self._size) if a.ndim}
         if len(shapes) > 1 or any(len(shape) > 1 or 0 in shape for shape in shapes):
             raise ValueError(f"price and size must be numbers or vectors of one length, got {sorted(shapes)}")
@@ -178,18 +174,17 @@ class Savings(Function, trusted=True):
 
 @guarded
 def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **options: Any) -> Result:
-    """Return the flows of a network in equilibrium, or at the optimum of another objective.
+    """Return the link flows of a network in equilibrium, or at the optimum of another objective.
 
     Parameters
     ----------
     network : Network
         The network.
     objective : {"user", "system"} or a function, default "user"
-        The user equilibrium, the system optimum, or any objective of the link flows that
-        :func:`dcfw.minimize` takes, such as ``network.system_optimum - Savings(...)``.
+        The user equilibrium, the system optimum, or an objective for :func:`dcfw.minimize` over link flows,
+        such as ``network.system_optimum - Savings(...)``.
     rtol : float, default 1e-4
-        The relative gap at which to stop: the gap is at most ``rtol`` times the cost at free flow, and so
-        at most ``rtol`` times that of the answer.
+        The gap at which to stop, relative to the cost at free flow (a lower bound of that of the answer).
     **options
         Passed on to :func:`dcfw.minimize`.
 
@@ -209,15 +204,14 @@ def assign(network: Network, objective: Any = "user", *, rtol: float = 1e-4, **o
         _validate.choice(objective, "objective", ("user", "system"))
         objective = network.user_equilibrium if objective == "user" else network.system_optimum
     domain, free = network.domain, network.free_flow_time
-    x0 = domain.lmo(network.times(domain.lmo(free)))
-    tol = rtol * float(free @ domain.lmo(free))
-    return minimize(
-        objective, domain, **{"x0": x0, "inner": "pairwise", "max_inner": 1_000_000, "tol": tol, **options}
-    )
+    fastest = domain.lmo(free)
+    x0, tol = domain.lmo(network.times(fastest)), rtol * float(free @ fastest)
+    settings = {"x0": x0, "tol": tol, "inner": "pairwise", "max_inner": 1_000_000, **options}
+    return minimize(objective, domain, **settings)
 
 
 def braess() -> Network:
-    """Return Braess's network: six travellers, and a link that slows them down.
+    """Return Braess's network: six travellers, and a link that increases their travel times.
 
     Examples
     --------
@@ -228,9 +222,8 @@ def braess() -> Network:
     links = np.array([[0, 2], [0, 3], [2, 3], [2, 1], [3, 1]])
     demands = np.zeros((4, 4))
     demands[0, 1] = 6.0
-    # 10 v, 50 + v and 10 + v; a free-flow time of 0 has no power, hence a thousandth of a millionth.
-    tiny = 1e-9
-    times = np.array([tiny, 50.0, 10.0, 50.0, tiny])
+    # Times 10 v, 50 + v and 10 + v; a BPR function with a free-flow time of 0 would be constant, hence 1e-9.
+    times = np.array([1e-9, 50.0, 10.0, 50.0, 1e-9])
     slopes = np.array([10.0, 1.0, 1.0, 1.0, 10.0])
     return Network(links, times, np.ones(5), slopes / times, np.ones(5), demands, 0, "Braess")
 
@@ -241,8 +234,8 @@ def read(name: Any) -> Network:
     Parameters
     ----------
     name : str or path
-        Such as "SiouxFalls": the files ``tntp/SiouxFalls_net.tntp`` and ``tntp/SiouxFalls_trips.tntp`` in the
-        folder named by ``DCFW_DATA``; or a path to them without ``_net.tntp``.
+        A name such as "SiouxFalls", for ``tntp/SiouxFalls_net.tntp`` and ``tntp/SiouxFalls_trips.tntp`` in
+        the folder named by ``DCFW_DATA``; or a path to such files without ``_net.tntp``.
 
     Examples
     --------
@@ -253,36 +246,33 @@ def read(name: Any) -> Network:
     FileNotFoundError: ...
     """
     given = _validate.path(name, "name")
-    plain = len(given.parts) == 1
+    names = [f"{given.name}_{part}.tntp" for part in ("net", "trips")]
     try:
         net, trips = (
-            find(f"tntp/{given}_{part}.tntp") if plain else given.with_name(f"{given.name}_{part}.tntp")
-            for part in ("net", "trips")
+            find(f"tntp/{name}") if len(given.parts) == 1 else given.with_name(name) for name in names
         )
         meta, body = _parts(net)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
         raise ValueError(f"name {str(given)[:60]!r} is no network: {error.__class__.__name__}") from None
-    rows = [line.rstrip("; \t").split()[:7] for line in body]
     try:
+        rows = [line.rstrip("; \t").split()[:7] for line in body]
         table = np.array(rows, dtype=np.float64).reshape(-1, 7)
         zones, through = int(meta["NUMBER OF ZONES"]), int(meta["FIRST THRU NODE"]) - 1
     except (KeyError, ValueError) as error:
         raise ValueError(f"{net} is not a network in the TNTP format: {error}") from None
-    links = table[:, :2].astype(np.int64) - 1
-    demands = np.zeros((zones, zones))
-    origin = -1
+    demands, origin = np.zeros((zones, zones)), -1
     for line in _parts(trips)[1]:
-        begins = re.match(r"Origin\s+(\d+)", line)
-        if begins:
+        if begins := re.match(r"Origin\s+(\d+)", line):
             origin = int(begins[1]) - 1
             continue
         for destination, amount in re.findall(r"(\d+)\s*:\s*([-+.\deE]+)", line):
             if not (0 <= origin < zones and 0 < int(destination) <= zones):
                 raise ValueError(f"{trips} has trips between zones that {net} does not have")
             demands[origin, int(destination) - 1] = float(amount)
-    return Network(links, table[:, 4], table[:, 2], table[:, 5], table[:, 6], demands, through, given.name)
+    links, capacity, time, b, power = table[:, :2] - 1.0, *table.T[[2, 4, 5, 6]]
+    return Network(links, time, capacity, b, power, demands, through, given.name)
 
 
 def _parts(path: Path) -> tuple[dict[str, str], list[str]]:

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from dcfw.sets.base import Oracle as Oracle
     from dcfw.sets.base import Set as Set
     from dcfw.sets.birkhoff import Birkhoff as Birkhoff
-    from dcfw.sets.capped import CappedSimplex as CappedSimplex
-    from dcfw.sets.capped import Hypersimplex as Hypersimplex
+    from dcfw.sets.birkhoff import PartialBirkhoff as PartialBirkhoff
     from dcfw.sets.composed import LinearImage as LinearImage
     from dcfw.sets.composed import Scale as Scale
     from dcfw.sets.composed import Shift as Shift
@@ -78,11 +77,12 @@ if TYPE_CHECKING:
     from dcfw.sets.norms import LpBall as LpBall
     from dcfw.sets.ordered import KNormBall as KNormBall
     from dcfw.sets.ordered import OrderedWeightedL1 as OrderedWeightedL1
-    from dcfw.sets.partial_birkhoff import PartialBirkhoff as PartialBirkhoff
-    from dcfw.sets.permutahedron import Permutahedron as Permutahedron
+    from dcfw.sets.ordered import Permutahedron as Permutahedron
     from dcfw.sets.polytope import ConvexHull as ConvexHull
     from dcfw.sets.polytope import Polytope as Polytope
     from dcfw.sets.product import Product as Product
+    from dcfw.sets.simplex import CappedSimplex as CappedSimplex
+    from dcfw.sets.simplex import Hypersimplex as Hypersimplex
     from dcfw.sets.simplex import Simplex as Simplex
     from dcfw.sets.spectral import Fantope as Fantope
     from dcfw.sets.spectral import NuclearBall as NuclearBall
@@ -98,8 +98,7 @@ if TYPE_CHECKING:
 # Module -> the public names that it defines; sets are loaded on first use.
 _NAMES = {
     "base": ("FeasibleSet", "Oracle", "Set"),
-    "birkhoff": ("Birkhoff",),
-    "capped": ("CappedSimplex", "Hypersimplex"),
+    "birkhoff": ("Birkhoff", "PartialBirkhoff"),
     "composed": ("LinearImage", "Scale", "Shift"),
     "ellipsoid": ("Ellipsoid",),
     "epigraph": ("Epigraph",),
@@ -107,12 +106,10 @@ _NAMES = {
     "groups": ("GroupBall",),
     "intersection": ("Intersection",),
     "norms": ("Box", "KSparse", "L1Ball", "L2Ball", "LInfBall", "LpBall"),
-    "ordered": ("KNormBall", "OrderedWeightedL1"),
-    "partial_birkhoff": ("PartialBirkhoff",),
-    "permutahedron": ("Permutahedron",),
+    "ordered": ("KNormBall", "OrderedWeightedL1", "Permutahedron"),
     "polytope": ("ConvexHull", "Polytope"),
     "product": ("Product",),
-    "simplex": ("Simplex",),
+    "simplex": ("CappedSimplex", "Hypersimplex", "Simplex"),
     "spectral": ("Fantope", "NuclearBall", "SchattenBall", "SpectralBall", "Spectraplex"),
     "transport": ("PartialTransport", "TransportPolytope"),
     "trees": ("Matching", "SpanningTree"),

@@ -1,13 +1,10 @@
 """The Birkhoff polytope: doubly stochastic matrices, the convex hull of the permutation matrices.
 
-Its linear oracle is one linear assignment problem.  The projection has no closed form; it solves the dual,
+Its linear oracle is one linear assignment problem.  The projection solves the dual,
 
     X = max(Y + u 1^T + 1 v^T, 0)   with (u, v) minimising   1/2 ||X||^2 - sum u - sum v,
 
-whose gradient has the errors of the row and column sums.  It is convex and piecewise quadratic, and Newton's
-method (the Hessian is that of the current piece) ends in ten to thirty steps of O(n^3).
-
-:func:`alternating_projections` finds some doubly stochastic matrix near Y, not the nearest.
+which is convex and piecewise quadratic, by Newton's method, in ten to thirty steps of O(n^3).
 """
 
 from __future__ import annotations
@@ -21,10 +18,11 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, like, to_numpy
-from dcfw.sets.atoms import Atom, Dense, Permutation
-from dcfw.sets.base import Oracle, Set, apply, excess, in_double, state_in
+from dcfw.sets.atoms import Atom, Dense, Entries, Permutation
+from dcfw.sets.base import Oracle, Set, apply, excess, first_hit, in_double, state_in, sums_hit
+from dcfw.sets.compact import CompactSet
 from dcfw.sets.lap import Assignment
-from dcfw.sets.spheres import Spheres, one_sphere
+from dcfw.sets.spheres import Spheres, one_sphere, zero_one_sphere
 
 
 class Birkhoff(Set, trusted=True):
@@ -50,41 +48,37 @@ class Birkhoff(Set, trusted=True):
            [0., 1.]])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
         self.shape = (self.n, self.n)
-        # Two permutations without a common entry differ in 2n places; for n = 1 there is but one.
+        # Two permutations without a common entry differ in 2n places; for n = 1 there is only one.
         self.diameter = math.sqrt(2.0 * self.n) if self.n > 1 else 0.0
 
     def lmo(self, G: Array) -> Array:
-        """Return a permutation matrix that minimises <G, s>, as an array like ``G``; +Inf forbids a pair."""
+        """Return a minimising permutation matrix, as an array like ``G``; +Inf forbids a pair."""
         if not (to_numpy(_validate.numeric(G, "G")) == np.inf).any():
             return super().lmo(G)
         G = _validate.array(G, "G", shape=self.shape, allow_inf=True)
-        below = np.argwhere(np.isneginf(to_numpy(G)))
-        if len(below):
-            first = tuple(int(k) for k in below[0])
+        below = np.argwhere(np.isneginf(to_numpy(G))).tolist()
+        if below:
             raise ValueError(
-                f"G has -Inf entries (the first at {first}); they must be finite, or +Inf for forbidden pairs"
+                f"G has -Inf entries (the first at {tuple(below[0])}); they must be finite, or +Inf for "
+                "forbidden pairs"
             )
         try:
             return self._answer(G)
-        except ValueError as error:  # no assignment is left: the solver calls its argument C
+        except ValueError as error:  # infeasible: the solver calls its argument C
             raise ValueError(f"G{str(error).removeprefix('C')}") from None
 
     def _vertex(self, G: Array) -> Array:
-        columns = assignment(to_numpy(G))
-        return like(Permutation(columns).dense(), G)
+        return like(Permutation(assignment(to_numpy(G))).dense(), G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that answers NumPy gradients with a :class:`~dcfw.sets.atoms.Permutation`."""
         return BirkhoffOracle(self)
 
     def violation(self, x: Array) -> float:
-        """Return the largest error of a row or column sum, or the most negative entry's size."""
         x = self._values(x)
         return excess(max(sum_error(x), -float(x.min())))
 
@@ -103,18 +97,17 @@ class Birkhoff(Set, trusted=True):
     def random(self, rng: Any = None, scale: float = 1.0, *, deadline: float | None = None) -> np.ndarray:
         """Return a random doubly stochastic matrix.
 
-        It is the result of 1000 alternating projections from 1/n + ``scale`` * N(0, 1); if those leave
-        an error of the constraints (large n), it is moved towards the barycentre by just as much as
-        makes it doubly stochastic.
+        It is the result of 1000 alternating projections from 1/n + ``scale`` * N(0, 1), moved towards the
+        barycentre by as much as the constraints require.
 
         Parameters
         ----------
         rng : None, int or numpy.random.Generator
-            The randomness.
+            The source of randomness.
         scale : float, default 1.0
             The deviation from the barycentre; 1 in the paper's text, 0.001 in its code.
         deadline : float, optional
-            A time on the clock of ``time.perf_counter`` after which no further projections are made.
+            A time of ``time.perf_counter`` after which to stop projecting.
         """
         rng = _validate.generator(rng)
         scale = _validate.scalar(scale, "scale", low=0.0)
@@ -125,9 +118,8 @@ class Birkhoff(Set, trusted=True):
         """Return the doubly stochastic matrix nearest to ``x``.
 
         Newton's method on the dual stops when all row and column sums are within ``tol`` of 1 (or at
-        the rounding level, for large entries of ``x``): the matrix is then the exact projection onto
-        the nonnegative matrices with its own row and column sums.  The rest of the error is removed by
-        moving that little towards the barycentre, so that the answer is doubly stochastic to rounding.
+        rounding level, for large entries of ``x``).  Moving the matrix slightly towards the barycentre then
+        makes it doubly stochastic to rounding.
 
         Parameters
         ----------
@@ -150,21 +142,81 @@ class Birkhoff(Set, trusted=True):
         return f"Birkhoff({self.n})"
 
 
+class PartialBirkhoff(CompactSet, trusted=True):
+    """The convex hull of the m x n partial assignments of k pairs.
+
+    Parameters
+    ----------
+    m, n : int
+        The numbers of rows and columns.
+    k : int, optional
+        The number of pairs, by default min(m, n).
+
+    Examples
+    --------
+    >>> from dcfw.sets import PartialBirkhoff
+    >>> PartialBirkhoff(2, 3, k=1).lmo(np.array([[1.0, -2.0, 0.0], [0.0, -1.5, 3.0]]))
+    array([[0., 1., 0.],
+           [0., 0., 0.]])
+    """
+
+    polytope = nonnegative = True
+
+    def __init__(self, m: int, n: int, k: int | None = None) -> None:
+        m, n = _validate.integer(m, "m", low=1), _validate.integer(n, "n", low=1)
+        self.k = min(m, n) if k is None else _validate.integer(k, "k", low=1, high=min(m, n))
+        self.shape = (m, n)
+        # Two assignments without a common pair, which exist unless m = n = 1.
+        self.diameter = math.sqrt(2.0 * self.k) if m * n > 1 else 0.0
+
+    def _atom(self, G: np.ndarray) -> Entries:
+        (m, n), k = self.shape, self.k
+        unit = float(np.abs(G).max()) or 1.0
+        costs = np.zeros((m + n - k, m + n - k))
+        # With nonnegative costs, a pair of dummies, which makes room for one more pair, never pays.
+        costs[:m, :n] = G / unit - float(G.min()) / unit
+        costs[m:, n:] = 1.0
+        columns = assignment(costs)[:m]
+        rows = np.flatnonzero(columns < n)
+        return Entries(rows * n + columns[rows], np.ones(k), self.shape)
+
+    def violation(self, x: Array) -> float:
+        x = self._values(x)
+        over = max(float(x.sum(axis=1).max()), float(x.sum(axis=0).max())) - 1.0
+        return excess(max(over, abs(float(x.sum()) - self.k) / self.k, -float(x.min())))
+
+    def _directions(self, G: np.ndarray) -> np.ndarray:
+        m, n = self.shape
+        if self.k == m == n:
+            return np.asarray(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())
+        if self.k == min(m, n):
+            return np.asarray(G - G.mean(axis=int(m == self.k), keepdims=True))
+        return np.asarray(G - G.mean())
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return min(first_hit(x, -d), *(sums_hit(1.0 - x.sum(axis=i), d, i) for i in (0, 1)))
+
+    def spheres(self) -> Spheres:
+        return zero_one_sphere(self.shape)
+
+    def _centre(self) -> np.ndarray:
+        return np.full(self.shape, self.k / math.prod(self.shape))
+
+    def __repr__(self) -> str:
+        return f"PartialBirkhoff({self.shape[0]}, {self.shape[1]}, k={self.k})"
+
+
 @state_in("_assign")
 class BirkhoffOracle(Oracle):
     """A linear assignment solver that starts each solve from the prices of the last one."""
 
-    def __init__(self, domain: Birkhoff) -> None:
-        super().__init__(domain)
-        self._n = domain.n
-
     @cached_property
     def _rows(self) -> np.ndarray:
-        return np.arange(self._n)
+        return np.arange(self.domain.n)
 
     @cached_property
-    def _assign(self) -> Assignment:  # compiled loops have a solver of their own and never ask for this one
-        return Assignment(self._n)
+    def _assign(self) -> Assignment:  # lazy, because compiled loops have a solver of their own
+        return Assignment(self.domain.n)
 
     @in_double
     def __call__(self, G: Array) -> Atom:
@@ -175,21 +227,16 @@ class BirkhoffOracle(Oracle):
 
 
 def assignment(C: np.ndarray) -> np.ndarray:
-    """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start.
-
-    >>> assignment(np.array([[4.0, 1.0], [2.0, 0.0]]))
-    array([1, 0])
-    """
+    """Return the permutation that minimises sum_i C[i, columns[i]], from a cold start."""
     return Assignment(len(C))(C)
 
 
 def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float | None = None) -> Array:
     """Return a nearly doubly stochastic matrix near the square matrix ``x`` by alternating projections.
 
-    Each iteration projects onto the matrices with row and column sums 1 (in closed form) and then onto the
-    nonnegative ones. The last point is nonnegative; its sums are 1 to a small tolerance only, at rounding
-    level for moderate n but about 1e-3 for n = 256 and entries of size 1. The iteration ends early when it no
-    longer moves the point, or after ``deadline``, a time of ``time.perf_counter``.
+    The result is nonnegative; the error of its sums is at rounding level for moderate n but about 1e-3 for
+    n = 256 and entries of size 1. The iteration ends early when it no longer moves the point, or after
+    ``deadline``, a time of ``time.perf_counter``.
 
     >>> alternating_projections(np.array([[3.0, 0.0], [0.0, 0.0]]))
     array([[1., 0.],
@@ -205,9 +252,8 @@ def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float
             X = _project_sums(X)
             lowest = float(X.min())
             X = np.maximum(X, 0.0)
-            if lowest >= -np.finfo(np.float64).eps:
-                break
-            if deadline is not None and time.perf_counter() >= deadline:
+            late = deadline is not None and time.perf_counter() >= deadline
+            if late or lowest >= -np.finfo(np.float64).eps:
                 break
         return X
 
@@ -216,24 +262,21 @@ def alternating_projections(x: Array, iterations: int = 1000, *, deadline: float
 
 def _project_sums(X: np.ndarray) -> np.ndarray:
     """Return the nearest matrix with row and column sums 1 (entries of any sign)."""
-    n = len(X)
-    rows = 1.0 - X.sum(axis=1)
-    columns = 1.0 - X.sum(axis=0)
-    return np.asarray(X + ((rows - rows.mean())[:, None] + columns) / n)
+    rows, columns = 1.0 - X.sum(axis=1), 1.0 - X.sum(axis=0)
+    return np.asarray(X + ((rows - rows.mean())[:, None] + columns) / len(X))
 
 
 def sum_error(X: np.ndarray) -> float:
     """Return the largest error of a row or column sum."""
     ones, errors = np.ones(len(X)), np.empty((2, len(X)))
-    np.matmul(X, ones, out=errors[0])  # products take half the time of sums along an axis
+    np.matmul(X, ones, out=errors[0])  # twice as fast as sums along an axis
     np.matmul(ones, X, out=errors[1])
     errors -= 1.0
     return float(np.abs(errors, out=errors).max())
 
 
 def _pull(X: np.ndarray) -> np.ndarray:
-    """Return a doubly stochastic matrix near the almost doubly stochastic ``X``: correct the sums, then
-    mix in as much of the barycentre as makes every entry nonnegative."""
+    """Return ``X`` with its sums corrected, mixed with the barycentre until no entry is negative."""
     X = _project_sums(X)
     below = max(-float(X.min()), 0.0)
     if below:
@@ -245,56 +288,50 @@ def _pull(X: np.ndarray) -> np.ndarray:
 def _project_newton(Y: np.ndarray, tol: float) -> np.ndarray:
     """Return max(Y + u 1^T + 1 v^T, 0) with row and column sums 1 to within ``tol``.
 
-    Newton's method is slow from u = v = 0 if Y is large: the answer then is nearly a permutation, and
-    the pieces of the dual are many and narrow.  So Y is scaled down to a moderate size first and grown
-    back by factors of ten, each solve starting from the multipliers of the last one, rescaled.
+    For large Y Newton's method is slow from u = v = 0, because the pieces of the dual are many and narrow.
+    So Y is scaled down to a moderate size first and grown back by factors of ten, with warm starts.
     """
     n = len(Y)
-    Z = _project_sums(Y)  # takes the mean parts of u and v out at once: u = v = 0 is now a good start
+    Z = _project_sums(Y)  # removes the mean parts of u and v, which makes u = v = 0 a good start
     size = float(np.abs(Z).max())
     u, v = np.zeros(n), np.zeros(n)
     for power in range(max(0, math.ceil(math.log10(size / 10.0))) if size else 0, 0, -1):
         _, u, v = _dual_newton(Z / 10.0**power, u, v, 1e-2)
         u, v = 10.0 * u, 10.0 * v
     # No sum can be computed more accurately than this.
-    X, u, v = _dual_newton(Z, u, v, max(tol, 4.0 * np.finfo(np.float64).eps * size * math.sqrt(n)))
-    return X
+    return _dual_newton(Z, u, v, max(tol, 4.0 * np.finfo(np.float64).eps * size * math.sqrt(n)))[0]
 
 
 def _dual_newton(
-    Z: np.ndarray, u: np.ndarray, v: np.ndarray, tol: float, iterations: int = 200
+    Z: np.ndarray, u: np.ndarray, v: np.ndarray, tol: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return X = max(Z + u 1^T + 1 v^T, 0) with row and column sums 1 to within ``tol``, and its u, v."""
-    n = len(Z)
 
     def evaluate(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, float]:
         X = np.maximum(Z + u[:, None] + v, 0.0)
         return X, 0.5 * float(np.vdot(X, X)) - float(u.sum() + v.sum())
 
     X, value = evaluate(u, v)
-    for _ in range(iterations):
+    for _ in range(200):
         gu, gv = X.sum(axis=1) - 1.0, X.sum(axis=0) - 1.0
         error = max(float(np.abs(gu).max()), float(np.abs(gv).max()))
-        # The Hessian [[diag(M 1), M], [M^T, diag(M^T 1)]] of this piece, M the 0/1 support of X, is
-        # singular along (1, -1) on each component of the graph: hence the regularisation, which
-        # vanishes with the gradient so as to leave the convergence fast.
+        # The Hessian [[diag(M 1), M], [M^T, diag(M^T 1)]] of this piece, M the 0/1 support of X, is singular
+        # along (1, -1) on each component of the graph: it is regularised, less and less for fast convergence.
         shift = max(1e-3 * min(1.0, error), 1e-12)
         M = (X > 0.0).astype(np.float64)
         rows, columns = M.sum(axis=1) + shift, M.sum(axis=0) + shift
         # Eliminating the row part leaves one n x n system.
         schur = -(M.T @ (M / rows[:, None]))
-        schur[np.diag_indices(n)] += columns
+        schur[np.diag_indices(len(Z))] += columns
         dv = np.linalg.solve(schur, -gv + M.T @ (gu / rows))
         du = -(gu + M @ dv) / rows
-        slope = float(gu @ du + gv @ dv)
-        t = 1.0
+        slope, t = float(gu @ du + gv @ dv), 1.0
         trial, new = evaluate(u + du, v + dv)
-        # The slack is the rounding of the values: close to the end their decrease drowns in it.
+        # The slack allows for the rounding of the values, which exceeds their decrease close to the end.
         while new > value + 1e-4 * t * slope + 1e-14 * abs(value) and t > 1e-10:
             t *= 0.5
             trial, new = evaluate(u + t * du, v + t * dv)
-        if error <= tol:
-            # That was one step more than asked for: at the end a step squares the error.  Kept if it did.
+        if error <= tol:  # one step more, which squares the error at the end, is kept if it did
             return (trial, u + t * du, v + t * dv) if sum_error(trial) < error else (X, u, v)
         u, v, X, value = u + t * du, v + t * dv, trial, new
     return X, u, v

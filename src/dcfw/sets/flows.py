@@ -1,8 +1,7 @@
 """Paths and flows: the vectors over the edges of a graph that carry given demands.
 
-The linear oracle sends every demand along its cheapest path (one shortest path tree for each origin, "all or
-nothing" in traffic assignment).  On a graph without cycles costs may have any sign; with cycles they must not
-be negative, as they never are where costs are travel times.
+The linear oracle sends every demand along its cheapest path (one shortest path tree per origin; "all or
+nothing" in traffic assignment).  On a graph with cycles costs must not be negative.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from dcfw.sets.graphs import Edges, Paths
 from dcfw.sets.membership import LARGEST, separation
 from dcfw.sets.spheres import Spheres, zero_one_sphere
 
-DENSE_NODES = 2000
-"""The largest number of nodes for which a dense basis of the flow directions is computed."""
+DENSE_NODES = 2000  # the largest number of nodes for which a dense basis of the flow directions is computed
 
 
 class FlowPolytope(CompactSet, trusted=True):
@@ -34,23 +32,18 @@ class FlowPolytope(CompactSet, trusted=True):
     Parameters
     ----------
     graph : array_like, sparse matrix or networkx graph
-        The edges: a row (tail, head) each, nodes numbered from 0; or an adjacency matrix, whose entries are
-        the edges row by row; or a networkx graph, whose edges are taken in its order.
+        The edges: a row (tail, head) each, nodes numbered from 0; or a sparse adjacency matrix, whose entries
+        are the edges row by row; or a networkx graph.
     demands : array_like or sparse matrix
         The demand from node i to node j in row i and column j, for the first nodes or for all; the diagonal
         is ignored.
     through : int, default 0
-        Nodes with smaller numbers may begin and end paths but not be passed (zones of a road network).
-
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter.
+        Paths may start and end at nodes with smaller numbers, but not pass them (zones of a road network).
 
     Notes
     -----
     On a graph without cycles ``contains`` is exact for one origin and, by Wolfe's method, up to 600 edges.
-    Otherwise it checks what is necessary: no negative flow, and the balance of every node.
+    Otherwise it checks necessary conditions: no negative flow, and the balance of every node.
 
     Examples
     --------
@@ -62,8 +55,7 @@ class FlowPolytope(CompactSet, trusted=True):
     array([0., 0., 5., 5.])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, graph: Any, demands: Any, through: int = 0) -> None:
         self.edges = Edges(graph)
@@ -77,24 +69,21 @@ class FlowPolytope(CompactSet, trusted=True):
         self._paths = Paths(self.edges, origins, self.through)
         self._net = wanted.sum(axis=1) - wanted.sum(axis=0)
         self.scale = float(self.demands.max())
-        self._check_reachable()
-        total = float(self.demands.sum())
-        # Two paths without a common edge have at most n - 1 edges each.
-        self.diameter = total * math.sqrt(min(len(self.edges), 2.0 * (self.edges.n - 1)))
-
-    def _check_reachable(self) -> None:
         distance = self._paths.trees(np.ones(self.shape))[0][:, : self.edges.n]
         missing = np.argwhere((self.demands > 0.0) & ~np.isfinite(distance))
         if len(missing):
-            i, j = int(self.origins[missing[0, 0]]), int(missing[0, 1])
+            i, j = int(origins[missing[0, 0]]), int(missing[0, 1])
             raise ValueError(f"demands has an entry from {i} to {j}, but graph has no path there")
+        # Two paths without a common edge have at most n - 1 edges each.
+        longest = math.sqrt(min(len(self.edges), 2.0 * (self.edges.n - 1)))
+        self.diameter = float(self.demands.sum()) * longest
 
     def _atom(self, G: np.ndarray) -> Atom:
         unit = float(np.abs(G).max()) or 1.0
         return Dense(self._paths.load(G / unit, self.demands))
 
     def violation(self, x: Array) -> float:
-        """Return the worst negative flow or error of a node's balance, or the distance if it is larger."""
+        """Return the largest negative flow, error of a node's balance, or distance to the hull if decided."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
@@ -105,7 +94,7 @@ class FlowPolytope(CompactSet, trusted=True):
 
     @functools.cached_property
     def _balanced(self) -> bool:
-        """Whether nonnegative flows and balanced nodes are all that is checked."""
+        """Whether only nonnegative flows and balanced nodes are checked."""
         return len(self.origins) == 1 or self.edges.levels is None or len(self.edges) > LARGEST
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
@@ -113,7 +102,7 @@ class FlowPolytope(CompactSet, trusted=True):
 
     @functools.cached_property
     def _rows(self) -> np.ndarray | None:
-        """An orthonormal basis of what the balances of the nodes fix (None: too many nodes for one)."""
+        """An orthonormal basis of the rows of the balance matrix; None if there are too many nodes."""
         if self.edges.n > DENSE_NODES:
             return None
         _, sigma, Vt = np.linalg.svd(self.edges.balance.toarray(), full_matrices=False)
@@ -154,7 +143,10 @@ class ShortestPath(FlowPolytope, trusted=True):
 
     def __init__(self, graph: Any, source: int, target: int) -> None:
         edges = Edges(graph)
-        self.source, self.target = edges.node(source, "source"), edges.node(target, "target")
+        self.source, self.target = (
+            _validate.integer(node, name, high=edges.n - 1)
+            for node, name in ((source, "source"), (target, "target"))
+        )
         if self.source == self.target:
             raise ValueError(f"source and target must be two nodes, got {self.source} twice")
         demands = np.zeros((edges.n, edges.n))
@@ -165,19 +157,15 @@ class ShortestPath(FlowPolytope, trusted=True):
             raise ValueError(f"target {self.target} cannot be reached from source {self.source}") from None
 
     def _atom(self, G: np.ndarray) -> Entries:
-        unit = float(np.abs(G).max()) or 1.0
-        _, before, edge = self._paths.trees(G / unit)
+        _, before, edge = self._paths.trees(G / (float(np.abs(G).max()) or 1.0))
         nodes = [self.target]
         while nodes[-1] != self.source:
             nodes.append(int(before[0, nodes[-1]]))
-        path = np.array(nodes[::-1])
-        chosen = np.sort(edge[self._paths.position(path[:-1], path[1:])])
+        chosen = np.sort(edge[self._paths.position(np.array(nodes[1:]), np.array(nodes[:-1]))])
         return Entries(chosen, np.ones(len(chosen)), self.shape)
 
     def entry_bounds(self) -> tuple[Any, Any] | None:
-        return (
-            None if self.edges.levels is None else (0.0, math.inf)
-        )  # on a cycle costs of any sign mean nothing
+        return None if self.edges.levels is None else (0.0, math.inf)  # on cycles costs have one sign
 
     def spheres(self) -> Spheres:
         return zero_one_sphere(self.shape)
@@ -188,13 +176,12 @@ class ShortestPath(FlowPolytope, trusted=True):
 
 def _demands(value: Any, n: int) -> np.ndarray:
     """Return the n x n matrix of demands with a zero diagonal."""
-    dense = value.toarray() if hasattr(value, "toarray") else value
-    given = np.asarray(to_numpy(_validate.array(dense, "demands", ndim=2)), dtype=np.float64)
+    value = value.toarray() if hasattr(value, "toarray") else value
+    given = np.asarray(to_numpy(_validate.array(value, "demands", ndim=2)), dtype=np.float64)
     if given.shape[0] != given.shape[1] or given.shape[0] > n:
         raise ValueError(f"demands must be square with at most {n} rows (the nodes), got {given.shape}")
     if bool((given < 0.0).any()):
         raise ValueError("demands must not be negative")
-    wanted = np.zeros((n, n))
-    wanted[: len(given), : len(given)] = given
+    wanted = np.pad(given, (0, n - len(given)))
     np.fill_diagonal(wanted, 0.0)
     return wanted

@@ -1,7 +1,6 @@
 """Balls of group norms, sum over groups of ||x_g||_p: the constraint form of the group lasso.
 
-The vertices live on one group: the oracle takes the group with the largest dual norm ||G_g||_q and the
-l_p ball's vertex there.
+The oracle takes the vertex of the l_p ball on the group with the largest dual norm ||G_g||_q.
 """
 
 from __future__ import annotations
@@ -48,14 +47,13 @@ class GroupBall(CompactSet, trusted=True):
         self.shape = tuple(labels.shape)
         self.p = _validate.scalar(p, "p", low=1.0, allow_inf=True)
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
-        _, self.groups = np.unique(labels.reshape(-1), return_inverse=True)
-        sizes = np.bincount(self.groups)
+        _, self.groups, sizes = np.unique(labels.reshape(-1), return_inverse=True, return_counts=True)
         self._order = np.argsort(self.groups, kind="stable")
-        self._starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        self._starts = np.cumsum(sizes) - sizes
         self._members = np.split(self._order, self._starts[1:])
-        self.scale = self.radius
-        self.diameter = lp_diameter(int(sizes.max()), self.p, self.radius)
-        self.polytope = self.p in (1.0, math.inf) or int(sizes.max()) == 1
+        self.scale, largest = self.radius, int(sizes.max())
+        self.diameter = lp_diameter(largest, self.p, self.radius)
+        self.polytope = self.p in (1.0, math.inf) or largest == 1
         self.faces = not self.polytope and len(sizes) > 1
         if len(sizes) == 1 and self.p == 2.0:
             self.strong_convexity = 1.0 / self.radius
@@ -63,7 +61,6 @@ class GroupBall(CompactSet, trusted=True):
             self.project = self._nearest
 
     def _norms(self, x: np.ndarray, p: float) -> np.ndarray:
-        """Return the p-norm of each group."""
         size = np.abs(x.reshape(-1))[self._order]
         if p == math.inf:
             return np.maximum.reduceat(size, self._starts)
@@ -80,7 +77,6 @@ class GroupBall(CompactSet, trusted=True):
         return Entries(members, values, self.shape)
 
     def violation(self, x: Array) -> float:
-        """Return the excess of the norm over the radius."""
         return excess(float(self._norms(self._values(x), self.p).sum()) - self.radius)
 
     def _centre(self) -> np.ndarray:
@@ -88,7 +84,7 @@ class GroupBall(CompactSet, trusted=True):
 
     @in_numpy
     def _nearest(self, x: Array) -> Array:
-        """Return the nearest point: each group scaled, its norm from a projection onto a simplex."""
+        """Return the nearest point, whose group norms are the projection of those of x onto a simplex."""
         if self.p == 1.0:
             return project_l1(x, self.radius)
         norms = self._norms(x, 2.0)

@@ -4,18 +4,16 @@ min <G, x> over the intersection is a linear programme in the weights of the set
 
     min <G, x_1>  such that  x_1 = x_i,  x_i = sum_j w_ij a_ij  a convex combination of vertices of set i,
 
-solved by column generation (Dantzig and Wolfe, 1960): a programme with the vertices met so far gives a point
-of all sets and prices y_i of the equations; the oracles of the sets, asked with the prices, give new vertices
-and a lower bound,
+solved by column generation (Dantzig and Wolfe, 1960): a programme with the known vertices gives a point of
+all sets and prices y_i of the equations; the oracles of the sets at these prices give new vertices and a
+lower bound,
 
     min_{C_1} <G - sum_i y_i, x> + sum_i min_{C_i} <y_i, x>.
 
-So every answer is a point of the intersection, up to rounding, and what the bound leaves open is the oracle's
-``error``, which certificates include: a run is not CONVERGED at a point outside, nor before the bound allows
-it.  Polytopes are solved to the tolerance of the programmes (1e-10 of the sizes of G and the sets); round
-sets, which need many columns, to a thousandth of the Frank-Wolfe gap of the moment, or as far as ``ROUNDS``
-programmes lead.  A point of all sets is found first, by Wolfe's
-method for the distance between them.
+Every answer is a point of the intersection up to rounding, and its distance from the bound is the oracle's
+``error``, which certificates include.  Polytopes are solved to the tolerance of the programmes (1e-10 of the
+sizes of G and the sets); round sets, which need many columns, to a thousandth of the current Frank-Wolfe gap,
+in at most ``ROUNDS`` programmes.  Wolfe's method for the distance between the sets gives the first columns.
 """
 
 from __future__ import annotations
@@ -33,12 +31,9 @@ from dcfw.sets.base import Oracle, Set
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.membership import separation
 
-ROUNDS = 120
-"""How many programmes an answer may take."""
-SHARE = 1e-3
-"""The share of the last Frank-Wolfe gap that an answer may miss."""
-INERTIA = 0.8
-"""The weight of the best prices so far in the ones that are asked for."""
+ROUNDS = 120  # programmes per answer
+SHARE = 1e-3  # the share of the last Frank-Wolfe gap that an answer may miss
+INERTIA = 0.8  # the weight of the best prices so far in the trial prices
 
 Columns = list[np.ndarray]
 
@@ -51,16 +46,11 @@ class Intersection(CompactSet, trusted=True):
     sets : sequence of Set
         Sets of one shape with at least one common point; a ValueError says how far apart they are otherwise.
 
-    Attributes
-    ----------
-    diameter : float
-        An upper bound: the least of the sets' own.
-
     Notes
     -----
-    One oracle call solves several linear programmes with a row for each entry of all sets but one: meant for
-    up to some hundred entries (fewer where the sets are round).  Sets that are given by a few inequalities
-    are better written as one :class:`Polytope`.  An answer is a vertex only where it is the only minimiser.
+    An oracle call solves several linear programmes with a row for each entry of all sets but one, which is
+    practical up to some hundred entries (fewer for round sets).  Sets given by a few inequalities are better
+    written as one :class:`Polytope`.  An answer is a vertex only where it is the only minimiser.
 
     Examples
     --------
@@ -76,13 +66,12 @@ class Intersection(CompactSet, trusted=True):
         if isinstance(sets, Set) or not isinstance(sets, Iterable):
             raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
         self.sets = tuple(sets)
+        if not self.sets:
+            raise ValueError("sets must not be empty")
         for i, domain in enumerate(self.sets):
             if not isinstance(domain, Set):
                 raise TypeError(f"sets[{i}] must be derived from dcfw.sets.Set, got {type(domain).__name__}")
-        if not self.sets:
-            raise ValueError("sets must not be empty")
-        self.shape = tuple(self.sets[0].shape)
-        for i, domain in enumerate(self.sets):
+            self.shape = tuple(self.sets[0].shape)
             if tuple(domain.shape) != self.shape:
                 raise ValueError(f"sets[{i}] must have the shape {self.shape}, got {tuple(domain.shape)}")
         self.polytope = all(domain.polytope for domain in self.sets)
@@ -91,20 +80,20 @@ class Intersection(CompactSet, trusted=True):
         self._first = self._common_columns()
 
     def _common_columns(self) -> list[Columns]:
-        """Return vertices of each set whose hulls have a common point."""
+        """Return vertices of each set such that their hulls have a common point."""
         columns: list[Columns] = [[] for _ in self.sets]
         size, others = math.prod(self.shape), len(self.sets) - 1
 
         def apart(H: np.ndarray) -> np.ndarray:
             """Return x_1 - x_i for all i, of the vertices that minimise <H, .>."""
             parts = H.reshape(others, size)
-            vertices = self._ask([parts.sum(axis=0), *-parts])[0]
+            vertices, _ = self._ask([parts.sum(axis=0), *-parts])
             for kept, vertex in zip(columns, vertices, strict=True):
                 kept.append(vertex)
             return np.concatenate([vertices[0] - vertex for vertex in vertices[1:]])
 
         if not others:
-            return [[self._ask([np.ones(size)])[0][0]]]
+            return [self._ask([np.ones(size)])[0]]
         distance = separation(apart, np.zeros(size * others))
         if distance > 1e-9 * self.scale:
             raise ValueError(f"sets have no common point: they are at least {distance:g} apart")
@@ -115,8 +104,8 @@ class Intersection(CompactSet, trusted=True):
         vertices, bound = [], 0.0
         for domain, G in zip(self.sets, directions, strict=True):
             oracle = domain.oracle()
-            atom = oracle(G.reshape(self.shape))
-            vertices.append(np.asarray(atom.dense(), dtype=np.float64).reshape(-1))
+            vertex = oracle(G.reshape(self.shape)).dense()
+            vertices.append(np.asarray(vertex, dtype=np.float64).reshape(-1))
             bound += float(G @ vertices[-1]) - oracle.error
         return vertices, bound
 
@@ -124,28 +113,27 @@ class Intersection(CompactSet, trusted=True):
         return IntersectionOracle(self)(G)
 
     def oracle(self) -> Oracle:
-        """Return an oracle that keeps the vertices it has met."""
         return IntersectionOracle(self)
 
     def violation(self, x: Array) -> float:
-        """Return the worst of the sets' violations, each relative to its set's scale."""
+        """Return the largest of the sets' violations, each relative to its set's scale."""
         x = self._values(x)
         return float(self.scale * max(domain.violation(x) / domain.scale for domain in self.sets))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         return min(float(domain.reach(x, d)) for domain in self.sets)
 
-    def _centre(self) -> np.ndarray:
-        return np.array(self._inside)
-
     @functools.cached_property
     def _inside(self) -> np.ndarray:
         directions = np.random.default_rng(0).standard_normal((8, *self.shape))
         return np.asarray(np.mean([self.lmo(G) for G in directions], axis=0))
 
+    def _centre(self) -> np.ndarray:
+        return self._inside.copy()
+
     @property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound (see the class)."""
+        """An upper bound of the Euclidean diameter, the least of the sets' own."""
         return min(float(domain.diameter) for domain in self.sets)
 
     def __repr__(self) -> str:
@@ -153,8 +141,6 @@ class Intersection(CompactSet, trusted=True):
 
 
 class IntersectionOracle(Oracle):
-    """Column generation; the columns of one answer are the first of the next."""
-
     domain: Intersection
 
     def __init__(self, domain: Intersection) -> None:
@@ -170,20 +156,24 @@ class IntersectionOracle(Oracle):
         return Dense(like(x.reshape(self.domain.shape), G))
 
     def _solve(self, G: np.ndarray, wanted: float) -> tuple[np.ndarray, float]:
-        """Return a point of all sets, and by how much <G, x> may be above the minimum."""
+        """Return a point x of all sets, and a bound of how far <G, x> is above the minimum."""
         low, best, value = -math.inf, None, math.inf
         for _ in range(ROUNDS):
             point, w, prices = self._programme(G)
-            if float(G @ point) <= value:  # more columns lead lower, unless HiGHS fails with them
+            if float(G @ point) <= value:  # more columns do not raise it, unless HiGHS fails with them
                 x, weights, value = point, w, float(G @ point)
             rounding = 1e-11 * float(np.abs(G) @ np.abs(x) + self.domain.diameter)
-            # Prices jump about; between them and the best ones so far lie better ones (Wentges, 1997).
+            # Prices oscillate; mixing them with the best ones so far gives better ones (Wentges, 1997).
             trials = (prices,) if best is None else (INERTIA * best + (1.0 - INERTIA) * prices, prices)
             for trial in trials:
                 vertices, bound = self.domain._ask([G - trial.sum(axis=0), *trial])
                 if bound > low:
                     low, best = bound, trial
-                entered = self._enter(vertices)
+                entered = False
+                for columns, vertex in zip(self._columns, vertices, strict=True):
+                    if not any(np.array_equal(vertex, column) for column in columns):
+                        columns.append(vertex)
+                        entered = True
                 if entered:
                     break
             if value - low <= max(wanted, rounding) or not entered:
@@ -194,18 +184,16 @@ class IntersectionOracle(Oracle):
     def _programme(self, G: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
         """Return the best point of the hulls of the columns, the columns' weights, and the prices.
 
-        Where HiGHS finds no best point, the answer is any common one, with prices of zero.
+        If HiGHS fails, the point is any common one, with prices of zero.
         """
         size, count = len(G), len(self._columns)
-        blocks = [np.array(columns).T for columns in self._columns]
-        unit = max(float(np.abs(block).max()) for block in blocks) or 1.0  # HiGHS has absolute tolerances
-        blocks = [block / unit for block in blocks]
-        ends = np.cumsum([block.shape[1] for block in blocks])
+        unit = max(float(np.abs(columns).max()) for columns in self._columns) or 1.0  # HiGHS has one scale
+        blocks = [np.array(columns).T / unit for columns in self._columns]
+        ends = np.cumsum([len(columns) for columns in self._columns])
         A = np.zeros((size * (count - 1) + count, int(ends[-1])))
         for i, (block, end) in enumerate(zip(blocks, ends, strict=True)):
             own = slice(int(end) - block.shape[1], int(end))
-            rows = range(count - 1) if i == 0 else (i - 1,)
-            for k in rows:
+            for k in range(count - 1) if i == 0 else (i - 1,):
                 A[k * size : (k + 1) * size, own] = block if i == 0 else -block
             A[size * (count - 1) + i, own] = 1.0
         b = np.append(np.zeros(size * (count - 1)), np.ones(count))
@@ -215,25 +203,13 @@ class IntersectionOracle(Oracle):
         prices = marginals[: size * (count - 1)].reshape(count - 1, size)
         return unit * (blocks[0] @ weights[0]), weights, prices
 
-    def _enter(self, vertices: Columns) -> bool:
-        """Add vertices to the columns; return whether one of them is new."""
-        new = False
-        for columns, vertex in zip(self._columns, vertices, strict=True):
-            if not any(np.array_equal(vertex, column) for column in columns):
-                columns.append(vertex)
-                new = True
-        return new
-
     def _forget(self, weights: list[np.ndarray]) -> None:
-        """Drop the oldest columns without weight where there are more than some per entry."""
+        """Drop the oldest columns without weight beyond a number proportional to the entries."""
         most = 4 * math.prod(self.domain.shape) + 32
         for i, (columns, w) in enumerate(zip(self._columns, weights, strict=True)):
-            spare = len(columns) - most
-            if spare > 0:
-                old = set(
-                    np.flatnonzero(np.append(w, np.ones(len(columns) - len(w))) == 0.0)[:spare].tolist()
-                )
-                self._columns[i] = [column for j, column in enumerate(columns) if j not in old]
+            spare = max(len(columns) - most, 0)
+            old = set(np.flatnonzero(w == 0.0)[:spare].tolist())
+            self._columns[i] = [column for j, column in enumerate(columns) if j not in old]
 
     def get_state(self) -> Any:
         return [np.array(columns) for columns in self._columns]
@@ -245,11 +221,11 @@ class IntersectionOracle(Oracle):
 def _least(costs: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return w >= 0 with A w = b and the least costs, and the prices of the equations.
 
-    The columns have a common point, but HiGHS may not see it: columns nearly agree where sets are round, and
-    sets that touch may be apart by a rounding.  Then the programme is put so that the nearest weights which
-    another method finds solve it, and those are the answer, with prices of zero, if HiGHS fails again.
+    A solution exists, but HiGHS may not find it: columns nearly agree where sets are round, and sets that
+    touch may be apart by rounding.  Then b is replaced by the nearest A w of another method; if HiGHS fails
+    again, those weights are the answer, with prices of zero.
     """
-    from scipy.optimize import linprog
+    from scipy.optimize import linprog, lsq_linear, nnls
 
     nearest = None
     for method, tolerance in (("highs-ds", 1e-10), ("highs-ipm", 1e-10), ("highs-ds", 1e-8)):
@@ -258,24 +234,16 @@ def _least(costs: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
         if answer.status == 0:
             return _exact(A, b, np.maximum(answer.x, 0.0)), np.asarray(answer.eqlin.marginals)
         if nearest is None:
-            nearest = _nearest(A, b)
+            try:
+                nearest = nnls(A, b, maxiter=30 * A.shape[1])[0]
+            except RuntimeError:  # too many steps
+                nearest = lsq_linear(A, b, bounds=(0.0, math.inf), method="bvls").x
             b = A @ nearest
-    assert nearest is not None
-    return nearest, np.zeros(len(b))
-
-
-def _nearest(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return w >= 0 with the least distance between A w and b."""
-    from scipy.optimize import lsq_linear, nnls
-
-    try:
-        return np.asarray(nnls(A, b, maxiter=30 * A.shape[1])[0])
-    except RuntimeError:  # too many steps
-        return np.asarray(lsq_linear(A, b, bounds=(0.0, math.inf), method="bvls").x)
+    return np.asarray(nearest), np.zeros(len(b))
 
 
 def _exact(A: np.ndarray, b: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return the weights of a basic solution without the tolerance of the programme, where that helps."""
+    """Return basic weights recomputed without the tolerance of HiGHS where that reduces the residual."""
     used = w > 0.0
     found = np.zeros_like(w)
     found[used] = np.linalg.lstsq(A[:, used], b, rcond=None)[0]

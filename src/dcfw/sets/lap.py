@@ -1,18 +1,16 @@
-"""The linear assignment problem (LAP), solved fast for sequences of close cost matrices.
+"""The linear assignment problem (LAP) for sequences of close cost matrices.
 
-Frank-Wolfe over doubly stochastic matrices asks, at every step, for the permutation that minimises
-``sum_i C[i, p(i)]``, and the matrix C of one step is close to that of the step before.  So the column prices
-of the dual problem are kept from one solve to the next, rows whose pair is still tight keep it, and the
-others are assigned by shortest augmenting paths.  ``kernels/native/lap.hpp`` has the algorithm and its
-reference; without the extension :mod:`dcfw.kernels.lap` solves by SciPy.
+A solve starts from the column prices of the last one: rows whose pair is still tight keep it, and the others
+are assigned by shortest augmenting paths.  ``kernels/native/lap.hpp`` has the algorithm and its reference;
+without the extension :mod:`dcfw.kernels.lap` uses SciPy.
 
 There is no tolerance: pairs are tight when the floating-point numbers are equal, and rounding is the only
 error (of the order of ``eps max|C|`` in each price; none for integers, while the prices are integers below
 2^53, as they are after a cold start).
 
-Which start is better is learnt during the run: the solver counts the rows that it scans, prefers the start
-that needed fewer lately, and tries the other one again whenever the preferred one has cost 32 times what
-such a trial is expected to cost, so that learning takes about 3 % of the work.
+The solver learns whether warm or cold starts are better: it counts the rows that it scans, prefers the start
+that needed fewer recently, and tries the other one whenever the preferred one has cost 32 times the expected
+cost of such a trial, so that learning takes about 3 % of the work.
 """
 
 from __future__ import annotations
@@ -26,13 +24,12 @@ from dcfw._arrays import Array, to_numpy
 from dcfw.kernels.lap import LARGEST, solver
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
-
 _EXACT_INTEGER = 2**53
 _COUNTERS = 5
 
 
 def as_costs(C: Array, n: int) -> np.ndarray:
-    """Return C as an n x n, C-contiguous float64 array, a copy only where it has to be."""
+    """Return C as an n x n, C-contiguous float64 array, copied only if necessary."""
     C = to_numpy(_validate.array(C, "C", shape=(n, n), allow_inf=True, floating=False))
     if C.dtype.kind in "iu" and C.dtype.itemsize == 8:
         low, high = int(C.min()), int(C.max())
@@ -47,10 +44,7 @@ def as_costs(C: Array, n: int) -> np.ndarray:
 class Assignment:
     """A solver of n x n assignment problems that starts each solve from the prices of the last.
 
-    Parameters
-    ----------
-    n : int
-        The number of rows and columns.
+    The answer depends on the state only among ties.
 
     Attributes
     ----------
@@ -60,10 +54,8 @@ class Assignment:
     work : int
         The number of rows that the path searches of the last call scanned (0 for SciPy's solver).
 
-    Notes
-    -----
-    The answer never depends on the state except among ties.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> solver = Assignment(3)
     >>> C = np.array([[5.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -97,36 +89,36 @@ class Assignment:
         self._lap.reset()
 
     def get_state(self) -> State:
-        """Return what the next solve starts from: prices, partners and counters."""
+        """Return the prices, partners and counters from which the next solve starts."""
         return self.v, np.asarray(self._lap.columns), np.array(self._lap.counters, dtype=np.int64)
 
     def set_state(self, state: State) -> None:
-        """Go on from a state that :meth:`get_state` returned.
-
-        Raises
-        ------
-        ValueError
-            If the state is not one: prices that are not finite, partners that are not a permutation (or all
-            -1, of a solver that has solved nothing), counters that are negative or beyond 2^53.
-        """
-        prices, partners, counters = checked_state(state, self.n)
+        """Continue from a state that :meth:`get_state` returned; raise ValueError if it is invalid."""
+        whose = f"state must be that of an Assignment({self.n})"
+        try:
+            prices, partners, counters = map(np.asarray, state)
+        except (TypeError, ValueError):
+            raise ValueError(f"{whose}: prices, partners and counters") from None
+        kinds = (prices.dtype.kind, partners.dtype.kind, counters.dtype.kind)
+        if kinds != ("f", "i", "i") or not prices.shape == partners.shape == (self.n,):
+            raise ValueError(f"{whose}, with {self.n} prices and {self.n} partners")
+        if not np.isfinite(prices).all():
+            raise ValueError(f"{whose}, with finite prices")
+        if (partners != -1).any() and not np.array_equal(np.sort(partners), np.arange(self.n)):
+            raise ValueError(f"{whose}, with partners that are a permutation")
+        if counters.shape != (_COUNTERS,) or counters.min() < 0 or counters.max() > _EXACT_INTEGER:
+            raise ValueError(f"{whose}, with {_COUNTERS} counters from 0 to 2^53")
+        prices, partners = np.ascontiguousarray(prices, np.float64), np.ascontiguousarray(partners, np.int64)
         self._lap.restore(prices, partners, counters.tolist())
 
     def __call__(self, C: Array) -> np.ndarray:
-        """Return the columns ``p`` (a fresh array of intp) that minimise ``C[arange(n), p].sum()``.
+        """Return the columns ``p`` (a new array of intp) that minimise ``C[arange(n), p].sum()``.
 
-        Parameters
-        ----------
-        C : (n, n) array of real numbers
-            The costs.  +Inf forbids a pair.  Anything but C-contiguous float64 is copied.
-
-        Raises
-        ------
-        ValueError
-            If C has another shape, NaN or -Inf, finite entries beyond 2^1000 or integers beyond 2^53 (which
-            float64 cannot tell apart), or if it is infeasible: every assignment uses a forbidden pair.
+        +Inf forbids a pair.  Arrays other than C-contiguous float64 are copied.  Raise ValueError for another
+        shape, NaN or -Inf, finite entries beyond 2^1000, integers beyond 2^53 (which float64 cannot represent
+        exactly), and if every assignment uses a forbidden pair.
         """
-        found = self._lap.assign(C)  # which looks at what it is given faster than Python could
+        found = self._lap.assign(C)  # which checks its argument faster than Python could
         if found is None:
             C = as_costs(C, self.n)
             found = self._lap.assign(C)
@@ -135,9 +127,9 @@ class Assignment:
         return found  # type: ignore[no-any-return]
 
     def _fail(self, C: np.ndarray) -> NoReturn:
-        wrong = np.argwhere(np.isnan(C) | np.isneginf(C))
-        if len(wrong):
-            first = tuple(int(k) for k in wrong[0])
+        wrong = np.argwhere(np.isnan(C) | np.isneginf(C)).tolist()
+        if wrong:
+            first = tuple(wrong[0])
             raise ValueError(
                 f"C has the entry {C[first]} at {first}; costs must be finite, or +Inf for forbidden pairs"
             )
@@ -150,28 +142,6 @@ class Assignment:
         )
 
 
-def checked_state(state: State, n: int) -> State:
-    """Return a state as arrays, or raise ValueError where it cannot be that of an Assignment(n)."""
-    whose = f"state must be that of an Assignment({n})"
-    try:
-        prices, partners, counters = map(np.asarray, state)
-    except (TypeError, ValueError):
-        raise ValueError(f"{whose}: prices, partners and counters") from None
-    kinds = (prices.dtype.kind, partners.dtype.kind, counters.dtype.kind)
-    if kinds != ("f", "i", "i") or (prices.shape, partners.shape) != ((n,), (n,)):
-        raise ValueError(f"{whose}, with {n} prices and {n} partners")
-    if not np.isfinite(prices).all():
-        raise ValueError(f"{whose}, with finite prices")
-    if (partners != -1).any() and not np.array_equal(np.sort(partners), np.arange(n)):
-        raise ValueError(f"{whose}, with partners that are a permutation")
-    if counters.shape != (_COUNTERS,) or counters.min() < 0 or counters.max() > _EXACT_INTEGER:
-        raise ValueError(f"{whose}, with {_COUNTERS} counters from 0 to 2^53")
-    return tuple(  # type: ignore[return-value]
-        np.ascontiguousarray(part, dtype)
-        for part, dtype in ((prices, np.float64), (partners, np.int64), (counters, np.int64))
-    )
-
-
 def _some(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:10]))
     return f"[{shown}, ...]" if len(numbers) > 10 else f"[{shown}]"
@@ -180,11 +150,8 @@ def _some(numbers: list[int]) -> str:
 def assign(C: Array) -> np.ndarray:
     """Return the columns of a minimum-cost assignment of the square matrix C, from a cold start.
 
-    For a sequence of close matrices an :class:`Assignment` is several times faster.  The same input is
-    accepted.
+    For a sequence of close matrices :class:`Assignment` is several times faster.
 
-    Examples
-    --------
     >>> assign([[2, 1], [1, 3]])
     array([1, 0])
     """

@@ -1,14 +1,10 @@
-"""Linear programmes over one polytope, accurate in the units in which the polytope was given.
+"""Linear programmes over one polytope, solved accurately in the user's units.
 
-HiGHS works with absolute tolerances and drops small coefficients, so its answer depends on the units.  Here
-
-- variables are measured by their own size over the polytope, and rows by their largest term;
-- the answer is looked at: what it violates, and how far the dual solution shows it to be from the minimum;
-- an answer that is not accurate is refined: the same programme, shifted to the answer and magnified
-  (iterative refinement: Gleixner, Steffy and Wolter, INFORMS J. Comput. 28, 2016);
-- whatever distance from the minimum is left belongs to the answer, for certificates to include it.
-
-Scale factors are powers of two: scaling by them is free of rounding.
+HiGHS has absolute tolerances and drops small coefficients, so its answer depends on the units.  Here
+variables are scaled by their size over the polytope and rows by their largest term, with powers of two, which
+do not round.  Violations and the duality gap of an answer are computed; an inaccurate answer is refined by
+solving the programme shifted to it and magnified (iterative refinement: Gleixner, Steffy and Wolter, INFORMS
+J. Comput. 28, 2016).  The remaining gap is returned with the answer, for certificates to include it.
 """
 
 from __future__ import annotations
@@ -19,17 +15,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcfw.sets.implied_bounds import Empty, propagate
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 
 _EPS = float(np.finfo(np.float64).eps)
-FEASIBLE = 1e-9
-"""The relative violation of a constraint that an answer may have."""
+FEASIBLE = 1e-9  # the relative violation of a constraint that an answer may have
 REFINEMENTS = 6
-SMALL = 2500
-"""Up to this many entries, matrices are dense."""
-FEW = 64
-"""Up to this many variables without implied bounds are bounded by two linear programmes each."""
+SMALL = 2500  # matrices with more entries are sparse
+FEW = 64  # up to this many variables without implied bounds are bounded by two linear programmes each
+ROUNDS = 10  # passes over all rows; bounds that converge slowly are valid after any of them
+SLACK = 1e-12  # the share of its terms by which an implied bound is relaxed
+
+
+class Empty(Exception):
+    """No point satisfies the constraints."""
 
 
 class Unbounded(Exception):
@@ -37,15 +35,13 @@ class Unbounded(Exception):
 
 
 class Vertex(NamedTuple):
-    """A minimiser of <c, x>, and a bound on how far <c, x> is from the minimum."""
+    """A minimiser of <c, x>, and a bound of how far <c, x> is from the minimum."""
 
     x: np.ndarray
     error: float
 
 
-class _Answer(NamedTuple):
-    """A primal and a dual solution in scaled units."""
-
+class _Answer(NamedTuple):  # in scaled units
     z: np.ndarray
     y_ub: np.ndarray
     y_eq: np.ndarray
@@ -54,8 +50,8 @@ class _Answer(NamedTuple):
 class LinearProgramme:
     """The minimisation of linear functions over {A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
-    Matrices are sparse with as many columns as there are variables.  ``size`` is the size of each variable
-    over the set, ``low`` and ``high`` are valid bounds of them, all finite.
+    The matrices are sparse.  ``size`` is the size of each variable over the set; ``low`` and ``high`` are
+    finite and valid bounds.
     """
 
     def __init__(
@@ -74,22 +70,23 @@ class LinearProgramme:
             self._bound()
             self._measure(abs(rows), np.abs(sides))
 
-    # -- units -----------------------------------------------------------------------------------------
-
     def _measure(self, rows: Any, sides: np.ndarray) -> None:
-        """Choose the units of variables and rows, and scale the programme."""
+        from scipy import sparse
+
         known = np.maximum(np.abs(self.low), np.abs(self.high))
         finite = np.isfinite(known)
         terms = rows @ np.where(finite, known, 0.0)
         natural = _natural(rows, np.maximum(terms, sides), known)
-        # A variable that is next to nothing in all its rows is not measured by its own rounding errors.
+        # A variable that is negligible in all its rows must not be measured by its own rounding errors.
         self.size = power_of_two(np.where(finite, np.maximum(known, FEASIBLE * natural), natural))
         self._lower, self._upper = self.lower / self.size, self.upper / self.size
         self._low, self._high = self.low / self.size, self.high / self.size
-        self._ub, self._b_ub, self.ub_size = _scaled(self.A_ub, self.b_ub, self.size)
-        self._eq, self._b_eq, self.eq_size = _scaled(self.A_eq, self.b_eq, self.size)
-        self._rows, self._sides = _both(self._ub, self._eq), np.concatenate([self._b_ub, self._b_eq])
-        self._sizes = abs(self._rows)
+        self._ub, self._b_ub = _scaled(self.A_ub, self.b_ub, self.size)
+        self._eq, self._b_eq = _scaled(self.A_eq, self.b_eq, self.size)
+        both = sparse.vstack([self._ub, self._eq], format="csr")
+        # Dense if small: SciPy's sparse products have a large overhead.
+        self._rows = both.toarray() if math.prod(both.shape) <= SMALL else both
+        self._sides, self._sizes = np.concatenate([self._b_ub, self._b_eq]), abs(self._rows)
 
     def _bound(self) -> None:
         """Bound the variables that have no implied bounds: by linear programmes, or by an ellipsoid."""
@@ -97,21 +94,19 @@ class LinearProgramme:
         free = np.flatnonzero(~(np.isfinite(self.low) & np.isfinite(self.high)))
         if len(free) > FEW and self._bound_by_slacks(free):
             return
-        for j in free:
-            for sign, ends in ((1.0, self.low), (-1.0, self.high)):
-                if np.isfinite(ends[j]):
-                    continue
+        for sign, ends in ((1.0, self.low), (-1.0, self.high)):
+            for j in np.flatnonzero(~np.isfinite(ends)):
                 answer = self._linprog(sign * np.eye(1, n, int(j))[0])
-                if answer.status != 0:  # feasible, hence unbounded (HiGHS need not tell the two apart)
+                if answer.status != 0:  # feasible, hence unbounded (HiGHS may not distinguish the two)
                     raise Unbounded
-                # Relaxed, because the minimum is known to the tolerance of HiGHS only.
+                # Relaxed, because the minimum is known only to the tolerance of HiGHS.
                 ends[j] = (answer.x[j] - sign * (1e-6 * abs(answer.x[j]) + 1e-9)) * self.size[j]
 
     def _bound_by_slacks(self, free: np.ndarray) -> bool:
-        """Bound all variables at once where that is tight enough, and return whether it was.
+        """Bound all variables at once if that is tight enough, and return whether it was.
 
-        In a bounded set the sum S of all slacks has a maximum, so each row keeps within S of its side; and
-        a point whose products with all rows are bounded is bounded by their least singular value.
+        In a bounded set the sum S of all slacks has a maximum, so each row stays within S of its side; a
+        point whose products with all rows are bounded is bounded through their least singular value.
         """
         from scipy import sparse
 
@@ -131,35 +126,36 @@ class LinearProgramme:
         least = math.sqrt(max(float(np.linalg.eigvalsh(everything.T @ everything)[0]), 0.0))
         if least < 1e-3:
             return False
-        # ||x - answer|| <= ||rows (x - answer)|| / least, each entry at most the total: its norm is, too.
+        # ||x - answer|| <= ||rows (x - answer)|| / least; the slacks are nonnegative, so the norm of their
+        # change is at most twice the total.
         radius = 2.0 * total / least + 1e-6
         self.low[free] = np.maximum(self.low, (answer.x - radius) * self.size)[free]
         self.high[free] = np.minimum(self.high, (answer.x + radius) * self.size)[free]
         return True
 
-    # -- solutions -------------------------------------------------------------------------------------
-
     def kept(self) -> KeptBasis | None:
-        """Return the programme with a basis that is kept from call to call; None without highspy."""
+        """Return the programme with a basis that is kept between calls; None without highspy."""
         if importlib.util.find_spec("highspy") is None:
             return None
         return KeptBasis(self._rows, self._b_ub, self._b_eq, self._lower, self._upper)
 
     def minimise(self, c: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
-        """Return a vertex that minimises <c, x>, found from the basis ``kept``; c must not be zero."""
+        """Return a vertex that minimises <c, x> for c != 0, found from the basis ``kept``."""
         cost = c * self.size
         largest = float(np.abs(cost).max())
         if not (0.0 < largest < math.inf):
             raise ValueError("c must be finite, with an entry that is not zero")
         unit = float(power_of_two(np.array([largest]))[0])
         cost = cost / unit
-        known = None if kept is None else kept.solve(cost)
-        if known is not None:
+        if kept is not None and (known := kept.solve(cost)) is not None:
             answer = _Answer(*known)
-            # Refining by programmes without a basis would cost more than it has saved.
+            # Refining by programmes without a basis would cost more than the basis has saved.
             if self._error(cost, answer) == 0.0 and self._violation(answer.z) <= 0.25 * FEASIBLE:
                 return Vertex(self._in_users_units(answer.z), 0.0)
-        answer = self._solved(cost)
+        found = self._linprog(cost)
+        if found.status != 0:
+            raise RuntimeError(found.message)
+        answer = _Answer(found.x, found.ineqlin.marginals, found.eqlin.marginals)
         error = self._error(cost, answer)
         for _ in range(REFINEMENTS):
             if error == 0.0 and self._violation(answer.z) <= 64.0 * _EPS:
@@ -174,12 +170,12 @@ class LinearProgramme:
             answer, error = refined, shorter
         if not self._violation(answer.z) <= FEASIBLE:
             raise RuntimeError(
-                f"HiGHS found no point that meets the constraints to {FEASIBLE:g} of their size"
+                f"HiGHS found no point that satisfies the constraints to a relative {FEASIBLE:g}"
             )
         return Vertex(self._in_users_units(answer.z), error * unit)
 
     def centre(self) -> np.ndarray | None:
-        """Return the point farthest from the nearest inequality in scaled units, None if none is found."""
+        """Return the point farthest from the nearest inequality in scaled units, None if HiGHS fails."""
         from scipy import sparse
 
         n = len(self.size)
@@ -187,16 +183,12 @@ class LinearProgramme:
         below, above = np.isfinite(self._lower), np.isfinite(self._upper)
         inequalities = sparse.vstack([-eye[below], eye[above], self._ub])
         margins = _row_norms(inequalities)
-        # The last variable is the distance to keep from every inequality; all others lie in [-1, 1].
-        answer = _linprog(
-            np.append(np.zeros(n), -1.0),
-            sparse.hstack([inequalities, margins[:, None]], format="csr"),
-            np.concatenate([-self._lower[below], self._upper[above], self._b_ub]),
-            sparse.hstack([self._eq, np.zeros((self._eq.shape[0], 1))], format="csr"),
-            self._b_eq,
-            np.array([(-math.inf, math.inf)] * n + [(0.0, 2.0)]),
-            "highs",
-        )
+        # The last variable is the distance from every inequality; all others lie in [-1, 1].
+        sides = np.concatenate([-self._lower[below], self._upper[above], self._b_ub])
+        ub = sparse.hstack([inequalities, margins[:, None]], format="csr"), sides
+        eq = sparse.hstack([self._eq, np.zeros((self._eq.shape[0], 1))], format="csr"), self._b_eq
+        bounds = np.array([(-math.inf, math.inf)] * n + [(0.0, 2.0)])
+        answer = _linprog(np.append(np.zeros(n), -1.0), ub, eq, bounds, "highs")
         if answer.status != 0 or self._violation(answer.x[:n]) > FEASIBLE:
             return None
         return self._in_users_units(answer.x[:n])
@@ -205,29 +197,17 @@ class LinearProgramme:
         """Return the largest violation of a constraint by x, relative to the size of its terms."""
         return self._violation(x / self.size) if np.isfinite(x).all() else math.inf
 
-    def _solved(self, cost: np.ndarray) -> _Answer:
-        answer = self._linprog(cost)
-        if answer.status != 0:
-            raise RuntimeError(answer.message)
-        return _Answer(answer.x, answer.ineqlin.marginals, answer.eqlin.marginals)
-
     def _refined(self, cost: np.ndarray, answer: _Answer) -> _Answer | None:
-        """Return a more accurate answer: what is left, magnified, is solved for; None if that fails."""
+        """Return a more accurate answer by solving for the magnified residuals; None if that fails."""
         z, y_ub, y_eq = answer
         reduced = cost - self._ub.T @ y_ub - self._eq.T @ y_eq
         # Reduced costs of the wrong sign are what keeps z from being a minimiser.
         wrong = np.where(reduced > 0.0, z - self._low, self._high - z) > FEASIBLE
-        wrong_costs = np.abs(reduced[wrong])
-        magnify = _magnifier(self._violation(z)), _magnifier(float(wrong_costs.max(initial=0.0)))
-        z_unit, y_unit = magnify
-        step = _linprog(
-            reduced * y_unit,
-            self._ub,
-            (self._b_ub - self._ub @ z) * z_unit,
-            self._eq,
-            (self._b_eq - self._eq @ z) * z_unit,
-            np.column_stack(((self._lower - z) * z_unit, (self._upper - z) * z_unit)),
-        )
+        errors = np.array([self._violation(z), float(np.abs(reduced[wrong]).max(initial=0.0))])
+        z_unit, y_unit = power_of_two(1.0 / np.clip(errors, 1e-13, 1.0))
+        ub, eq = ((A, (b - A @ z) * z_unit) for A, b in ((self._ub, self._b_ub), (self._eq, self._b_eq)))
+        bounds = np.column_stack(((self._lower - z) * z_unit, (self._upper - z) * z_unit))
+        step = _linprog(reduced * y_unit, ub, eq, bounds)
         if step.status != 0:
             return None
         return _Answer(
@@ -240,22 +220,18 @@ class LinearProgramme:
         """Return how far <cost, z> is above the bound that the dual solution proves, 0 up to rounding."""
         y = np.concatenate([np.minimum(answer.y_ub, 0.0), answer.y_eq])
         reduced = cost - self._rows.T @ y
-        terms = [
-            cost * answer.z,
-            -self._sides * y,
-            -np.minimum(reduced * self._low, reduced * self._high),
-        ]
+        least = np.minimum(reduced * self._low, reduced * self._high)
+        terms = (cost * answer.z, -self._sides * y, -least)
         size = sum(float(np.abs(part).sum()) for part in terms)
         excess = math.fsum(float(part.sum()) for part in terms)
-        # Each reduced cost is a sum as well; its rounding errors are multiplied by the size of its variable.
+        # Each reduced cost is a sum too, whose rounding errors are multiplied by the size of its variable.
         size += float((self._sizes.T @ np.abs(y)).sum())
         return excess if excess > 64.0 * _EPS * size else 0.0
 
     def _violation(self, z: np.ndarray) -> float:
         beyond = self._rows @ z - self._sides
         beyond[len(self._b_ub) :] = np.abs(beyond[len(self._b_ub) :])
-        parts = (self._lower - z, z - self._upper, beyond)
-        worst = [float(part.max(initial=0.0)) for part in parts]
+        worst = [float(part.max(initial=0.0)) for part in (self._lower - z, z - self._upper, beyond)]
         return math.inf if math.isnan(sum(worst)) else max(worst)
 
     def _in_users_units(self, z: np.ndarray) -> np.ndarray:
@@ -263,70 +239,84 @@ class LinearProgramme:
 
     def _linprog(self, cost: np.ndarray) -> Any:
         bounds = np.column_stack((self._lower, self._upper))
-        programme = (self._ub, self._b_ub, self._eq, self._b_eq, bounds)
-        answer = _linprog(cost, *programme)
+        programme = (cost, (self._ub, self._b_ub), (self._eq, self._b_eq), bounds)
+        answer = _linprog(*programme)
         # Presolve leaves some programmes undecided ("infeasible or unbounded").
-        return answer if answer.status in (0, 2, 3) else _linprog(cost, *programme, presolve=False)
+        return answer if answer.status in (0, 2, 3) else _linprog(*programme, presolve=False)
+
+
+def propagate(A: Any, b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds that follow from ``A x <= b`` (A sparse) and ``lower <= x <= upper``.
+
+    A row bounds ``x_j`` by b less the minimum of its other terms.  A few rounds of this, a standard presolve
+    step (Savelsbergh, 1994), bound nearly every variable.  Bounds are relaxed for rounding.  Raise
+    :class:`Empty` if a row or a pair of bounds cannot be satisfied.
+    """
+    A = A.tocoo()
+    keep = A.data != 0.0
+    row, column, entry = A.row[keep], A.col[keep], A.data[keep].astype(np.float64)
+    positive = entry > 0.0
+    low, high = lower.copy(), upper.copy()
+    for _ in range(ROUNDS):
+        before = np.array((low, high))
+        with np.errstate(invalid="ignore", over="ignore"):
+            bound = _bounds_of_entries(entry, row, np.where(positive, low[column], high[column]), b)
+            np.minimum.at(high, column[positive], bound[positive])
+            np.maximum.at(low, column[~positive], bound[~positive])
+            moved = np.abs((low, high) - before) > 1e-2 * np.maximum(np.abs(low), np.abs(high))
+        if bool((low > high).any()):
+            raise Empty
+        appeared = np.isfinite((low, high)) & ~np.isfinite(before)
+        if not (appeared | np.isfinite(before) & moved).any():  # a hundredth of its size is too little
+            break
+    return low, high
+
+
+def _bounds_of_entries(entry: np.ndarray, row: np.ndarray, extreme: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the bound of x_j that each entry a_ij implies; a_ij x_j is least where x_j is ``extreme``."""
+    least = entry * extreme
+    infinite = ~np.isfinite(least)
+    finite = np.where(infinite, 0.0, least)
+    count = np.bincount(row, infinite, minlength=len(b))
+    total = np.bincount(row, finite, minlength=len(b))
+    terms = np.bincount(row, np.abs(finite), minlength=len(b)) + np.abs(b)
+    if bool(((count == 0) & (total > b + SLACK * terms)).any()):
+        raise Empty
+    room = b[row] - (total[row] - finite) + SLACK * terms[row]
+    # A row does not bound x_j where another term is unbounded.
+    usable = (count[row] - infinite == 0) & np.isfinite(room)
+    return np.where(usable, room / entry, np.where(entry > 0.0, np.inf, -np.inf))
 
 
 def _linprog(
-    cost: np.ndarray,
-    A_ub: Any,
-    b_ub: np.ndarray,
-    A_eq: Any,
-    b_eq: np.ndarray,
-    bounds: np.ndarray,
-    method: str = "highs-ds",
-    *,
-    presolve: bool = True,
+    cost: np.ndarray, ub: Any, eq: Any, bounds: np.ndarray, method: str = "highs-ds", presolve: bool = True
 ) -> Any:
     import scipy.optimize
 
-    return scipy.optimize.linprog(
-        cost,
-        A_ub=A_ub if len(b_ub) else None,
-        b_ub=b_ub if len(b_ub) else None,
-        A_eq=A_eq if len(b_eq) else None,
-        b_eq=b_eq if len(b_eq) else None,
-        bounds=bounds,
-        method=method,
-        options={**TOLERANCES, "presolve": presolve},
-    )
+    ub, eq = (part if len(part[1]) else (None, None) for part in (ub, eq))
+    options = {**TOLERANCES, "presolve": presolve}
+    return scipy.optimize.linprog(cost, *ub, *eq, bounds, method=method, options=options)
 
 
-def _both(A_ub: Any, A_eq: Any) -> Any:
-    """Return both matrices as one, dense if they are small: SciPy's sparse products take long to begin."""
-    from scipy import sparse
-
-    both = sparse.vstack([A_ub, A_eq], format="csr")
-    return both.toarray() if math.prod(both.shape) <= SMALL else both
-
-
-def _scaled(A: Any, b: np.ndarray, size: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return a matrix and its right-hand side in scaled units, and the size of each row's terms."""
+def _scaled(A: Any, b: np.ndarray, size: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return a matrix and its right-hand side in scaled units."""
     from scipy import sparse
 
     scaled = A @ sparse.diags(size)
-    largest = _row_maxima(scaled)
+    largest = abs(scaled).max(axis=1).toarray().ravel() if len(b) else np.zeros(0)
     unit = power_of_two(np.where(largest > 0.0, largest, 1.0))
-    return (sparse.diags(1.0 / unit) @ scaled).tocsr(), b / unit, np.maximum(unit, np.abs(b))
-
-
-def _row_maxima(A: Any) -> np.ndarray:
-    if 0 in A.shape:
-        return np.zeros(A.shape[0])
-    return np.asarray(abs(A).max(axis=1).toarray(), dtype=np.float64).ravel()
+    return (sparse.diags(1.0 / unit) @ scaled).tocsr(), b / unit
 
 
 def _row_norms(A: Any) -> np.ndarray:
-    """Return the Euclidean norms of rows that are scaled to entries of size 1, and 1 for a row of zeros."""
+    """Return the Euclidean norms of the rows, which have entries of size 1 or are zero; 1 for the latter."""
     norms = np.sqrt(np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).ravel())
     norms[norms == 0.0] = 1.0
     return norms
 
 
 def _natural(rows: Any, terms: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the size at which each variable would matter in its rows (geometric mean), or its own."""
+    """Return the size at which each variable matters in its rows (geometric mean), or else its own."""
     entries = rows.tocoo()
     counts = (entries.data > 0.0) & (terms[entries.row] > 0.0)
     column = entries.col[counts]
@@ -337,15 +327,7 @@ def _natural(rows: Any, terms: np.ndarray, known: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(number > 0, np.exp2(np.clip(mean, -900.0, 900.0)), alone))
 
 
-def _magnifier(error: float) -> float:
-    """Return by how much an error is magnified to be of size 1, a power of two."""
-    return float(power_of_two(np.array([1.0 / min(max(error, 1e-13), 1.0)]))[0])
-
-
 def power_of_two(values: np.ndarray) -> np.ndarray:
-    """Return the least powers of two that are not below ``values``."""
+    """Return the least powers of two that are at least ``values``."""
     mantissa, exponent = np.frexp(values)
     return np.asarray(np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent)))
-
-
-__all__ = ["Empty", "LinearProgramme", "Unbounded", "Vertex"]

@@ -1,16 +1,16 @@
-"""l_p norms: the linear oracle, diameter and strong convexity of their balls, ways to the edge, projections.
+"""l_p balls: linear oracle, diameter, strong convexity, distance to the boundary and projection.
 
 The linear oracle of the l_p ball is the case of equality in Hoelder's inequality: with 1/p + 1/q = 1,
 
     min { <G, s> : ||s||_p <= r } = -r ||G||_q,    s_i = -r sign(G_i) (|G_i| / ||G||_q)^(q-1).
 
-At the ends it degenerates to something cheaper: one signed coordinate (p = 1) or a sign per entry (p = inf).
+It is one signed coordinate for p = 1 and a sign per entry for p = inf.
 
 The balls with 1 < p <= 2 are strongly convex with the constant (p-1) n^(1/2 - 1/p) / r (Garber and Hazan,
 2015): 1/2 ||.||_p^2 is (p-1)-strongly convex with respect to ||.||_p, ||z||_p >= ||z||_2 for the distance,
 and ||z||_p <= n^(1/p - 1/2) ||z||_2 for the ball around the point.
 
-The arrays may have any shape; the norms see them as vectors.
+Arrays may have any shape; the norms treat them as vectors.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def lp_vertex(G: Array, p: float, radius: float) -> Array:
     largest = float(xp.max(size))
     if largest == 0.0:
         return one_hot(0, -radius, G)
-    # Dividing by the largest entry first, nothing overflows and the norm below is at least 1.
+    # Division by the largest entry avoids overflow and makes the norm below at least 1.
     H = G / largest
     if p == 2.0:
         return H * (-radius / norm(H))
-    # Normalised by its own p-norm and not by the dual norm of G, which keeps s on the sphere to rounding
-    # even where q - 1 = 1/(p-1) is so large that the powers are inaccurate.
+    # Normalising by the p-norm of s, not the dual norm of G, keeps s on the sphere to rounding even where
+    # q - 1 = 1/(p-1) is so large that the powers are inaccurate.
     t = xp.abs(H) ** (1.0 / (p - 1.0))
     return xp.sign(H) * t * (-radius / float(xp.sum(t**p)) ** (1.0 / p))
 
@@ -57,15 +57,12 @@ def lp_norm(x: np.ndarray, p: float) -> float:
 
 def lp_diameter(n: int, p: float, radius: float) -> float:
     """Return the Euclidean diameter of the l_p ball in R^n, along an axis (p <= 2) or a diagonal."""
-    inverse = 0.0 if p == math.inf else 1.0 / p
-    return 2.0 * radius * math.pow(n, max(0.0, 0.5 - inverse))
+    return 2.0 * radius * math.pow(n, max(0.0, 0.5 - 1.0 / p))
 
 
 def lp_strong_convexity(n: int, p: float, radius: float) -> float:
     """Return the strong convexity of the l_p ball in R^n with respect to the Euclidean norm."""
-    if not 1.0 < p <= 2.0:
-        return 0.0
-    return (p - 1.0) * math.pow(n, 0.5 - 1.0 / p) / radius
+    return (p - 1.0) * math.pow(n, 0.5 - 1.0 / p) / radius if 1.0 < p <= 2.0 else 0.0
 
 
 def reach_cube(x: np.ndarray, d: np.ndarray, radius: float) -> float:
@@ -87,15 +84,16 @@ def reach_l1(x: np.ndarray, d: np.ndarray, radius: float) -> float:
     """Return the largest step with ||x + step d||_1 <= radius.
 
     The norm along the line is convex and piecewise linear: its slope grows by 2 |d_i| where entry i changes
-    its sign.  The answer lies on the first piece that leaves the ball.  Along a facet the slope is rounding,
-    as is what x lacks to the radius; there the norm may grow by half of what ``contains`` takes for rounding.
+    sign.  The answer lies on the first piece that leaves the ball.  Along a facet both the slope and the
+    distance to the radius are rounding errors; there the norm may grow by half the rounding that ``contains``
+    tolerates.
     """
     x, d = x.ravel(), d.ravel()
     if not d.any():
         return math.inf
     slope = float(np.where(x != 0.0, np.sign(x) * d, np.abs(d)).sum())
     turning = x * d < 0.0
-    with np.errstate(over="ignore"):  # an entry that hardly moves turns at infinity
+    with np.errstate(over="ignore"):  # an entry that hardly moves changes sign at infinity
         at = -x[turning] / d[turning]
     order = np.argsort(at)
     at = np.concatenate(([0.0], at[order]))
@@ -114,9 +112,7 @@ def reach_l1(x: np.ndarray, d: np.ndarray, radius: float) -> float:
 def project_l1(x: np.ndarray, radius: float) -> np.ndarray:
     """Return the projection of ``x`` onto the l1 ball: the simplex projection of |x|, signs restored."""
     size = np.abs(x)
-    if float(size.sum()) <= radius:
-        return x
-    return np.asarray(np.copysign(project_simplex(size, radius), x))
+    return x if float(size.sum()) <= radius else np.asarray(np.copysign(project_simplex(size, radius), x))
 
 
 def project_lp(x: np.ndarray, p: float, radius: float) -> np.ndarray:
@@ -124,7 +120,7 @@ def project_lp(x: np.ndarray, p: float, radius: float) -> np.ndarray:
 
     For 1 < p < inf, p != 2, the sizes y of the answer (in units of the radius) satisfy
     y_i + mu y_i^(p-1) = |x_i| for the multiplier mu >= 0 that makes sum y_i^p = 1.  That sum decreases
-    in mu, so mu is found by Newton's method between bounds that are halved whenever Newton leaves them.
+    in mu; Newton's method finds mu, with bisection whenever it leaves the bracket.
     """
     if p == 1.0:
         return project_l1(x, radius)
@@ -158,12 +154,10 @@ def project_lp(x: np.ndarray, p: float, radius: float) -> np.ndarray:
 
 
 def _lp_stationary(a: np.ndarray, mu: float, p: float) -> np.ndarray:
-    """Return y >= 0 with y + mu y^(p-1) = a, entry by entry.
-
-    In w = y (p >= 2) or w = y^(p-1) (p < 2) the left side is a linear term plus a power w^e with
-    e >= 1: convex and increasing.  Newton's method from a point above the root then decreases
-    monotonically to it, and min(the root of either term alone) is such a point, at most a factor 2 off.
-    """
+    """Return y >= 0 with y + mu y^(p-1) = a, entry by entry."""
+    # In w = y (p >= 2) or w = y^(p-1) (p < 2) the left side is a linear term plus a power w^e with e >= 1:
+    # convex and increasing.  Newton's method decreases monotonically to the root from any point above it,
+    # such as the lesser of the roots of either term alone, which is at most a factor 2 off.
     e = p - 1.0 if p >= 2.0 else 1.0 / (p - 1.0)
     linear, power = (1.0, mu) if p >= 2.0 else (mu, 1.0)
     w = np.minimum(a / linear, (a / power) ** (1.0 / e))
@@ -177,10 +171,7 @@ def _lp_stationary(a: np.ndarray, mu: float, p: float) -> np.ndarray:
 
 
 def project_ksparse(x: np.ndarray, k: int, radius: float) -> np.ndarray:
-    """Return the projection clip(|x| - theta, 0, radius), signs restored.
-
-    theta is 0 if that already has sum <= k radius; otherwise it makes the sum k radius.
-    """
+    """Return clip(|x| - theta, 0, radius), signs restored; the least theta >= 0 for a sum <= k radius."""
     size = np.abs(x)
     inside = np.clip(size, 0.0, radius)
     if float(inside.sum()) > k * radius:

@@ -1,9 +1,7 @@
-"""Polytopes: given by linear constraints, or as the convex hull of points.
+"""Polytopes given by linear constraints or as the convex hull of points.
 
-A polytope that has no oracle of its own still has a linear programme: :class:`Polytope` asks HiGHS
-(through :func:`scipy.optimize.linprog`), whose simplex method ends at a vertex; with the extra ``lp``
-(highspy) a solve keeps the simplex basis from call to call.  :class:`ConvexHull` needs no solver: a linear
-function is minimal at one of the points.
+:class:`Polytope` solves linear programmes with HiGHS (:func:`scipy.optimize.linprog`), whose simplex method
+ends at a vertex; with the extra ``lp`` (highspy) a solve keeps the simplex basis between calls.
 """
 
 from __future__ import annotations
@@ -23,17 +21,15 @@ from dcfw.sets.base import Oracle, Set, excess, first_hit, in_double, rounding
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
 from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
 
-SMALLEST_ROW = 1e-200
-"""Constraints are scaled to rows of norm 1, which must not overflow."""
+SMALLEST_ROW = 1e-200  # rows are scaled to norm 1, which must not overflow
 
 
 class Polytope(Set, trusted=True):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
     It must be bounded and not empty; both are checked at construction, by one linear programme and two more
-    for each variable that no constraint bounds by itself.  Units do not matter: variables and rows are
-    scaled, and answers are verified (``dcfw.sets.linear_programme``).  What an answer may be short of the
-    minimum is the oracle's error, which certificates include.
+    for each variable that no constraint bounds on its own.  Units do not matter: variables and rows are
+    scaled, answers are verified (``dcfw.sets.linear_programme``), and certificates include their error.
 
     Parameters
     ----------
@@ -43,15 +39,9 @@ class Polytope(Set, trusted=True):
     b_ub, b_eq : array_like, optional
         Their right-hand sides.
     bounds : pair or sequence of pairs, optional
-        (lower, upper) for all variables or for each, with None or infinities for "none"; or a
-        :class:`scipy.optimize.Bounds`.  By default there are none: unlike in
-        :func:`scipy.optimize.linprog`, x >= 0 has to be asked for.
-
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter: the diagonal of the smallest box around the polytope,
-        found by 2n linear programmes when first asked for.
+        (lower, upper) for all variables or for each, None or infinite where there is none; or a
+        :class:`scipy.optimize.Bounds`.  Unlike in :func:`scipy.optimize.linprog` the default is no bounds,
+        not x >= 0.
 
     Examples
     --------
@@ -64,12 +54,7 @@ class Polytope(Set, trusted=True):
     polytope = True
 
     def __init__(
-        self,
-        A_ub: Any = None,
-        b_ub: Any = None,
-        A_eq: Any = None,
-        b_eq: Any = None,
-        bounds: Any = None,
+        self, A_ub: Any = None, b_ub: Any = None, A_eq: Any = None, b_eq: Any = None, bounds: Any = None
     ) -> None:
         from scipy import sparse
 
@@ -78,24 +63,21 @@ class Polytope(Set, trusted=True):
             if not (b_ub is None and A_eq is None and b_eq is None):
                 raise ValueError("b_ub, A_eq and b_eq must be left out where A_ub is a LinearConstraint")
             A_ub, b_ub, A_eq, b_eq = _two_sided(given)
-        self.A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
-        self.A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
-        widths = {A.shape[1] for A in (self.A_ub, self.A_eq) if A is not None}
+        A_ub, self.b_ub = _constraints(A_ub, b_ub, "A_ub", "b_ub")
+        A_eq, self.b_eq = _constraints(A_eq, b_eq, "A_eq", "b_eq")
+        widths = {A.shape[1] for A in (A_ub, A_eq) if A is not None}
         if len(widths) > 1:
             raise ValueError(
-                f"A_ub and A_eq must have as many columns, got shapes {self.A_ub.shape} and {self.A_eq.shape}"
+                f"A_ub and A_eq must have as many columns, got shapes {A_ub.shape} and {A_eq.shape}"
             )
         self.lower, self.upper = _bounds(bounds, widths.pop() if widths else None)
         self.shape = (len(self.lower),)
         self.nonnegative = bool((self.lower >= 0.0).all())
-        self._ub_norms = _row_norms(self.A_ub, "A_ub")
-        self._eq_norms = _row_norms(self.A_eq, "A_eq")
-        empty = sparse.csr_matrix((0, len(self.lower)))
-        rows = (empty if A is None else sparse.csr_matrix(A) for A in (self.A_ub, self.A_eq))
+        self.A_ub, self.A_eq = (np.zeros((0, *self.shape)) if A is None else A for A in (A_ub, A_eq))
+        self._ub_norms, self._eq_norms = _row_norms(self.A_ub, "A_ub"), _row_norms(self.A_eq, "A_eq")
+        ub, eq = sparse.csr_matrix(self.A_ub), sparse.csr_matrix(self.A_eq)
         try:
-            self._programme = LinearProgramme(
-                next(rows), self.b_ub, next(rows), self.b_eq, self.lower, self.upper
-            )
+            self._programme = LinearProgramme(ub, self.b_ub, eq, self.b_eq, self.lower, self.upper)
         except Empty:
             raise ValueError(
                 "A_ub, b_ub, A_eq, b_eq and bounds are infeasible together: the polytope is empty; "
@@ -125,22 +107,19 @@ class Polytope(Set, trusted=True):
     def _minimiser(self, G: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
         """Return a vertex that minimises <G, x>, and its error; ``kept`` is the basis of a solve."""
         c = np.asarray(G, dtype=np.float64)
-        if not c.any():  # any feasible point would do, not only a vertex
-            c = _generic(len(c)) / self._programme.size
-            return self._solve(c)._replace(error=0.0)
-        return self._solve(c, kept)
-
-    def _solve(self, c: np.ndarray, kept: KeptBasis | None = None) -> Vertex:
+        zero = not c.any()
+        if zero:  # every point is a minimiser, but the answer must be a vertex: take a generic direction
+            c, kept = np.random.default_rng(len(c)).standard_normal(len(c)) / self._programme.size, None
         try:
-            return self._programme.minimise(c, kept)
+            found = self._programme.minimise(c, kept)
         except RuntimeError as error:
             raise ValueError(
                 "A_ub, b_ub, A_eq, b_eq and bounds, or the costs, have entries of too different sizes: HiGHS "
                 f"could not minimise a linear function over {self!r}: {error}; rescale the problem"
             ) from None
+        return found._replace(error=0.0) if zero else found
 
     def _implied_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return finite lower and upper bounds of the variables, which follow from the constraints."""
         return self._programme.low, self._programme.high
 
     def violation(self, x: Array) -> float:
@@ -148,58 +127,38 @@ class Polytope(Set, trusted=True):
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        worst = [0.0, float((self.lower - x).max()), float((x - self.upper).max())]
-        if self.A_ub is not None:
-            worst.append(float(((self.A_ub @ x - self.b_ub) / self._ub_norms).max()))
-        if self.A_eq is not None:
-            worst.append(float((np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms).max()))
-        return excess(max(worst))
+        over = (self.A_ub @ x - self.b_ub) / self._ub_norms
+        error = np.abs(self.A_eq @ x - self.b_eq) / self._eq_norms
+        return excess(np.concatenate((self.lower - x, x - self.upper, over, error)).max())
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         G = np.where(self.lower < self.upper, G, 0.0)
-        fixed = self._basis
-        return G if fixed is None else np.asarray(G - fixed.T @ (fixed @ G))
+        return np.asarray(G - self._basis.T @ (self._basis @ G))
 
     @functools.cached_property
-    def _basis(self) -> np.ndarray | None:
+    def _basis(self) -> np.ndarray:
         """An orthonormal basis of what the equations fix in the variables that bounds do not fix."""
-        A = self._equations
-        return None if A is None else _row_space(A.toarray() if hasattr(A, "toarray") else A)
-
-    @functools.cached_property
-    def _equations(self) -> Any:
-        """The matrix of the equations (or None) with rows of norm 1, zero where bounds fix a variable."""
-        if self.A_eq is None:
-            return None
-        weights = (self.lower < self.upper) / self._eq_norms[:, None]
-        return self.A_eq.multiply(weights).tocsr() if hasattr(self.A_eq, "tocsr") else self.A_eq * weights
+        A = self.A_eq.toarray() if hasattr(self.A_eq, "toarray") else self.A_eq
+        return _row_space(A * ((self.lower < self.upper) / self._eq_norms[:, None]))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        steps = [first_hit(self.upper - x, d), first_hit(x - self.lower, -d)]
-        if self.A_ub is not None:
-            steps.append(first_hit(self.b_ub - self.A_ub @ x, self.A_ub @ d))
-        return min(steps)
+        rows = first_hit(self.b_ub - self.A_ub @ x, self.A_ub @ d)
+        return min(rows, first_hit(self.upper - x, d), first_hit(x - self.lower, -d))
 
     def _centre(self) -> np.ndarray:
-        """The Chebyshev centre in scaled variables: the point farthest from the nearest inequality."""
+        """Return the Chebyshev centre in scaled variables: the point farthest from the nearest inequality."""
         centre = self._programme.centre()
-        # A polytope so thin that HiGHS sees no room in it still has vertices.
+        # A polytope too thin for HiGHS to find its interior still has vertices.
         return self._minimiser(np.zeros(self.shape)).x if centre is None else centre
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound of the Euclidean diameter (see the class)."""
-        lower, upper = self._box
-        return norm(upper - lower)
-
-    @functools.cached_property
-    def _box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest box around the polytope."""
-        lower, upper = np.empty(self.shape), np.empty(self.shape)
+        """An upper bound, the diagonal of the smallest box around the polytope (2n linear programmes)."""
+        lengths = np.empty(self.shape)
         for j, row in enumerate(np.eye(self.shape[0])):
-            least, most = self._solve(row), self._solve(-row)
-            lower[j], upper[j] = least.x[j] - least.error, most.x[j] + most.error
-        return lower, np.maximum(lower, upper)
+            least, most = self._minimiser(row), self._minimiser(-row)
+            lengths[j] = max((most.x[j] + most.error) - (least.x[j] - least.error), 0.0)
+        return norm(lengths)
 
     def _parameters(self) -> str:
         return f", inequalities={len(self.b_ub)}, equations={len(self.b_eq)}"
@@ -207,8 +166,6 @@ class Polytope(Set, trusted=True):
 
 @stateless
 class _Programmes(Oracle):
-    """The oracle of a polytope: it keeps the basis, and bounds how far answers are from the minimum."""
-
     domain: Polytope
 
     def __init__(self, domain: Polytope) -> None:
@@ -252,13 +209,13 @@ class ConvexHull(Set, trusted=True):
             raise ValueError(f"points must not be empty, got shape {self.points.shape}")
         self.shape = (self.points.shape[1],)
         self.scale = float(np.abs(self.points).max()) or 1.0
-        # In lexicographic order the first of several minimisers is a vertex of the face they span.
+        # In lexicographic order, the first of several minimisers is a vertex of the face they span.
         self._ordered = self.points[np.lexsort(self.points.T[::-1])]
 
     def _vertex(self, G: Array) -> Array:
         g = np.asarray(to_numpy(G), dtype=np.float64)
         values = self._ordered @ g
-        # Equal up to rounding counts as equal, or a point inside a face could win over its corners.
+        # Values that differ by rounding count as equal, or a point inside a face could win over its corners.
         slack = 4.0 * np.finfo(np.float64).eps * self.scale * float(np.abs(g).sum())
         return like(self._ordered[int((values <= values.min() + slack).argmax())].copy(), G)
 
@@ -284,26 +241,17 @@ class ConvexHull(Set, trusted=True):
         # min t over weights w >= 0 with sum 1 and |points^T w - x| <= t, everything scaled to size 1.
         P, y = self.points.T / self.scale, x / self.scale
         n, count = P.shape
-        answer = linprog(
-            np.append(np.zeros(count), 1.0),
-            A_ub=np.block([[P, -np.ones((n, 1))], [-P, -np.ones((n, 1))]]),
-            b_ub=np.concatenate((y, -y)),
-            A_eq=np.append(np.ones(count), 0.0)[None, :],
-            b_eq=[1.0],
-            bounds=(0.0, None),
-            method="highs",
-            options=TOLERANCES,
-        )
+        cost, total, column = np.append(np.zeros(count), 1.0), np.append(np.ones(count), 0.0), np.ones((n, 1))
+        A, b = np.block([[P, -column], [-P, -column]]), np.concatenate((y, -y))
+        answer = linprog(cost, A, b, total[None], [1.0], (0.0, None), method="highs", options=TOLERANCES)
         if answer.status != 0:
             raise RuntimeError(f"HiGHS could not measure the distance to {self!r}: {answer.message}")
-        # The weights, made nonnegative with sum 1 exactly, give a point of the hull: what is returned is
-        # its true distance from x and not the solver's own figure.
+        # Made nonnegative with sum 1, the weights give a point of the hull: return its true distance from x.
         weights = np.maximum(answer.x[:count], 0.0)
         return self.scale * float(np.abs(P @ (weights / weights.sum()) - y).max())
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        basis = self._basis
-        return np.asarray(basis.T @ (basis @ G))
+        return np.asarray(self._basis.T @ (self._basis @ G))
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
@@ -322,23 +270,14 @@ class ConvexHull(Set, trusted=True):
         return f", points={len(self.points)}"
 
 
-@functools.lru_cache(maxsize=16)
-def _generic(n: int) -> np.ndarray:
-    """Return a fixed direction in general position."""
-    return np.random.default_rng(n).standard_normal(n)
-
-
 def _constraints(A: Any, b: Any, A_name: str, b_name: str) -> tuple[Any, np.ndarray]:
-    """Return a matrix (or None) and its right-hand side, checked."""
     if (A is None) != (b is None):
         missing, given = (A_name, b_name) if A is None else (b_name, A_name)
         raise ValueError(f"{missing} is missing: {given} was given without it")
     if A is None:
         return None, np.zeros(0)
     if hasattr(A, "tocsr"):
-        A = A.tocsr()
-        _validate.array(A.data, A_name)
-        A = A.astype(np.float64)
+        A = _validate.sparse(A, A_name, double=True).copy()
     else:
         A = np.asarray(to_numpy(_validate.array(A, A_name, ndim=2)), dtype=np.float64)
     if A.shape[1] == 0:
@@ -351,21 +290,20 @@ def _two_sided(constraints: Any) -> tuple[Any, Any, Any, Any]:
     """Return A_ub, b_ub, A_eq, b_eq for SciPy's ``LinearConstraint`` objects lb <= A x <= ub."""
     from scipy import sparse
 
-    rows, low, high = [], [], []
+    rows, sides = [], []
     for each in constraints:
-        A = sparse.csr_matrix(np.atleast_2d(each.A) if not sparse.issparse(each.A) else each.A)
+        A = sparse.csr_matrix(each.A if sparse.issparse(each.A) else np.atleast_2d(each.A))
         rows.append(A)
-        low.append(np.broadcast_to(np.asarray(each.lb, dtype=np.float64), A.shape[:1]))
-        high.append(np.broadcast_to(np.asarray(each.ub, dtype=np.float64), A.shape[:1]))
-    A, lb, ub = sparse.vstack(rows, format="csr"), np.concatenate(low), np.concatenate(high)
-    same, below, above = lb == ub, np.isfinite(ub), np.isfinite(lb)
-    below, above = below & ~same, above & ~same
+        sides.append([np.broadcast_to(np.asarray(v, dtype=float), A.shape[:1]) for v in (each.lb, each.ub)])
+    A, (lb, ub) = sparse.vstack(rows, format="csr"), np.concatenate(sides, axis=1)
+    same = lb == ub
+    below, above = np.isfinite(ub) & ~same, np.isfinite(lb) & ~same
     A_ub = sparse.vstack([A[below], -A[above]], format="csr")
     return A_ub, np.concatenate([ub[below], -lb[above]]), A[same], ub[same]
 
 
 def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and the upper bounds of ``n`` variables (None: as many as there are pairs)."""
+    """Return the lower and the upper bounds of ``n`` variables (None: one for each pair)."""
     if bounds is None:
         if n is None:
             raise ValueError("Polytope needs A_ub and b_ub, A_eq and b_eq, or bounds: all are missing")
@@ -375,29 +313,26 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
     elif hasattr(bounds, "dtype"):
         if hasattr(bounds, "nnz"):
             raise TypeError("bounds must be an ordinary array, got a sparse one")
-        pairs = np.asarray(to_numpy(_validate.array(bounds, "bounds", allow_inf=True)), dtype=np.float64)
-        pairs = pairs[None] if pairs.ndim == 1 else pairs
+        pairs = np.atleast_2d(to_numpy(_validate.array(bounds, "bounds", allow_inf=True))).astype(float)
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError("bounds must have two entries, lower and upper, for each variable")
     else:
         try:
-            pairs = np.array([_pair(entry) for entry in bounds], dtype=np.float64)
-        except TypeError:  # not pairs: one pair for all
-            try:
-                pairs = np.array([_pair(bounds)], dtype=np.float64)
-            except (TypeError, ValueError):
-                raise TypeError(
-                    "bounds must be a pair (lower, upper), a sequence of such pairs, or scipy.optimize.Bounds"
-                ) from None
+            given = list(bounds)
+            one = len(given) == 2 and np.ndim(given[0]) == np.ndim(given[1]) == 0
+            pairs = np.array([_pair(entry) for entry in ([given] if one else given)], dtype=np.float64)
+        except TypeError:
+            raise TypeError(
+                "bounds must be a pair (lower, upper), a sequence of such pairs, or scipy.optimize.Bounds"
+            ) from None
         except ValueError:
             raise ValueError("bounds must have two entries, lower and upper, for each variable") from None
-    if len(pairs) == 1 and n is not None:
-        pairs = np.repeat(pairs, n, axis=0)
+    pairs = np.repeat(pairs, n, axis=0) if len(pairs) == 1 and n is not None else pairs
     if n is not None and len(pairs) != n:
         raise ValueError(f"bounds must have one pair or {n} (the columns of A), got {len(pairs)}")
     if not len(pairs):
         raise ValueError("bounds must not be empty")
-    lower, upper = pairs[:, 0].copy(), pairs[:, 1].copy()
+    lower, upper = pairs.T.copy()
     if bool(np.isnan(pairs).any()) or bool((lower > upper).any()):
         raise ValueError("bounds must have lower <= upper in each pair, and no NaN")
     if bool((lower == math.inf).any()) or bool((upper == -math.inf).any()):
@@ -406,7 +341,6 @@ def _bounds(bounds: Any, n: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pair(entry: Sequence[Any]) -> tuple[float, float]:
-    """Return a pair of bounds with infinities for None."""
     low, high = entry
     if isinstance(low, str) or isinstance(high, str):
         raise TypeError("a bound is a number or None")
@@ -422,8 +356,6 @@ def _row_space(rows: np.ndarray) -> np.ndarray:
 
 def _row_norms(A: Any, name: str) -> np.ndarray:
     """Return the Euclidean norms of the rows of a dense or sparse matrix, 1 for a row of zeros."""
-    if A is None:
-        return np.ones(0)
     # Rows are scaled to a largest entry of 1 first, so that no square overflows or vanishes.
     rows = abs(A).max(axis=1)
     largest = np.array(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64).ravel()

@@ -1,19 +1,15 @@
 """Some entries of the matrices of a nuclear-norm ball or a spectraplex: completion without a dense matrix.
 
-A function of the observed entries z_k = X[rows[k], cols[k]] alone is a function of the vector z, and the z of
-the matrices with ||X||_* <= r are a convex set themselves.  Its oracle is that of the ball for a sparse
-matrix: the leading singular pair (u, v) of the matrix with G at the observed places, found by Lanczos
-from products with it.  A vertex is kept as its factors, so a point with an active set of k atoms is a matrix
-of rank k that is nowhere formed; :meth:`SampledBall.factors` returns it.  A spectraplex has eigenvectors
-v v' in place of u v'.  (The vertices of a spectral-norm ball have full rank: factors would save nothing.)
+A function of the observed entries z_k = X[rows[k], cols[k]] is a function of the vector z, and the z of the
+matrices with ||X||_* <= r are a convex set.  Its oracle finds the leading singular pair (u, v) of the sparse
+matrix with G at the observed places by Lanczos, to an error that is a small part of the last Frank-Wolfe gap.
+Vertices are kept as factors: a point with an active set of k atoms is a matrix of rank k that is never
+formed; :meth:`SampledBall.factors` returns it.  A spectraplex has eigenvectors v v' in place of u v'.
 
-Functions of singular values need more than z: :class:`Readings` adds two numbers to the vector, the product
-with a matrix of low rank (a subgradient of such a function) and the height of an epigraph.  Both are linear
-in the matrix (and its height), and the oracle's matrix becomes sparse plus low rank.
-
-The oracle stops when its error is a small part of the last Frank-Wolfe gap.  Its bound, which the gap
-includes, comes from the residual of the pair and the gain of the last steps: it holds if Lanczos, which
-starts with a part in every direction, has not missed a larger singular value.
+For functions of singular values :class:`Readings` adds the product with a matrix of low rank (a subgradient
+of such a function) and the height of an epigraph.  The bound of the oracle's error comes from the residual of
+the pair and the gain of the last steps: it holds if Lanczos, which starts with a part in every direction, has
+not missed a larger singular value.
 
 Reference: Freund, Grigas and Mazumder 2017 (Frank-Wolfe for matrix completion with factored iterates).
 """
@@ -32,21 +28,14 @@ from dcfw.sets.base import Oracle, Set
 from dcfw.sets.lanczos import sparse_lowest_vector, sparse_singular_pair
 from dcfw.sets.spectral import SchattenBall, Spectraplex
 
-KEPT = 2**17
-"""Up to this many observed entries, those of an atom are kept beside its factors."""
-
-SHARE = 0.1
-"""The oracle's error in units of the last Frank-Wolfe gap."""
-
-ROUGH = 3e-3
-"""Its relative error in the first call."""
-
-NEAR = 0.02
-"""From this part of the first gap on Lanczos takes more care to miss nothing, and where a gap is checked."""
+KEPT = 2**17  # up to this many observed entries, atoms keep them beside their factors
+SHARE = 0.1  # the oracle's error in units of the last Frank-Wolfe gap
+ROUGH = 3e-3  # its relative error in the first call
+NEAR = 0.02  # below this part of the first gap, and to confirm a gap, Lanczos is more careful
 
 
 class Places:
-    """The observed places of a matrix of a given shape, in the order of its rows."""
+    """The observed places of a matrix of a given shape, row by row."""
 
     def __init__(self, rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> None:
         self.rows, self.cols, self.shape = rows, cols, shape
@@ -74,7 +63,7 @@ class Places:
 
 
 class Readings(Places):
-    """The observed entries, then the product with ``tilt`` (P, Q), which stands for P Q^T, then a height."""
+    """The observed entries, the product with P Q^T for ``tilt`` = (P, Q), and a height."""
 
     def __init__(self, places: Places) -> None:
         super().__init__(places.rows, places.cols, places.shape)
@@ -96,8 +85,6 @@ class Readings(Places):
 
 
 class SparsePlusLowRank:
-    """The matrix S + P Q^T with a sparse S, known by its products."""
-
     def __init__(self, S: Any, P: np.ndarray, Q: np.ndarray) -> None:
         self.S, self.P, self.Q, self.shape = S, P, Q, S.shape
 
@@ -110,7 +97,7 @@ class SparsePlusLowRank:
 
 
 class Factored:
-    """The observed entries of U V^T, kept as the factors; the entries are computed when asked for."""
+    """The observed entries of U V^T, kept as its factors."""
 
     __slots__ = ("U", "V", "_entries", "height", "places")
 
@@ -141,21 +128,19 @@ class Factored:
 
     @staticmethod
     def merged(atoms: list[Any], shares: np.ndarray) -> Factored | None:
-        """Return the mean of atoms as one, None where a factor is unknown."""
+        """Return the mean of atoms as one, None if a factor is unknown."""
         parts = factors_of(atoms, shares)
         if parts is None:
             return None
         known = [(atom, share) for atom, share in zip(atoms, shares, strict=True) if hasattr(atom, "places")]
-        height = sum(share * atom.height for atom, share in known)
-        return Factored(parts[0] * parts[1], parts[2], known[0][0].places, height)
+        U, s, V = parts
+        return Factored(U * s, V, known[0][0].places, sum(share * atom.height for atom, share in known))
 
 
 def factors_of(atoms: list[Any], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return U, s, V of the thin singular value decomposition of a mean of atoms, None if it is unknown.
-
-    A dense atom has no factors, unless it is zero (the centre of the ball).
-    """
+    """Return U, s, V of the thin singular value decomposition of a mean of atoms, None if it is unknown."""
     known = [(atom, w) for atom, w in zip(atoms, weights, strict=True) if isinstance(atom, Factored)]
+    # A dense atom has no factors, unless it is zero (the centre of the ball).
     if any(not isinstance(atom, Factored) and np.any(atom.dense()) for atom in atoms) or not known:
         return None
     U, R = np.linalg.qr(np.column_stack([w * atom.U for atom, w in known]))
@@ -168,11 +153,10 @@ def factors_of(atoms: list[Any], weights: np.ndarray) -> tuple[np.ndarray, np.nd
 class SampledBall(Set, trusted=True):
     """The observed entries of the matrices of a nuclear-norm ball, as vectors.
 
-    With :class:`Readings` it is the ball's epigraph {(X, t): ||X||_* <= t <= r} that is read.  ``faces`` has
-    inner solvers keep an active set, which makes up the matrix.
+    With :class:`Readings` they are those of the ball's epigraph {(X, t): ||X||_* <= t <= r}.
     """
 
-    faces = True
+    faces = True  # inner solvers then keep an active set, which determines the matrix
     flat = False
 
     def __init__(self, ball: SchattenBall | Spectraplex, places: Places) -> None:
@@ -183,26 +167,23 @@ class SampledBall(Set, trusted=True):
         self.apex = isinstance(places, Readings) and not isinstance(ball, Spectraplex)
 
     def best(self, G: Any, guess: Any, wanted: float, careful: bool) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return factors u, v of the vertex u v^T for a gradient G, and the oracle's error."""
+        """Return the vertex u v^T for the gradient G as u and v, and a bound of its error."""
         u, v, error = sparse_singular_pair(G, guess, wanted / self.radius, ROUGH, careful)
         return -self.radius * u, v, self.radius * error
 
     def origin(self) -> Atom:
-        """Return an atom to start from."""
         return Dense(np.zeros(self.shape))
 
     def atoms(self, U: np.ndarray, s: np.ndarray, V: np.ndarray) -> tuple[list[Atom], np.ndarray]:
-        """Return atoms and weights that make up U diag(s) V^T, one atom for each singular value."""
-        r, columns = self.radius, range(len(s))
-        found = [Factored(r * U[:, [k]], V[:, [k]], self.places, r) for k in columns]
+        """Return atoms, one for each singular value, and weights whose mean is U diag(s) V^T."""
+        r = self.radius
+        found = [Factored(r * U[:, [k]], V[:, [k]], self.places, r) for k in range(len(s))]
         return [*found, self.origin()], np.append(s / r, max(1.0 - float(s.sum()) / r, 0.0))
 
     def point(self, x: np.ndarray) -> np.ndarray:
-        """Return the observed entries in x."""
         return x[: len(self.places.rows)]
 
     def lift(self, z: np.ndarray, t: float) -> np.ndarray:
-        """Return a gradient with respect to the entries, and t for the height, as one for x."""
         return np.append(z, (0.0, t))
 
     def oracle(self) -> Oracle:
@@ -215,11 +196,7 @@ class SampledBall(Set, trusted=True):
         return np.asarray(self.origin().dense())
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether x may be in the set: no entry of a matrix is larger than its nuclear norm.
-
-        Whether a matrix of the ball has these entries is a problem of its own; points of a run are means of
-        vertices.
-        """
+        """Return whether no entry exceeds the largest nuclear norm, a necessary condition."""
         return tuple(x.shape) == self.shape and self.violation(x) <= tol * self.radius
 
     def violation(self, x: Array) -> float:
@@ -228,12 +205,10 @@ class SampledBall(Set, trusted=True):
         return max(largest - self.radius, -float(heights.min(initial=0.0)))
 
     def factors(self, active: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return U, s, V of the matrix U diag(s) V^T that an active set makes up."""
+        """Return U, s, V of the mean U diag(s) V^T of an active set."""
         found = None if active is None else factors_of(active.atoms, active.weights)
-        if found is None:
-            m, n = self.ball.shape
-            return np.zeros((m, 0)), np.zeros(0), np.zeros((n, 0))
-        return found
+        m, n = self.ball.shape
+        return (np.zeros((m, 0)), np.zeros(0), np.zeros((n, 0))) if found is None else found
 
 
 class SampledSpectraplex(SampledBall, trusted=True):
@@ -253,7 +228,7 @@ class SampledSpectraplex(SampledBall, trusted=True):
 
 
 class SampledOracle(Oracle):
-    """The leading pair of the sparse gradient, to a small part of the last Frank-Wolfe gap."""
+    """The leading pair of the sparse gradient, with an error of a small part of the last Frank-Wolfe gap."""
 
     domain: SampledBall
 
@@ -277,8 +252,7 @@ class SampledOracle(Oracle):
         if self._first is None and self._guess is not None:
             self._first = gap
         careful = gap <= NEAR * (math.inf if self._first is None else self._first) and gap < math.inf
-        wanted = SHARE * gap
-        u, v, self.error = domain.best(domain.places.matrix(G), self._guess, wanted, careful)
+        u, v, self.error = domain.best(domain.places.matrix(G), self._guess, SHARE * gap, careful)
         self._guess = v
         found = Factored(u[:, None], v[:, None], domain.places, domain.radius)
         return domain.origin() if domain.apex and found.inner(G) > 0.0 else found

@@ -1,11 +1,9 @@
 """Transport plans between two distributions, of all mass or of a part.
 
-A linear function is minimised by an optimal transport problem; a vertex is a sparse plan with at most
-n + m - 1 nonzeros.  Three solvers find it: the assignment solver where both marginals are uniform and of one
-length, POT's network simplex (``pip install pot``), and HiGHS otherwise.
-
-Partial transport is a full one with a dummy source and a dummy sink that take what is not moved
-(Caffarelli and McCann, 2010).
+The linear oracle solves an optimal transport problem; a vertex is a sparse plan with at most n + m - 1
+nonzeros.  Its solver is the assignment solver if both marginals are uniform and of one length, else POT's
+network simplex (``pip install pot``) or HiGHS.  Partial transport is full transport with a dummy source and a
+dummy sink that take the mass that is not moved (Caffarelli and McCann, 2010).
 """
 
 from __future__ import annotations
@@ -26,11 +24,9 @@ from dcfw._arrays import Array, to_numpy
 from dcfw.sets.atoms import Atom, Entries
 from dcfw.sets.base import excess, first_hit, state_in, sums_hit
 from dcfw.sets.birkhoff import Birkhoff
-from dcfw.sets.capped import longest
 from dcfw.sets.compact import CompactOracle, CompactSet
 from dcfw.sets.kept_basis import TOLERANCES, KeptBasis
-
-SOLVERS = ("auto", "lap", "pot", "highs")
+from dcfw.sets.simplex import longest
 
 
 class TransportPolytope(CompactSet, trusted=True):
@@ -41,13 +37,8 @@ class TransportPolytope(CompactSet, trusted=True):
     a, b : array_like
         The marginals, not negative and of one positive sum.
     solver : {"auto", "lap", "pot", "highs"}, default "auto"
-        The solver of the oracle.  "auto" takes the assignment solver for uniform marginals of one length,
-        else POT's network simplex if it is installed, else HiGHS.
-
-    Attributes
-    ----------
-    diameter : float
-        An upper bound of the Euclidean diameter, exact for uniform marginals of one length.
+        The solver of the oracle.  "auto" is "lap" (assignment) for uniform marginals of one length, else
+        "pot" (network simplex) if POT is installed, else "highs".
 
     Examples
     --------
@@ -57,8 +48,7 @@ class TransportPolytope(CompactSet, trusted=True):
            [0.25, 0.5 ]])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, a: Any, b: Any, solver: str = "auto") -> None:
         self.a, self.b = _marginal(a, "a"), _marginal(b, "b")
@@ -68,33 +58,44 @@ class TransportPolytope(CompactSet, trusted=True):
         self.b *= total / float(self.b.sum())
         self.shape = (len(self.a), len(self.b))
         self.scale = min(float(self.a.max()), float(self.b.max()))
-        self.solver = _choice(solver, self._uniform())
-
-    def _uniform(self) -> bool:
-        value = self.a[0]
-        return len(self.a) == len(self.b) and bool((self.a == value).all() and (self.b == value).all())
+        self.solver = _validate.choice(solver, "solver", ("auto", "lap", "pot", "highs"))
+        uniform = len(self.a) == len(self.b) and bool((np.append(self.a, self.b) == self.a[0]).all())
+        installed = importlib.util.find_spec("ot") is not None
+        if self.solver == "auto":
+            self.solver = "lap" if uniform else "pot" if installed else "highs"
+        if self.solver == "lap" and not uniform:
+            raise ValueError("solver 'lap' needs uniform marginals a and b of one length")
+        if self.solver == "pot" and not installed:
+            raise ImportError("solver 'pot' needs POT: pip install pot")
 
     def _atom(self, G: np.ndarray) -> Atom:
-        if self.solver == "highs":
-            return _entries(optimal_plan(self.a, self.b, G))
-        oracle = UniformOracle if self.solver == "lap" else PricedOracle
-        return oracle(self)._atom(G)
+        if self.solver != "highs":
+            return (UniformOracle if self.solver == "lap" else PricedOracle)(self)._atom(G)
+        from scipy.optimize import linprog
+
+        rows, columns = np.flatnonzero(self.a), np.flatnonzero(self.b)
+        block, plan, total = np.ix_(rows, columns), np.zeros(self.shape), float(self.a[rows].sum())
+        part = _without_means(G)[block]
+        sides = np.concatenate([self.a[rows], self.b[columns]]) / total
+        sums = _sums(*part.shape)
+        answer = linprog(part.ravel(), A_eq=sums, b_eq=sides, method="highs-ds", options=TOLERANCES)
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS found no optimal plan: {answer.message}")
+        plan[block] = np.maximum(answer.x.reshape(part.shape), 0.0) * total
+        return _entries(plan)
 
     def oracle(self) -> CompactOracle:
-        """Return an oracle whose atoms are sparse plans; it keeps prices, or a basis (HiGHS)."""
+        """Return an oracle whose atoms are sparse plans."""
         kept = KeptOracle if importlib.util.find_spec("highspy") is not None else CompactOracle
         return {"lap": UniformOracle, "pot": PricedOracle, "highs": kept}[self.solver](self)
 
     def violation(self, x: Array) -> float:
-        """Return the largest error of a marginal, or the most negative entry's size."""
         x = self._values(x)
         rows, columns = np.abs(x.sum(axis=1) - self.a).max(), np.abs(x.sum(axis=0) - self.b).max()
         return excess(max(float(rows), float(columns), -float(x.min())))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        # Where a row or a column has no mass, nothing moves.
-        d = np.zeros(self.shape)
-        block = np.ix_(self.a > 0.0, self.b > 0.0)
+        d, block = np.zeros(self.shape), np.ix_(self.a > 0.0, self.b > 0.0)  # nothing moves elsewhere
         part = G[block]
         d[block] = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
         return d
@@ -107,7 +108,7 @@ class TransportPolytope(CompactSet, trusted=True):
 
     @functools.cached_property
     def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound of the Euclidean diameter (see the class)."""
+        """An upper bound of the Euclidean diameter, exact for uniform marginals of one length."""
         if 1 in (int((self.a > 0.0).sum()), int((self.b > 0.0).sum())):
             return 0.0
         return longest(np.minimum(self.a[:, None], self.b), 2.0 * float(self.a.sum()))
@@ -122,10 +123,10 @@ class PartialTransport(CompactSet, trusted=True):
     Parameters
     ----------
     a, b : array_like
-        The most mass that each source has and each sink takes, not negative.
+        The mass at each source and the capacity of each sink, not negative.
     mass : float
-        What is moved, at most the sum of a and that of b.
-    solver : {"auto", "lap", "pot", "highs"}, default "auto"
+        The mass to move, at most the sum of a and that of b.
+    solver : str, default "auto"
         As for :class:`TransportPolytope`.
 
     Examples
@@ -136,8 +137,7 @@ class PartialTransport(CompactSet, trusted=True):
            [0. , 0. ]])
     """
 
-    polytope = True
-    nonnegative = True
+    polytope = nonnegative = True
 
     def __init__(self, a: Any, b: Any, mass: float, solver: str = "auto") -> None:
         self.a, self.b = _marginal(a, "a"), _marginal(b, "b")
@@ -153,17 +153,15 @@ class PartialTransport(CompactSet, trusted=True):
         self.solver = self._all.solver
 
     def _atom(self, G: np.ndarray) -> Entries:
-        # On the set a constant changes nothing; with costs that are not negative, any positive cost of the
-        # corner keeps the dummies from serving each other.
+        # A constant changes no minimiser; with nonnegative costs, any positive cost of the corner keeps the
+        # dummies from serving each other.
         unit = float(np.abs(G).max()) or 1.0
         costs = np.zeros(self._all.shape)
         costs[:-1, :-1] = G / unit - float(G.min()) / unit
         costs[-1, -1] = 1.0 + float(costs.max())
-        plan = self._all._atom(costs).dense()[:-1, :-1]
-        return _entries(np.ascontiguousarray(plan))
+        return _entries(np.ascontiguousarray(self._all._atom(costs).dense()[:-1, :-1]))
 
     def violation(self, x: Array) -> float:
-        """Return the worst excess over a marginal, error of the mass or negative entry."""
         x = self._values(x)
         over = max(float((x.sum(axis=1) - self.a).max()), float((x.sum(axis=0) - self.b).max()))
         error = abs(float(x.sum()) - self.mass) * (self.scale / self.mass)
@@ -191,7 +189,7 @@ class PartialTransport(CompactSet, trusted=True):
 
 @state_in("_assign")
 class UniformOracle(CompactOracle):
-    """The Birkhoff polytope's own oracle, its permutations weighted."""
+    """The oracle of the Birkhoff polytope, its permutations scaled."""
 
     domain: TransportPolytope
 
@@ -205,7 +203,11 @@ class UniformOracle(CompactOracle):
 
 
 class PricedOracle(CompactOracle):
-    """POT's network simplex on costs less the last answer's potentials: fewer pivots, the same plan."""
+    """POT's network simplex on costs less the potentials of the last answer.
+
+    Potentials are constant on the set.  Costs less those of similar costs (or the means) are small, and take
+    fewer pivots: half of the time on Gromov-Wasserstein gradients.
+    """
 
     domain: TransportPolytope
 
@@ -214,8 +216,23 @@ class PricedOracle(CompactOracle):
         self._potentials: np.ndarray | None = None
 
     def _atom(self, G: np.ndarray) -> Atom:
-        plan, self._potentials = priced_plan(self.domain.a, self.domain.b, G, self._potentials)
-        return _entries(plan)
+        a, b, solver = self.domain.a, self.domain.b, _network_simplex()
+        total, n, unit = float(a.sum()), len(a), float(np.abs(G).max()) or 1.0
+        costs = G / unit
+        # Next to far larger potentials, costs would be lost in rounding.
+        if self._potentials is not None and float(np.abs(self._potentials).max()) <= 8.0 * unit:
+            known = self._potentials / unit
+        else:
+            rows = costs.mean(axis=1)
+            known = np.append(rows, (costs - rows[:, None]).mean(axis=0))
+        costs -= known[:n, None]
+        costs -= known[n:]
+        plan, _, u, v, code = solver.emd_c(a / total, b / total, costs, 2_000_000_000, 1)
+        problem = solver.check_result(code)
+        if problem is not None:
+            raise RuntimeError(f"POT found no optimal plan: {problem}")
+        self._potentials = unit * (known + np.append(u, v))
+        return _entries(np.asarray(plan) * total)
 
     def get_state(self) -> Any:
         return self._potentials
@@ -245,70 +262,28 @@ class KeptOracle(CompactOracle):
         return _entries(np.maximum(answer[0], 0.0).reshape(self.domain.shape) * float(self.domain.a.sum()))
 
 
-def optimal_plan(a: np.ndarray, b: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """Return an optimal transport plan that is a vertex, by HiGHS."""
-    from scipy.optimize import linprog
-
-    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
-    block, plan = np.ix_(rows, columns), np.zeros((len(a), len(b)))
-    part, total = _without_means(costs)[block], float(a[rows].sum())
-    sides = np.concatenate([a[rows], b[columns]]) / total
-    answer = linprog(part.ravel(), A_eq=_sums(*part.shape), b_eq=sides, method="highs-ds", options=TOLERANCES)
-    if answer.status != 0:
-        raise RuntimeError(f"HiGHS found no optimal plan: {answer.message}")
-    plan[block] = np.maximum(answer.x.reshape(part.shape), 0.0) * total
-    return plan
-
-
 def _without_means(costs: np.ndarray) -> np.ndarray:
     """Return costs of size 1 with the same optimal plans: potentials are constant on the set."""
     costs = costs / (float(np.abs(costs).max()) or 1.0)
-    costs = costs - costs.mean(axis=1)[:, None]
+    costs -= costs.mean(axis=1)[:, None]
     return np.asarray(costs - costs.mean(axis=0))
-
-
-def priced_plan(
-    a: np.ndarray, b: np.ndarray, costs: np.ndarray, potentials: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return POT's optimal plan for these costs and its potentials, of rows and of columns.
-
-    Potentials are constant on the set.  Less those of similar costs, or at least the means, numbers are small
-    and the network simplex takes fewer pivots: half of its time on Gromov-Wasserstein gradients.
-    """
-    solver, total, n = _network_simplex(), float(a.sum()), len(a)
-    unit = float(np.abs(costs).max()) or 1.0
-    costs = costs / unit
-    # Beside potentials that are far larger, costs would be lost in rounding.
-    if potentials is not None and float(np.abs(potentials).max()) <= 8.0 * unit:
-        known = potentials / unit
-    else:
-        rows = costs.mean(axis=1)
-        known = np.append(rows, (costs - rows[:, None]).mean(axis=0))
-    costs -= known[:n, None]
-    costs -= known[n:]
-    plan, _, u, v, code = solver.emd_c(a / total, b / total, costs, 2_000_000_000, 1)
-    problem = solver.check_result(code)
-    if problem is not None:
-        raise RuntimeError(f"POT found no optimal plan: {problem}")
-    return np.asarray(plan) * total, unit * (known + np.append(u, v))
 
 
 @functools.cache
 def _network_simplex() -> Any:
-    """Return POT's compiled solver without POT, which loads every array library that is installed.
+    """Return POT's compiled solver without importing POT, which loads every installed array library.
 
-    The extension asks POT for one function only, which it gets when it is called: an empty package stands in
-    for POT while the extension is loaded, and is gone afterwards.
+    The extension needs one function of POT, imported when called: an empty package stands in for POT while
+    the extension is loaded.
     """
     if "ot" in sys.modules:
         return importlib.import_module("ot.lp.emd_wrap")
     found = importlib.util.find_spec("ot")
     assert found is not None
-    places = found.submodule_search_locations
-    root = Path(next(iter(places or ())))
-    parts = {name: ModuleType(name) for name in ("ot", "ot.lp", "ot.utils")}
+    root = Path(next(iter(found.submodule_search_locations or ())))
+    parts: dict[str, Any] = {name: ModuleType(name) for name in ("ot", "ot.lp", "ot.utils")}
     parts["ot"].__path__, parts["ot.lp"].__path__ = [str(root)], [str(root / "lp")]
-    parts["ot.utils"].dist = lambda *values, **options: importlib.import_module("ot.utils").dist(  # type: ignore[attr-defined]
+    parts["ot.utils"].dist = lambda *values, **options: importlib.import_module("ot.utils").dist(
         *values, **options
     )
     sys.modules.update(parts)
@@ -337,16 +312,3 @@ def _marginal(value: Any, name: str) -> np.ndarray:
     if not len(values) or bool((values < 0.0).any()) or not 0.0 < float(values.sum()) < math.inf:
         raise ValueError(f"{name} must not be negative, and have a positive sum")
     return values
-
-
-def _choice(solver: str, uniform: bool) -> str:
-    """Return the solver to use, and refuse one that cannot be used."""
-    solver = _validate.choice(solver, "solver", SOLVERS)
-    installed = importlib.util.find_spec("ot") is not None
-    if solver == "auto":
-        return "lap" if uniform else "pot" if installed else "highs"
-    if solver == "lap" and not uniform:
-        raise ValueError("solver 'lap' needs uniform marginals a and b of one length")
-    if solver == "pot" and not installed:
-        raise ImportError("solver 'pot' needs POT: pip install pot")
-    return solver

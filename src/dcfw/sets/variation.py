@@ -1,7 +1,6 @@
 """Signals of bounded variation: {sum |x_{i+1} - x_i| <= radius, mean x = mean}.
 
-The vertices have one jump of size +-radius.  The oracle needs the partial sums of the gradient less its
-mean, in one pass.
+The vertices have one jump of size +-radius; the oracle takes one pass over the gradient.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dcfw.sets.compact import CompactSet
 class TotalVariation1D(CompactSet, trusted=True):
     """Vectors with total variation at most ``radius`` and a given mean.
 
-    Total variation does not see constants, so that without the mean the set would not be bounded.
+    Without a given mean the set would be unbounded, because constants have no variation.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ class TotalVariation1D(CompactSet, trusted=True):
         self.radius = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.mean = _validate.scalar(mean, "mean")
         self.scale = self.radius
-        # A jump after i entries is i (n-i)/n long, squared and in units of the radius: longest in the middle.
+        # A jump after i entries has the length sqrt(i (n-i) / n) radius, which is largest in the middle.
         self.diameter = 2.0 * self.radius * math.sqrt((n // 2) * (n - n // 2) / n)
 
     def _atom(self, G: np.ndarray) -> Dense:
@@ -63,11 +62,10 @@ class TotalVariation1D(CompactSet, trusted=True):
         return Dense(s)
 
     def violation(self, x: Array) -> float:
-        """Return the larger of the excess of the variation and the error of the mean."""
         x = self._values(x)
         if not np.isfinite(x).all():
             return math.inf
-        with np.errstate(over="ignore"):  # huge entries are infinitely far away
+        with np.errstate(over="ignore"):  # sums of huge entries may be infinite
             variation, mean = float(np.abs(np.diff(x)).sum()), float(x.mean())
         return excess(max(variation - self.radius, abs(mean - self.mean)))
 
