@@ -1,9 +1,9 @@
 """The generic Frank-Wolfe loop.
 
 :func:`frank_wolfe` is lines 4 to 11 of Algorithm 1 as a generator: it yields the state at X_1, X_2, ...
-once the vertex and the gap there are known and before the step is taken, so that the caller decides when to
-stop.  DC-FW runs it on the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a fresh
-subgradient in every step, CGS on its proximal subproblem.
+after the oracle call there and before the step, so that the caller decides when to stop.  DC-FW runs it on the
+surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a new subgradient in every step, CGS on its
+proximal subproblem.
 
 References: Frank and Wolfe 1956; Jaggi 2013 (the gap as a certificate).
 """
@@ -30,15 +30,16 @@ class State:
     """The state of a Frank-Wolfe loop on m = f - <linear, .>: X_{t,k} with its gradient, vertex and gap.
 
     ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`; ``outer`` is whether a step
-    counts as an outer one (not on a surrogate).  Set ``last`` to end the loop right after the coming step,
-    without a further LMO call.
+    counts as an outer one (not on a surrogate).  Set ``last`` to end the loop after the coming step, without
+    another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the least m(x_t) - m(X_{t,j}) + gap_j
+    over the steps with known decrease: for a convex f, m is at least m(x_t) - bound on the set.
     """
 
     run: Run
     f: Function
     x: Array
     grad: Array
-    value: float | None
+    value: float | None = None
     linear: Array | None = None
     step: Any = None
     convex: bool = True
@@ -50,10 +51,7 @@ class State:
     S: Atom | None = None
     gap: float = math.inf
     gained: float | None = 0.0
-    """m(x_t) - m(X), where it is known."""
     bound: float = math.inf
-    """The least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of m is known: if f is
-    convex, no point of the set has a value of m lower than m(x_t) - bound."""
     start: tuple[Array, float | None] = field(init=False)
 
     _KEPT = ("x", "grad", "value", "start", "k", "gained", "bound", "gap")
@@ -75,17 +73,17 @@ class State:
         return self.grad if self.linear is None else self.grad - self.linear
 
     def ask(self, G: Array) -> Atom:
-        """Call the oracle at X, where m has the gradient G; return the vertex."""
+        """Call the oracle at X, where m has the gradient G, and return the vertex."""
         self.S, self.gap = S, gap = self.run.lmo(G, self.x)
         if self.gained is not None and self.gained + gap < self.bound:
             self.bound = self.gained + gap
         return S
 
     def advance(self, reserve: int = 1) -> bool:
-        """Count the step that has been taken; return whether the loop goes on.
+        """Count the step taken; return whether the loop continues.
 
-        A surrogate's loop leaves ``reserve`` calls of the LMO budget to its successor, so that the FW gap of
-        the point that is returned is always known.
+        A surrogate's loop leaves ``reserve`` calls of the LMO budget, so that the FW gap of the final point
+        is known.
         """
         self.gap = math.inf
         self.k += 1
@@ -95,7 +93,7 @@ class State:
         return not (spent or self.last or self.k > self.max_steps)
 
     def decrease(self) -> float:
-        """Return m(x_t) - m(X), evaluating f at X if that has not been done yet."""
+        """Return m(x_t) - m(X), evaluating f at X if needed."""
         if self.gained is None:
             x0, value0 = self.start
             if value0 is None:
@@ -109,7 +107,7 @@ class State:
         return self.gained
 
     def certificate(self) -> tuple[float, float]:
-        """Return bounds for max_x m(x_t) - m(x): what has been gained, and what could be at most."""
+        """Return bounds for max_x m(x_t) - m(x): the gain so far, and the largest possible one."""
         gained = self.decrease()
         return gained, min(self.bound, gained + self.gap)
 
@@ -133,15 +131,15 @@ def frank_wolfe(
     Parameters
     ----------
     grad, value
-        The gradient of f at x, and f(x) where it is known.
+        The gradient of f at x, and f(x) if known.
     linear
-        u, or a callable that gives a fresh one at each iterate (FW-K and FW-M).
+        u, or a callable that returns a new one at each iterate (FW-K and FW-M).
     convex
-        Whether f is supposed to be convex: then negative curvature ends the run.
+        Whether f should be convex; then negative curvature ends the run.
     merit
-        The function whose values step rules look at (phi for FW-M), f if None.
+        The function whose values step rules use (phi for FW-M), f if None.
     max_steps
-        How many steps to take at most; the loop then ends without a further LMO call.
+        The largest number of steps; the loop then ends without another LMO call.
     """
     subgradient: Any = linear if callable(linear) else None
     outer = linear is None or subgradient is not None
@@ -158,18 +156,15 @@ def frank_wolfe(
         run.before_step(X)
         gap = X.gap
         if not outer and X.k > 1 and 0.0 < gap <= run.lmo_error:
-            return  # within the oracle's error nothing more is known here; at x_{t+1} the FW gap of phi is
+            return  # the surrogate's gap is within the oracle's error: take the FW gap of phi at x_{t+1}
         descent = _descent(run, gap) if run.lmo_error else gap
-        if affine:
-            affine_step(X, S, descent)
-        else:
-            smooth_step(X, S, descent)
+        (affine_step if affine else smooth_step)(X, S, descent)
         if not X.advance():
             return
 
 
 class InnerLoop:
-    """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes steps from a fresh state."""
+    """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes the steps from a new state."""
 
     def __call__(
         self,
@@ -180,21 +175,17 @@ class InnerLoop:
         step: Step,
         *,
         linear: Array | None = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Function | None = None,
-        max_steps: float = math.inf,
+        **options: Any,
     ) -> Iterator[State]:
-        outer = linear is None
-        return self.steps(State(run, f, x, grad, value, linear, step, convex, merit, max_steps, outer))
+        return self.steps(State(run, f, x, grad, linear=linear, step=step, outer=linear is None, **options))
 
     def steps(self, X: State) -> Iterator[State]:
-        """Yield X wherever its vertex and its gap are known."""
+        """Yield X after each oracle call."""
         raise NotImplementedError
 
 
 def _descent(run: Run, gap: float) -> float:
-    """Return <G, X - S>, the slope towards S: the FW gap without the error bound of an inexact oracle."""
+    """Return <G, X - S>: the FW gap without the error bound of an inexact oracle."""
     descent = gap - run.lmo_error
     if descent <= 0.0 < gap:
         raise Stop(
@@ -210,7 +201,7 @@ def affine_step(X: State, S: Atom, descent: float) -> None:
     run, f = X.run, X.f
     walk(X, AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, X.convex))
     if run.ledger.resync_due(run.resync_period):
-        # Rounding adds up in the incremental gradient: recompute it periodically.
+        # Rounding accumulates in the incremental gradient.
         X.grad = f.grad(X.x)
         run.ledger.count_resync()
 
@@ -241,7 +232,7 @@ def smooth_step(X: State, S: Atom, descent: float) -> float:
     x, grad, value = segment.land(eta)
     slope = segment.slope(eta)
     if X.convex and X.merit is None and slope < -descent:
-        # Slopes are differences: of f's and <u, d>, and the first one of products with x and with S.
+        # Slopes are differences: of f's and <u, d>, and the first one of products with x and S.
         sizes = (norm(grad) + (0.0 if X.linear is None else norm(X.linear))) * (norm(x) + norm(segment.d))
         slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * sizes
         slack += rounding_of_hessian(X.f, x, segment.d)
@@ -256,27 +247,28 @@ def smooth_step(X: State, S: Atom, descent: float) -> float:
 
 
 def length_of_step(X: State, segment: Segment) -> float:
-    """Return the step that the rule takes, if it is one."""
+    """Return the step length from the rule, checked."""
     try:
         eta: float = X.step(segment)
     except LineSearchFailed as failure:
         raise Stop(Status.LINE_SEARCH, str(failure)) from None
     if not 0.0 <= eta <= 1.0:
         raise Stop(Status.BAD_ORACLE, f"the step rule returned {eta}, not a number in [0, 1].")
-    if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the first test is the cheap one
+    if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the cheap test first
         raise too_small(X, f" (step {X.k} of an inner loop)")
     return eta
 
 
 def too_small(X: State, where: str = "") -> Stop:
-    text = f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}{where}."
-    return Stop(Status.NO_PROGRESS, text)
+    return Stop(
+        Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}{where}."
+    )
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:
     """Return how negative rounding may make the curvature of f between the points.
 
-    Products with a large Hessian may cancel, and leave gradients whose size says nothing about their errors.
+    Products with a large Hessian may cancel, so the size of gradients does not bound their errors.
     """
     L, size = f.lipschitz, sum(map(norm, points))
     return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * (size * size)  # ** overflows

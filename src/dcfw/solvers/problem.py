@@ -1,4 +1,4 @@
-"""The problem as a solver sees it, with every name resolved."""
+"""The problem as a solver sees it, with all names resolved."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dcfw.tolerances import Tolerance
 class Problem:
     """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
 
-    ``step`` is the rule bound to f.  ``phi`` is the objective as one function; ``f`` and ``g`` are its parts
-    (g = 0 where there is no split).  ``rng`` is for randomised methods.
+    ``phi`` is the objective as one function, ``f`` and ``g`` are its parts (g = 0 without a split), and
+    ``step`` is ``rule`` bound to f.  ``rng`` is for randomised methods.
     """
 
     phi: Function
@@ -38,7 +38,7 @@ class Problem:
 
 
 class Method(Protocol):
-    """A solver: ``solve`` runs until the run ends it."""
+    """The interface of a solver: ``solve`` continues until the run raises ``Stop``."""
 
     name: str
     needs_split: bool
