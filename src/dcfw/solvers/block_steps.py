@@ -2,13 +2,11 @@
 
 All blocks move in one step: one gradient of phi, one call of each block's oracle.  With d = s - x and M_i
 phi's curvature in block i, the block's short step is eta_i = min(gap_i / (M_i ||d_i||^2), 1); the line search
-is made along (eta_i d_i), scaled to the longest step that stays in the set.  M_i is the secant curvature of
-the last steps, so no Lipschitz constant is needed, and a block that is far from its minimiser does not wait
-for the others.  The first steps are those of Frank-Wolfe, eta_i = 1: where blocks depend on their neighbours,
-blocks that decide early end at worse points (by 0.3 % on the chain of ``python -m bench defaults``).
+is made along (eta_i d_i), scaled to the longest feasible step.  M_i is the secant curvature of the last
+steps, so no Lipschitz constant is needed.  The first steps have eta_i = 1: where blocks depend on their
+neighbours, early decisions lead to worse points (by 0.3 % on the chain of ``python -m bench defaults``).
 
-References: Braun, Pokutta and Woodstock 2024 (Flexible block-iterative analysis for the Frank-Wolfe
-algorithm: short steps in each block, with one M for all of them, found by backtracking).
+Reference: Braun, Pokutta and Woodstock 2024 (short steps in each block, with one M found by backtracking).
 """
 
 from __future__ import annotations
@@ -25,14 +23,12 @@ from dcfw.solvers.loop import State, smooth_step
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
-WARM_UP = 8
-"""The number of initial Frank-Wolfe steps."""
-FLOOR = 1e-3
-"""The least curvature of a block, in units of the blocks' mean."""
+WARM_UP = 8  # initial Frank-Wolfe steps
+FLOOR = 1e-3  # least curvature of a block, relative to the blocks' mean
 
 
 class BlockSteps:
-    """The part of ``method="block"`` for one differentiable function, of which no split is known."""
+    """``method="block"`` for one differentiable function without a known split."""
 
     name = "block"
     needs_split = False
@@ -67,11 +63,10 @@ class BlockSteps:
             X.advance()
 
     def _sums(self, products: Array) -> np.ndarray:
-        """Return the sum of each block."""
         return np.asarray(np.add.reduceat(to_numpy(products), self.starts), dtype=np.float64)
 
     def _curvature(self, moved: Array, change: Array, before: np.ndarray | None) -> np.ndarray | None:
-        """Return the curvature of each block: the geometric mean of the last step's and those before."""
+        """Return the blocks' curvatures: the geometric mean of the last step's and those before."""
         length, found = self._sums(moved * moved), self._sums(moved * change)
         still = length == 0.0
         found = np.divide(found, length, out=np.zeros_like(found), where=~still)
@@ -83,6 +78,6 @@ class BlockSteps:
 
 
 def _short(gaps: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the short step of each block, in units of the longest one."""
+    """Return the short steps of the blocks relative to the longest."""
     eta = np.divide(gaps, bounds, out=np.ones_like(gaps), where=bounds > gaps)
     return np.asarray(eta / eta.max())

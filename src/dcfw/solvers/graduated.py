@@ -1,19 +1,18 @@
 """Graduated DC-FW: follow phi_theta = phi + theta r from a convex function to a concave one.
 
-r is convex and constant on the vertices of the set, so phi_theta agrees with phi on them (up to that
-constant), and the best vertex of one is the best vertex of all.  theta falls from 1 (one convex problem) to
--1 (a concave one, which has its minimum at a vertex); each stage begins where the one before has ended.  What
-r can be is in :mod:`dcfw.solvers.paths`.
+r is convex and constant on the vertices of the set (:mod:`dcfw.solvers.paths`), so phi_theta agrees with phi
+on them up to that constant.  theta falls from 1 (a convex problem) to -1 (a concave one, whose minimum is at
+a vertex); each stage starts where the last one ended.  Three facts determine the schedule:
 
-Three facts carry the schedule.
-
-* **A point that is stationary twice is stationary between.**  At a fixed x the FW gap of phi_theta is a
-  maximum of affine functions of theta, so it is convex in theta.  Points inside that stay stationary are
-  saddle points of symmetric problems: x is perturbed.
-* **A stationary vertex stays one.**  r has its maximum over the set at every vertex v, so its slopes at v
-  towards other points are not positive, and the FW gap at v does not grow as theta falls: the path is over.
-* **Full steps end it.**  phi_{-1} is concave, so a step of length 1 towards the oracle's vertex lowers it by
-  at least the FW gap; they end when a vertex repeats.
+* **A point stationary for two thetas is stationary between them**, because the FW gap of phi_theta at a fixed
+x
+  is convex in theta.  Interior points that stay stationary are saddle points of symmetric problems: x is
+  perturbed.
+* **A stationary vertex stays stationary.**  r has its maximum over the set at every vertex, so the FW gap
+there
+  does not grow as theta falls: the path is over.
+* **Full steps end it.**  phi_{-1} is concave, so a step of length 1 to the oracle's vertex lowers it by at
+  least the FW gap; they end when a vertex repeats.
 
 The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
 
@@ -41,21 +40,12 @@ from dcfw.solvers.run import Run, Stop
 
 KINDS = ("auto", "spheres", "split", "both")
 
-TIGHT = 0.05
-"""The convex stage ends when its FW gap is this part of the distance from its value to the best vertex's."""
-
-QUIET = 1e-6
-"""A stage whose FW gap is this part of the largest one met has nothing to do."""
-
-CHANGE = 5.0
-"""In a stage x should move by CHANGE / stages of the distance to a vertex: steps of theta follow that."""
-
-SLOWEST = 8.0
-"""Steps of theta are not shorter than the longest one over this."""
-
-VERTICES = 3
-"""The number of random vertices that a perturbation moves towards."""
-
+TIGHT = 0.05  # the convex stage ends when its FW gap is this part of the distance to the best vertex's value
+QUIET = 1e-6  # a stage with an FW gap below this part of the largest one so far is skipped
+CHANGE = 5.0  # x should move by CHANGE / stages of the distance to a vertex in a stage: theta's step adapts
+SLOWEST = 8.0  # theta's steps are at least the longest one over this
+VERTICES = 3  # random vertices that a perturbation moves towards
+OVER = -2.0  # the theta of a place from which only full steps remain
 GAP_OF = "phi_theta at theta = -1, which agrees with phi on the vertices"
 
 
@@ -68,20 +58,19 @@ class Graduated:
     r : {"auto", "spheres", "split", "both"} or function
         What the path adds to phi.  ``"spheres"``: the quadratic that the set declares
         (:meth:`dcfw.sets.Set.spheres`); ``"split"``: f + g, for an objective f - g with f + g constant on the
-        vertices; ``"both"``: one path after the other; ``"auto"``: ``"split"`` where f + g is found to be
-        constant on random vertices, else ``"spheres"``; a function: one that is constant on the vertices,
-        with phi + r convex and phi - r concave.
+        vertices; ``"both"``: one path after the other; ``"auto"``: ``"split"`` if f + g is constant on random
+        vertices, else ``"spheres"``; a function: constant on the vertices, with phi + r convex and phi - r
+        concave.
     stages : int
         The resolution: theta falls by at most 2/stages, and by less where x changes quickly.
     steps : int
-        Frank-Wolfe steps per stage, at most.
+        The most Frank-Wolfe steps per stage.
     perturbation : float
-        After the convex stage x is moved this part of the way to a random vertex: a minimiser that shares the
-        symmetries of phi would otherwise never leave them.  Restarts enter the path at a random theta
-        between 1 and 0, with x moved 1 - theta of the way.
+        The part of the way to a random vertex by which x is moved after the convex stage, to break the
+        symmetries of phi.  Restarts enter the path at a random theta in (0, 1), moved by 1 - theta.
     polish : callable, optional
-        A local search of your own: ``polish(x)`` is given the vertex at which a path has ended and returns a
-        vertex, which takes its place if phi is lower there.
+        Your own local search: ``polish(x)`` is given the vertex at the end of a path and returns a vertex,
+        which replaces it if phi is lower there.
 
     The largest cut of a cycle of five nodes, by signs of the nodes:
 
@@ -118,23 +107,23 @@ class Graduated:
 
 
 class Place(NamedTuple):
-    """The state of a run: x with the gradient of F there, and the schedule."""
+    """The state of a run: x with the gradient of F there, and the schedule.
+
+    ``step`` is the last decrease of theta, ``scale`` the largest FW gap of a stage so far, ``radius`` the
+    distance from the convex stage's x to a vertex, ``which`` the number of the path.
+    """
 
     x: Array
     grad: Array
     theta: float = 1.0
     step: float = 0.0
-    """The last decrease of theta."""
     scale: float = 0.0
-    """The largest FW gap of a stage so far."""
     radius: float = 0.0
-    """The distance from the convex stage's x to a vertex, the unit of changes of x."""
     which: int = 0
-    """The number of the path."""
 
 
 class Restarted:
-    """Graduated DC-FW, with what its runs share: the paths, and the convex stages."""
+    """Graduated DC-FW with the data that its runs share: the paths and the ends of the convex stages."""
 
     name = "graduated"
     needs_split = False
@@ -142,13 +131,12 @@ class Restarted:
     def __init__(self, method: Graduated) -> None:
         self.method = method
         self._paths: list[Path] = []
-        self._convex: dict[int, tuple[Place, float]] = {}
-        """The ends of the convex stages, with their bounds: later runs begin there."""
+        self._convex: dict[int, tuple[Place, float]] = {}  # with the lower bounds, by path
 
     def solve(self, problem: Problem, run: Run) -> None:
         run.vertices_only = True
         run.ledger.extra.update(gap_of=GAP_OF, lower_bound=-math.inf, theta_history=[])
-        # The first run is not left to chance.
+        # The first run is deterministic.
         rng = problem.rng if self._convex else np.random.default_rng(0)
         run.keep(perturbations=rng)
         if not self._paths:
@@ -175,7 +163,7 @@ class Restarted:
                 place = self._start(followers, problem, run, which + 1)
 
     def _prepare(self, problem: Problem, run: Run) -> None:
-        """Find a first vertex, so that there is one whatever happens, and then the paths."""
+        """Find a first vertex, so that every run has one to return, and then the paths."""
         phi, x = problem.phi, problem.x0
         S, gap = run.lmo(run.grad_f(phi, x), x)
         vertex = S.dense()
@@ -183,7 +171,7 @@ class Restarted:
         self._paths = find(phi, problem.domain, x, self.method.r, run)
 
     def _start(self, followers: list[Follower], problem: Problem, run: Run, which: int) -> Place:
-        """Return where a path begins; where an earlier run has been through the convex stage, after that."""
+        """Return the start of a path, after the convex stage if an earlier run has completed it."""
         if which in self._convex:
             place, bound = self._convex[which]
             run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
@@ -191,15 +179,11 @@ class Restarted:
         return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
 
 
-OVER = -2.0
-"""The theta of a place from which only full steps are left."""
-
-
 class Follower:
     """One run on one path.
 
-    Plain Frank-Wolfe steps go along F = phi_theta.  An active set needs one function for all stages: there
-    F = phi_1, and a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).
+    Plain steps minimise F = phi_theta.  An active set needs one function for all stages: then F = phi_1, and
+    a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).
     """
 
     def __init__(
@@ -209,12 +193,12 @@ class Follower:
         self.plain = problem.inner is frank_wolfe
         self.phi_1 = path.stage(1.0, self._found, run)
         self.longest = 2.0 / method.stages
-        # No phi_theta has more curvature than phi_1, so a step rule that suits it suits all.
+        # No phi_theta has more curvature than phi_1, so its step rule suits all.
         self.step = problem.rule.bind(self.phi_1, problem.domain)
         run.keep(step=self.step)
 
     def convex_stage(self, place: Place) -> Place:
-        """Minimise phi_1 roughly, and bound phi on all vertices from below."""
+        """Minimise phi_1 roughly, and bound phi on the vertices from below."""
         run, phi_1 = self.run, self.phi_1
         value = run.value(phi_1, place.x)
         limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)
@@ -235,12 +219,12 @@ class Follower:
         return self._lower(self._perturbed(place, self.phi_1, self.method.perturbation), self.longest)
 
     def enter(self, place: Place) -> Place:
-        """Begin a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
+        """Start a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
         share = float(self.rng.uniform())
         return self._lower(self._perturbed(place, self.phi_1, share), max(share, self.longest))
 
     def stage(self, place: Place) -> Place:
-        """Take a few steps on phi_theta and return the next place."""
+        """Take a few steps on phi_theta; return the next place."""
         F, u = self._surrogate(place)
         for X in self._loop(F, place, u, self.method.steps):
             if X.k == 1:
@@ -262,7 +246,7 @@ class Follower:
         return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
 
     def _perturbed(self, place: Place, F: Function, share: float) -> Place:
-        """Return the place with x moved towards a random mean of random vertices; F is what grad is of."""
+        """Move x towards a random mean of random vertices; grad is that of F."""
         run, x = self.run, place.x
         if not share:
             return place
@@ -274,7 +258,7 @@ class Follower:
         return place._replace(x=y, grad=run.grad_f(F, y))
 
     def descend(self, place: Place) -> None:
-        """Take full steps on phi_{-1} from x, and from the best vertex, until a vertex repeats."""
+        """Take full steps on phi_{-1} from x and from the best vertex until a vertex repeats."""
         run = self.run
         concave = self.path.stage(-1.0, self._found, run)
         theta = place.theta + place.step if self.plain else 1.0
@@ -295,7 +279,7 @@ class Follower:
             )
 
     def _polish(self, x: Array, fun: float) -> None:
-        """Let the user's local search look for a better vertex."""
+        """Run the user's local search from x."""
         if self.method.polish is not None:
             y = self.run.checked(self.method.polish(copy_of(x)), "polish")
             value = self.run.value(self.problem.phi, y)
@@ -305,7 +289,7 @@ class Follower:
                 self._found(value, Dense(y))
 
     def _full_steps(self, concave: Stage, x: Array, grad: Array, fun: float) -> tuple[Array, float, float]:
-        """Return the vertex at which they end, phi and the FW gap of phi_{-1} there."""
+        """Return the last vertex, with phi and the FW gap of phi_{-1} there."""
         run = self.run
         while True:
             S, gap = run.lmo(grad, x)
@@ -329,13 +313,12 @@ class Follower:
         )
 
     def _surrogate(self, place: Place) -> tuple[Function, Array]:
-        """Return F and the linear term that is taken off it."""
+        """Return F and the linear term subtracted from it."""
         if self.plain:
             return self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
         return self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
 
     def _lower(self, place: Place, step: float) -> Place:
-        """Return the place with theta lowered by ``step``."""
         theta, grad = max(place.theta - step, -1.0), place.grad
         if self.plain:
             grad = grad + self.path.change(place.theta, theta, place.x, self.run)
@@ -348,7 +331,7 @@ class Follower:
         extra["lower_bound"] = max(extra["lower_bound"], value - X.gap - path.offset - rounding)
 
     def _visit(self, X: State) -> None:
-        """Record the beginning of a stage; compute phi at its vertex unless gradients determine it."""
+        """Record the start of a stage; compute phi at its vertex unless gradients determine it."""
         assert X.S is not None
         if self.run.ledger.best is None or not self.phi_1.affine_grad:
             self._value(X.S)
@@ -365,7 +348,6 @@ class Follower:
         return value
 
     def _found(self, value: float, S: Atom) -> None:
-        """Keep a vertex if it is the best so far."""
         if self.run.ledger.best is None or value < self.run.ledger.best.fun:
             self.run.ledger.accept(S.dense(), value, math.nan)
 

@@ -35,8 +35,8 @@ class Batch(NamedTuple):
     """The record of one call of a compiled loop.
 
     ``steps`` counts Frank-Wolfe steps, ``lmo`` oracle calls, ``gradients`` those of f (or phi).  If
-    ``outer``, these are outer steps, as in plain Frank-Wolfe; then ``fun`` and ``gap`` are phi and the FW gap after each
-    step but the last, which is visited as usual, and the call lasted from ``begun`` to ``ended``.
+    ``outer``, these are outer steps, as in plain Frank-Wolfe; then ``fun`` and ``gap`` are phi and the FW gap
+    after each step but the last, which is visited as usual, and the call lasted from ``begun`` to ``ended``.
     """
 
     steps: int

@@ -1,8 +1,8 @@
 """The generic Frank-Wolfe loop.
 
 :func:`frank_wolfe` is lines 4 to 11 of Algorithm 1 as a generator: it yields the state at X_1, X_2, ...
-after the oracle call there and before the step, so that the caller decides when to stop.  DC-FW runs it on the
-surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a new subgradient in every step, CGS on its
+after the oracle call there and before the step, so that the caller decides when to stop.  DC-FW runs it on
+the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a new subgradient in every step, CGS on its
 proximal subproblem.
 
 References: Frank and Wolfe 1956; Jaggi 2013 (the gap as a certificate).
@@ -31,8 +31,8 @@ class State:
 
     ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`; ``outer`` is whether a step
     counts as an outer one (not on a surrogate).  Set ``last`` to end the loop after the coming step, without
-    another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the least m(x_t) - m(X_{t,j}) + gap_j
-    over the steps with known decrease: for a convex f, m is at least m(x_t) - bound on the set.
+    another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the least m(x_t) - m(X_{t,j}) +
+    gap_j over the steps with known decrease: for a convex f, m is at least m(x_t) - bound on the set.
     """
 
     run: Run
