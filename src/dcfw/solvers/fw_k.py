@@ -1,4 +1,4 @@
-"""FW-K: Khamaru and Wainwright's Frank-Wolfe for DC problems (2019), a fresh subgradient in every step."""
+"""FW-K: Khamaru and Wainwright's Frank-Wolfe for DC problems (2019), a new subgradient in every step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,8 @@ class FWK:
         f, g, x = problem.f, problem.g, problem.x0
         C = self.C
         if C is None:
-            missing = []
-            if f.lipschitz is None:
-                missing.append("a Lipschitz constant of f (state lipschitz=)")
-            if not math.isfinite(problem.domain.diameter):
-                missing.append("the set's diameter")
+            missing = [] if f.lipschitz is not None else ["a Lipschitz constant of f (state lipschitz=)"]
+            missing += [] if math.isfinite(problem.domain.diameter) else ["the set's diameter"]
             if missing:
                 raise ValueError(
                     f"method 'fw-k' needs {' and '.join(missing)}, or the constant of its steps: "

@@ -15,8 +15,8 @@ from dcfw.steps import Backtracking
 class FWM:
     """Steps min(gap / (2^j L ||d||^2), 1) with the first j that passes the test on phi; then L = 2^j L / 2.
 
-    ``L`` is the first estimate (measured on the first step if None).  The number of trials is capped: with
-    inexact values of phi the loop might never end, and then the run says so.
+    ``L`` is the first estimate (measured on the first step if None).  After ``cap`` trials the run ends:
+    values of phi may be inexact.
     """
 
     L: float | None = None
@@ -35,5 +35,5 @@ class FWM:
         step = Backtracking(L=self.L, cap=self.cap).bind(phi, problem.domain)
         fun = run.value(phi, x)
         for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient, value=fun, merit=phi):
-            # The accepted trial's value of phi is the next iterate's: nothing is evaluated twice.
+            # The value of the accepted trial is that of the next iterate.
             run.visit(X.x, X.value if X.value is not None else run.value(phi, X.x), X.gap)
