@@ -3,7 +3,7 @@
 The split is f = p + L/2 ||x||^2, g = h + L/2 ||x||^2 with p - h = phi.  A small L means tight surrogates and
 long steps, but f and g must be convex.  Each outer step checks:
 
-* **g.**  A convex g lies above its linearisation, that is, phi(x_{t+1}) is at most the surrogate's value there.
+* **g.**  A convex g lies above its linearisation: phi(x_{t+1}) is at most the surrogate's value there.
   Otherwise the step is repeated from x_t with a larger L, which for the sliding split costs no gradient of
   phi.
 * **f.**  Negative curvature along a step ends the inner loop, and the outer step is repeated.
@@ -64,7 +64,7 @@ class AdaptiveDCFW:
                     f, g = self.split.parts(L)
                     if hasattr(problem.inner, "reattach"):
                         problem.inner.reattach(f)
-                    problem = replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))
+                    problem = replace(problem, f=f, g=g)
                     run.keep(step=problem.step)
                 x_t = x_t._replace(value=run.value_of(p, x_t.x, x_t.grad, x_t.value))
                 for attempt in range(ATTEMPTS):
@@ -127,7 +127,7 @@ class AdaptiveDCFW:
         f, g = self.split.parts(L)
         if hasattr(problem.inner, "add_square"):
             problem.inner.add_square(f, L - before)
-        return replace(problem, f=f, g=g, step=problem.rule.bind(f, problem.domain))
+        return replace(problem, f=f, g=g)
 
     def _condition(self, run: Run, used: list[float], L: float) -> str:
         # Earlier outer steps belong to another stage of the run.

@@ -6,7 +6,7 @@ nonsmooth g, Aragon Artacho and Vuong 2020), so a line search along it is cheap:
 
 * **f and g quadratic.**  phi and all gradients along d follow from those at x_t and x_{t+1}.  The search is
   exact and calls no oracle.
-* **Otherwise** values of phi are compared (Armijo's test), starting from the length suggested by the last step.
+* **Otherwise** values of phi are compared (Armijo's test), first at the length suggested by the last step.
 
 The step ends at the boundary of the set (``reach``), or, with an active set, where a weight w + lambda (w -
 w_t) falls to zero.  The certificate is that of the surrogate at x_t.
@@ -132,7 +132,7 @@ def _drift(x_t: Iterate, step: float) -> float:
 
 
 def _landing(problem: Problem, x: Array, step: float, d: Array) -> Array | None:
-    """Return x + step d, from the active set's weights if there is one, or None if rounding leaves the set."""
+    """Return x + step d (by the active set's weights if there is one), None if rounding leaves the set."""
     if hasattr(problem.inner, "follow"):
         return problem.inner.follow(step, x + step * d)
     y = x + step * problem.domain.tangent(d)

@@ -28,14 +28,10 @@ from dcfw.solvers.staged import Staged
 from dcfw.solvers.stochastic import SFW, Stochastic
 
 
-class Auto:
+class Auto(DCFW):
     """The placeholder for ``method="auto"``, which :func:`dcfw.minimize` resolves."""
 
     name = "auto"
-    needs_split = True
-
-    def solve(self, problem: Any, run: Any) -> None:
-        raise AssertionError("minimize resolves method='auto'")
 
 
 METHODS: dict[str, type] = {

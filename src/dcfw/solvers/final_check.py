@@ -16,7 +16,6 @@ import numpy as np
 from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw.functions.base import Function
 from dcfw.result import Result, Status, mark_ended
-from dcfw.sets.base import Set
 from dcfw.solvers import interrupts
 from dcfw.solvers.ledger import Best
 from dcfw.solvers.problem import Problem
@@ -56,7 +55,9 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
         if problem.domain.check_work() / SPEED > allowed:
             return False
         result.n_check += 1
-        if ended_inside(problem.domain, result.x, problem.x0):
+        # Tolerate 1e-6 of the distance back to the start.
+        domain, x = problem.domain, result.x
+        if domain.contains(x) or domain.contains(x + 1e-6 * (problem.x0 - x)):
             return False
     except KeyboardInterrupt:
         if interrupts.insistent():
@@ -71,11 +72,6 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
         return False
     result.withdraw(OUTSIDE, Status.BAD_ORACLE)
     return True
-
-
-def ended_inside(domain: Set, x: Array, start: Array) -> bool:
-    """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
-    return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
 
 
 def _compare_values(result: Result, problem: Problem, claim: float) -> None:

@@ -33,7 +33,7 @@ from dcfw.functions.base import Function
 from dcfw.functions.dc import joined
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.solvers.loop import State, frank_wolfe
+from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.paths import Path, Stage, find
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
@@ -140,7 +140,11 @@ class Restarted:
         rng = problem.rng if self._convex else np.random.default_rng(0)
         run.keep(perturbations=rng)
         if not self._paths:
-            self._prepare(problem, run)
+            phi, x = problem.phi, problem.x0
+            S, gap = run.lmo(run.grad_f(phi, x), x)
+            vertex = S.dense()  # so that every run has a vertex to return
+            run.visit(vertex, run.value(phi, vertex), gap, certain=False)
+            self._paths = find(phi, problem.domain, x, self.method.r, run)
         run.ledger.extra["split"] = "graduated, r = " + " and ".join(path.name for path in self._paths)
         run.ledger.extra["conditional"] = joined(*(path.conditional for path in self._paths))
         followers = [Follower(self.method, path, problem, run, rng) for path in self._paths]
@@ -153,7 +157,7 @@ class Restarted:
             if place.theta == 1.0:
                 place = follower.convex_stage(place)
                 self._convex[which] = place, run.ledger.extra["lower_bound"]
-                place = follower.leave(place)
+                place = follower.jump(place, follower.phi_1, self.method.perturbation, follower.longest)
             elif place.theta >= -1.0:
                 place = follower.stage(place)
             else:
@@ -162,21 +166,15 @@ class Restarted:
                     raise Stop(Status.CONVERGED, f"The gap is that of {GAP_OF}.")
                 place = self._start(followers, problem, run, which + 1)
 
-    def _prepare(self, problem: Problem, run: Run) -> None:
-        """Find a first vertex, so that every run has one to return, and then the paths."""
-        phi, x = problem.phi, problem.x0
-        S, gap = run.lmo(run.grad_f(phi, x), x)
-        vertex = S.dense()
-        run.visit(vertex, run.value(phi, vertex), gap, certain=False)
-        self._paths = find(phi, problem.domain, x, self.method.r, run)
-
     def _start(self, followers: list[Follower], problem: Problem, run: Run, which: int) -> Place:
         """Return the start of a path, after the convex stage if an earlier run has completed it."""
-        if which in self._convex:
-            place, bound = self._convex[which]
-            run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
-            return followers[which].enter(place)
-        return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
+        follower = followers[which]
+        if which not in self._convex:
+            return Place(problem.x0, run.grad_f(follower.phi_1, problem.x0), which=which)
+        place, bound = self._convex[which]
+        run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
+        share = float(follower.rng.uniform())  # theta is the lower the farther x is from the convex stage's
+        return follower.jump(place, follower.phi_1, share, max(share, follower.longest))
 
 
 class Follower:
@@ -197,31 +195,26 @@ class Follower:
         self.step = problem.rule.bind(self.phi_1, problem.domain)
         run.keep(step=self.step)
 
+    @property
+    def best(self) -> Any:
+        return self.run.ledger.best
+
     def convex_stage(self, place: Place) -> Place:
         """Minimise phi_1 roughly, and bound phi on the vertices from below."""
-        run, phi_1 = self.run, self.phi_1
+        run, phi_1, path, extra = self.run, self.phi_1, self.path, self.run.ledger.extra
         value = run.value(phi_1, place.x)
         limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)
         for X in self._loop(phi_1, place, 0.0 * place.x, limit):
             here = value - X.decrease()
-            self._bound(here, X)
+            size = abs(here) + abs(path.offset) + norm(X.grad) * norm(X.x)  # terms of the value may cancel
+            rounding = path.spread + 64.0 * eps_of(self.problem.x0) * size
+            extra["lower_bound"] = max(extra["lower_bound"], here - X.gap - path.offset - rounding)
             if X.k == 1:
                 self._visit(X)
-            assert run.ledger.best is not None
-            if X.gap <= max(TIGHT * (run.ledger.best.fun - (here - self.path.offset)), QUIET * place.scale):
+            if X.gap <= max(TIGHT * (self.best.fun - (here - path.offset)), QUIET * place.scale):
                 break
             place = place._replace(scale=max(place.scale, X.gap))
-        assert X.S is not None
         return place._replace(x=X.x, grad=X.grad, radius=norm(X.S.dense() - X.x))
-
-    def leave(self, place: Place) -> Place:
-        """Perturb the convex stage's x and lower theta by one step."""
-        return self._lower(self._perturbed(place, self.phi_1, self.method.perturbation), self.longest)
-
-    def enter(self, place: Place) -> Place:
-        """Start a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
-        share = float(self.rng.uniform())
-        return self._lower(self._perturbed(place, self.phi_1, share), max(share, self.longest))
 
     def stage(self, place: Place) -> Place:
         """Take a few steps on phi_theta; return the next place."""
@@ -236,26 +229,26 @@ class Follower:
         self.run.end_outer_step()
         self.run.ledger.extra["theta_history"].append(place.theta)
         after = place._replace(x=X.x, grad=X.grad)
-        if place.theta <= -1.0 or (quiet and _same(X)):
+        same = quiet and norm(X.S.dense() - X.x) <= 8.0 * eps_of(X.x) * norm(X.x)
+        if place.theta <= -1.0 or same:
             return after._replace(theta=OVER, step=place.theta - OVER)
         if quiet and X.k == 1:
-            return self._lower(self._perturbed(after, F, self.method.perturbation), self.longest)
+            return self.jump(after, F, self.method.perturbation, self.longest)
         moved = norm(X.x - place.x) / (place.radius or self.problem.domain.scale or 1.0)
         factor = CHANGE / self.method.stages / max(moved, 1e-12)
         step = place.step * min(max(factor, 0.5), 2.0)
         return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
 
-    def _perturbed(self, place: Place, F: Function, share: float) -> Place:
-        """Move x towards a random mean of random vertices; grad is that of F."""
+    def jump(self, place: Place, F: Function, share: float, step: float) -> Place:
+        """Move x by ``share`` towards a mean of random vertices, and lower theta; grad is that of F."""
         run, x = self.run, place.x
-        if not share:
-            return place
-        shares = share * self.rng.dirichlet(np.ones(VERTICES))
-        y = (1.0 - share) * x
-        for weight in shares:
-            S, _ = run.lmo(like(self.rng.standard_normal(tuple(x.shape)), x), x)
-            y = S.plus(y, float(weight))
-        return place._replace(x=y, grad=run.grad_f(F, y))
+        if share:
+            y = (1.0 - share) * x
+            for weight in share * self.rng.dirichlet(np.ones(VERTICES)):
+                S, _ = run.lmo(like(self.rng.standard_normal(tuple(x.shape)), x), x)
+                y = S.plus(y, float(weight))
+            place = place._replace(x=y, grad=run.grad_f(F, y))
+        return self._lower(place, step)
 
     def descend(self, place: Place) -> None:
         """Take full steps on phi_{-1} from x and from the best vertex until a vertex repeats."""
@@ -265,9 +258,8 @@ class Follower:
         grad = place.grad + self.path.change(theta, -1.0, place.x, run)
         x, fun, gap = self._full_steps(concave, place.x, grad, math.inf)
         self._polish(x, fun)
-        assert run.ledger.best is not None
-        while run.ledger.best.fun < fun:
-            fun, x, _ = run.ledger.best
+        while self.best.fun < fun:
+            fun, x, _ = self.best
             x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
             self._polish(x, fun)
         run.ledger.accept(x, fun, gap)
@@ -324,23 +316,14 @@ class Follower:
             grad = grad + self.path.change(place.theta, theta, place.x, self.run)
         return place._replace(grad=grad, theta=theta, step=place.theta - theta)
 
-    def _bound(self, value: float, X: State) -> None:
-        path, extra = self.path, self.run.ledger.extra
-        size = abs(value) + abs(path.offset) + norm(X.grad) * norm(X.x)  # terms of the value may cancel
-        rounding = path.spread + 64.0 * eps_of(self.problem.x0) * size
-        extra["lower_bound"] = max(extra["lower_bound"], value - X.gap - path.offset - rounding)
-
-    def _visit(self, X: State) -> None:
+    def _visit(self, X: Any) -> None:
         """Record the start of a stage; compute phi at its vertex unless gradients determine it."""
-        assert X.S is not None
-        if self.run.ledger.best is None or not self.phi_1.affine_grad:
+        if self.best is None or not self.phi_1.affine_grad:
             self._value(X.S)
         self._visit_best(X.gap)
 
     def _visit_best(self, gap: float) -> None:
-        assert self.run.ledger.best is not None
-        fun, x, _ = self.run.ledger.best
-        self.run.visit(x, fun, gap, certain=False)
+        self.run.visit(self.best.x, self.best.fun, gap, certain=False)
 
     def _value(self, S: Atom) -> float:
         value = self.run.value(self.problem.phi, S.dense())
@@ -348,11 +331,5 @@ class Follower:
         return value
 
     def _found(self, value: float, S: Atom) -> None:
-        if self.run.ledger.best is None or value < self.run.ledger.best.fun:
+        if self.best is None or value < self.best.fun:
             self.run.ledger.accept(S.dense(), value, math.nan)
-
-
-def _same(X: State) -> bool:
-    """Return whether x is the oracle's vertex."""
-    assert X.S is not None
-    return norm(X.S.dense() - X.x) <= 8.0 * eps_of(X.x) * norm(X.x)

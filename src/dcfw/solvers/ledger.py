@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -103,22 +103,21 @@ class Ledger:
         self.n_check += 1
 
     @contextmanager
-    def free_gradients(self) -> Iterator[None]:
-        """Do not count gradients within the context: they are those of a proximal term."""
-        before, self._free = self._free, True
+    def _within(self, **values: Any) -> Iterator[None]:
+        before = {name: getattr(self, name) for name in values}
+        vars(self).update(values)
         try:
             yield
         finally:
-            self._free = before
+            vars(self).update(before)
 
-    @contextmanager
-    def block(self, index: int) -> Iterator[None]:
+    def free_gradients(self) -> AbstractContextManager[None]:
+        """Do not count gradients within the context: they are those of a proximal term."""
+        return self._within(_free=True)
+
+    def block(self, index: int) -> AbstractContextManager[None]:
         """Count the oracle calls within the context as those of one block."""
-        self._block = index
-        try:
-            yield
-        finally:
-            self._block = None
+        return self._within(_block=index)
 
     # -- steps ------------------------------------------------------------------------------------------
 

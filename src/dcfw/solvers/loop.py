@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw._protocol import stateless
-from dcfw.functions.base import Function
+from dcfw.functions.base import Function, Linearisation
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.solvers.run import Run, Stop
@@ -33,6 +33,7 @@ class State:
     counts as an outer one (not on a surrogate).  Set ``last`` to end the loop after the coming step, without
     another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the least m(x_t) - m(X_{t,j}) +
     gap_j over the steps with known decrease: for a convex f, m is at least m(x_t) - bound on the set.
+    ``tangent`` is the latest linearisation where ``linear`` is a callable.
     """
 
     run: Run
@@ -52,6 +53,7 @@ class State:
     gap: float = math.inf
     gained: float | None = 0.0
     bound: float = math.inf
+    tangent: Linearisation | None = None
     start: tuple[Array, float | None] = field(init=False)
 
     _KEPT = ("x", "grad", "value", "start", "k", "gained", "bound", "gap")
@@ -120,7 +122,7 @@ def frank_wolfe(
     grad: Array,
     step: Step,
     *,
-    linear: Array | Callable[[Array], Array] | None = None,
+    linear: Array | Callable[[Array], Linearisation] | None = None,
     value: float | None = None,
     convex: bool = True,
     merit: Function | None = None,
@@ -133,7 +135,7 @@ def frank_wolfe(
     grad, value
         The gradient of f at x, and f(x) if known.
     linear
-        u, or a callable that returns a new one at each iterate (FW-K and FW-M).
+        u, or a callable that returns a new tangent, with slope u, at each iterate (FW-K and FW-M).
     convex
         Whether f should be convex; then negative curvature ends the run.
     merit
@@ -150,7 +152,8 @@ def frank_wolfe(
         if outer:
             run.outer_step()
         if subgradient is not None:
-            X.linear = subgradient(X.x)
+            X.tangent = subgradient(X.x)
+            X.linear = X.tangent.slope
         S = X.ask(X.slope())
         yield X
         run.before_step(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -21,8 +22,8 @@ from dcfw.tolerances import Tolerance
 class Problem:
     """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
 
-    ``phi`` is the objective as one function, ``f`` and ``g`` are its parts (g = 0 without a split), and
-    ``step`` is ``rule`` bound to f.  ``rng`` is for randomised methods.
+    ``phi`` is the objective as one function, ``f`` and ``g`` are its parts (g = 0 without a split).  ``rng``
+    is for randomised methods.
     """
 
     phi: Function
@@ -31,10 +32,14 @@ class Problem:
     domain: Set
     x0: Array
     rule: StepRule
-    step: Step
     tolerance: Tolerance
     inner: Callable[..., Iterator[State]]
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    @cached_property
+    def step(self) -> Step:
+        """The step rule bound to f."""
+        return self.rule.bind(self.f, self.domain)
 
 
 class Method(Protocol):

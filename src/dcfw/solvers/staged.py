@@ -83,8 +83,7 @@ class Staged:
             x = _while_they_pay(steps, run, first, Progress(2 * WINDOW if phi.affine_grad else WINDOW // 2)).x
         parts, method = self.decompose(phi)
         run.ledger.extra.update(split=parts.split, conditional=parts.conditional)
-        step = problem.rule.bind(parts.f, problem.domain)
-        method.solve(replace(problem, x0=x, f=parts.f, g=parts.g, step=step), run)
+        method.solve(replace(problem, x0=x, f=parts.f, g=parts.g), run)
 
     def _plain(self, problem: Problem, run: Run, grad: Array, first: float) -> tuple[Array, Array]:
         """Take plain Frank-Wolfe steps while they pay; return the point reached and its gradient."""

@@ -27,12 +27,12 @@ References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dcfw import _validate, steps
 from dcfw._arrays import Array
+from dcfw.functions.base import Linearisation
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.functions.sums import Zero
 from dcfw.result import Status
@@ -109,57 +109,45 @@ class Stochastic(Sampling):
     def solve(self, problem: Problem, run: Run) -> None:
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
+        rule = problem.tolerance
         with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
             x_t, grad, last, square = problem.x0, None, 0.0, SquaredNorm(0.0)
+            problem = _sliding(problem, run, square)
             while True:
                 here = (x_t, grad, last, square)
                 there = run.outer_step(here)
                 if there is not here:
                     x_t, grad, last, square = there
-                    problem = self._sliding(problem, run, square)
+                    problem = _sliding(problem, run, square)
                 p_t, phi_t = sampled.estimate(x_t)
                 L = self.L or sampled.smoothness()
                 if grad is None or last != L:  # one object per L, which an active set recognises
                     square, last = SquaredNorm(L), L
-                    problem = self._sliding(problem, run, square)
+                    problem = _sliding(problem, run, square)
                     grad = square.grad(x_t)
                 linear = square.grad(x_t) - p_t + sampled.u.slope  # L x_t - v_t, ordered as in splits.sliding
-                x_t, grad = self._slide(problem, run, sampled, x_t, grad, linear, phi_t)
+                X: State | None = None
+                loop = problem.inner(
+                    run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
+                )
+                try:
+                    for X in loop:
+                        if X.k == 1:
+                            sampled.visit(x_t, phi_t, X.gap)
+                            run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
+                        if rule.enough(X.gap, run.eps, X.decrease):
+                            break
+                except Stop as stop:  # if one estimate allows no progress, the next one may
+                    if stop.status is not Status.NO_PROGRESS or sampled.exact:
+                        raise
+                x_t, grad = (x_t, grad) if X is None else (X.x, X.grad)
                 run.end_outer_step()
 
-    @staticmethod
-    def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
-        step = problem.rule.bind(square, problem.domain)
-        run.keep(step=step)
-        return replace(problem, f=square, step=step)
 
-    def _slide(
-        self,
-        problem: Problem,
-        run: Run,
-        sampled: Sampled,
-        x_t: Array,
-        grad: Array,
-        linear: Array,
-        phi_t: float,
-    ) -> tuple[Array, Array]:
-        """Run the inner loop to its tolerance; return x_{t+1} and L x_{t+1}."""
-        square, frank_wolfe, rule = problem.f, problem.inner, problem.tolerance
-        X: State | None = None
-        try:
-            for X in frank_wolfe(
-                run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
-            ):
-                if X.k == 1:
-                    sampled.visit(x_t, phi_t, X.gap)
-                    run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
-                if rule.enough(X.gap, run.eps, X.decrease):
-                    break
-        except Stop as stop:
-            # If one estimate allows no progress, the next one may.
-            if stop.status is not Status.NO_PROGRESS or sampled.exact:
-                raise
-        return (x_t, grad) if X is None else (X.x, X.grad)
+def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
+    problem = replace(problem, f=square)
+    run.keep(step=problem.step)
+    return problem
 
 
 class _Ended(Exception):
@@ -197,19 +185,19 @@ class SFW(Sampling):
         if isinstance(rule, steps.Exact | steps.Backtracking):
             raise ValueError(f"step of SFW must not look at values, which are estimates: got {rule!r}")
         with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
-            phi: list[float] = [math.nan]
 
-            def minus_estimate(x: Array) -> Array:
+            def minus_estimate(x: Array) -> Linearisation:
                 try:
-                    p_t, phi[0] = sampled.estimate(x)
+                    p_t, phi_t = sampled.estimate(x)
                 except StopIteration as end:
                     raise _Ended from end
-                return sampled.u.slope - p_t
+                return Linearisation(phi_t, sampled.u.slope - p_t, True)
 
             flat = Zero()  # the slope is in the linear part, and there is no curvature
             step = rule.bind(sampled.smooth_part, problem.domain)
             try:
                 for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
-                    sampled.visit(X.x, phi[0], X.gap)
+                    assert X.tangent is not None
+                    sampled.visit(X.x, X.tangent.value, X.gap)
             except _Ended as ended:
                 raise ended.__cause__ from None  # type: ignore[misc]

@@ -14,16 +14,13 @@ import numpy as np
 
 from dcfw._arrays import Array, like, norm
 from dcfw.functions.base import Function
-from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.base import Set
 from dcfw.solvers import final_check, interrupts
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
-from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import inner_loop
-from dcfw.solvers.fw_k import FWK
-from dcfw.solvers.fw_m import FWM
+from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.graduated import Restarted
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.problem import Method, Problem
@@ -33,7 +30,6 @@ from dcfw.steps import StepRule
 from dcfw.tolerances import Tolerance
 
 SAMPLED = (Stochastic, SFW)  # methods that may not take a whole gradient of phi
-OWN_FUNCTION = (CGS, *SAMPLED, FWK, FWM)  # methods with another inner function than f, or with own steps
 
 
 class Parts(NamedTuple):
@@ -151,7 +147,6 @@ class Task:
             domain=domain,
             x0=start,
             rule=self.rule,
-            step=self.rule.bind(SquaredNorm(1.0) if isinstance(solver, OWN_FUNCTION) else parts.f, domain),
             tolerance=self.tolerance,
             inner=loop,
             rng=self.generator,
@@ -202,7 +197,9 @@ class Task:
         )
         run.keeper = keeper = Keeper(self.checkpoint, run)
         keeper.known = {"f": problem.f, "phi": problem.phi, "tolerance": problem.tolerance}
-        keeper.keep(oracle=oracle, inner=loop, step=problem.step, rng=problem.rng)
+        keeper.keep(oracle=oracle, inner=loop, rng=problem.rng)
+        if isinstance(self.solver, DCFW):
+            keeper.keep(step=problem.step)
         if hasattr(problem.tolerance, "get_state"):
             keeper.keep(tolerance=problem.tolerance)
         with keeper.open(fingerprint(problem, self.solver, name, run.max_inner, self.seed)):
