@@ -1,12 +1,11 @@
 """Frank-Wolfe with an active set: away, pairwise and blended pairwise steps, optionally lazy.
 
-Vanilla Frank-Wolfe zigzags when the minimiser lies on a face, because it can only move towards vertices.
-These loops store the vertices (*atoms*) that make up X with their weights, and may also move away from one:
+Vanilla Frank-Wolfe zigzags when the minimiser lies on a face.  These loops store the vertices (*atoms*) that
+make up X with their weights, and may also move away from one:
 
 ``"away"``      the better of a step towards the oracle's vertex and one away from the worst atom
 ``"pairwise"``  weight moves from the worst atom to the oracle's vertex
 ``"blended"``   weight moves between atoms while that pays; only then is the oracle called
-                (Tsuji, Tanaka and Pokutta 2022)
 ``"descent"``   as blended, but where f is not a quadratic all weights move at once, down the gradient
                 (blended conditional gradients; Braun, Pokutta, Tu and Wright 2019)
 
@@ -15,8 +14,8 @@ the best atom instead of the oracle's vertex while it promises at least half of 
 yields only after an oracle call at the current X, so stopping and certificates never rest on an old vertex.
 
 For quadratics the gradient at each atom (its *image*) is stored, so that a step between atoms needs no new
-gradient.  With exact line search blended steps run in the space of weights
-(:mod:`dcfw.solvers.weights`); such a round counts as one inner step.
+gradient; with exact line search blended steps run in the space of weights (:mod:`dcfw.solvers.weights`), and
+a round of them counts as one inner step.
 
 References: Guelat and Marcotte 1986 (away steps); Lacoste-Julien and Jaggi 2015 (linear rates, pairwise
 steps); Braun, Pokutta and Zink 2017 (lazy steps); Tsuji, Tanaka and Pokutta 2022 (blended pairwise steps).
@@ -245,7 +244,6 @@ class ActiveLoop(InnerLoop):
             X.run.bad_gradient()
 
     def _optimise_weights(self, X: State, active: ActiveSet, scores: np.ndarray) -> None:
-        """Take pairwise steps in the space of weights; update X and its gradient."""
         run, convex, m = X.run, X.convex, len(active)
         before = active.weights.copy()
         count, gained, done = 0, 0.0, False
@@ -332,7 +330,6 @@ class ActiveLoop(InnerLoop):
 
     @staticmethod
     def _resync(X: State, active: ActiveSet) -> None:
-        """Recompute X from the weights, and its gradient if it is incremental."""
         active.normalise()
         X.x = active.point()
         if active.f is not None:

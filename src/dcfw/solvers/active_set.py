@@ -82,11 +82,9 @@ class ActiveSet:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights (a view)."""
         return self._weights[: len(self.atoms)]
 
     def find(self, atom: Atom) -> int | None:
-        """Return the place of a vertex, None if it is absent."""
         return self._places.get(atom.key)
 
     @property
@@ -123,7 +121,6 @@ class ActiveSet:
             self._append_images([image(atom, self._short) for atom in self.atoms])
 
     def image(self, place: int) -> Array:
-        """Return the gradient at an atom."""
         if not self._short:
             return self._images.arrays[place]
         if self._slope is None:
@@ -147,7 +144,6 @@ class ActiveSet:
         return x
 
     def combine_images(self, grad: Array, c: np.ndarray) -> Array:
-        """Return grad + sum_j c_j image_j."""
         if self._short:
             return grad + self._pulled(self._images.add(0.0 * self._images.arrays[0], c))
         return self._images.add(grad, c)
@@ -166,7 +162,6 @@ class ActiveSet:
             w[worst] = 0.0 if eta == 1.0 else max(w[worst] + eta * gamma, 0.0)
 
     def normalise(self) -> None:
-        """Rescale the weights to sum one."""
         self.weights[:] /= self.weights.sum()
 
     def copy(self) -> ActiveSet:
@@ -176,7 +171,6 @@ class ActiveSet:
 
     @classmethod
     def of(cls, atoms: list[Atom], weights: np.ndarray, zero: Array, cap: int | None = None) -> ActiveSet:
-        """Return an active set with these atoms and weights."""
         active = cls(zero, cap)
         active.restart(atoms, weights)
         active.normalise()
@@ -221,7 +215,6 @@ class ActiveSet:
         self.f = f
 
     def get_state(self) -> dict[str, Any]:
-        """Return the complete state, including the order of sums."""
         m = len(self)
         return {
             "atoms": list(self.atoms),
@@ -322,7 +315,6 @@ class ActiveSet:
         self._images, self.f, self._heard = images, f, heard
 
     def restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
-        """Replace the contents by these atoms and weights."""
         self.atoms, self._stacks = [], {}
         self._images, self.f = DenseStack(), None
         self._extend(atoms)

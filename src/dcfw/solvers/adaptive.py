@@ -1,16 +1,10 @@
 """DC-FW on a split whose constant L is found during the run (such as ``splits.sliding(phi, L="auto")``).
 
 The split is f = p + L/2 ||x||^2, g = h + L/2 ||x||^2 with p - h = phi.  A small L means tight surrogates and
-long steps, but f and g must be convex.  Each outer step checks:
-
-* **g.**  A convex g lies above its linearisation: phi(x_{t+1}) is at most the surrogate's value there.
-  Otherwise the step is repeated from x_t with a larger L, which for the sliding split costs no gradient of
-  phi.
-* **f.**  Negative curvature along a step ends the inner loop, and the outer step is repeated.
-
-Both measure how much L was too small, and the next L is at least that.  After a few outer steps without
-repetition L shrinks, though not below the need of the last step.  phi falls by at least as much as the
-surrogate.  Certificates are conditional on the L used, which a few steps do not prove to be sufficient.
+long steps, but f and g must be convex.  An outer step is repeated with a larger L if phi(x_{t+1}) exceeds the
+surrogate (g lies below its linearisation), or if the curvature of f along a step is negative.  Both measure
+the L that is needed.  After a few outer steps without repetition L shrinks, though not below the need of the
+last step.  Certificates are conditional on the L used, which a few steps do not prove to be sufficient.
 """
 
 from __future__ import annotations
@@ -123,7 +117,6 @@ class AdaptiveDCFW:
         return (X if excess <= rounding else None), needed
 
     def _at(self, problem: Problem, L: float, before: float) -> Problem:
-        """Return the problem for another L, and update the active set, if there is one."""
         f, g = self.split.parts(L)
         if hasattr(problem.inner, "add_square"):
             problem.inner.add_square(f, L - before)

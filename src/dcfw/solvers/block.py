@@ -1,29 +1,21 @@
 """Block-coordinate DC-FW: outer steps that move one block of a product of sets.
 
-On a product the FW gap is a sum over the blocks, and the oracle consists of the blocks' own.  So an outer
-step may move a single block: linearise g at x_t, minimise the surrogate f - <u_t, .> over block i with the
-others fixed (the inner loop of DC-FW, on the block), and continue with the next one.
+On a product the FW gap is a sum over the blocks, and the oracle consists of the blocks' own.  An outer step
+linearises g (as a whole) at x_t and minimises the surrogate over block i with the others fixed.
 
-**Passes.**  A pass starts with all b block gaps at x_t: their sum, the FW gap, is tested, recorded and passed
-to the tolerance rule.  At most b outer steps follow:
-
-``"cyclic"``  the blocks in order
-``"random"``  in a new random order in each pass
-``"gap"``     always the block with the largest known gap, from the start of the pass or the end of its inner
-              loop; the next pass starts as soon as no known gap is worth a step
-
-An inner loop ends when its block's gap is at most 1/b of what DC-FW demands of the whole gap.  Blocks that
-meet this at once are skipped, without an outer step; at the start of a pass some block does not.
-
-**g is linearised in each outer step**, as a whole: it need not be separable, and a new tangent is a closer
-surrogate than an old one.
+**Passes.**  A pass starts with all b block gaps at x_t; their sum, the FW gap, is tested, recorded and passed
+to the tolerance rule.  At most b outer steps follow: ``"cyclic"`` in order, ``"random"`` in a new random
+order,
+``"gap"`` always on the block with the largest known gap (from the start of the pass or the end of its inner
+loop) while one is worth a step.  An inner loop ends when its block's gap is at most 1/b of what DC-FW demands
+of the whole gap.  Blocks that meet this at once are skipped; at the start of a pass some block does not.
 
 **One function without a split.**  For a differentiable phi that is neither quadratic nor convex, with
 ``inner="auto"`` and exact steps, the blocks move together (:mod:`dcfw.solvers.block_steps`).
 
-**Counts.**  ``maxiter`` counts passes of b outer steps each.  ``n_lmo`` counts calls of a block's oracle
-(``n_lmo / b`` compares with other methods), ``n_lmo_blocks`` has them by block.  The vertices at the start of
-a pass serve its first step.  Gradients of f in one block and updates of the whole gradient count one each.
+**Counts.**  ``maxiter`` counts passes of b outer steps each, ``n_lmo`` calls of a block's oracle (``n_lmo /
+b`` compares with other methods).  The vertices at the start of a pass serve its first step.  Gradients of f
+in one block and updates of the whole gradient count one each.
 
 **Certificates.**  gap_DC(x_t) is at most the FW gap, where that is known (else the history has nan), and at
 least the decrease of the surrogate in one block, where g is differentiable.
@@ -111,7 +103,6 @@ class Block:
             blocks.stuck = run.eps if run.nit == nit else None
 
     def _agenda(self, blocks: Blocks, gaps: list[float], rng: np.random.Generator) -> Iterator[int]:
-        """Yield the blocks of one pass; the caller updates ``gaps``."""
         if self.order == "gap":
             for _ in gaps:
                 i = int(np.argmax(gaps))
@@ -216,14 +207,12 @@ class Blocks:
             run.ledger.record_tolerance(run.eps)
 
     def _value(self) -> float:
-        """Return f(x_t), computed at most once."""
         x, grad, known, _, _ = self.x_t
         f_t = self.run.value_of(self.problem.f, x, grad, known)
         self.x_t = self.x_t._replace(value=f_t)
         return f_t
 
     def idle(self, gap: float) -> bool:
-        """Return whether a block with this gap meets its share of the tolerance without a step."""
         return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
 
     def exhausted(self) -> bool:
@@ -333,5 +322,4 @@ class Remembering(Oracle):
 
 
 def _loop_of_one_block(inner: Any) -> Any:
-    """Return an inner loop for one block, with its own active set."""
     return ActiveLoop(inner.rule, inner.lazy, inner.cap) if isinstance(inner, ActiveLoop) else inner

@@ -78,6 +78,5 @@ class BlockSteps:
 
 
 def _short(gaps: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the short steps of the blocks relative to the longest."""
     eta = np.divide(gaps, bounds, out=np.ones_like(gaps), where=bounds > gaps)
     return np.asarray(eta / eta.max())

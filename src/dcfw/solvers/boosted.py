@@ -1,12 +1,10 @@
 """Boosted DC-FW: extrapolate the outer step while phi falls.
 
-DC-FW's x_{t+1} minimises a surrogate that touches phi at x_t only, so the step d = x_{t+1} - x_t tends to be
-too short.  d is also a descent direction of phi at x_{t+1} (Aragon Artacho, Fleming and Vuong 2018; for a
-nonsmooth g, Aragon Artacho and Vuong 2020), so a line search along it is cheap:
-
-* **f and g quadratic.**  phi and all gradients along d follow from those at x_t and x_{t+1}.  The search is
-  exact and calls no oracle.
-* **Otherwise** values of phi are compared (Armijo's test), first at the length suggested by the last step.
+DC-FW's surrogate touches phi at x_t only, so d = x_{t+1} - x_t tends to be too short.  d is also a descent
+direction of phi at x_{t+1} (Aragon Artacho, Fleming and Vuong 2018; for a nonsmooth g, Aragon Artacho and
+Vuong 2020).  If f and g are quadratic, phi and all gradients along d are known, and the line search is exact
+without oracle calls; otherwise values of phi are compared (Armijo's test), first at the length suggested by
+the last step.
 
 The step ends at the boundary of the set (``reach``), or, with an active set, where a weight w + lambda (w -
 w_t) falls to zero.  The certificate is that of the surrogate at x_t.
@@ -127,7 +125,6 @@ def _reach(problem: Problem, x: Array, d: Array) -> float:
 
 
 def _drift(x_t: Iterate, step: float) -> float:
-    """Return the growth of rounding errors by extrapolating from both ends."""
     return 1.0 + step * (2.0 + (x_t.memory or NOTHING)[0])
 
 

@@ -54,7 +54,6 @@ ATOMS = 128  # vertices kept of a set that has infinitely many
 
 
 def method_named(method: Any) -> Method:
-    """Return the solver for ``method``, a name or a solver."""
     if hasattr(method, "solve") and not isinstance(method, type):
         missing = [name for name in ("name", "needs_split") if not hasattr(method, name)]
         if missing:

@@ -64,7 +64,6 @@ def pairwise(X: State) -> Iterator[State]:
 
 
 def vertices(x: np.ndarray, radius: float) -> ActiveSet:
-    """Return the vertices of the simplex that make up x."""
     used = np.flatnonzero(x)
     atoms = [OneHot(j, radius, x.shape, x.dtype) for j in used.tolist()]
     return ActiveSet.of(atoms, x[used] / radius, 0.0 * x)  # type: ignore[arg-type]

@@ -78,7 +78,6 @@ class Minibatch:
         self.t, self.x, self.v, self.exact = (state[name] for name in ("t", "x", "v", "exact"))
 
     def size(self, t: int) -> int:
-        """Return the size of the batch of step t."""
         size = self.batch * self.growth**t if t * math.log(self.growth) < 30.0 else LARGE
         return math.ceil(min(size, LARGE if self.samples.m is None else self.samples.m))
 
@@ -99,7 +98,6 @@ class Minibatch:
         return here
 
     def before(self, batch: Any, size: int) -> Array:
-        """Return the batch's gradient at x_{t-1}."""
         return self.samples.linearise(self.x, batch, size).slope
 
     def rho(self) -> float:

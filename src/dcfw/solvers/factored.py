@@ -199,7 +199,6 @@ class Completion(NamedTuple):
             )
 
     def told(self, callback: Any) -> Any:
-        """Return a callback that shows the user's one the observed entries."""
         if callback is None or self.part is None:
             return callback
 
@@ -210,7 +209,6 @@ class Completion(NamedTuple):
         return call
 
     def result(self, result: Result) -> FactoredResult:
-        """Return the result for the matrix."""
         factors = self.domain.factors(result.active_set) if self.part is None else self.part.factors
         fields = {**result, "x": LowRankMatrix(*factors)}
         fields["conditional"] = fields["conditional"] or MISSED
@@ -261,7 +259,6 @@ def _parts(phi: Function) -> tuple[Observed, float, Function | None, str] | None
 
 
 def _of_singular_values(g: Function) -> bool:
-    """Return whether g depends only on the singular values of a matrix."""
     if isinstance(g, Scaled):
         return _of_singular_values(g.function)
     if isinstance(g, Sum):

@@ -35,7 +35,6 @@ DOUBT = 1e-6  # relative difference allowed between two computations of a number
 
 
 def gap_at(phi: Function, oracle: Any, x: Array) -> float:
-    """Return the Frank-Wolfe gap of phi at x, with the oracle's error."""
     G = phi.grad(x)
     return float(max(inner(G, x) - oracle(G).inner(G) + oracle.error, 0.0))
 
@@ -75,7 +74,6 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
 
 
 def _compare_values(result: Result, problem: Problem, claim: float) -> None:
-    """Withdraw a result whose value differs from that of the run."""
     scale = _doubt(result.x) * (abs(claim) + abs(result.fun))
     if not _explained(result, problem, abs(result.fun - claim) - scale):
         reason = f"phi(x), recomputed, is {result.fun:.6g}, where the run had found {claim:.6g}."
@@ -115,7 +113,6 @@ def _doubt(x: Array) -> float:
 
 
 def _explained(result: Result, problem: Problem, excess: float) -> bool:
-    """Return whether rounding explains the excess of a value or gap over the claim."""
     x, f, g = result.x, problem.f, problem.g
     doubt = _doubt(x)
     if excess <= doubt * result.gap or excess <= doubt * float(np.nanmax(result.history["gap"])):

@@ -2,17 +2,12 @@
 
 r is convex and constant on the vertices of the set (:mod:`dcfw.solvers.paths`), so phi_theta agrees with phi
 on them up to that constant.  theta falls from 1 (a convex problem) to -1 (a concave one, whose minimum is at
-a vertex); each stage starts where the last one ended.  Three facts determine the schedule:
+a vertex); each stage starts where the last one ended.
 
-* **A point stationary for two thetas is stationary between them**, because the FW gap of phi_theta at a fixed
-x
-  is convex in theta.  Interior points that stay stationary are saddle points of symmetric problems: x is
-  perturbed.
-* **A stationary vertex stays stationary.**  r has its maximum over the set at every vertex, so the FW gap
-there
-  does not grow as theta falls: the path is over.
-* **Full steps end it.**  phi_{-1} is concave, so a step of length 1 to the oracle's vertex lowers it by at
-  least the FW gap; they end when a vertex repeats.
+* The FW gap of phi_theta at a fixed x is convex in theta: a point stationary for two thetas is stationary
+  between them.  Interior points that stay stationary are saddle points of symmetric problems: x is perturbed.
+* A stationary vertex stays stationary, because r has its maximum over the set at every vertex: the path is over.
+* phi_{-1} is concave, so full steps to the oracle's vertex lower it by at least the FW gap, until one repeats.
 
 The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
 
@@ -217,7 +212,6 @@ class Follower:
         return place._replace(x=X.x, grad=X.grad, radius=norm(X.S.dense() - X.x))
 
     def stage(self, place: Place) -> Place:
-        """Take a few steps on phi_theta; return the next place."""
         F, u = self._surrogate(place)
         for X in self._loop(F, place, u, self.method.steps):
             if X.k == 1:
@@ -271,7 +265,6 @@ class Follower:
             )
 
     def _polish(self, x: Array, fun: float) -> None:
-        """Run the user's local search from x."""
         if self.method.polish is not None:
             y = self.run.checked(self.method.polish(copy_of(x)), "polish")
             value = self.run.value(self.problem.phi, y)
@@ -305,7 +298,6 @@ class Follower:
         )
 
     def _surrogate(self, place: Place) -> tuple[Function, Array]:
-        """Return F and the linear term subtracted from it."""
         if self.plain:
             return self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
         return self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)

@@ -1,13 +1,8 @@
 """Frank-Wolfe with in-face steps: away directions from the face of X, without stored atoms.
 
-The smallest face that contains X replaces a list of atoms: its worst vertex is the worst atom, and the
-longest feasible step away from it is that atom's weight.  A step leads from the vertex A of the face with the
-largest <G, A>
-
-- to the vertex of the face with the smallest, while that promises at least half of the last FW gap,
-- else to the oracle's vertex S, which may leave the face;
-
-the longest feasible step ends on a smaller face.  Memory is that of a few points.
+The smallest face that contains X replaces a list of atoms: a step leads from its vertex A with the largest
+<G, A> to its vertex with the smallest, while that promises at least half of the last FW gap, else to the
+oracle's vertex S, which may leave the face.  The longest feasible step ends on a smaller face.
 
 Vertices of a face come from the set's own oracle, with costs on the entries at a bound
 (:meth:`dcfw.sets.Set.entry_bounds`) so high that no vertex leaves it; each counts as an oracle call.  A face
@@ -116,12 +111,10 @@ class InFaceLoop(InnerLoop):
         return Dense(self._settled(X.x + length * d)), length * slope
 
     def at_bounds(self, x: Array) -> tuple[Array, Array]:
-        """Return masks of the entries at their lower and upper bounds."""
         room = ROUNDING * eps_of(x) * self.domain.scale
         return x - self.low <= room, self.high - x <= room
 
     def _settled(self, x: Array) -> Array:
-        """Return x with entries that are at a bound up to rounding moved onto it."""
         at_low, at_high = self.at_bounds(x)
         xp = namespace(x)
         return xp.where(at_low, self.low, xp.where(at_high, self.high, x))

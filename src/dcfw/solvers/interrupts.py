@@ -41,17 +41,14 @@ _watch = _Watch()
 
 
 def pending() -> bool:
-    """Return whether Ctrl-C has been pressed, so that the solve should end."""
     return _watch.pressed > 0
 
 
 def insistent() -> bool:
-    """Return whether Ctrl-C has been pressed twice, so that the exception must reach the caller."""
     return _watch.pressed > 1
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt at a safe point where Ctrl-C has been pressed."""
     if _watch.pressed:
         raise KeyboardInterrupt
 

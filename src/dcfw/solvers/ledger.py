@@ -50,7 +50,6 @@ class Batch(NamedTuple):
 
 
 def _rows(batch: Batch, before: Row) -> np.ndarray:
-    """Return the rows of a batch of outer steps that follow the row ``before``."""
     k = np.arange(1, len(batch.fun) + 1)  # type: ignore[arg-type]
     rows = np.empty(len(k), dtype=ROW)
     for name, value in before._asdict().items():
@@ -77,8 +76,6 @@ class Ledger:
         self._block: int | None = None
         self._free = False  # whether gradients do not count
 
-    # -- calls ------------------------------------------------------------------------------------------
-
     def count_lmo(self) -> None:
         self.n_lmo += 1
         if self._block is not None:
@@ -89,7 +86,6 @@ class Ledger:
             self.n_grad_f += 1
 
     def count_estimate(self) -> None:
-        """Count a gradient of phi that is estimated from samples."""
         self.n_grad_f += 1
 
     def count_subgradient(self) -> None:
@@ -99,7 +95,6 @@ class Ledger:
         self.n_fun += 1
 
     def count_check(self) -> None:
-        """Count a call that is not part of the method."""
         self.n_check += 1
 
     @contextmanager
@@ -119,8 +114,6 @@ class Ledger:
         """Count the oracle calls within the context as those of one block."""
         return self._within(_block=index)
 
-    # -- steps ------------------------------------------------------------------------------------------
-
     def count_step(self, outer: bool) -> None:
         """Count a Frank-Wolfe step, in one-loop methods an outer step."""
         self.n_inner += 1
@@ -136,11 +129,9 @@ class Ledger:
         return True
 
     def count_resync(self) -> None:
-        """Count a gradient that was recomputed to remove drift."""
         self.n_resync += 1
 
     def book(self, batch: Batch) -> None:
-        """Record the work of a compiled loop."""
         if batch.fun is not None and batch.gap is not None and len(batch.fun):
             least = int(batch.gap.argmin())
             if batch.gap[least] < self.dc_gap[1]:
@@ -156,8 +147,6 @@ class Ledger:
             self.n_grad_f += batch.gradients
         if batch.outer:
             self.nit = self.n_inner
-
-    # -- iterates ---------------------------------------------------------------------------------------
 
     def record(
         self, x: Array, fun: float, gap: float, now: float, *, certain: bool = True, slack: float = 0.0
@@ -188,13 +177,11 @@ class Ledger:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
 
     def accept(self, x: Array, fun: float, gap: float) -> None:
-        """Make x the point to return; its FW gap, if known, certifies it."""
         self.best = Best(fun, x, gap)
         if gap < self.dc_gap[1]:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
 
     def record_tolerance(self, eps: float) -> None:
-        """Record the inner tolerance from the last iterate on."""
         self.history.amend(eps=eps)
 
     def certify(self, low: float, high: float) -> None:
@@ -217,18 +204,13 @@ class Ledger:
             self.history.amend(dc_low=0.0, dc_high=gap)
 
     def forget_certificates(self) -> None:
-        """Withdraw all certificates."""
         self.dc_gap = (0.0, math.inf)
         self.history.forget_certificates()
 
-    # -- results and checkpoints ------------------------------------------------------------------------
-
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a result except the point."""
         return {name: getattr(self, name) for name in (*COUNTERS, "history")} | self.extra
 
     def get_state(self, now: float) -> dict[str, Any]:
-        """Return the state for checkpoints, without the rows of the history."""
         state: dict[str, Any] = {name: getattr(self, name) for name in KEPT}
         state["best"] = None if self.best is None else tuple(self.best)
         state["seconds"] = now - self.started
@@ -248,5 +230,4 @@ class Ledger:
 
 
 def book_calls(result: Result, n_lmo: int) -> None:
-    """Add oracle calls made for a result outside its run."""
     result.n_lmo += n_lmo

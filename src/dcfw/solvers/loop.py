@@ -71,7 +71,6 @@ class State:
             setattr(self, name, state[name])
 
     def slope(self) -> Array:
-        """Return the gradient of m at X."""
         return self.grad if self.linear is None else self.grad - self.linear
 
     def ask(self, G: Array) -> Atom:
@@ -170,20 +169,11 @@ class InnerLoop:
     """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes the steps from a new state."""
 
     def __call__(
-        self,
-        run: Run,
-        f: Function,
-        x: Array,
-        grad: Array,
-        step: Step,
-        *,
-        linear: Array | None = None,
-        **options: Any,
+        self, run: Run, f: Function, x: Array, grad: Array, step: Step, *, linear: Any = None, **options: Any
     ) -> Iterator[State]:
         return self.steps(State(run, f, x, grad, linear=linear, step=step, outer=linear is None, **options))
 
     def steps(self, X: State) -> Iterator[State]:
-        """Yield X after each oracle call."""
         raise NotImplementedError
 
 
@@ -200,7 +190,6 @@ def _descent(run: Run, gap: float) -> float:
 
 
 def affine_step(X: State, S: Atom, descent: float) -> None:
-    """Take a step towards S along a quadratic."""
     run, f = X.run, X.f
     walk(X, AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, X.convex))
     if run.ledger.resync_due(run.resync_period):
@@ -250,7 +239,6 @@ def smooth_step(X: State, S: Atom, descent: float) -> float:
 
 
 def length_of_step(X: State, segment: Segment) -> float:
-    """Return the step length from the rule, checked."""
     try:
         eta: float = X.step(segment)
     except LineSearchFailed as failure:

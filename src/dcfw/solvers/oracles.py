@@ -99,7 +99,6 @@ class Oracles:
         return self._oracle.domain
 
     def extent(self, G: Array) -> float:
-        """Return the diameter of the set, or its width in a random direction if that is unknown."""
         oracle = getattr(self._oracle, "oracle", self._oracle)  # unwrap a block's
         diameter = as_set(oracle.domain).diameter if isinstance(oracle, Oracle) else math.inf
         if math.isfinite(diameter):
@@ -184,7 +183,6 @@ class Oracles:
         return answer
 
     def check_clock(self, now: float) -> None:
-        """End the run if time is over or Ctrl-C was pressed."""
         if now >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
         if interrupts.pending():
@@ -196,7 +194,6 @@ class Oracles:
             self.check_clock(time.perf_counter())
 
     def check_number(self, value: Any, oracle: str) -> None:
-        """End the run unless the value is a finite number."""
         try:
             fine = math.isfinite(value)
         except TypeError:
@@ -205,7 +202,6 @@ class Oracles:
             self.bad(oracle, value)
 
     def bad(self, oracle: str, answer: object = "NaN or Inf") -> NoReturn:
-        """End the run for an unusable answer."""
         raise Stop(Status.BAD_ORACLE, f"{oracle} returned {answer} {self.where()}.")
 
     def bad_gradient(self) -> NoReturn:
@@ -218,7 +214,6 @@ class Oracles:
         )
 
     def where(self) -> str:
-        """Return the progress of the run in words, for messages."""
         return f"in outer step {self.ledger.nit + 1} (after {self.ledger.n_inner} steps in all)"
 
     def _blame(self, G: Array, S: Atom) -> NoReturn:
@@ -229,7 +224,6 @@ class Oracles:
         raise Stop(Status.BAD_ORACLE, f"<G, x> overflows {self.where()}: scale the objective down.")
 
     def _blame_gradient(self, G: Array) -> None:
-        """End the run if G is not finite, with the name of its oracle."""
         if self._linearised is not None and not _finite(self._linearised.slope):
             self.bad("the subgradient of g")
         if not _finite(G):

@@ -84,7 +84,6 @@ class Path:
     conditional: str = ""
 
     def coefficients(self, theta: float) -> tuple[float, float]:
-        """Return a and b."""
         (a1, b1), (a2, b2) = self.ends
         up, down = 0.5 * (1.0 + theta), 0.5 * (1.0 - theta)
         return up * a1 + down * a2, up * b1 + down * b2

@@ -1,12 +1,9 @@
 """A function of several blocks as a function of one of them, the others fixed.
 
-For a quadratic f with Hessian H, f as a function of block i has the Hessian H_ii; the other blocks add a
-linear term.  So one quadratic q_i with its own cheap gradients serves the whole solve, and near x
-
-    f(z in place of x_i) = q_i(z) + <c_i, z> + a constant,     c_i = (grad f(x))_i - grad q_i(x_i),
-
-where solvers have a linear term anyway.  When block i moves by d, the whole gradient changes by H_{:,i} d, at
-n n_i operations.  Any other f is evaluated with the block inserted; its gradient is stored whole.
+For a quadratic f with Hessian H this is q_i(z) + <c_i, z> + a constant, where q_i has the Hessian H_ii and
+serves the whole solve, and c_i = (grad f(x))_i - grad q_i(x_i) joins the solver's linear term.  When block i
+moves by d, the whole gradient changes by H_{:,i} d.  Any other f is evaluated with the block inserted; its
+gradient is stored whole.
 """
 
 from __future__ import annotations
@@ -39,12 +36,10 @@ class Slot:
         self.whole = len(product.sets) == 1 and self.shape == product.shape
 
     def of(self, x: Array) -> Array:
-        """Return the block of a flat vector in its own shape."""
         part = x[self.slice]
         return part if len(self.shape) == 1 else namespace(x).reshape(part, self.shape)
 
     def put(self, x: Array, z: Array) -> Array:
-        """Return a copy of the flat vector x with z as its block."""
         xp = namespace(x)
         concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
         return concatenate([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])

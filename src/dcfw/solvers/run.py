@@ -56,7 +56,6 @@ class Goal:
         self.rounding = ROUNDING * eps_of(x) * size * (norm(x) + norm(s))
 
     def set(self, first: float) -> None:
-        """Set the threshold from the first gap."""
         if not self.relative:
             self.threshold = max(self.tol or 0.0, (self.rtol or 0.0) * first)
             return
@@ -120,8 +119,6 @@ class Run(Oracles):
         """The FW gap that ends the run, negative before the first visit."""
         return -1.0 if self.goal.threshold is None else self.goal.threshold
 
-    # -- milestones -------------------------------------------------------------------------------------
-
     def visit(self, x: Array, fun: float, gap: float, *, certain: bool = True, slack: float = 0.0) -> None:
         """Record an iterate with its FW gap, and end the run if it has converged or used up a budget.
 
@@ -149,7 +146,6 @@ class Run(Oracles):
         self.check_clock(now)
 
     def _converge(self, x: Array, fun: float, gap: float) -> None:
-        """End the run at this point, or at the best one if its gap meets the tolerance too."""
         best = self.ledger.best
         assert best is not None
         if not best.gap <= self.threshold:  # also if that gap is unknown
@@ -205,8 +201,6 @@ class Run(Oracles):
             if reached is not None:  # a point of the block, reached before the run ended
                 self.current = SimpleNamespace(x=put(reached.x))
 
-    # -- results ----------------------------------------------------------------------------------------
-
     def tell(self, error: BaseException) -> None:
         """Attach the origin and the best point so far to an exception that ends the run."""
         if self.ledger.best is None:
@@ -223,7 +217,6 @@ class Run(Oracles):
         return self._result(Status.RUNNING, Status.RUNNING.sentence, x, fun, gap)
 
     def result(self, status: Status, detail: str = "") -> Result:
-        """Return the result of the run so far."""
         best = self.ledger.best
         fun, x, gap = (math.nan, self.x0, math.nan) if best is None else best
         final = math.nan
@@ -255,7 +248,6 @@ class Run(Oracles):
         )
 
     def _last_value(self, x: Array) -> float:
-        """Return phi(x) for the result, nan if it cannot be computed."""
         self.ledger.count_value()
         try:
             return float(self.objective.value(x))
@@ -266,8 +258,6 @@ class Run(Oracles):
             return math.nan
         except Exception:
             return math.nan
-
-    # -- checkpoints ------------------------------------------------------------------------------------
 
     def outer_step(self, state: Any = None, settled: bool = True) -> Any:
         """Announce an outer step from the solver's ``state``; return the state to continue from.

@@ -72,7 +72,6 @@ class Sampled:
         return self._total(x, F)
 
     def _look_at(self, x: Array, answer: Linearisation, oracle: str) -> None:
-        """End the run if a batch's gradient has a wrong shape or its value is not finite."""
         if getattr(answer.slope, "shape", None) != x.shape:
             self.run.wrong_shape(oracle, answer.slope)
         self.run.check_number(answer.value, "the value of a batch")
@@ -87,7 +86,6 @@ class Sampled:
         return p, phi - self.u.value
 
     def smoothness(self) -> float:
-        """Return the expected smoothness of F for the batch size, plus the constants of the other terms."""
         F, m = self.samples.source, self.samples.m
         rest = Sum(self.rest).lipschitz if self.rest else 0.0
         if F.lipschitz is None or rest is None:

@@ -1,9 +1,8 @@
 """Second-order sliding: each step minimises the quadratic model of f over the set.
 
-At X the model <grad f(X), z - X> + 1/2 <z - X, H (z - X)>, H the Hessian there, is minimised by blended steps
-(:mod:`dcfw.solvers.active`), with products with H and oracle calls, but neither gradients nor values of f.  A
-line search towards the model's minimiser follows.  The model is solved to a tenth of the Frank-Wolfe gap at
-X, and more tightly as the gap falls, so that convergence is superlinear where H is positive definite.
+The model at X, with the Hessian H there, is minimised by blended steps (:mod:`dcfw.solvers.active`), with
+products with H and oracle calls, to a tenth of the FW gap at X and more tightly as the gap falls, so that
+convergence is superlinear where H is positive definite.  A line search towards its minimiser follows.
 
 It pays where a gradient is expensive compared with a column of H, or f is ill conditioned.  A product with H
 counts as a gradient of f.

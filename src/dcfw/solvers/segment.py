@@ -8,9 +8,6 @@ With m the function that Frank-Wolfe minimises (the surrogate f - <u, .>, or phi
 ``decrease(eta)`` m(X) - m(X + eta d)
 ``slope(eta)``    <grad m(X + eta d), d>
 ``land(eta)``     the new point with its gradient
-
-A quadratic needs one gradient, at the vertex: gradients are affine along the segment.  Any other function is
-evaluated along the way, and the gradient at the accepted step is reused.
 """
 
 from __future__ import annotations
@@ -108,7 +105,6 @@ class SmoothSegment:
 
     @property
     def value(self) -> float:
-        """The value of f (or of the merit function) at X, computed when needed."""
         if self.known is None:
             self.known = self.run.value(self._measured, self.x)
         return self.known

@@ -86,7 +86,6 @@ class Staged:
         method.solve(replace(problem, x0=x, f=parts.f, g=parts.g), run)
 
     def _plain(self, problem: Problem, run: Run, grad: Array, first: float) -> tuple[Array, Array]:
-        """Take plain Frank-Wolfe steps while they pay; return the point reached and its gradient."""
         phi, x = problem.phi, problem.x0
         progress = Progress(WINDOW)
         trail = ActiveSet(x) if isinstance(problem.inner, ActiveLoop) else None

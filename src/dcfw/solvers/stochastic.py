@@ -1,13 +1,12 @@
 """Stochastic DC-FW: sliding on gradients estimated from samples; and stochastic Frank-Wolfe.
 
 The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or :class:`~dcfw.functions.Stream`, c
-further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods estimate grad
-F(x_t) (:mod:`dcfw.solvers.estimators`), and write v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t with a
-subgradient u_t of g at x_t.
+further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods use v_t =
+(estimate of grad F(x_t)) + grad c(x_t) - u_t with a subgradient u_t of g (:mod:`dcfw.solvers.estimators`).
 
-* :class:`Stochastic` is DC-FW on the sliding split: an inner Frank-Wolfe loop minimises
-  L/2 ||x||^2 - <L x_t - v_t, x> with the one estimate, so an outer step costs one batch.  With batches that
-  hold everything it *is* DC-FW on ``splits.sliding``, iterate by iterate.
+* :class:`Stochastic` is DC-FW on the sliding split: an inner loop minimises L/2 ||x||^2 - <L x_t - v_t, x> with
+  the one estimate.  With batches that hold everything it *is* DC-FW on ``splits.sliding``, iterate by
+  iterate.
 * :class:`SFW` takes one step towards the vertex for v_t, with a new estimate each time.
 
 L has to cover the noise: for b of m components, drawn without replacement, it is the expected smoothness
@@ -15,11 +14,10 @@ L has to cover the noise: for b of m components, drawn without replacement, it i
     L(b) = (m - b) / (b (m - 1)) * lipschitz_max  +  m (b - 1) / (b (m - 1)) * lipschitz.
 
 **Certainty.**  The FW gap in the history is that of the estimate.  Before a run ends as converged, the gap is
-measured with the whole gradient of a finite sum (at most once an epoch, counted), or fresh samples of a
-stream, and also when iterations or epochs run out (not with ``certify=False``).  If the gap of a result is an
-estimate, ``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, since earlier
-values are estimates too; ``fun`` is the value there.  ``n_samples`` and ``epochs`` give the cost of the
-gradients in the result and the callback (for a stream, an epoch is one sample).
+measured with the whole gradient of a finite sum (at most once an epoch) or fresh samples of a stream, and
+also when iterations or epochs run out (not with ``certify=False``).  If the gap of a result is an estimate,
+``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, since earlier values are
+estimates too.  ``n_samples`` and ``epochs`` give the cost (for a stream, an epoch is one sample).
 
 References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wolfe); Gower et al. 2019
 (expected smoothness); those of the estimators are in :mod:`dcfw.solvers.estimators`.

@@ -50,7 +50,6 @@ class Outcome(NamedTuple):
     outside: bool
 
     def rank(self) -> tuple[bool, float]:
-        """Return the sort key: values, with points outside the set and NaN last."""
         return self.outside, math.inf if math.isnan(self.result.fun) else self.result.fun
 
 
@@ -119,7 +118,6 @@ class Task:
         return result
 
     def run(self, start: Array, began: float) -> Outcome:
-        """Return the outcome of one run from ``start``, at time ``began``."""
         domain, parts, solver = self.domain, self.parts, self.solver
         oracle = domain.oracle()
         left = self._time_left(began)
@@ -164,7 +162,6 @@ class Task:
         return Outcome(result, outside)
 
     def _finish(self, problem: Problem, run: Run, oracle: Any) -> Result:
-        """Run the solver to its end."""
         try:
             if self.checkpoint is None:
                 self.solver.solve(problem, run)

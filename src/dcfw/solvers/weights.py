@@ -50,7 +50,6 @@ def pairwise_steps(
 def in_numpy(
     M: np.ndarray, w: np.ndarray, scores: np.ndarray, m: int, aim: float, limit: int, slack: float
 ) -> Outcome:
-    """Take the steps of :func:`pairwise_steps` in NumPy."""
     M, w, scores = M[:m, :m], w[:m], scores[:m]
     gained = 0.0
     for count in range(limit):
