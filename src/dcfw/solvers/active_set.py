@@ -127,7 +127,7 @@ class ActiveSet:
             self._slope = self.f.grad(self._zero)
         return self._slope + self._pulled(self._images.arrays[place])
 
-    def _pulled(self, scores: np.ndarray) -> np.ndarray:
+    def _pulled(self, scores: np.ndarray) -> Array:
         return self.f.from_scores(scores).reshape(self._zero.shape)
 
     def scores(self, G: Array) -> np.ndarray:

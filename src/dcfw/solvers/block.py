@@ -156,7 +156,7 @@ class Blocks:
     def get_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self._KEPT}
         answers = [oracle.known for oracle in self.oracles]
-        parts = [part.get_state() for part in self.parts]
+        parts = [part.kept for part in self.parts]
         return {**state, "answers": answers, "parts": parts}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ class Blocks:
         for part, z, known in zip(self.parts, self.z, state["parts"], strict=True):
             if known is not None and _form(known) != _form(z):
                 raise ValueError("the gradient of a block has another shape")
-            part.set_state(known)
+            part.kept = known
 
     def measure(self) -> list[float]:
         """Return the block gaps at x_t; record their sum, and end the run if it has converged."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ def applies(f: Function, domain: Set, x: Array) -> bool:
 
 def pairwise(X: State) -> Iterator[State]:
     """Take rounds of pairwise steps on a quadratic from X, yielding the state before each."""
-    run, f, n = X.run, X.f, len(X.x)
+    run, n = X.run, len(X.x)
+    f: Any = X.f
     radius = run.domain.radius
     while True:
         run.outer_step()

@@ -48,7 +48,10 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)
         if result.success and best is not None and best.x is result.x:
-            _compare_values(result, problem, best.fun)
+            scale = _doubt(result.x) * (abs(best.fun) + abs(result.fun))
+            if not _explained(result, problem, abs(result.fun - best.fun) - scale):
+                reason = f"phi(x), recomputed, is {result.fun:.6g}, where the run had found {best.fun:.6g}."
+                result.withdraw(reason, Status.BAD_ORACLE)
         if result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
             _measure(result, problem, left, allowed)
         if problem.domain.check_work() / SPEED > allowed:
@@ -71,13 +74,6 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
         return False
     result.withdraw(OUTSIDE, Status.BAD_ORACLE)
     return True
-
-
-def _compare_values(result: Result, problem: Problem, claim: float) -> None:
-    scale = _doubt(result.x) * (abs(claim) + abs(result.fun))
-    if not _explained(result, problem, abs(result.fun - claim) - scale):
-        reason = f"phi(x), recomputed, is {result.fun:.6g}, where the run had found {claim:.6g}."
-        result.withdraw(reason, Status.BAD_ORACLE)
 
 
 def _measure(result: Result, problem: Problem, left: float, allowed: float) -> None:

@@ -5,8 +5,8 @@ on them up to that constant.  theta falls from 1 (a convex problem) to -1 (a con
 a vertex); each stage starts where the last one ended.
 
 * The FW gap of phi_theta at a fixed x is convex in theta: a point stationary for two thetas is stationary
-  between them.  Interior points that stay stationary are saddle points of symmetric problems: x is perturbed.
-* A stationary vertex stays stationary, because r has its maximum over the set at every vertex: the path is over.
+  between them.  Interior ones that stay stationary are saddle points of symmetric problems: x is perturbed.
+* A stationary vertex stays stationary, as r has its maximum over the set at every vertex: the path is over.
 * phi_{-1} is concave, so full steps to the oracle's vertex lower it by at least the FW gap, until one repeats.
 
 The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
@@ -212,7 +212,10 @@ class Follower:
         return place._replace(x=X.x, grad=X.grad, radius=norm(X.S.dense() - X.x))
 
     def stage(self, place: Place) -> Place:
-        F, u = self._surrogate(place)
+        if self.plain:
+            F, u = self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
+        else:
+            F, u = self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
         for X in self._loop(F, place, u, self.method.steps):
             if X.k == 1:
                 self._visit(X)
@@ -296,11 +299,6 @@ class Follower:
         return self.problem.inner(
             self.run, F, place.x, place.grad, self.step, linear=u, convex=not self.plain, max_steps=steps
         )
-
-    def _surrogate(self, place: Place) -> tuple[Function, Array]:
-        if self.plain:
-            return self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
-        return self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
 
     def _lower(self, place: Place, step: float) -> Place:
         theta, grad = max(place.theta - step, -1.0), place.grad

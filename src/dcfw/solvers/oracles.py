@@ -43,10 +43,8 @@ class Oracles:
     goal: Any  # the Goal of the run
 
     def __init__(self, objective: Function, oracle: Oracle, x0: Array, ledger: Ledger, split: bool) -> None:
-        self.objective = objective
-        self.x0 = x0
+        self.objective, self.x0, self.ledger = objective, x0, ledger
         self.shape = tuple(x0.shape)
-        self.ledger = ledger
         self.deadline = math.inf
         self.lmo_error = 0.0  # bound for the last vertex: part of the gap, but not of the slope towards it
         self._oracle = oracle
@@ -209,9 +207,7 @@ class Oracles:
 
     def wrong_shape(self, oracle: str, got: Any) -> NoReturn:
         found = f"shape {tuple(got.shape)}" if hasattr(got, "shape") else f"a {type(got).__name__}"
-        raise Stop(
-            Status.BAD_ORACLE, f"{oracle} returned {found}, expected shape {self.shape}, {self.where()}."
-        )
+        self.bad(oracle, f"{found}, expected shape {self.shape},")
 
     def where(self) -> str:
         return f"in outer step {self.ledger.nit + 1} (after {self.ledger.n_inner} steps in all)"

@@ -55,27 +55,21 @@ class QuadraticPart:
     def __init__(self, f: Function, slot: Slot) -> None:
         self.whole_f, self.slot = f, slot
         self.f, self._change = (f, None) if slot.whole else _structure(f, slot)
-        self._grad: Array | None = None
-
-    def get_state(self) -> Array | None:
-        return self._grad
-
-    def set_state(self, state: Array | None) -> None:
-        self._grad = state
+        self.kept: Array | None = None  # the gradient of q_i at the block
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, Array | None]:
         """Return the gradient of q_i at z, and c_i (None if there are no other blocks)."""
         if self.slot.whole:
             return grad, None
-        if self._grad is None:
-            self._grad = run.grad_f(self.f, z)
-        return self._grad, self.slot.of(grad) - self._grad
+        if self.kept is None:
+            self.kept = run.grad_f(self.f, z)
+        return self.kept, self.slot.of(grad) - self.kept
 
     def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
         """Return the whole gradient at x, after the block has moved from z to new."""
         if self.slot.whole:
             return grad_new
-        self._grad = grad_new
+        self.kept = grad_new
         if self._change is None:
             return run.grad_f(self.whole_f, x)
         run.ledger.count_gradient()
@@ -85,13 +79,11 @@ class QuadraticPart:
 class SmoothPart:
     """Any differentiable f as a function of one block."""
 
+    kept = None  # nothing needs saving
+
     def __init__(self, f: Function, slot: Slot) -> None:
         self.whole_f, self.slot = f, slot
         self.f: Function = _Inserted(f, slot)
-
-    def get_state(self) -> None: ...
-
-    def set_state(self, state: None) -> None: ...
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, None]:
         self.f = _Inserted(self.whole_f, self.slot, x)

@@ -85,13 +85,10 @@ class Run(Oracles):
     ) -> None:
         ledger = Ledger(time.perf_counter() if started is None else started)
         super().__init__(objective, oracle, x0, ledger, split)
-        self.goal = goal
-        self.maxiter = maxiter
-        self.max_inner = max_inner
+        self.goal, self.callback, self.maxiter, self.max_inner = goal, callback, maxiter, max_inner
         self.max_lmo = math.inf if max_lmo is None else max_lmo
         self.time_limit = math.inf if time_limit is None else time_limit
         self.deadline = ledger.started + self.time_limit
-        self.callback = callback
         self.certify = ledger.certify
         self.end_outer_step = ledger.end_outer_step
         self.keeper: Any = None  # the dcfw.checkpoints.keeper.Keeper, if there is one

@@ -115,13 +115,10 @@ class SmoothSegment:
         points = norm(self.grad) * (norm(self.x) + norm(self.d))
         return 8.0 * eps_of(self.x) * (abs(self.value) + points)
 
-    def _value_at(self, eta: float) -> float:
+    def decrease(self, eta: float) -> float:
         if eta not in self._values:
             self._values[eta] = self.run.value(self._measured, self.x + eta * self.d)
-        return self._values[eta]
-
-    def decrease(self, eta: float) -> float:
-        return self.value - self._value_at(eta) + eta * self._linear_slope
+        return self.value - self._values[eta] + eta * self._linear_slope
 
     def _at(self, eta: float) -> tuple[float, Array, Array, float]:
         """Return eta, X + eta d, the gradient of f there and the slope of m, cached."""

@@ -93,13 +93,13 @@ class Staged:
         step = Exact(accuracy=ROUGH).bind(phi, problem.domain)
         for X in frank_wolfe(run, phi, x, grad, step, value=first, convex=False):
             if trail is not None and last is not None:
-                _extend(trail, *last, X.x)
+                _extend(trail, last[0], last[1], X.x)
             run.visit(X.x, first - X.decrease(), X.gap)
             last = X.x, X.S
             X.last = progress.stalls(X.gap)  # the loop still takes the coming step
         if trail is None:
             return X.x, X.grad
-        _extend(trail, *last, X.x)
+        _extend(trail, last[0], last[1], X.x)
         trail.normalise()
         x = trail.point()
         problem.inner.hold(trail, x)  # type: ignore[attr-defined]

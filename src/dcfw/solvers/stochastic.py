@@ -1,8 +1,8 @@
 """Stochastic DC-FW: sliding on gradients estimated from samples; and stochastic Frank-Wolfe.
 
 The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or :class:`~dcfw.functions.Stream`, c
-further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods use v_t =
-(estimate of grad F(x_t)) + grad c(x_t) - u_t with a subgradient u_t of g (:mod:`dcfw.solvers.estimators`).
+further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods use
+v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t (:mod:`dcfw.solvers.estimators`), u_t a subgradient of g.
 
 * :class:`Stochastic` is DC-FW on the sliding split: an inner loop minimises L/2 ||x||^2 - <L x_t - v_t, x> with
   the one estimate.  With batches that hold everything it *is* DC-FW on ``splits.sliding``, iterate by

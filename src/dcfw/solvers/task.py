@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -91,7 +91,10 @@ class Task:
                 ended = Status.TIME_LIMIT  # some runs are missing
                 break
             try:
-                latest = self.run(self._next_start(), time.perf_counter())
+                start = self.x0  # paths perturb their start themselves
+                if not isinstance(self.solver, Restarted):
+                    start = like(self.domain.random(self.generator), start)
+                latest = self.run(start, time.perf_counter())
             except KeyboardInterrupt:  # before the run has started
                 if interrupts.insistent():
                     raise
@@ -163,11 +166,8 @@ class Task:
 
     def _finish(self, problem: Problem, run: Run, oracle: Any) -> Result:
         try:
-            if self.checkpoint is None:
+            with nullcontext() if self.checkpoint is None else self._kept(problem, run, oracle):
                 self.solver.solve(problem, run)
-            else:
-                with self._kept(problem, run, oracle):
-                    self.solver.solve(problem, run)
             raise AssertionError("a solver ends by raising Stop")
         except Stop as stop:
             return run.result(stop.status, stop.detail)
@@ -186,12 +186,9 @@ class Task:
         from dcfw.checkpoints.fingerprint import describe, fingerprint
         from dcfw.checkpoints.keeper import Keeper
 
-        loop = problem.inner
-        name = (
-            f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}"
-            if isinstance(loop, ActiveLoop)
-            else describe(loop)
-        )
+        loop: Any = problem.inner
+        active = isinstance(loop, ActiveLoop)
+        name = f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}" if active else describe(loop)
         run.keeper = keeper = Keeper(self.checkpoint, run)
         keeper.known = {"f": problem.f, "phi": problem.phi, "tolerance": problem.tolerance}
         keeper.keep(oracle=oracle, inner=loop, rng=problem.rng)
@@ -215,8 +212,3 @@ class Task:
 
     def _time_left(self, now: float) -> float:
         return math.inf if self.time_limit is None else self.time_limit - (now - self.started)
-
-    def _next_start(self) -> Array:
-        if isinstance(self.solver, Restarted):
-            return self.x0  # paths perturb their start themselves
-        return like(self.domain.random(self.generator), self.x0)
