@@ -115,7 +115,6 @@ class ActiveLoop(InnerLoop):
         self._last = x
 
     def add_square(self, f: Function, L: float) -> None:
-        """Update the images for f, the last loop's function plus L/2 ||x||^2."""
         if self.active is not None:
             self.active.add_square(f, L)
 
@@ -127,10 +126,7 @@ class ActiveLoop(InnerLoop):
         self.active, self._last = active, x
 
     def resume(self, active: ActiveSet, x: Array, domain: Any = None) -> None:
-        """Start from the atoms of an earlier run, which make up x.
-
-        If x has another precision, convert them and set x to their point, unless that could leave the set.
-        """
+        """Start from an earlier run's atoms of x, converted to its precision if they stay in the set."""
         differs = active.dtype != x.dtype
         self.active, self._last = active.recast(x, domain) if differs else active.copy(), x
         if differs and self.active is not None:
@@ -148,7 +144,6 @@ class ActiveLoop(InnerLoop):
         self._last, self._target = state["last"], state["target"]
 
     def reattach(self, f: Function) -> None:
-        """Attach the images to f, the restored copy of their function."""
         if self.active is not None and self.active.f is not None:
             self.active.f = f
 
@@ -234,7 +229,9 @@ class ActiveLoop(InnerLoop):
         """Add S; given <G, X>, add promising runners-up too if gradients at vertices are cheap."""
         atoms = [S]
         if here is not None:
-            count = min(max(FEWEST, int(np.count_nonzero(active.weights))), active.spare - 1)
+            count = min(
+                max(FEWEST, int(np.count_nonzero(active.weights))), max(active.cap // 4, 1) - 1
+            )  # there is always room for cap / 4
             bar = here - PROMISING * (here - S.inner(G))
             near = [A for A in X.run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
             atoms += near if near and X.f.prefetch([S, *near]) else []
@@ -304,7 +301,7 @@ class ActiveLoop(InnerLoop):
 
     @staticmethod
     def _descend(X: State, active: ActiveSet, scores: np.ndarray, best: int) -> bool:
-        """Take one step down the gradient in the weights; return False if none is left, or for quadratics."""
+        """Take one step down the gradient in the weights; return False if there is none."""
         used = active.weights > 0.0
         used[best] = True
         slope = np.where(used, scores - scores[used].mean(), 0.0)
@@ -380,10 +377,8 @@ def nearly_done(run: Run, X: State) -> bool:
 
 
 def stuck(run: Run, X: State) -> Stop:
-    if run.lmo_error:
-        return Stop(
-            Status.NO_PROGRESS,
-            f"No atom is a descent direction: the FW gap {X.gap:.3g} is within the linear oracle's own error "
-            f"bound {run.lmo_error:.3g}.",
-        )
-    return too_small(X)
+    if not run.lmo_error:
+        return too_small(X)
+    error = f"the linear oracle's own error bound {run.lmo_error:.3g}"
+    text = f"No atom is a descent direction: the FW gap {X.gap:.3g} is within {error}."
+    return Stop(Status.NO_PROGRESS, text)

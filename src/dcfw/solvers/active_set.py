@@ -87,11 +87,6 @@ class ActiveSet:
     def find(self, atom: Atom) -> int | None:
         return self._places.get(atom.key)
 
-    @property
-    def spare(self) -> int:
-        """The number of atoms that can always be added."""
-        return max(self.cap // 4, 1)
-
     def add(self, atom: Atom, image: Array | None = None) -> int:
         """Add a new vertex with weight zero and return its place; the places of others may change."""
         self.add_all([atom], None if image is None else [image])
@@ -104,7 +99,6 @@ class ActiveSet:
         self.add_all(atoms, None if self.f is None else [image(atom, self._short) for atom in atoms])
 
     def add_all(self, atoms: list[Atom], images: list[Array] | None = None) -> None:
-        """Add at most ``spare`` distinct new vertices with weight zero."""
         if len(self) + len(atoms) > self._room:
             self._make_room(len(atoms))
         self._places.update((atom.key, len(self) + k) for k, atom in enumerate(atoms))
@@ -131,14 +125,12 @@ class ActiveSet:
         return self.f.from_scores(scores).reshape(self._zero.shape)
 
     def scores(self, G: Array) -> np.ndarray:
-        """Return <G, a_j> for all atoms."""
         found = np.empty(len(self))
         for stack, places in self._stacks.values():
             found[places.array[:, 0]] = stack.inner(G)
         return found
 
     def combine(self, x: Array, c: np.ndarray) -> Array:
-        """Return x + sum_j c_j a_j."""
         for stack, places in self._stacks.values():
             x = stack.add(x, c[places.array[:, 0]])
         return x
@@ -342,10 +334,7 @@ def _usual_cap(x: Array) -> int:
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
-    """Return a recast atom as a point of the set, None if that cannot be computed or checked.
-
-    An atom that rounding has moved out of the set is replaced by its vertex or projected.
-    """
+    """Return a recast atom, or a nearby vertex or projection in the set; None if that cannot be checked."""
     if not isinstance(atom, Dense | Entries):
         return atom
     if domain is None:

@@ -145,7 +145,6 @@ def _hopeless(L: float) -> Stop:
 
 
 def _shifted(x_t: Iterate, L: float) -> Iterate:
-    """Return the iterate for f + L/2 ||x||^2 and g + L/2 ||x||^2."""
     half = 0.5 * L * norm2(x_t.x)
     u = Linearisation(x_t.u.value + half, x_t.u.slope + L * x_t.x, x_t.u.unique)
     value = None if x_t.value is None else x_t.value + half

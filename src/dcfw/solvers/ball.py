@@ -1,12 +1,9 @@
 """Sliding steps on a Euclidean ball, where the surrogate's minimiser takes one call of the oracle.
 
-With the split phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi) a DC step minimises a square, L/2 ||z - c||^2 with
-c = x - grad phi(x) / L.  On a ball the solution is c, or, if c lies outside, the oracle's answer to -c: no
-inner loop is needed.  L is the curvature along the last step, as in spectral gradient methods, and may be too
-small for an upper bound; so a nonmonotone line search follows.
-
-The default takes these steps first on l2 balls (:mod:`dcfw.solvers.staged`): plain steps need several values
-of phi per line search, and many more steps.
+With the split phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi) a DC step minimises L/2 ||z - c||^2, c = x - grad
+phi(x) / L. On a ball the solution is c or its projection, without an inner loop.  L is the curvature along
+the last step, as in spectral gradient methods, and may be too small for an upper bound; so a nonmonotone line
+search follows. The default takes these steps first on l2 balls (:mod:`dcfw.solvers.staged`).
 
 References: Barzilai and Borwein 1988; Birgin, Martinez and Raydan 2000.
 """

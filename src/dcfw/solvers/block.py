@@ -216,7 +216,6 @@ class Blocks:
         return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
 
     def exhausted(self) -> bool:
-        """Return whether the budgets leave room only for measuring the whole gap."""
         run = self.run
         # A step takes at least one oracle call, and a measurement afterwards.
         return not self.measured and (run.nit >= run.maxiter or run.n_lmo + 1 + self.count > run.max_lmo)
@@ -305,7 +304,6 @@ class Remembering(Oracle):
 
     @property
     def recalls(self) -> bool:  # type: ignore[override]
-        """Whether the next answer is known and has been counted."""
         return self.at_x_t and self.known is not None
 
     def __call__(self, G: Array) -> Atom:

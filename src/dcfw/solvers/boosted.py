@@ -118,7 +118,7 @@ class BoostedDCFW(DCFW):
 
 
 def _reach(problem: Problem, x: Array, d: Array) -> float:
-    """Return the longest step from x along d that the active set's weights, or the set, allow."""
+    """Return the longest step from x along d that the weights, or the set, allow."""
     if hasattr(problem.inner, "room"):
         return float(problem.inner.room())
     return problem.domain.reach(x, problem.domain.tangent(d))

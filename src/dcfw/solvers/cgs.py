@@ -1,8 +1,7 @@
 """CGS: nonconvex conditional gradient sliding (Qu, Li and Xu 2018), the paper's second rival on the QAP.
 
-The published form has lambda = beta and alpha_1 = 1, so X_md = X in every step: it is sliding with the
-constant 2L, without momentum.  ``CGS(momentum=True)`` has lambda > beta and three sequences, two of them from
-inexact proximal steps (hence two inner loops per outer step).
+In the published form lambda = beta and alpha_1 = 1, so X_md = X: it is sliding with the constant 2L, without
+momentum.  ``CGS(momentum=True)`` has lambda > beta and two inner loops per outer step.
 """
 
 from __future__ import annotations
@@ -61,10 +60,8 @@ class CGS:
                     if U.k == 1:
                         run.visit(X_md, fun, self._gap(run, X_md, grad, U))
                         if U.gap <= 0.0 and not self.momentum:
-                            raise Stop(
-                                Status.NO_PROGRESS,
-                                f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}.",
-                            )
+                            text = f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}."
+                            raise Stop(Status.NO_PROGRESS, text)
                         if U.gap <= 0.0:
                             break
                         eps = run.tolerance(rule, eps, U.gap)
@@ -81,11 +78,7 @@ class CGS:
             run.end_outer_step()
 
     def _gap(self, run: Run, x: Array, grad: Array, U: State) -> float:
-        """Return the FW gap of phi at x, from the first vertex of an inner loop.
-
-        The loop called the LMO with grad + c - c, c = 2 L x, which loses digits of grad if c is much larger.
-        Then the LMO is called with grad itself, or, without a call left, the gap is bounded.
-        """
+        """Return the FW gap of phi at x, from the loop's first vertex unless grad + c - c lost its digits."""
         assert U.S is not None
         gap = max(inner(grad, x) - U.S.inner(grad) + run.lmo_error, 0.0)
         lost = norm(U.grad - U.linear - grad)
@@ -98,7 +91,6 @@ class CGS:
     def _proximal(
         self, problem: Problem, run: Run, centre: Array, grad: Array, quadratic: SquaredNorm
     ) -> Iterator[State]:
-        """Run Frank-Wolfe on <grad, U> + 1/(2 lambda) ||U - centre||^2 from the centre."""
         here = quadratic.grad(centre)
         step = problem.rule.bind(quadratic, problem.domain)
         return problem.inner(run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner)

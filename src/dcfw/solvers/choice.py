@@ -78,10 +78,9 @@ def check_inner(inner: Any, solver: Method) -> Any:
 def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
     """Return the name of the inner solver for ``inner="auto"``.
 
-    In the study in results/inner, blended steps solved nearly all problems, mostly as the fastest, and
-    vanilla steps less than half.  For matrices (``python -m bench inner``) an atom's dense gradient costs
-    memory and pays for quadratics, where it saves gradients.  In-face steps are best where f is not a
-    quadratic and vertices have many entries (``python -m bench faces``).
+    In results/inner blended steps solved nearly all problems, mostly as the fastest, and vanilla steps less
+    than half.  For matrices (``python -m bench inner``) an atom's dense gradient costs memory and pays for
+    quadratics. In-face steps are best for other f with vertices of many entries (``python -m bench faces``).
     """
     flat = domain.faces and (f.affine_grad or isinstance(solver, Staged)) and math.prod(domain.shape) <= LARGE
     if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):

@@ -1,9 +1,8 @@
 """Pairwise steps of a quadratic on a simplex, with all vertices in the active set from the start.
 
-On the simplex the weights are the entries of x (divided by the radius), and the matrix of
-:mod:`dcfw.solvers.weights` is the Hessian.  Up to a few hundred variables a round of compiled pairwise steps
-costs a few gradients, and it ends at better points than steps that add one vertex after the other
-(``python -m bench peers``, the cliques).
+The weights are the entries of x (divided by the radius), and the matrix of :mod:`dcfw.solvers.weights` is the
+Hessian.  Up to a few hundred variables a round of compiled steps costs a few gradients, and ends at better
+points than steps that add one vertex after the other (``python -m bench peers``, the cliques).
 """
 
 from __future__ import annotations

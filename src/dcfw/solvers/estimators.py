@@ -30,10 +30,7 @@ LARGE = 1e15  # the largest batch of a stream, lest the exponential overflow
 
 
 class Samples:
-    """A finite sum or stream with a generator and a sample count.
-
-    ``check(x, answer, oracle)``, if given, checks the answers of the oracle of that name.
-    """
+    """A finite sum or stream with a generator, a sample count and an optional ``check`` of answers."""
 
     def __init__(
         self,
@@ -82,7 +79,6 @@ class Minibatch:
         return math.ceil(min(size, LARGE if self.samples.m is None else self.samples.m))
 
     def __call__(self, x: Array) -> Linearisation:
-        """Return estimates of F(x) and its gradient; call once per iterate."""
         size = self.size(self.t)
         batch = self.samples.draw(size)
         here = self.samples.linearise(x, batch, size)
@@ -94,7 +90,6 @@ class Minibatch:
         return here
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
-        """Return v_t from the batch's gradient at x_t and the memory."""
         return here
 
     def before(self, batch: Any, size: int) -> Array:
@@ -113,10 +108,7 @@ class Momentum(Minibatch):
 
 
 class Spider(Minibatch):
-    """The last estimate plus a difference of gradients, restarted every ``period`` steps.
-
-    A stream's large batches are ``period`` times as large as the others.
-    """
+    """The last estimate plus a difference of gradients, restarted from large batches."""
 
     def size(self, t: int) -> int:
         if t % self.period:

@@ -1,8 +1,8 @@
 """The final check of a result, in the user's units: is x in the set, and is its gap the one claimed.
 
-The gap is recomputed with a gradient of phi and an oracle independent of the run.  If it exceeds the claim by
-more than rounding and the oracle's own error, the status is ``BAD_ORACLE``.  The calls count as ``n_check``.
-An exception or Ctrl-C in the check shows in the status; the result is never lost.
+The gap is recomputed independently of the run.  If it exceeds the claim by more than rounding and the
+oracle's own error, the status is ``BAD_ORACLE``.  The calls count as ``n_check``.  An exception or Ctrl-C
+shows in the status.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ def gap_at(phi: Function, oracle: Any, x: Array) -> float:
 
 
 def look(result: Result, problem: Problem, best: Best | None, deadline: float) -> bool:
-    """Complete and check a result; return whether x is outside the set.
-
-    ``best`` is the best point of the run; ``result.fun`` has been recomputed.
-    """
+    """Complete and check a result (with ``best``, the run's); return whether x is outside the set."""
     try:
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)

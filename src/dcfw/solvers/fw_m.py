@@ -15,8 +15,7 @@ from dcfw.steps import Backtracking
 class FWM:
     """Steps min(gap / (2^j L ||d||^2), 1) with the first j that passes the test on phi; then L = 2^j L / 2.
 
-    ``L`` is the first estimate (measured on the first step if None).  After ``cap`` trials the run ends:
-    values of phi may be inexact.
+    ``L`` is the first estimate (measured on the first step if None); after ``cap`` trials the run ends.
     """
 
     L: float | None = None

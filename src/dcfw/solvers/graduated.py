@@ -6,8 +6,8 @@ a vertex); each stage starts where the last one ended.
 
 * The FW gap of phi_theta at a fixed x is convex in theta: a point stationary for two thetas is stationary
   between them.  Interior ones that stay stationary are saddle points of symmetric problems: x is perturbed.
-* A stationary vertex stays stationary, as r has its maximum over the set at every vertex: the path is over.
-* phi_{-1} is concave, so full steps to the oracle's vertex lower it by at least the FW gap, until one repeats.
+* A stationary vertex stays one, as r has its maximum over the set at every vertex: the path is over.
+* phi_{-1} is concave: full steps to the oracle's vertex lower it by at least the FW gap, until one repeats.
 
 The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
 
@@ -102,7 +102,7 @@ class Graduated:
 
 
 class Place(NamedTuple):
-    """The state of a run: x with the gradient of F there, and the schedule.
+    """x with the gradient of F there, and the schedule.
 
     ``step`` is the last decrease of theta, ``scale`` the largest FW gap of a stage so far, ``radius`` the
     distance from the convex stage's x to a vertex, ``which`` the number of the path.
@@ -173,11 +173,7 @@ class Restarted:
 
 
 class Follower:
-    """One run on one path.
-
-    Plain steps minimise F = phi_theta.  An active set needs one function for all stages: then F = phi_1, and
-    a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).
-    """
+    """One run on one path: F is phi_theta for plain steps, phi_1 for an active set, as in DC-FW."""
 
     def __init__(
         self, method: Graduated, path: Path, problem: Problem, run: Run, rng: np.random.Generator
@@ -195,7 +191,6 @@ class Follower:
         return self.run.ledger.best
 
     def convex_stage(self, place: Place) -> Place:
-        """Minimise phi_1 roughly, and bound phi on the vertices from below."""
         run, phi_1, path, extra = self.run, self.phi_1, self.path, self.run.ledger.extra
         value = run.value(phi_1, place.x)
         limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)

@@ -100,10 +100,7 @@ class InFaceLoop(InnerLoop):
         return self.oracles[away](xp.where(low, G + wall, xp.where(high, G - wall, G)))
 
     def _far(self, X: State, A: Atom, end: Atom, slope: float, towards: float) -> tuple[Dense, float]:
-        """Return the end of the longest step along ``end`` - A, and the slope up to there.
-
-        If rounding leaves no such step, return ``end`` and the slope towards it.
-        """
+        """Return the end of the longest step along ``end`` - A (``end``, if none is left), and its slope."""
         d = end.dense() - A.dense()
         length = float(self.domain.reach(X.x, d)) if slope > 0.0 else 0.0
         if not ROUNDING * eps_of(X.x) < length < math.inf:

@@ -1,10 +1,9 @@
 """Ctrl-C during a solve: recorded at once, acted on at a safe point, so that no result is lost.
 
-Inside a public call (:func:`guarded`) the first Ctrl-C sets a flag, which loops check where their state is
-consistent; they then end as for a time limit.  A second Ctrl-C raises ``KeyboardInterrupt`` at once.
-
-Only the main thread receives signals, and a user's own handler is respected.  ``_signal`` is the module that
-``signal`` wraps: the wrappers convert handlers to enums, which takes longer than a small solve.
+In a public call (:func:`guarded`) the first Ctrl-C sets a flag, which loops check where their state is
+consistent; a second one raises ``KeyboardInterrupt`` at once.  Only the main thread receives signals, and a
+user's own handler is respected.  ``_signal`` is faster than ``signal``, whose conversion of handlers exceeds
+a small solve.
 """
 
 from __future__ import annotations

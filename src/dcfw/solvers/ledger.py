@@ -115,7 +115,6 @@ class Ledger:
         return self._within(_block=index)
 
     def count_step(self, outer: bool) -> None:
-        """Count a Frank-Wolfe step, in one-loop methods an outer step."""
         self.n_inner += 1
         if outer:
             self.nit = self.n_inner
@@ -151,10 +150,9 @@ class Ledger:
     def record(
         self, x: Array, fun: float, gap: float, now: float, *, certain: bool = True, slack: float = 0.0
     ) -> None:
-        """Record an iterate: a row of the history, the best point, and the certificate.
+        """Record an iterate: a row of the history, the best point, and the certificate (if ``certain``).
 
-        A gap that is not ``certain`` (an estimate, or that of another function) certifies nothing.  A known
-        gap breaks a tie of values that are equal up to ``slack``.
+        A known gap breaks a tie of values that are equal up to ``slack``.
         """
         best = self.best
         if (
@@ -196,7 +194,6 @@ class Ledger:
         self.nit += 1
 
     def confirm(self, x: Array, fun: float, gap: float, certain: bool) -> None:
-        """Replace the estimates for the last recorded iterate by measured values."""
         self.best = Best(fun, x, gap)
         self.history.amend(fun=fun, gap=gap)
         if certain:

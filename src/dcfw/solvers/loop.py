@@ -29,11 +29,10 @@ from dcfw.steps import LineSearchFailed, Step
 class State:
     """The state of a Frank-Wolfe loop on m = f - <linear, .>: X_{t,k} with its gradient, vertex and gap.
 
-    ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`; ``outer`` is whether a step
-    counts as an outer one (not on a surrogate).  Set ``last`` to end the loop after the coming step, without
-    another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the least m(x_t) - m(X_{t,j}) +
-    gap_j over the steps with known decrease: for a convex f, m is at least m(x_t) - bound on the set.
-    ``tangent`` is the latest linearisation where ``linear`` is a callable.
+    ``outer`` is whether a step counts as an outer one (not on a surrogate).  Set ``last`` to end the loop
+    after the coming step, without another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the
+    least m(x_t) - m(X_{t,j}) + gap_j over the steps with known decrease: for a convex f, m is at least m(x_t)
+    - bound on the set. ``tangent`` is the latest linearisation where ``linear`` is a callable.
     """
 
     run: Run
@@ -81,11 +80,7 @@ class State:
         return S
 
     def advance(self, reserve: int = 1) -> bool:
-        """Count the step taken; return whether the loop continues.
-
-        A surrogate's loop leaves ``reserve`` calls of the LMO budget, so that the FW gap of the final point
-        is known.
-        """
+        """Count the step; return whether to continue, reserving LMO calls for the final FW gap."""
         self.gap = math.inf
         self.k += 1
         ledger = self.run.ledger
@@ -129,18 +124,10 @@ def frank_wolfe(
 ) -> Iterator[State]:
     """Run Frank-Wolfe on f - <linear, .> from x, yielding the state before each step.
 
-    Parameters
-    ----------
-    grad, value
-        The gradient of f at x, and f(x) if known.
-    linear
-        u, or a callable that returns a new tangent, with slope u, at each iterate (FW-K and FW-M).
-    convex
-        Whether f should be convex; then negative curvature ends the run.
-    merit
-        The function whose values step rules use (phi for FW-M), f if None.
-    max_steps
-        The largest number of steps; the loop then ends without another LMO call.
+    ``grad`` and ``value`` are those of f at x.  ``linear`` is u, or a callable that returns a new tangent
+    with slope u at each iterate (FW-K and FW-M).  If ``convex``, negative curvature ends the run.  Step rules
+    use the values of ``merit`` (phi for FW-M), f if None.  After ``max_steps`` the loop ends without another
+    LMO call.
     """
     subgradient: Any = linear if callable(linear) else None
     outer = linear is None or subgradient is not None
@@ -218,7 +205,6 @@ def walk(X: State, segment: AffineSegment) -> float:
 
 
 def smooth_step(X: State, S: Atom, descent: float) -> float:
-    """Take a step towards S and return its length."""
     segment = SmoothSegment(X, S, descent)
     eta = length_of_step(X, segment)
     x, grad, value = segment.land(eta)
@@ -251,16 +237,12 @@ def length_of_step(X: State, segment: Segment) -> float:
 
 
 def too_small(X: State, where: str = "") -> Stop:
-    return Stop(
-        Status.NO_PROGRESS, f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}{where}."
-    )
+    text = f"Steps have become smaller than rounding at an FW gap of {X.gap:.3g}{where}."
+    return Stop(Status.NO_PROGRESS, text)
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:
-    """Return how negative rounding may make the curvature of f between the points.
-
-    Products with a large Hessian may cancel, so the size of gradients does not bound their errors.
-    """
+    """Return how negative rounding of products with a large Hessian may make the curvature of f."""
     L, size = f.lipschitz, sum(map(norm, points))
     return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * (size * size)  # ** overflows
 

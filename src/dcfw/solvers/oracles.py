@@ -155,7 +155,6 @@ class Oracles:
         return answer if self._numpy else self._like_x(answer, oracle)
 
     def checked(self, answer: Any, oracle: str) -> Array:
-        """Return the answer of a user's function, checked to be a finite array like x."""
         answer = self._array(answer, self.shape, oracle)
         if not _finite(answer):
             self.bad(oracle)
@@ -187,7 +186,6 @@ class Oracles:
             raise Stop(Status.INTERRUPTED)
 
     def _check_clock_on_the_way(self) -> None:
-        """Check the clock within a step: a line search may need many more calls."""
         if self.ledger.best is not None:
             self.check_clock(time.perf_counter())
 
@@ -213,7 +211,6 @@ class Oracles:
         return f"in outer step {self.ledger.nit + 1} (after {self.ledger.n_inner} steps in all)"
 
     def _blame(self, G: Array, S: Atom) -> NoReturn:
-        """End the run with the name of the oracle that made <G, x - s> NaN or infinite."""
         self._blame_gradient(G)
         if not _finite(S.dense()):
             self.bad("the set's lmo")

@@ -89,7 +89,6 @@ class Path:
         return up * a1 + down * a2, up * b1 + down * b2
 
     def stage(self, theta: float, found: Callable[[float, Atom], None], run: Any = None) -> Stage:
-        """Return phi_theta, which reports values of phi at vertices to ``found``."""
         return Stage(self, *self.coefficients(theta), found, run)
 
     def change(self, old: float, new: float, x: Array, run: Any) -> Array:
@@ -104,11 +103,7 @@ class Path:
 
 
 class Stage(Function, trusted=True):
-    """phi_theta for one theta.
-
-    ``found(value, vertex)`` is called where the gradient at a vertex determines phi there.  The caller counts
-    gradients of phi_theta; those of g, if there is one, are counted in ``run``.
-    """
+    """phi_theta for one theta, which reports phi at vertices to ``found`` and counts gradients of g."""
 
     def __init__(
         self, path: Path, a: float, b: float, found: Callable[[float, Atom], None], run: Any = None
@@ -224,10 +219,7 @@ def _constant(values: list[float], x: Array) -> tuple[float, float] | None:
 
 
 def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> Spherical:
-    """Return the set's quadratic, each block weighted by the size of the Hessian's rows.
-
-    Rows are measured in units of the blocks' radii, which makes the path independent of coordinate scales.
-    """
+    """Return the set's quadratic, weighted by the Hessian's rows in units of the blocks' radii."""
     blocks, count = spheres.blocks.reshape(-1), int(spheres.blocks.max()) + 1
 
     def per_block(values: np.ndarray) -> np.ndarray:

@@ -20,11 +20,7 @@ from dcfw.tolerances import Tolerance
 
 @dataclass(frozen=True)
 class Problem:
-    """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
-
-    ``phi`` is the objective as one function, ``f`` and ``g`` are its parts (g = 0 without a split).  ``rng``
-    is for randomised methods.
-    """
+    """min f - g over a set from x0; ``phi`` is f - g as one function, g = 0 without a split."""
 
     phi: Function
     f: Function

@@ -45,7 +45,6 @@ class Slot:
         return concatenate([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])
 
     def alone(self, z: Array) -> Array:
-        """Return the flat vector with z as its block and zeros elsewhere."""
         return self.put(like(np.zeros(self.size), z), z)
 
 
@@ -58,7 +57,6 @@ class QuadraticPart:
         self.kept: Array | None = None  # the gradient of q_i at the block
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, Array | None]:
-        """Return the gradient of q_i at z, and c_i (None if there are no other blocks)."""
         if self.slot.whole:
             return grad, None
         if self.kept is None:

@@ -36,10 +36,9 @@ RESERVE = 0.25  # largest share of the time limit reserved for the final check
 class Goal:
     """The FW gap at which a run has converged; ``threshold`` is known from its first gap on.
 
-    With ``tol`` or ``rtol`` it is ``max(tol, rtol * first gap)``.  With neither it is RTOL times the gap's
-    scale, so that the units of phi do not matter: the first gap, or ``elsewhere()``, the gap at the set's own
-    start, if that is larger, because a start that the user chose may be a solution already.  The default is
-    never smaller than the rounding error of the first gap.
+    It is ``max(tol, rtol * first gap)``; with neither, RTOL times the first gap, or ``elsewhere()``, the gap
+    at the set's own start, if that is larger (the user's start may be a solution already), but at least its
+    rounding.
     """
 
     def __init__(self, tol: float | None, rtol: float | None) -> None:
@@ -117,11 +116,7 @@ class Run(Oracles):
         return -1.0 if self.goal.threshold is None else self.goal.threshold
 
     def visit(self, x: Array, fun: float, gap: float, *, certain: bool = True, slack: float = 0.0) -> None:
-        """Record an iterate with its FW gap, and end the run if it has converged or used up a budget.
-
-        ``certain`` and ``slack`` are those of :meth:`~dcfw.solvers.ledger.Ledger.record`; only a certain gap
-        can end a run as converged.
-        """
+        """Record an iterate (see ``Ledger.record``); end the run if it has converged or used up a budget."""
         if not math.isfinite(fun):
             raise Stop(Status.BAD_ORACLE, f"phi is {fun} {self.where()}.")
         if self.goal.threshold is None and gap == gap:  # not NaN
@@ -157,7 +152,6 @@ class Run(Oracles):
         raise Stop(Status.CONVERGED)
 
     def tolerance(self, rule: Tolerance, eps: float | None, gap: float) -> float:
-        """Return the next inner tolerance; end the run if no step could be taken with it."""
         try:
             eps = rule.next(eps, gap)
         except NoProgress as reason:
@@ -182,10 +176,7 @@ class Run(Oracles):
     def restricted_to(
         self, block: int, oracle: Any, shape: tuple[int, ...], reserve: int, put: Callable[[Array], Array]
     ) -> Iterator[None]:
-        """Present one block as the whole problem, reserving some LMO calls for later.
-
-        ``put`` maps a point of the block to one of the whole problem.
-        """
+        """Present one block as the whole problem, reserving LMO calls; ``put`` maps its points back."""
         whole = self._oracle, self.shape, self.max_lmo, self.current
         self._oracle, self.shape, self.max_lmo = oracle, shape, self.max_lmo - reserve
         self.current = None
@@ -199,7 +190,6 @@ class Run(Oracles):
                 self.current = SimpleNamespace(x=put(reached.x))
 
     def tell(self, error: BaseException) -> None:
-        """Attach the origin and the best point so far to an exception that ends the run."""
         if self.ledger.best is None:
             return
         fun, x, gap = self.ledger.best
@@ -259,9 +249,8 @@ class Run(Oracles):
     def outer_step(self, state: Any = None, settled: bool = True) -> Any:
         """Announce an outer step from the solver's ``state``; return the state to continue from.
 
-        In the first call of a resumed run that is the saved state, and the run and the parts given to
-        :meth:`keep` are restored.  ``settled`` is False where a budget has just cut a step short: a run with
-        a larger budget would not be in this state.
+        A resumed run is restored in the first call.  ``settled`` is False where a budget has just cut a step
+        short: a run with a larger budget would not be in this state.
         """
         if self.keeper is None:
             return state

@@ -105,7 +105,6 @@ class Sampled:
         return self.weight * L + rest or 1.0  # for a linear objective any L is valid
 
     def visit(self, x: Array, phi: float, gap: float) -> None:
-        """Record an iterate; end the run if its gap, confirmed if it is an estimate, meets the tolerance."""
         self._count()
         self.certified = self.exact
         self.run.visit(x, phi, gap, certain=self.exact)
@@ -117,11 +116,7 @@ class Sampled:
             raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")
 
     def _confirm(self, x: Array, ending: bool = False) -> None:
-        """Measure the FW gap at x with the whole gradient; end the run if it meets the tolerance.
-
-        A stream's gap is measured with as many fresh samples as have been drawn so far: the iterates may have
-        converged to the minimiser of the old ones.
-        """
+        """Measure the FW gap at x with the whole gradient (of as many fresh samples, for a stream)."""
         run, samples = self.run, self.samples
         size = samples.m or max(samples.n_samples, FRESH)
         p, phi = self._total(x, samples.linearise(x, samples.draw(size), size))

@@ -81,10 +81,7 @@ class AffineSegment:
 
 
 class SmoothSegment:
-    """A segment of a differentiable function, evaluated along the way from the state X of a loop.
-
-    If X has a merit function, its values replace those of m (phi, for FW-M).
-    """
+    """A segment of a differentiable function (or X's merit function), evaluated along the way."""
 
     curvature = None
 

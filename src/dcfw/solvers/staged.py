@@ -1,10 +1,9 @@
 """The default for one function not known to be convex: Frank-Wolfe first, DC-FW once that pays.
 
 Plain Frank-Wolfe on phi needs no split, and reaches a vertex in a few steps where phi's minimisers are
-vertices, as for many nonconvex functions.  Elsewhere it zigzags: on a polytope it then continues with an
-active set, and a quadratic has one from the start where several vertices can enter at a time, as on a
-simplex.  If that stalls, DC-FW continues from the point reached.  ``python -m bench defaults`` compares this
-rule with its parts.
+vertices. Elsewhere it zigzags: on a polytope it continues with an active set (a quadratic has one from the
+start where several vertices can enter at a time), and if that stalls, with DC-FW.  ``python -m bench
+defaults`` compares this rule with its parts.
 """
 
 from __future__ import annotations
@@ -120,10 +119,7 @@ def _while_they_pay(
 
 
 def _many_at_once(phi: Function, run: Run, x: Array, grad: Array) -> bool:
-    """Return whether to start with an active set: several vertices can enter it at a time, and will have to.
-
-    A quadratic on which the first step goes all the way to a vertex may well end at one.
-    """
+    """Return whether several vertices can enter an active set at once, and will have to."""
     near = run.runners_up(grad, 1)
     if not near or not phi.prefetch(near):
         return False

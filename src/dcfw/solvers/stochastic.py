@@ -4,8 +4,8 @@ The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or :class:`~d
 further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods use
 v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t (:mod:`dcfw.solvers.estimators`), u_t a subgradient of g.
 
-* :class:`Stochastic` is DC-FW on the sliding split: an inner loop minimises L/2 ||x||^2 - <L x_t - v_t, x> with
-  the one estimate.  With batches that hold everything it *is* DC-FW on ``splits.sliding``, iterate by
+* :class:`Stochastic` is DC-FW on the sliding split: an inner loop minimises L/2 ||x||^2 - <L x_t - v_t, x>
+  with one estimate.  With batches that hold everything it *is* DC-FW on ``splits.sliding``, iterate by
   iterate.
 * :class:`SFW` takes one step towards the vertex for v_t, with a new estimate each time.
 

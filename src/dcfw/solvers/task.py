@@ -82,7 +82,6 @@ class Task:
     seed: Any = None
 
     def best_of(self, count: int) -> Result:
-        """Return the best of ``count`` runs: one from x0, the others from random points."""
         best = latest = self.run(self.x0, self.started)
         outcomes = [best]
         ended = None
@@ -182,7 +181,6 @@ class Task:
 
     @contextmanager
     def _kept(self, problem: Problem, run: Run, oracle: Any) -> Iterator[None]:
-        """Save the run at its outer steps, and resume a saved one."""
         from dcfw.checkpoints.fingerprint import describe, fingerprint
         from dcfw.checkpoints.keeper import Keeper
 

@@ -1,14 +1,12 @@
 """Weights of an active set: pairwise steps, and linear systems where these are slow.
 
-With atoms a_1, ..., a_m, weights w on the simplex and an affine gradient (Hessian H), the matrix
-M_ij = <H a_i, a_j> and the slopes scores_j = <grad m(x), a_j> determine every step between atoms: moving t
-from atom a to atom s changes scores_j by t (M_sj - M_aj), and the curvature of that move is
-M_ss - 2 M_sa + M_aa.  Adding a constant to all of M changes nothing.  Pairwise steps are compiled
-(``kernels/native/gram.hpp``); the NumPy version gives the same numbers to the last bit.
+With atoms a_j, weights w on the simplex and an affine gradient (Hessian H), M_ij = <H a_i, a_j> and the
+slopes scores_j = <grad m(x), a_j> determine every step: moving t from atom a to atom s changes scores_j by t
+(M_sj - M_aj), with curvature M_ss - 2 M_sa + M_aa.  Adding a constant to all of M changes nothing.  Steps are
+compiled (``kernels/native/gram.hpp``); the NumPy version gives the same numbers to the last bit.
 
-Pairwise steps are coordinate descent, which is slow where M is ill conditioned.  A correction goes to the
-minimiser over the affine hull of the atoms in use and the best one, by one linear system, or as far as the
-weights allow: Wolfe's method (1976) for a general quadratic, the corrective step QC-MNP of Halbey,
+Where M is ill conditioned, a correction goes towards the minimiser over the affine hull of the atoms, by one
+linear system: Wolfe's method (1976) for a general quadratic, the corrective step QC-MNP of Halbey,
 Rakotomandimby, Besancon, Designolle and Pokutta (2025).
 """
 
@@ -130,7 +128,6 @@ def _correct(M: np.ndarray, w: np.ndarray, scores: np.ndarray, places: np.ndarra
 
 
 def _towards_the_affine_minimiser(M: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the change of the weights, with sum 0, that makes all scores equal."""
     size = len(scores)
     unit = max(float(np.abs(np.diag(M)).max()), np.finfo(np.float64).tiny)
     K = np.zeros((size + 1, size + 1))
