@@ -127,7 +127,7 @@ class ActiveLoop(InnerLoop):
 
     def resume(self, active: ActiveSet, x: Array, domain: Any = None) -> None:
         """Start from an earlier run's atoms of x, converted to its precision if they stay in the set."""
-        differs = active.dtype != x.dtype
+        differs = active._zero.dtype != x.dtype
         self.active, self._last = active.recast(x, domain) if differs else active.copy(), x
         if differs and self.active is not None:
             x[...] = self.active.point()

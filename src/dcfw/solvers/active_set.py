@@ -63,10 +63,6 @@ class ActiveSet:
         return len(self.atoms)
 
     @property
-    def dtype(self) -> Any:
-        return self._zero.dtype
-
-    @property
     def noise(self) -> float:
         """Bound on the rounding error of a curvature."""
         for place in range(self._heard, len(self._images.arrays)):
@@ -194,7 +190,6 @@ class ActiveSet:
         return change
 
     def add_square(self, f: Function, L: float) -> None:
-        """Turn the images into those of f, the current function plus L/2 ||x||^2."""
         if self.f is None:
             return
         m = len(self)
@@ -273,7 +268,6 @@ class ActiveSet:
         self.M[first:last, first:last] = among + np.tril(among, -1).T
 
     def _rows(self, images: list[Array], first: int, last: int) -> np.ndarray:
-        """Return the rows of M for the new images of atoms ``first`` to ``last``."""
         if self._short:
             return np.asarray(np.stack(images) @ np.stack(self._images.arrays).T)
         rows = np.empty((len(images), len(self)))

@@ -73,12 +73,14 @@ class AdaptiveDCFW:
                     if run.n_lmo + 2 > run.max_lmo:
                         raise Stop(Status.MAX_LMO)
                     if _drowns(x_t, L):
-                        raise _hopeless(L)
+                        break
                     if hasattr(problem.inner, "go_back"):
                         problem.inner.go_back(x_t.x)
                     problem = self._at(problem, L, before)
-                else:
-                    raise _hopeless(L)
+                if X_t is None:
+                    text = f"No L up to {L:.3g} makes the surrogate an upper bound of phi"
+                    reason = "phi's values are inexact, or its gradient is wrong."
+                    raise Stop(Status.LINE_SEARCH, f"{text}: {reason}")
                 run.certify(*certificate(X_t, x_t.u))
                 used.append(L)
                 run.end_outer_step()
@@ -134,14 +136,6 @@ class AdaptiveDCFW:
 def _drowns(x_t: Iterate, L: float) -> bool:
     """Return whether grad phi = grad f - grad g is lost in the rounding of L x."""
     return eps_of(x_t.x) * L * norm(x_t.x) > 1e-3 * norm(x_t.grad - x_t.u.slope)
-
-
-def _hopeless(L: float) -> Stop:
-    return Stop(
-        Status.LINE_SEARCH,
-        f"No L up to {L:.3g} makes the surrogate an upper bound of phi: phi's values are inexact, or its "
-        "gradient is wrong.",
-    )
 
 
 def _shifted(x_t: Iterate, L: float) -> Iterate:

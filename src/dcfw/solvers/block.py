@@ -63,8 +63,6 @@ class Block:
         The most Frank-Wolfe steps per outer step.  Default: until the block's share of the inner tolerance is
         met.  1 is block-coordinate Frank-Wolfe with g linearised in every step.
 
-    Notes
-    -----
     Phi never increases unless ``step="open-loop"``.  Inner solvers with an active set keep one per block.
 
     >>> import numpy as np, dcfw
@@ -106,8 +104,8 @@ class Block:
         if self.order == "gap":
             for _ in gaps:
                 i = int(np.argmax(gaps))
-                if blocks.idle(gaps[i]):
-                    return
+                if blocks.problem.tolerance.enough(len(gaps) * gaps[i], blocks.run.eps, lambda: 0.0):
+                    return  # the block meets its share of the tolerance
                 yield i
         else:
             count = len(gaps)
@@ -211,9 +209,6 @@ class Blocks:
         f_t = self.run.value_of(self.problem.f, x, grad, known)
         self.x_t = self.x_t._replace(value=f_t)
         return f_t
-
-    def idle(self, gap: float) -> bool:
-        return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
 
     def exhausted(self) -> bool:
         run = self.run

@@ -33,8 +33,7 @@ class BlockSteps:
     needs_split = False
 
     def __init__(self, domain: Any) -> None:
-        product = check_blocks(domain)
-        self.sizes = np.array([math.prod(shape) for shape in product.shapes])
+        self.sizes = np.array([math.prod(shape) for shape in check_blocks(domain).shapes])
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def solve(self, problem: Problem, run: Run) -> None:

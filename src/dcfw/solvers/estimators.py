@@ -12,7 +12,7 @@ An estimator is called with x_0, x_1, ... in turn and returns an estimate v_t of
 
 The weights are Mokhtari et al.'s rho_t = 4 / (t + 8)^(2/3).  Batches have ``ceil(batch growth^t)`` samples;
 one with all m components gives the gradient itself (``exact``).  A component's gradient at one point is one
-sample, so the differences of the last two estimators cost two per component in the batch.
+sample.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
 observed entries (:mod:`dcfw.sets.sampled`); the active set of the solution gives the matrix.
 
 Penalties on singular values (``Observed(...) + MCP(0.1, spectral=True)``) are a nuclear norm, the height of
-an epigraph, minus a convex function g of the singular values.  DC-FW linearises g at X = U diag(s) V^T, whose
-slope U C V^T has the rank of X: one more coordinate of the vector.  After each outer step the active set is
-replaced by the singular pairs of X (:class:`FactoredDCFW`).
+an epigraph, minus a convex function g of the singular values, whose slope at X = U diag(s) V^T, U C V^T, is
+one more coordinate of the vector.  After each outer step the singular pairs of X replace the active set.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ class LowRankMatrix:
         self._left = U * s
 
     def __getitem__(self, place: Any) -> Any:
-        """Return the entries at (i, j), integers or arrays of them."""
         i, j = place
         found = np.einsum("...k,...k->...", self._left[i], self.V[j])
         return float(found) if found.ndim == 0 else found
@@ -94,7 +92,6 @@ class SpectralPart(Function, trusted=True):
         self.stand(domain.factors(None))
 
     def stand(self, factors: Factors) -> ActiveSet:
-        """Linearise g at the matrix with these factors; return its singular pairs as an active set."""
         self.factors = factors
         U, s, V = factors if len(factors[1]) else [np.zeros((len(part) or 1, 1)) for part in factors]
         # diag(s) has the same singular values, so g and its slope are the same there.

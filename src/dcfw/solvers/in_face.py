@@ -92,7 +92,6 @@ class InFaceLoop(InnerLoop):
                 return
 
     def face_vertex(self, G: Array, x: Array, away: bool = False) -> Atom:
-        """Return the vertex of the face of x that minimises <G, .>."""
         low, high = self.at_bounds(x)
         xp = namespace(G)
         size = float(xp.max(xp.abs(G)))

@@ -1,7 +1,7 @@
 """The oracle calls of a run: counted in the ledger, with the answers checked.
 
-The shapes, types and finiteness of a user's answers are checked, their mathematics is trusted.  An unusable
-answer ends the run with a message that names the oracle.
+Shapes, types and finiteness of a user's answers are checked; an unusable answer ends the run with a message
+that names the oracle.
 """
 
 from __future__ import annotations
@@ -89,7 +89,6 @@ class Oracles:
         return S, 0.0
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
-        """Return the next best vertices of the last oracle call, best first."""
         return self._oracle.runners_up(G, count) if isinstance(self._oracle, Oracle) else []
 
     @property
@@ -143,7 +142,6 @@ class Oracles:
         return value
 
     def _array(self, answer: Any, shape: tuple[int, ...], oracle: str) -> Array:
-        """Return an oracle's answer, checked to be a real array like x of this shape."""
         if getattr(answer, "shape", None) != shape:
             self.wrong_shape(oracle, answer)
         if not isinstance(answer, np.ndarray):

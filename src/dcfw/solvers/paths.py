@@ -1,12 +1,11 @@
 """Paths from a convex function to a concave one that all agree with phi on the vertices of a set.
 
 Let r be convex and constant on the vertices.  Then phi and phi_theta = phi + theta r, minus that constant,
-agree on every vertex.  A :class:`Path` has phi_1 convex and phi_{-1} concave.  There are two kinds:
+agree there.  A :class:`Path` has phi_1 convex and phi_{-1} concave.  There are two kinds:
 
-* **spheres**: r = 1/2 sum_b w_b ||x_b - c_b||^2 as the set declares (:meth:`dcfw.sets.Set.spheres`).  Its
-  multiples at both ends come from the spectrum of the Hessian along the set, the weight of a block from the
-  size of the Hessian's rows there.
-* **split**: r = f + g for a decomposition phi = f - g whose parts have a constant sum on the vertices.  Then
+* **spheres**: r = 1/2 sum_b w_b ||x_b - c_b||^2 as in :meth:`dcfw.sets.Set.spheres`, w_b from the size of
+  the Hessian's rows, and multiples at both ends from its spectrum along the set.
+* **split**: r = f + g for phi = f - g with f + g constant on the vertices, that is,
   phi_theta = (1 + theta) f - (1 - theta) g.
 """
 

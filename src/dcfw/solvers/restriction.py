@@ -21,8 +21,7 @@ from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.product import Product
 from dcfw.solvers.run import Run
 
-Change = Callable[[Array], Array]
-"""H_{:,i}, from a (flat) change of block i to the change of the whole gradient."""
+Change = Callable[[Array], Array]  # H_{:,i}, from a (flat) change of block i to that of the whole gradient
 
 
 class Slot:

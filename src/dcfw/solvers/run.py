@@ -1,9 +1,8 @@
 """One run: its tolerance, budgets and milestones, and where it ends.
 
-Solvers are written as if nothing could go wrong; a :class:`Run` supervises them.  Its base
-:class:`~dcfw.solvers.oracles.Oracles` makes the oracle calls, and its :class:`~dcfw.solvers.ledger.Ledger`
-records everything.  Only this file ends a run for a tolerance, a budget or a callback: by raising
-:class:`Stop`, which :class:`~dcfw.solvers.task.Task` catches.
+Solvers are written as if nothing could go wrong; a :class:`Run` supervises them.  Only this file ends a run
+for a tolerance, a budget or a callback: by raising :class:`Stop`, which :class:`~dcfw.solvers.task.Task`
+catches.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class Goal:
         self.threshold: float | None = None
 
     def measure_rounding(self, G: Array, u: Array | None, x: Array, s: Array) -> None:
-        """Record the rounding error of <G, x - s>, where G may be a difference with u."""
         size = norm(G) + (0.0 if u is None else norm(u))
         self.rounding = ROUNDING * eps_of(x) * size * (norm(x) + norm(s))
 

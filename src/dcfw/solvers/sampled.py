@@ -1,8 +1,8 @@
 """One run on samples: the estimated oracle, and the certainty of the iterates.
 
-Stochastic methods (:mod:`dcfw.solvers.stochastic`) are written as if the estimate were the gradient.
-:class:`Sampled` takes the objective apart, counts samples, keeps estimates from passing as certificates, and
-confirms a gap before the :class:`~dcfw.solvers.run.Run` ends on it.
+Stochastic methods are written as if the estimate were the gradient.  :class:`Sampled` takes the objective
+apart, counts samples, keeps estimates from passing as certificates, and confirms a gap before a run ends on
+it.
 """
 
 from __future__ import annotations
@@ -60,10 +60,6 @@ class Sampled:
         self.samples.n_samples = state["n_samples"]
         self.estimator.set_state(state["estimator"])
 
-    @property
-    def exact(self) -> bool:
-        return self.estimator.exact
-
     def estimate(self, x: Array) -> tuple[Array, float]:
         """Return estimates of grad F + grad c and phi(x) from one batch; set ``u`` to u_t."""
         F = self.estimator(x)
@@ -106,11 +102,15 @@ class Sampled:
 
     def visit(self, x: Array, phi: float, gap: float) -> None:
         self._count()
-        self.certified = self.exact
-        self.run.visit(x, phi, gap, certain=self.exact)
+        self.certified = self.estimator.exact
+        self.run.visit(x, phi, gap, certain=self.estimator.exact)
         # Confirm an estimate if enough samples have been drawn since the last confirmation to afford another.
         drawn = self.samples.n_samples - self.confirmed_at
-        if not self.exact and gap <= self.run.threshold and drawn >= (self.samples.m or self.confirmed_at):
+        if (
+            not self.estimator.exact
+            and gap <= self.run.threshold
+            and drawn >= (self.samples.m or self.confirmed_at)
+        ):
             self._confirm(x)
         if self.samples.n_samples >= self.budget:
             raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")

@@ -1,11 +1,9 @@
 """Second-order sliding: each step minimises the quadratic model of f over the set.
 
-The model at X, with the Hessian H there, is minimised by blended steps (:mod:`dcfw.solvers.active`), with
-products with H and oracle calls, to a tenth of the FW gap at X and more tightly as the gap falls, so that
-convergence is superlinear where H is positive definite.  A line search towards its minimiser follows.
-
-It pays where a gradient is expensive compared with a column of H, or f is ill conditioned.  A product with H
-counts as a gradient of f.
+The model at X, with the Hessian H there, is minimised by blended steps (:mod:`dcfw.solvers.active`) to a
+tenth of the FW gap at X, and more tightly as the gap falls, so that convergence is superlinear where H is
+positive definite.  A line search towards its minimiser follows.  It pays where a gradient is expensive
+compared with a column of H, or f is ill conditioned.  A product with H counts as a gradient of f.
 
 References: Carderera and Pokutta 2020 (second-order conditional gradient sliding); Halbey, Rakotomandimby,
 Besancon, Designolle and Pokutta 2025 (with quadratic corrections).
@@ -27,8 +25,6 @@ from dcfw.steps import Exact
 class SecondOrderLoop(InnerLoop):
     """Inner loop with second-order steps, for one solve of a convex f with ``hessian(x)``.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> rng = np.random.default_rng(0)
@@ -73,7 +69,6 @@ class SecondOrderLoop(InnerLoop):
                 return
 
     def _model_minimiser(self, X: State, G: Array, gap: float) -> Array:
-        """Return an approximate minimiser of the quadratic model of f at X."""
         try:
             model = Quadratic(like(X.f.hessian(X.x), X.x), convex=True)
         except NotImplementedError as error:

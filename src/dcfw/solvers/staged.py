@@ -129,7 +129,6 @@ def _many_at_once(phi: Function, run: Run, x: Array, grad: Array) -> bool:
 
 
 def _extend(trail: ActiveSet, x: Array, S: Atom, reached: Array) -> None:
-    """Update the vertices and weights of x for a step from x towards S."""
     d = S.dense() - x
     length = norm2(d)
     eta = min(max(inner(reached - x, d) / length, 0.0), 1.0) if length else 0.0

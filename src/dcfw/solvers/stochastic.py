@@ -136,7 +136,7 @@ class Stochastic(Sampling):
                         if rule.enough(X.gap, run.eps, X.decrease):
                             break
                 except Stop as stop:  # if one estimate allows no progress, the next one may
-                    if stop.status is not Status.NO_PROGRESS or sampled.exact:
+                    if stop.status is not Status.NO_PROGRESS or sampled.estimator.exact:
                         raise
                 x_t, grad = (x_t, grad) if X is None else (X.x, X.grad)
                 run.end_outer_step()
@@ -162,8 +162,6 @@ class SFW(Sampling):
         ``"open-loop"`` is 2/(t+2); ``"short"`` the Demyanov-Rubinov step with the estimated gap and the
         Lipschitz constant of F + c.  Rules that use values do not work with estimates.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> from dcfw.solvers.stochastic import SFW

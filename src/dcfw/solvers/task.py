@@ -57,9 +57,9 @@ class Outcome(NamedTuple):
 class Task:
     """A problem with its method, start and limits.
 
-    ``atoms`` is the active set that makes up x0, if known; ``chosen`` is whether the user chose x0;
-    ``tolerances`` are tol and rtol; ``limits`` are the maxiter, max_inner and max_lmo of each run.  All runs
-    together may take ``time_limit`` seconds from ``started``; ``seed`` is the user's ``rng``.
+    ``atoms`` make up x0, if known; ``chosen`` is whether the user chose x0; ``tolerances`` are tol and rtol;
+    ``limits`` are each run's maxiter, max_inner and max_lmo; ``time_limit`` is for all runs together, from
+    ``started``; ``seed`` is the user's ``rng``.
     """
 
     parts: Parts

@@ -21,7 +21,6 @@ from dcfw import kernels
 TIE = 1e-9
 ROUNDS = 100  # linear systems per call
 RIDGE = 1e-12  # added to the diagonal, relative to its largest entry: atoms may be affinely dependent
-
 Outcome = tuple[int, float, bool]
 
 
