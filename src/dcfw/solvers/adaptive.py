@@ -129,7 +129,7 @@ class AdaptiveDCFW:
         step = run.ledger.dc_gap_nit - (run.ledger.nit - len(used))
         if used:
             L = used[step if 0 <= step < len(used) else -1]
-        found = f"L = {L:.6g}, which was found from the curvature met on the way, makes both parts convex"
+        found = f"L = {L:.6g}, found from the curvature along the run, makes both parts convex"
         return joined(getattr(self.split.whole, "conditional", ""), found)
 
 

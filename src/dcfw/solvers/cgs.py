@@ -60,7 +60,7 @@ class CGS:
                     if U.k == 1:
                         run.visit(X_md, fun, self._gap(run, X_md, grad, U))
                         if U.gap <= 0.0 and not self.momentum:
-                            text = f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}."
+                            text = f"The gradient of phi is lost in the rounding of 2 L x with L = {L:.3g}."
                             raise Stop(Status.NO_PROGRESS, text)
                         if U.gap <= 0.0:
                             break

@@ -26,7 +26,7 @@ OUTSIDE = (
 )
 CHANGED = (
     "The gap at x, recomputed, is {gap:.6g}, where the run had found {claim:.6g}: an oracle gives "
-    "different answers to one question, or its fast paths (grad_at, linearise, oracle) disagree with grad "
+    "different answers to the same call, or its fast paths (grad_at, linearise, oracle) disagree with grad "
     "and lmo: dcfw.check looks for such mistakes."
 )
 SPEED = 2e9  # operations per second, to estimate the cost of contains()

@@ -46,7 +46,7 @@ class InFaceLoop(InnerLoop):
         bounds = domain.entry_bounds()
         if bounds is None:
             raise ValueError(
-                f"inner='in-face' needs a set with faces told by bounds on the entries; {domain.name} "
+                f"inner='in-face' needs a set whose faces are given by bounds on the entries; {domain.name} "
                 "declares none (entry_bounds): use inner='blended'"
             )
         self.domain, self.bounds = domain, bounds

@@ -144,7 +144,7 @@ class Run(Oracles):
                 raise Stop(
                     Status.NO_PROGRESS,
                     f"Steps that may ascend have led to a stationary point with phi = {fun:.6g}, above "
-                    f"phi(x0) = {first.fun:.6g}; x is the best point on the way. Take step='exact'.",
+                    f"phi(x0) = {first.fun:.6g}; x is the best point found. Use step='exact'.",
                 )
             self.ledger.accept(x, fun, gap)
         raise Stop(Status.CONVERGED)
@@ -194,7 +194,7 @@ class Run(Oracles):
         with suppress(AttributeError, TypeError):  # an exception may have no room for it
             error.intermediate_result = self._intermediate(x, fun, gap)  # type: ignore[attr-defined]
             error.add_note(
-                f"This came {self.where()} of dcfw.minimize; the best point so far (phi = {fun:.6g}) is the "
+                f"Raised {self.where()} of dcfw.minimize; the best point so far (phi = {fun:.6g}) is the "
                 "x of this exception's attribute intermediate_result."
             )
 

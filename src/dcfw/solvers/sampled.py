@@ -181,5 +181,5 @@ def decompose(phi: Function, method: str) -> tuple[Any, float, list[Function], F
             f"{method!r}, got {phi!r}; join several into one FiniteSum(m, value, batch_grad)"
         )
     if not all(term.differentiable for term in rest):
-        raise ValueError(f"objective must be smooth but for what is subtracted from it, got {phi!r}")
+        raise ValueError(f"objective must be smooth except for the subtracted part, got {phi!r}")
     return *found[0], rest, g

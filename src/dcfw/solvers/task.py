@@ -114,7 +114,7 @@ class Task:
             mark_ended(result, ended)
         if any(outcome.outside for outcome in outcomes) and not best.outside:
             mark_ended(result, Status.BAD_ORACLE)
-            result.message += " Another run was led out of the set by its lmo: see dcfw.check."
+            result.message += " Another run left the set through its lmo: see dcfw.check."
         if latest.result.status in ENDING:
             mark_ended(result, latest.result.status)
         return result
