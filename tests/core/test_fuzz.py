@@ -77,8 +77,9 @@ def test_an_active_set_is_returned_only_with_the_point_that_it_makes_up():
     # The comparison was absolute below size 1: on a tiny set any two points counted as equal.
     tiny = 1e-70
     loop = ActiveLoop("away")
-    loop._set_out(SimpleNamespace(x0=None), functions.LogSumExp(), np.array([tiny, 0.0]), None)
-    assert loop.active_set(np.array([tiny, 0.0])) is not None
+    x, run = np.array([tiny, 0.0]), SimpleNamespace(x0=None)
+    loop._set_out(SimpleNamespace(run=run, f=functions.LogSumExp(), x=x, grad=None))
+    assert loop.active_set(x) is not None
     assert loop.active_set(np.array([0.5 * tiny, 0.0])) is None
 
 

@@ -175,7 +175,6 @@ class Blocks:
             part.kept = known
 
     def measure(self) -> list[float]:
-        """Return the block gaps at x_t; record their sum, and end the run if it has converged."""
         run = self.run
         if self.since_resync >= run.resync_period:
             # Rounding accumulates in the whole gradient, which is updated by blocks.

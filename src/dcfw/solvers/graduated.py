@@ -272,7 +272,6 @@ class Follower:
                 self._found(value, Dense(y))
 
     def _full_steps(self, concave: Stage, x: Array, grad: Array, fun: float) -> tuple[Array, float, float]:
-        """Return the last vertex, with phi and the FW gap of phi_{-1} there."""
         run = self.run
         while True:
             S, gap = run.lmo(grad, x)

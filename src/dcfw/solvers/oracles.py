@@ -111,7 +111,6 @@ class Oracles:
         return grad
 
     def grad_f_at(self, f: Function, S: Atom, scores: bool = False) -> Array:
-        """Return the gradient at a vertex, or the scores from which it follows."""
         self.ledger.count_gradient()
         if scores:
             return f.scores_at(S)

@@ -63,7 +63,6 @@ class QuadraticPart:
         return self.kept, self.slot.of(grad) - self.kept
 
     def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
-        """Return the whole gradient at x, after the block has moved from z to new."""
         if self.slot.whole:
             return grad_new
         self.kept = grad_new

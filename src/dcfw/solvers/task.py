@@ -19,8 +19,11 @@ from dcfw.sets.base import Set
 from dcfw.solvers import final_check, interrupts
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
+from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import inner_loop
 from dcfw.solvers.dcfw import DCFW
+from dcfw.solvers.fw_k import FWK
+from dcfw.solvers.fw_m import FWM
 from dcfw.solvers.graduated import Restarted
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.problem import Method, Problem
@@ -30,6 +33,7 @@ from dcfw.steps import StepRule
 from dcfw.tolerances import Tolerance
 
 SAMPLED = (Stochastic, SFW)  # methods that may not take a whole gradient of phi
+OWN_STEPS = (CGS, *SAMPLED, FWK, FWM)  # methods whose steps are not along f
 
 
 class Parts(NamedTuple):
@@ -151,6 +155,8 @@ class Task:
             inner=loop,
             rng=self.generator,
         )
+        if not isinstance(solver, OWN_STEPS):
+            _ = problem.step  # refuses an unsuitable rule before any oracle call
         result = self._finish(problem, run, oracle)
         if parts.refuted and result.status is not Status.NOT_CONVEX:
             result.withdraw(f"{parts.refuted}: nothing is certified.")
