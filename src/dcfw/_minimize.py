@@ -215,7 +215,7 @@ def _worth_a_try(phi: Function, domain: Set, plain: bool) -> bool:
         return False
     if not isinstance(phi, DC):
         return True
-    on_a_ball = plain and ball.applies(domain) and not phi.affine_grad
+    on_a_ball = plain and not phi.affine_grad and ball.applies(domain)
     return on_a_ball and phi.whole is None and not splits.choose(phi, domain).refuted
 
 

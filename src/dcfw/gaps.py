@@ -28,9 +28,8 @@ from dcfw.result import Status
 from dcfw.sets.base import Set
 from dcfw.sets.given import as_set
 from dcfw.solvers.dcfw import certificate
-from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
-from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.run import Goal, Run, Stop
 from dcfw.steps import Exact
 
 

@@ -324,7 +324,7 @@ def lying(true, where, at):
 @pytest.mark.parametrize("method", ["dcfw", "fw", "boosted", "cgs", "fw-m"])
 @pytest.mark.parametrize("where", ["grad", "value"])
 def test_no_run_has_converged_for_one_wrong_answer_of_an_oracle(method, where):
-    """A zero gradient looks stationary: the gap that is computed anew says otherwise."""
+    """A zero gradient looks stationary: the recomputed gap says otherwise."""
     true = functions.Quadratic(A, np.array([-1.0, 0.3, -0.2]), convex=True)
     domain, x0 = sets.Simplex(3), np.array([0.2, 0.5, 0.3])
     exposed = 0
@@ -344,7 +344,7 @@ def test_a_fast_path_that_disagrees_with_the_gradient_is_found_out():
     c = np.array([-1.0, 0.3, -0.2])
     res = dcfw.minimize(Mine(A, c) - functions.SquaredNorm(0.1), sets.Simplex(3), np.array([0.2, 0.5, 0.3]))
     assert res.status is Status.BAD_ORACLE
-    assert "computed anew" in res.message
+    assert "recomputed" in res.message
     assert res.dc_gap == (0.0, math.inf)
 
 

@@ -16,8 +16,7 @@ from dcfw._arrays import norm
 from dcfw.sets.atoms import Dense
 from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.boosted import _landing
-from dcfw.solvers.goal import Goal
-from dcfw.solvers.run import Run
+from dcfw.solvers.run import Goal, Run
 from reference_gaps import trace
 
 EPS = float(np.finfo(np.float64).eps)

@@ -20,8 +20,7 @@ from dcfw.sets.base import Oracle
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
-from dcfw.solvers.goal import Goal
-from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.run import Goal, Run, Stop
 from set_cases import every_model, every_set
 
 SETS = (

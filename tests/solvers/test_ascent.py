@@ -175,4 +175,4 @@ def test_a_run_that_leaves_the_set_does_not_take_the_place_of_one_that_does_not(
     assert min(res.restart_values) < res.fun == -1.0
     assert Leaky().contains(res.x)
     assert res.status is Status.BAD_ORACLE
-    assert "Another run was led out of the set by its lmo" in res.message
+    assert "Another run left the set through its lmo" in res.message

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from dcfw import Status, functions, gaps, minimize, sets, splits
 from dcfw.sets.atoms import Dense
-from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
-from dcfw.solvers.run import Run
+from dcfw.solvers.run import Goal, Run
 from dcfw.steps import OpenLoop
 from reference_gaps import rounding, size_of, surrogate_gap, symmetric, trace
 

@@ -6,7 +6,7 @@ import pytest
 import dcfw
 from dcfw import functions, sets, steps
 from dcfw.solvers import active
-from dcfw.solvers.corrections import corrections
+from dcfw.solvers.weights import corrections
 
 DOMAINS = {
     "simplex": lambda: sets.Simplex(8),

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import dcfw
 from dcfw import Status, functions, sets
-from dcfw.solvers.goal import Goal
 from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.paths import find
-from dcfw.solvers.run import Run
+from dcfw.solvers.run import Goal, Run
 
 
 def subsets(n, k):

@@ -365,7 +365,7 @@ def test_matrix_completion_with_a_spectral_penalty_finds_the_planted_matrix():
             lambda: dcfw.minimize(
                 LOSS + functions.Convex(np.max, np.sign, differentiable=False), BALL, method="stochastic"
             ),
-            "smooth but for what is subtracted",
+            "smooth except for the subtracted part",
         ),
         (
             lambda: dcfw.minimize(FiniteSum(2, lambda x: 0.0, lambda x, i: x), BALL, method="stochastic"),

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import dcfw
 from dcfw import Status, functions, sets, splits, steps, tolerances
-from dcfw.solvers.goal import Goal
 from dcfw.solvers.loop import frank_wolfe
-from dcfw.solvers.run import Run
+from dcfw.solvers.run import Goal, Run
 from reference_gaps import lowest, minimise_convex, rounding, size_of, surrogate_gap, symmetric, trace
 
 minimize = partial(dcfw.minimize, inner="fw")

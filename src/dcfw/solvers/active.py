@@ -1,23 +1,21 @@
 """Frank-Wolfe with an active set: away, pairwise and blended pairwise steps, optionally lazy.
 
-Vanilla Frank-Wolfe zig-zags when the minimiser lies on a face: it can only move towards vertices.  These
-loops remember the vertices (*atoms*) that make up X and their weights, and may also take weight off one:
+Vanilla Frank-Wolfe zigzags when the minimiser lies on a face.  These loops store the vertices (*atoms*) that
+make up X with their weights, and may also move away from one:
 
 ``"away"``      the better of a step towards the oracle's vertex and one away from the worst atom
 ``"pairwise"``  weight moves from the worst atom to the oracle's vertex
-``"blended"``   weight moves between atoms while that pays; the oracle is asked only when it does not
-                (Tsuji, Tanaka and Pokutta 2022)
-``"descent"``   the same, but where f is not a quadratic all weights move at once, down the gradient
+``"blended"``   weight moves between atoms while that pays; only then is the oracle called
+``"descent"``   as blended, but where f is not a quadratic all weights move at once, down the gradient
                 (blended conditional gradients; Braun, Pokutta, Tu and Wright 2019)
 
-All of them converge linearly on polytopes where f is strongly convex.  With ``lazy=True`` away and pairwise
-steps, too, use the best atom in place of the oracle's vertex, as long as it promises at least half of the
-last FW gap.  The loop yields only where the oracle has just been called at the current X, so an early stop
-and a certificate never rest on an old vertex.
+All converge linearly on polytopes where f is strongly convex.  With ``lazy=True`` away and pairwise steps use
+the best atom instead of the oracle's vertex while it promises at least half of the last FW gap.  The loop
+yields only after an oracle call at the current X, so stopping and certificates never rest on an old vertex.
 
-Quadratics keep the gradient at each atom (its *image*).  Then a step between atoms needs no new gradient,
-and with exact line search blended steps run in the space of weights alone (:mod:`dcfw.solvers.weights`, and
-linear systems where these are slow, :mod:`dcfw.solvers.corrections`); such a round counts as one inner step.
+For quadratics the gradient at each atom (its *image*) is stored, so that a step between atoms needs no new
+gradient; with exact line search blended steps run in the space of weights (:mod:`dcfw.solvers.weights`), and
+a round of them counts as one inner step.
 
 References: Guelat and Marcotte 1986 (away steps); Lacoste-Julien and Jaggi 2015 (linear rates, pairwise
 steps); Braun, Pokutta and Zink 2017 (lazy steps); Tsuji, Tanaka and Pokutta 2022 (blended pairwise steps).
@@ -38,39 +36,39 @@ from dcfw.functions.base import Function
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
 from dcfw.solvers.active_set import ActiveSet
-from dcfw.solvers.corrections import corrections
 from dcfw.solvers.loop import InnerLoop, State, not_convex, rounding_of_hessian, smooth_step, too_small, walk
 from dcfw.solvers.run import Run, Stop
 from dcfw.solvers.segment import AffineSegment
-from dcfw.solvers.weights import extremes, pairwise_steps
+from dcfw.solvers.weights import corrections, extremes, pairwise_steps
 from dcfw.steps import Exact
 
 RULES = ("away", "pairwise", "blended", "descent")
 BLENDED = ("blended", "descent")
 
+# Weights are optimised until the slope left between two atoms is this fraction of the last FW gap.
 LOCAL = 0.1
-"""Weights are optimised until the slope left between two atoms is this fraction of the last FW gap."""
-
-FEWEST = 32
-"""The oracle's runners-up enter with its vertex: at most so many, or as many as there are atoms in use ..."""
-
-PROMISING = 0.2
-"""... if the slope towards them is at least this fraction of the vertex's."""
-
+# The oracle's runners-up enter with its vertex if the slope towards them is at least PROMISING times the
+# vertex's: at most FEWEST of them, or as many as there are atoms in use.
+FEWEST, PROMISING = 32, 0.2
+# Steps after which X is recomputed from the weights, and its gradient from X.
 RESYNC = 200
-"""Number of steps after which X is recomputed from the weights, and its gradient from X."""
 
 
 class ActiveLoop(InnerLoop):
-    """An inner loop with an active set, for one solve (it keeps the atoms from one outer step to the next).
+    """Inner loop with an active set, for one solve: atoms are kept from one outer step to the next.
 
-    The rule is "away", "pairwise", "blended" or "descent". With ``lazy`` known atoms may stand in for the
-    oracle's vertex (blended steps are lazy by nature). At most ``cap`` atoms are kept
-    (:class:`~dcfw.solvers.active_set.ActiveSet`).
+    A start that is not a vertex is an atom until its weight is gone, which takes many short steps (though few
+    oracle calls) if it is very close to the minimiser.  To continue from an earlier solution, pass its
+    ``active_set`` as x0 instead of its point.
 
-    A start that is not a vertex is an atom itself until its weight is gone. If it is very close to the
-    minimiser, that takes many short steps (of the order of one over the distance, though few calls of the
-    oracle): to go on from an earlier solution, give its active set as x0 and not its point.
+    Parameters
+    ----------
+    rule : {"away", "pairwise", "blended", "descent"}
+        The steps to take.
+    lazy : bool
+        Whether known atoms may replace the oracle's vertex (always True for blended steps).
+    cap : int, optional
+        The largest number of atoms kept (see :class:`~dcfw.solvers.active_set.ActiveSet`).
 
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
@@ -86,8 +84,7 @@ class ActiveLoop(InnerLoop):
         self.cap = None if cap is None else _validate.integer(cap, "cap", low=4)
         self.active: ActiveSet | None = None
         self._last: Array | None = None
-        self._target = math.inf
-        """The least slope for which a step is taken without calling the oracle."""
+        self._target = math.inf  # the least slope for a step without an oracle call
         self._start: tuple[list[Atom], np.ndarray] = ([], np.zeros(0))
 
     def room(self) -> float:
@@ -99,16 +96,13 @@ class ActiveLoop(InnerLoop):
         return float((self.active.weights[falling] / -change[falling]).min(initial=math.inf))
 
     def follow(self, step: float, x: Array) -> Array:
-        """Extrapolate the weights by ``step`` times their last change; return the point that they make up.
-
-        That is x up to rounding, which a long step along a short change amplifies.
-        """
+        """Extrapolate the weights by ``step`` times their last change; return their point (x, rounded)."""
         change = self._change()
         if self.active is None or change is None:
             self.active = None  # the next loop starts from x as its only atom
         else:
             weights = self.active.weights + step * change
-            weights[weights < 8.0 * np.finfo(np.float64).eps] = 0.0  # the one that ends the step, above all
+            weights[weights < 8.0 * np.finfo(np.float64).eps] = 0.0  # above all the one that ends the step
             self.active.weights[:] = weights
             self.active.normalise()
             x = self.active.point()
@@ -116,12 +110,11 @@ class ActiveLoop(InnerLoop):
         return x
 
     def go_back(self, x: Array) -> None:
-        """Restore the weights with which the last loop began, at x."""
+        """Restore the weights at the start of the last loop, at x."""
         self.follow(-1.0, x)
         self._last = x
 
     def add_square(self, f: Function, L: float) -> None:
-        """Update the images for f, the last loop's function plus L/2 ||x||^2."""
         if self.active is not None:
             self.active.add_square(f, L)
 
@@ -129,16 +122,12 @@ class ActiveLoop(InnerLoop):
         return None if self.active is None else self.active.change_since(*self._start)
 
     def hold(self, active: ActiveSet, x: Array) -> None:
-        """Start from atoms that make up x, and are given away."""
+        """Start from atoms that make up x, taking ownership of them."""
         self.active, self._last = active, x
 
     def resume(self, active: ActiveSet, x: Array, domain: Any = None) -> None:
-        """Start from the atoms of an earlier run, which make up x.
-
-        If x has another precision, they take it, and x is made what they then make up.  Where that could
-        lead out of the set (``domain``, if it is known), x is the only atom instead.
-        """
-        differs = active.dtype != x.dtype
+        """Start from an earlier run's atoms of x, converted to its precision if they stay in the set."""
+        differs = active._zero.dtype != x.dtype
         self.active, self._last = active.recast(x, domain) if differs else active.copy(), x
         if differs and self.active is not None:
             x[...] = self.active.point()
@@ -155,16 +144,15 @@ class ActiveLoop(InnerLoop):
         self._last, self._target = state["last"], state["target"]
 
     def reattach(self, f: Function) -> None:
-        """Attach the images to f, a reconstruction of the function that they belong to."""
         if self.active is not None and self.active.f is not None:
             self.active.f = f
 
     def active_set(self, x: Array) -> ActiveSet | None:
-        """Return the atoms that make up x, None where they make up another point."""
+        """Return a copy of the atoms that make up x, None if they make up another point."""
         if self.active is None:
             return None
         active = self.active.copy()
-        # x may have been updated RESYNC times since it was last computed from the weights; the bound is
+        # x may have been updated RESYNC times since it was computed from the weights; the rounding is
         # relative to the size of the set, which is at least that of x.
         apart, rounding = norm(active.point() - x), 2.0 * RESYNC * eps_of(x)
         near = apart <= rounding * norm(x)
@@ -195,8 +183,7 @@ class ActiveLoop(InnerLoop):
                 yield X
                 self._target = 0.5 * X.gap
                 if active.find(S) is None:
-                    more = self._runners_up(X, active, S, G, here) if in_weights else []
-                    self._enter(X, active, [S, *more])
+                    self._enter(X, active, S, G, here if in_weights else None)
                 scores = active.scores(G)
                 if not in_weights:
                     worst, best = extremes(scores, active.weights)[0], active.find(S)
@@ -220,10 +207,8 @@ class ActiveLoop(InnerLoop):
                 return
 
     def _set_out(self, X: State) -> ActiveSet:
-        """Return the active set for a loop that starts at X."""
         run, f, x, grad = X.run, X.f, X.x, X.grad
-        # A run begins at a copy of x0, which may have been written to since an earlier run of this loop ended
-        # there.
+        # An earlier run of this loop may have ended at x0, which may have been overwritten since.
         known = self.active_set(x) is not None if x is run.x0 else x is self._last
         if self.active is None or not known:
             self.active = ActiveSet(x, self.cap)
@@ -234,28 +219,28 @@ class ActiveLoop(InnerLoop):
         return self.active
 
     def _promise(self, scores: np.ndarray, here: float, worst: int, best: int) -> float:
-        """Return the slope of the best step that needs no oracle."""
+        """Return the slope of the best step without an oracle call."""
         if self.rule == "away":
             return float(max(here - scores[best], scores[worst] - here))
         return float(scores[worst] - scores[best])
 
     @staticmethod
-    def _runners_up(X: State, active: ActiveSet, S: Atom, G: Array, here: float) -> list[Atom]:
-        """Return other new vertices that promise nearly as much as S, if gradients at vertices are cheap."""
-        count = min(max(FEWEST, int(np.count_nonzero(active.weights))), active.spare - 1)
-        bar = here - PROMISING * (here - S.inner(G))
-        near = [A for A in X.run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
-        return near if near and X.f.prefetch([S, *near]) else []
-
-    @staticmethod
-    def _enter(X: State, active: ActiveSet, atoms: list[Atom]) -> None:
+    def _enter(X: State, active: ActiveSet, S: Atom, G: Array, here: float | None) -> None:
+        """Add S; given <G, X>, add promising runners-up too if gradients at vertices are cheap."""
+        atoms = [S]
+        if here is not None:
+            count = min(
+                max(FEWEST, int(np.count_nonzero(active.weights))), max(active.cap // 4, 1) - 1
+            )  # there is always room for cap / 4
+            bar = here - PROMISING * (here - S.inner(G))
+            near = [A for A in X.run.runners_up(G, count) if A.inner(G) < bar and active.find(A) is None]
+            atoms += near if near and X.f.prefetch([S, *near]) else []
         active.enter(atoms, partial(X.run.grad_f_at, X.f))
         m = len(active)
         if active.f is not None and not np.isfinite(active.M[m - len(atoms) : m, :m]).all():
             X.run.bad_gradient()
 
     def _optimise_weights(self, X: State, active: ActiveSet, scores: np.ndarray) -> None:
-        """Take pairwise steps in the space of weights, and bring X and its gradient up to date."""
         run, convex, m = X.run, X.convex, len(active)
         before = active.weights.copy()
         count, gained, done = 0, 0.0, False
@@ -272,15 +257,15 @@ class ActiveLoop(InnerLoop):
         if count == 0 or not gained > 0.0:
             raise stuck(run, X)
         change = active.weights - before
-        X.x = active.point()  # not by the change, which would leave rounding of atoms without weight
+        X.x = active.point()  # adding the change would leave rounding of atoms without weight
         X.grad = active.combine_images(X.grad, change)
-        # Along negative curvature the steps have gained more than they say.
+        # Along negative curvature the reported gain is too small.
         X.gained = X.gained + gained if convex and X.gained is not None else None
         X.value = None
 
     @staticmethod
     def _forgive(run: Run, active: ActiveSet, worst: int, best: int) -> None:
-        """End the run for negative curvature between two atoms, unless rounding explains it."""
+        """End the run for negative curvature between two atoms that rounding does not explain."""
         curvature = float(active.M[best, best] - 2.0 * active.M[best, worst] + active.M[worst, worst])
         ends = [active.atoms[j].dense() for j in (worst, best)]
         assert active.f is not None
@@ -290,14 +275,7 @@ class ActiveLoop(InnerLoop):
         active.noise = -curvature
 
     def _step(
-        self,
-        X: State,
-        active: ActiveSet,
-        scores: np.ndarray,
-        here: float,
-        worst: int,
-        best: int,
-        pairs: bool,
+        self, X: State, active: ActiveSet, scores: np.ndarray, here: float, worst: int, best: int, pairs: bool
     ) -> None:
         """Take one step: towards a vertex, away from an atom, or from one to the other."""
         heavy = float(active.weights[worst])
@@ -305,7 +283,7 @@ class ActiveLoop(InnerLoop):
         if pairs:
             coefficients, slope = (0.0, heavy, -heavy), heavy * float(scores[worst] - scores[best])
         elif self.rule == "away" and away > towards and heavy < 0.5 + 1e-6:
-            # An atom with more weight than that is never worth a step away: X is too near to it.
+            # X is too close to a heavier atom for a step away from it to pay.
             scale = heavy / (1.0 - heavy)
             coefficients, slope = (scale, 0.0, -scale), scale * away
         else:
@@ -323,10 +301,7 @@ class ActiveLoop(InnerLoop):
 
     @staticmethod
     def _descend(X: State, active: ActiveSet, scores: np.ndarray, best: int) -> bool:
-        """Take one step down the gradient with respect to the weights; return False where none is left.
-
-        For quadratics, whose atoms have images, there are better steps.
-        """
+        """Take one step down the gradient in the weights; return False if there is none."""
         used = active.weights > 0.0
         used[best] = True
         slope = np.where(used, scores - scores[used].mean(), 0.0)
@@ -334,8 +309,8 @@ class ActiveLoop(InnerLoop):
         length = float((active.weights[losing] / slope[losing]).min(initial=math.inf))
         if active.f is not None or not 0.0 < length < math.inf:
             return False
-        change = -length * slope  # a weight is gone at its end
-        # Scores that nearly agree leave rounding, which would lead out of the set.
+        change = -length * slope  # a weight reaches zero at its end
+        # Where scores nearly agree, rounding would lead out of the set.
         change[best] -= change.sum()
         far = Dense(active.combine(X.x, change))
         try:
@@ -352,7 +327,6 @@ class ActiveLoop(InnerLoop):
 
     @staticmethod
     def _resync(X: State, active: ActiveSet) -> None:
-        """Recompute X from the weights, and its gradient where that is incremental."""
         active.normalise()
         X.x = active.point()
         if active.f is not None:
@@ -361,7 +335,7 @@ class ActiveLoop(InnerLoop):
 
 
 class Way(AffineSegment):
-    """The segment from X to X + d; d's image under the Hessian is alpha grad + a combination of images."""
+    """The segment from X to X + d, where H d = alpha grad + a combination of images."""
 
     __slots__ = ("alpha", "d", "images")
 
@@ -398,18 +372,13 @@ def _sum(alpha: float, x: Array, *terms: tuple[float, Atom]) -> Array:
 
 
 def nearly_done(run: Run, X: State) -> bool:
-    """Return whether a loop that is stuck at rounding level may end as if it had met its tolerance.
-
-    It may if it has moved and the gap left would end the run: the next outer step will see.
-    """
+    """Return whether a loop stuck at rounding level has moved and reached the run's tolerance."""
     return X.linear is not None and X.k > 1 and X.gap <= run.threshold
 
 
 def stuck(run: Run, X: State) -> Stop:
-    if run.lmo_error:
-        return Stop(
-            Status.NO_PROGRESS,
-            f"No atom is a descent direction: the FW gap {X.gap:.3g} is within the linear oracle's own error "
-            f"bound {run.lmo_error:.3g}.",
-        )
-    return too_small(X)
+    if not run.lmo_error:
+        return too_small(X)
+    error = f"the linear oracle's own error bound {run.lmo_error:.3g}"
+    text = f"No atom is a descent direction: the FW gap {X.gap:.3g} is within {error}."
+    return Stop(Status.NO_PROGRESS, text)

@@ -15,25 +15,21 @@ from dcfw.sets.atoms import Atom, Dense, Entries, OneHot, recast
 from dcfw.sets.given import as_set
 from dcfw.sets.stacks import DenseStack, Rows, Stack, kind_of, stack_for
 
-CAP = 1000
-"""The most atoms kept, unless fewer fill the memory."""
-
-MEMORY = 256 * 2**20
-"""Bytes that the atoms' gradients may take."""
+CAP = 1000  # the most atoms kept, unless fewer fill the memory
+MEMORY = 256 * 2**20  # bytes for the atoms' gradients
 
 
 class ActiveSet:
     """Atoms and weights: X = sum_j weights[j] atoms[j], weights nonnegative with sum one.
 
-    A vertex that is met again is found by its key in a dictionary. Atoms whose weight has fallen to zero stay
-    as candidates for cheap steps until there are twice as many atoms as had weight the last time; then they
-    are dropped. Memory is bounded: if more than three quarters of ``cap`` have weight, the lightest ones are
-    merged into one dense atom, their mean, so that half of that number is left. Neither changes X. The
-    default ``cap`` is 1000, or what 256 MiB hold as dense arrays, but at least 32.
+    Atoms whose weight has fallen to zero remain as candidates for cheap steps until there are twice as many
+    atoms as had weight the last time; then they are dropped.  If more than three quarters of ``cap`` have
+    weight, the lightest are merged into one dense atom, their mean, so that half of that number remains.
+    Neither changes X.  The default ``cap`` is 1000, or what 256 MiB hold as dense arrays, but at least 32.
 
-    For a quadratic f the set has an image grad f(a_j) of each atom and the matrix M_ij = <H a_i, a_j>, H the
-    Hessian, up to one constant. Because H is symmetric, a new atom's row needs its own image only. Where H is
-    A'A with an A of few rows, the image is A a_j, and sparse atoms then need no smaller ``cap``.
+    For a quadratic f with Hessian H the set stores an image grad f(a_j) of each atom and the matrix
+    M_ij = <H a_i, a_j> up to one constant.  H is symmetric, so a new atom's row needs only its own image.
+    Where H = A'A and A has few rows, the image is A a_j, and sparse atoms then need no smaller ``cap``.
 
     >>> import numpy as np
     >>> from dcfw.sets.atoms import OneHot
@@ -47,8 +43,7 @@ class ActiveSet:
     def __init__(self, x: Array, cap: int | None = None) -> None:
         self.cap = _validate.integer(_usual_cap(x) if cap is None else cap, "cap", low=4)
         self.atoms: list[Atom] = []
-        self.f: Function | None = None
-        """The function whose gradients the images are, None if there are none."""
+        self.f: Any = None  # the function whose gradients the images are
         self.M = np.zeros((0, 0))
         self._noise, self._heard = 0.0, 0
         self._zero = 0.0 * x
@@ -57,10 +52,10 @@ class ActiveSet:
         self._stacks: dict[Hashable, tuple[Stack, Rows]] = {}
         self._images = DenseStack()
         self._twists = np.zeros(0)
-        self._short = False  # whether images are scores; then the gradient at zero is kept beside them
+        self._short = False  # whether images are scores, stored with the gradient at zero
         self._slope: Array | None = None
         self._room = min(32, self.cap)
-        self._extend([Dense(copy_of(x))])  # x may be the caller's, and written to
+        self._extend([Dense(copy_of(x))])  # the caller may overwrite x
         self._places[self.atoms[0].key] = 0
         self._weights[0] = 1.0
 
@@ -68,13 +63,8 @@ class ActiveSet:
         return len(self.atoms)
 
     @property
-    def dtype(self) -> Any:
-        """The precision of the point."""
-        return self._zero.dtype
-
-    @property
     def noise(self) -> float:
-        """A bound for the rounding error of a curvature."""
+        """Bound on the rounding error of a curvature."""
         for place in range(self._heard, len(self._images.arrays)):
             image = self._images.arrays[place]
             other = image if self._short else self.atoms[place].dense()
@@ -88,34 +78,23 @@ class ActiveSet:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights, a view."""
         return self._weights[: len(self.atoms)]
 
     def find(self, atom: Atom) -> int | None:
-        """Return the place of a vertex, None if it is not there."""
         return self._places.get(atom.key)
 
-    @property
-    def spare(self) -> int:
-        """How many atoms there is always room for."""
-        return max(self.cap // 4, 1)
-
     def add(self, atom: Atom, image: Array | None = None) -> int:
-        """Add a vertex that is not there yet, with weight zero, and return its place.
-
-        If there is no room, atoms are dropped first, and places change.
-        """
+        """Add a new vertex with weight zero and return its place; the places of others may change."""
         self.add_all([atom], None if image is None else [image])
         return len(self) - 1
 
     def enter(self, atoms: list[Atom], image: Callable[[Atom, bool], Array]) -> None:
-        """Add vertices as :meth:`add_all` does, with images by ``image(atom, whether as scores)``."""
+        """Add new vertices with their images, ``image(atom, whether as scores)``."""
         if self._short and isinstance(atoms[0], OneHot | Entries) and self.cap == _usual_cap(self._zero):
             self.cap = CAP  # neither atoms nor images are long
         self.add_all(atoms, None if self.f is None else [image(atom, self._short) for atom in atoms])
 
     def add_all(self, atoms: list[Atom], images: list[Array] | None = None) -> None:
-        """Add at most ``spare`` different vertices that are not there yet, with weight zero."""
         if len(self) + len(atoms) > self._room:
             self._make_room(len(atoms))
         self._places.update((atom.key, len(self) + k) for k, atom in enumerate(atoms))
@@ -124,7 +103,7 @@ class ActiveSet:
             self._append_images(images)
 
     def attach(self, f: Function, image: Callable[[Atom, bool], Array]) -> None:
-        """Compute the images of f by ``image(atom, whether as scores)``, unless they are known."""
+        """Compute the images of f, ``image(atom, whether as scores)``, unless they are known."""
         if f is not self.f:
             self.f, self._images, self._slope = f, DenseStack(), None
             self._short = isinstance(self._zero, np.ndarray) and f.has_scores()
@@ -132,33 +111,27 @@ class ActiveSet:
             self._append_images([image(atom, self._short) for atom in self.atoms])
 
     def image(self, place: int) -> Array:
-        """Return the gradient at an atom."""
         if not self._short:
             return self._images.arrays[place]
-        assert self.f is not None
         if self._slope is None:
             self._slope = self.f.grad(self._zero)
         return self._slope + self._pulled(self._images.arrays[place])
 
-    def _pulled(self, scores: np.ndarray) -> np.ndarray:
-        assert self.f is not None
+    def _pulled(self, scores: np.ndarray) -> Array:
         return self.f.from_scores(scores).reshape(self._zero.shape)
 
     def scores(self, G: Array) -> np.ndarray:
-        """Return <G, a_j> for all atoms."""
         found = np.empty(len(self))
         for stack, places in self._stacks.values():
             found[places.array[:, 0]] = stack.inner(G)
         return found
 
     def combine(self, x: Array, c: np.ndarray) -> Array:
-        """Return x + sum_j c_j a_j."""
         for stack, places in self._stacks.values():
             x = stack.add(x, c[places.array[:, 0]])
         return x
 
     def combine_images(self, grad: Array, c: np.ndarray) -> Array:
-        """Return grad + sum_j c_j image_j."""
         if self._short:
             return grad + self._pulled(self._images.add(0.0 * self._images.arrays[0], c))
         return self._images.add(grad, c)
@@ -168,7 +141,7 @@ class ActiveSet:
         return self.combine(self._zero, self.weights)
 
     def move(self, coefficients: tuple[float, float, float], to: int, worst: int, eta: float) -> None:
-        """Change the weights as a step of length eta along alpha X + beta a_to + gamma a_worst does."""
+        """Update the weights for a step of length eta along alpha X + beta a_to + gamma a_worst."""
         alpha, beta, gamma = coefficients
         w = self.weights
         w *= 1.0 + eta * alpha
@@ -177,24 +150,22 @@ class ActiveSet:
             w[worst] = 0.0 if eta == 1.0 else max(w[worst] + eta * gamma, 0.0)
 
     def normalise(self) -> None:
-        """Undo the rounding in the sum of the weights."""
         self.weights[:] /= self.weights.sum()
 
     def copy(self) -> ActiveSet:
-        """Return the atoms that have weight, with their weights and without images."""
+        """Return the atoms with weight, without images."""
         used = np.flatnonzero(self.weights)
         return ActiveSet.of([self.atoms[j] for j in used], self.weights[used], self._zero, self.cap)
 
     @classmethod
     def of(cls, atoms: list[Atom], weights: np.ndarray, zero: Array, cap: int | None = None) -> ActiveSet:
-        """Return the active set with these atoms and weights."""
         active = cls(zero, cap)
         active.restart(atoms, weights)
         active.normalise()
         return active
 
     def recast(self, x: Array, domain: Any = None) -> ActiveSet | None:
-        """Return a copy in the precision of x with all atoms in the set, None if there is none."""
+        """Return a copy in the precision of x, None if an atom would leave the set."""
         if not isinstance(x, np.ndarray):
             return None
         other = self.copy()
@@ -207,10 +178,7 @@ class ActiveSet:
         return other
 
     def change_since(self, atoms: list[Atom], weights: np.ndarray) -> np.ndarray | None:
-        """Return the change of the weights since earlier ones, None if an atom with weight has been dropped.
-
-        Differences at rounding level are set to zero, so that they are not extrapolated.
-        """
+        """Return the change of the weights since earlier ones, None if an atom with weight was dropped."""
         places = {id(atom): place for place, atom in enumerate(self.atoms)}
         change = self.weights.copy()
         for j in np.flatnonzero(weights):
@@ -218,24 +186,22 @@ class ActiveSet:
             if place is None:
                 return None
             change[place] -= weights[j]
-        change[np.abs(change) <= 8.0 * np.finfo(np.float64).eps] = 0.0
+        change[np.abs(change) <= 8.0 * np.finfo(np.float64).eps] = 0.0  # rounding must not be extrapolated
         return change
 
     def add_square(self, f: Function, L: float) -> None:
-        """Turn the images into those of f, their function plus L/2 ||x||^2."""
+        if self.f is None:
+            return
         m = len(self)
-        if self.f is not None:
-            moved = [self.image(place) + L * atom.dense() for place, atom in enumerate(self.atoms)]
-            self._images.replace(moved)
-            self._short = False
-        for place, atom in enumerate(self.atoms if self.f is not None else []):
+        self._images.replace([self.image(place) + L * atom.dense() for place, atom in enumerate(self.atoms)])
+        self._short = False
+        for place, atom in enumerate(self.atoms):
             dense = atom.dense()
             self.M[place, :m] += L * self.scores(dense)
             self.noise = max(self.noise, 64.0 * eps_of(dense) * norm(self.image(place)) * norm(dense))
-        self.f = f if self.f is not None else None
+        self.f = f
 
     def get_state(self) -> dict[str, Any]:
-        """Return the complete state, including the order of sums; images are kept as they are."""
         m = len(self)
         return {
             "atoms": list(self.atoms),
@@ -253,7 +219,6 @@ class ActiveSet:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ActiveSet:
-        """Return the active set whose state was saved."""
         active = cls(state["zero"], state["cap"])
         active._zero = state["zero"]
         active.restart(state["atoms"], state["weights"])
@@ -269,8 +234,6 @@ class ActiveSet:
 
     def __repr__(self) -> str:
         return f"ActiveSet({int((self.weights > 0.0).sum())} atoms)"
-
-    # -- storage ----------------------------------------------------------------------------------------
 
     def _extend(self, atoms: list[Atom]) -> None:
         place = len(self.atoms)
@@ -305,7 +268,6 @@ class ActiveSet:
         self.M[first:last, first:last] = among + np.tril(among, -1).T
 
     def _rows(self, images: list[Array], first: int, last: int) -> np.ndarray:
-        """Return the rows of M for new images, those of the atoms from ``first`` to ``last``."""
         if self._short:
             return np.asarray(np.stack(images) @ np.stack(self._images.arrays).T)
         rows = np.empty((len(images), len(self)))
@@ -313,7 +275,7 @@ class ActiveSet:
             rows[:, places.array[:, 0]] = stack.inner_all(images)
         rows = rows[:, :last]
         # <image_i, a_j> = <H a_i, a_j> + <b, a_j> is symmetric up to the second term, b the gradient at 0.
-        # Up to a constant that term is what two atoms' products with the other's image differ by.
+        # Up to a constant, that term is the difference of two atoms' products with each other's image.
         origin = self._twists[0] if first else 0.0
         self._twists[first:last] = origin + self.scores(self.image(0))[first:last] - rows[:, 0]
         return rows - self._twists[:last]
@@ -339,7 +301,6 @@ class ActiveSet:
         self._images, self.f, self._heard = images, f, heard
 
     def restart(self, atoms: list[Atom], weights: np.ndarray) -> None:
-        """Replace everything by these atoms and weights."""
         self.atoms, self._stacks = [], {}
         self._images, self.f = DenseStack(), None
         self._extend(atoms)
@@ -363,16 +324,11 @@ class ActiveSet:
 
 
 def _usual_cap(x: Array) -> int:
-    """Return how many dense atoms are kept."""
     return min(CAP, max(MEMORY // (8 * int(math.prod(x.shape))), 32))
 
 
 def _within(atom: Atom, domain: Any, rounding: float) -> Atom | None:
-    """Return a recast atom as a point of the set, None if it cannot be computed or checked.
-
-    Entries that were rounded, such as bounds, may be outside by that rounding: then the vertex that is meant
-    takes the atom's place, or the nearest point.
-    """
+    """Return a recast atom, or a nearby vertex or projection in the set; None if that cannot be checked."""
     if not isinstance(atom, Dense | Entries):
         return atom
     if domain is None:

@@ -1,13 +1,9 @@
 """Sliding steps on a Euclidean ball, where the surrogate's minimiser takes one call of the oracle.
 
-With the split phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi) a DC step minimises a square, L/2 ||z - c||^2 with
-c = x - grad phi(x) / L.  On a ball the solution is c, or, if c lies outside, the oracle's answer to -c: no
-inner loop is needed.  L is the curvature along the last step, as in spectral gradient methods; it may be too
-small for an upper bound, so that a search along the step follows, which lets phi rise above its last value
-but not above the last ten.
-
-The default takes these steps first on l2 balls (:mod:`dcfw.solvers.staged`): plain steps need several looks
-at phi for each line search, and many more of them.
+With the split phi = L/2 ||x||^2 - (L/2 ||x||^2 - phi) a DC step minimises L/2 ||z - c||^2, c = x - grad
+phi(x) / L. On a ball the solution is c or its projection, without an inner loop.  L is the curvature along
+the last step, as in spectral gradient methods, and may be too small for an upper bound; so a nonmonotone line
+search follows. The default takes these steps first on l2 balls (:mod:`dcfw.solvers.staged`).
 
 References: Barzilai and Borwein 1988; Birgin, Martinez and Raydan 2000.
 """
@@ -15,6 +11,7 @@ References: Barzilai and Borwein 1988; Birgin, Martinez and Raydan 2000.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dcfw import _protocol
 from dcfw._arrays import Array, inner, norm, norm2
@@ -24,32 +21,29 @@ from dcfw.sets.norms import LpBall
 from dcfw.solvers.loop import State
 from dcfw.solvers.run import Run
 
-FIRST = 0.2
-"""The length of the first step, as a part of the radius."""
-MEMORY = 10
-"""The largest of so many values is the one that a step has to fall below."""
-ENOUGH = 1e-4
-"""The part of the decrease that the slope promises, which a step has to give."""
+FIRST = 0.2  # length of the first step, relative to the radius
+MEMORY = 10  # a step must fall below the largest of this many values
+ENOUGH = 1e-4  # the part of the decrease promised by the slope that a step must achieve
 TRIALS = 40
 
 
 def applies(domain: Set) -> bool:
-    """Return whether the set is an l2 ball of the library itself."""
+    """Return whether the set is one of the library's l2 balls."""
     return isinstance(domain, LpBall) and domain.p == 2.0 and not _protocol.overridden(domain, Set, "lmo")
 
 
-def sliding_steps(run: Run, phi: Function, x: Array, grad: Array, value: float) -> Iterator[State]:
-    """Take sliding steps on phi from x, yielding the state before each."""
-    X = State(run, phi, x, grad, value)
+def sliding_steps(X: State) -> Iterator[State]:
+    """Take sliding steps on phi from X, yielding the state before each."""
+    run, phi = X.run, X.f
     radius: float = run.domain.radius
-    values = [value]
-    L = norm(grad) / (FIRST * radius)
+    values: list[Any] = [X.value]
+    L = norm(X.grad) / (FIRST * radius)
     while True:
         run.outer_step()
-        X.S, X.gap = run.lmo(X.grad, X.x)
+        S = X.ask(X.grad)
         yield X
         run.before_step(X)
-        d = _nearest(X.x - X.grad / L, radius) - X.x if L > 0.0 else X.S.dense() - X.x
+        d = _nearest(X.x - X.grad / L, radius) - X.x if L > 0.0 else S.dense() - X.x
         eta, fun = _length(run, phi, X.x, d, inner(X.grad, d), values)
         if eta == 0.0:
             return
@@ -58,7 +52,7 @@ def sliding_steps(run: Run, phi: Function, x: Array, grad: Array, value: float) 
         moved = eta * d
         L = max(inner(grad - X.grad, moved) / norm2(moved), 0.0)
         values = [*values[1 - MEMORY :], fun]
-        X.x, X.grad, X.value, X.gained = x, grad, fun, value - fun
+        X.x, X.grad, X.value, X.gained = x, grad, fun, X.start[1] - fun  # type: ignore[operator]
         X.k += 1
         run.ledger.count_step(outer=True)
 
@@ -71,7 +65,7 @@ def _nearest(c: Array, radius: float) -> Array:
 def _length(
     run: Run, phi: Function, x: Array, d: Array, slope: float, values: list[float]
 ) -> tuple[float, float]:
-    """Return the length of a step along d, and the value there; the length is 0 if none is found."""
+    """Return the length of a step along d and the value there; the length is 0 if none is found."""
     eta, here, bar = 1.0, values[-1], max(values)
     for _ in range(TRIALS if slope < 0.0 else 0):
         fun = run.value(phi, x + eta * d)

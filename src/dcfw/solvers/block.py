@@ -1,37 +1,21 @@
 """Block-coordinate DC-FW: outer steps that move one block of a product of sets.
 
-On a product the FW gap is a sum, one term for each block, and the oracle falls apart into the blocks' own.
-So a step may stay inside one block: linearise g at x_t, minimise the surrogate f - <u_t, .> over block i with
-the other blocks fixed (the same inner loop as DC-FW's, on the block), and go on with the next one.  A block's
-gradient and vertex are often far cheaper than the whole ones, and each step sees the work of those before it.
+On a product the FW gap is a sum over the blocks, and the oracle consists of the blocks' own.  An outer step
+linearises g (as a whole) at x_t and minimises the surrogate over block i with the others fixed.
 
-**Passes.**  The blocks are visited in passes.  A pass begins with the block gaps at x_t, all of them: their
-sum is the FW gap, which is tested, recorded and given to the tolerance rule.  Only there is convergence
-claimed.  Then come at most b outer steps, b the number of blocks:
+**Passes.**  A pass starts with all b block gaps at x_t; their sum, the FW gap, is tested, recorded and passed
+to the tolerance rule.  At most b outer steps follow: ``"cyclic"`` in order, ``"random"`` in a new random
+order,
+``"gap"`` always on the block with the largest known gap (from the start of the pass or the end of its inner
+loop) while one is worth a step.  An inner loop ends when its block's gap is at most 1/b of what DC-FW demands
+of the whole gap.  Blocks that meet this at once are skipped; at the start of a pass some block does not.
 
-``"cyclic"``  the blocks in their order
-``"random"``  in a new random order in each pass
-``"gap"``     always the block with the largest known gap.  A block's gap is known from the start of the pass,
-              and from the end of the inner loop on it (none, if the loop ended without looking: the block is
-              done for this pass); what others did meanwhile is seen at the next pass, which begins as soon as
-              no known gap is worth a step
+**One function without a split.**  For a differentiable phi that is neither quadratic nor convex, with
+``inner="auto"`` and exact steps, the blocks move together (:mod:`dcfw.solvers.block_steps`).
 
-The inner tolerance is shared out: a loop ends when its block's gap is at most a b-th of what DC-FW asks of
-the whole gap.  A block that meets that at once is skipped, which does not count as an outer step.  At the
-start of a pass the whole gap is above the tolerance, so some block is not skipped: a run never spins.
-
-**g is linearised once in each outer step**, at x_t and as a whole, although only one block of the subgradient
-is used: g need not be separable, and a fresh tangent is a closer surrogate than an old one.
-
-**One function without a split.**  A differentiable phi that is neither quadratic nor convex has no f and g
-but for a constant that nobody knows: with ``inner="auto"`` and exact steps its blocks move together, each
-with a step length of its own (:mod:`dcfw.solvers.block_steps`).
-
-**Counts.**  ``maxiter`` counts passes, b outer steps each.
-``n_lmo`` counts calls of a block's oracle; b of them, one for each block, are one call of the
-whole set's (``n_lmo / b`` compares with the other methods).  ``n_lmo_blocks`` has them block by block.  No
-block is asked twice at the same x_t: the vertices that start a pass are those of its first step.  Gradients
-of f in one block, and updates of the whole gradient, count one each.
+**Counts.**  ``maxiter`` counts passes of b outer steps each, ``n_lmo`` calls of a block's oracle (``n_lmo /
+b`` compares with other methods).  The vertices at the start of a pass serve its first step.  Gradients of f
+in one block and updates of the whole gradient count one each.
 
 **Certificates.**  gap_DC(x_t) is at most the FW gap, where that is known (else the history has nan), and at
 least the decrease of the surrogate in one block, where g is differentiable.
@@ -74,15 +58,12 @@ class Block:
     Parameters
     ----------
     order : {"cyclic", "random", "gap"}
-        Which block is next; ``"random"`` draws from the ``rng`` of :func:`dcfw.minimize`.
+        The order of the blocks; ``"random"`` draws from the ``rng`` of :func:`dcfw.minimize`.
     steps : int, optional
-        How many Frank-Wolfe steps an outer step may take on its block.  Default: until the block's share of
-        the inner tolerance is met.  1 is block-coordinate Frank-Wolfe with g linearised in every step.
+        The most Frank-Wolfe steps per outer step.  Default: until the block's share of the inner tolerance is
+        met.  1 is block-coordinate Frank-Wolfe with g linearised in every step.
 
-    Notes
-    -----
-    Phi never increases with steps that descend (all but ``"open-loop"``).  With ``inner="away"``,
-    ``"pairwise"`` or ``"blended"`` each block has an active set of its own, kept from visit to visit.
+    Phi never increases unless ``step="open-loop"``.  Inner solvers with an active set keep one per block.
 
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
@@ -120,12 +101,11 @@ class Block:
             blocks.stuck = run.eps if run.nit == nit else None
 
     def _agenda(self, blocks: Blocks, gaps: list[float], rng: np.random.Generator) -> Iterator[int]:
-        """Yield the blocks of one pass; ``gaps`` is kept up to date by the caller."""
         if self.order == "gap":
             for _ in gaps:
                 i = int(np.argmax(gaps))
-                if blocks.idle(gaps[i]):
-                    return
+                if blocks.problem.tolerance.enough(len(gaps) * gaps[i], blocks.run.eps, lambda: 0.0):
+                    return  # the block meets its share of the tolerance
                 yield i
         else:
             count = len(gaps)
@@ -133,7 +113,7 @@ class Block:
 
 
 class Blocks:
-    """The iterate x_t of a run, block by block, and the two things done with it: measure, and step."""
+    """The iterate x_t of a run by blocks, with its two operations: measure and step."""
 
     def __init__(self, problem: Problem, run: Run, steps: int | None) -> None:
         product = check_blocks(problem.domain)
@@ -160,11 +140,9 @@ class Blocks:
         self.x_t = Iterate(x, run.grad_f(problem.f, x), None, run.linearise(problem.g, x))
         self.z = [slot.of(x) for slot in self.slots]
         self.measured = False
+        # The tolerance with which the last pass moved no block: a block's gaps in the measurement and in its
+        # step differ by rounding, so it may be stuck.
         self.stuck: float | None = None
-        """The tolerance with which the last pass moved no block: with the same one, none ever will.
-
-        A block's gaps in the measurement and in its step differ by rounding, which may be all that is left.
-        """
         self.since_resync = 0
         run.ledger.extra["n_lmo_blocks"] = [0] * self.count
         run.keep(blocks=self, **{f"step of block {i}": rule for i, rule in enumerate(self.rules)})
@@ -176,7 +154,7 @@ class Blocks:
     def get_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name) for name in self._KEPT}
         answers = [oracle.known for oracle in self.oracles]
-        parts = [part.get_state() for part in self.parts]
+        parts = [part.kept for part in self.parts]
         return {**state, "answers": answers, "parts": parts}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -194,15 +172,12 @@ class Blocks:
         for part, z, known in zip(self.parts, self.z, state["parts"], strict=True):
             if known is not None and _form(known) != _form(z):
                 raise ValueError("the gradient of a block has another shape")
-            part.set_state(known)
-
-    # -- the whole gap ------------------------------------------------------------------------------------
+            part.kept = known
 
     def measure(self) -> list[float]:
-        """Return the block gaps at x_t; record their sum and end the run where that is due."""
         run = self.run
         if self.since_resync >= run.resync_period:
-            # Rounding accumulates in the whole gradient, which follows the blocks: recompute it periodically.
+            # Rounding accumulates in the whole gradient, which is updated by blocks.
             self.x_t = self.x_t._replace(grad=self.problem.f.grad(self.x_t.x))
             run.ledger.count_resync()
             self.since_resync = 0
@@ -212,7 +187,7 @@ class Blocks:
             with self._only(i):
                 gaps.append(run.lmo(slot.of(G), self.z[i])[1])
         self._visit(sum(gaps))
-        if run.n_lmo + self.count > run.max_lmo:  # after another step its gap could not be measured
+        if run.n_lmo + self.count > run.max_lmo:  # the gap after another step could not be measured
             raise Stop(Status.MAX_LMO)
         run.tolerance(self.problem.tolerance, None if run.rule is None else run.eps, sum(gaps))
         self.measured = True
@@ -222,46 +197,32 @@ class Blocks:
         run, x_t = self.run, self.x_t
         f_t = self._value()
         fun = f_t - x_t.u.value
-        # Of points that are equal up to rounding, the one whose gap is known is returned.
+        # Of points with equal values up to rounding, return the one whose gap is known.
         slack = 8.0 * eps_of(x_t.x) * (abs(f_t) + abs(x_t.u.value))
         run.visit(x_t.x, fun, gap, slack=slack)
         if math.isnan(gap):
             run.ledger.record_tolerance(run.eps)
 
     def _value(self) -> float:
-        """Return f(x_t), which is computed at most once."""
         x, grad, known, _, _ = self.x_t
         f_t = self.run.value_of(self.problem.f, x, grad, known)
         self.x_t = self.x_t._replace(value=f_t)
         return f_t
 
-    def idle(self, gap: float) -> bool:
-        """Return whether a block with this gap meets its share of the tolerance without a step."""
-        return self.problem.tolerance.enough(self.count * gap, self.run.eps, lambda: 0.0)
-
     def exhausted(self) -> bool:
-        """Return whether a budget leaves room for measuring the whole gap only."""
         run = self.run
-        # A step takes a call of the oracle to begin with, and a measurement afterwards.
+        # A step takes at least one oracle call, and a measurement afterwards.
         return not self.measured and (run.nit >= run.maxiter or run.n_lmo + 1 + self.count > run.max_lmo)
 
-    # -- one outer step -----------------------------------------------------------------------------------
-
     def step(self, i: int) -> float:
-        """Minimise the surrogate over block i and return the block's gap there; x_t is x_{t+1} then.
-
-        A block that meets its share of the tolerance stays as it is.
-        """
+        """Go to x_{t+1} by minimising the surrogate over block i; return the block's gap there."""
         run = self.run
         try:
             X = self._minimise_surrogate(i)
         except Stop as stop:
-            if (
-                stop.status is Status.NO_PROGRESS
-                and not self.measured
-                and run.n_lmo + self.count <= run.max_lmo
-            ):
-                self.measure()  # with the other blocks the run may have converged
+            fits = run.n_lmo + self.count <= run.max_lmo
+            if stop.status is Status.NO_PROGRESS and not self.measured and fits:
+                self.measure()  # the run may have converged
             raise
         if X.k == 1:
             return X.gap
@@ -305,11 +266,7 @@ class Blocks:
 
     @contextmanager
     def _only(self, i: int) -> Iterator[None]:
-        """Present block i to the run as if it were the whole problem.
-
-        What is left of the LMO budget is less by what a measurement needs, so that the gap of the point that
-        is returned is known.
-        """
+        """Present block i as the whole problem, reserving the LMO calls of a measurement."""
         slot, oracle = self.slots[i], self.oracles[i]
         oracle.at_x_t = True
         try:
@@ -322,7 +279,7 @@ class Blocks:
 
 
 def _form(state: Any) -> Any:
-    """Return what a state of the same blocks has in common: its structure, and the arrays' shapes."""
+    """Return the structure of a state and the shapes of its arrays, which resuming may not change."""
     if isinstance(state, list | tuple):
         return type(state), [_form(item) for item in state]
     if hasattr(state, "shape"):
@@ -330,24 +287,17 @@ def _form(state: Any) -> Any:
     return float if isinstance(state, float | None) else type(state)
 
 
-@stateless  # what it knows is saved with the blocks
+@stateless  # its memory is saved with the blocks
 class Remembering(Oracle):
-    """A block's oracle that is not asked twice at x_t.
-
-    The first question in a step or in a measurement is that at x_t; further ones are at points that x_t may
-    never move to.
-    """
+    """A block's oracle that is called once at x_t: the first call in a step or measurement is there."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.known: tuple[Atom, float] | None = None
-        """The answer at x_t and the bound of its error, if there is one."""
-        self.at_x_t = False
-        self.recalled = False
+        self.known: tuple[Atom, float] | None = None  # the answer at x_t and its error bound
+        self.at_x_t = self.recalled = False
 
     @property
     def recalls(self) -> bool:  # type: ignore[override]
-        """Whether the next answer is known, and has been counted."""
         return self.at_x_t and self.known is not None
 
     def __call__(self, G: Array) -> Atom:
@@ -364,5 +314,4 @@ class Remembering(Oracle):
 
 
 def _loop_of_one_block(inner: Any) -> Any:
-    """Return the inner loop for one block: an active set belongs to one block only."""
     return ActiveLoop(inner.rule, inner.lazy, inner.cap) if isinstance(inner, ActiveLoop) else inner

@@ -1,14 +1,11 @@
 """Frank-Wolfe on a product of sets with a step length for each block.
 
-All blocks move in one step: one gradient of phi, one call of each block's oracle.  With d = s - x and M_i
-phi's curvature in block i, the block's short step is eta_i = min(gap_i / (M_i ||d_i||^2), 1); the line search
-is made along (eta_i d_i), scaled to the longest step that stays in the set.  M_i is the secant curvature of
-the last steps, so no Lipschitz constant is needed, and a block that is far from its minimiser does not wait
-for the others.  The first steps are those of Frank-Wolfe, eta_i = 1: where blocks depend on their neighbours,
-blocks that decide early end at worse points (by 0.3 % on the chain of ``python -m bench defaults``).
+All blocks move in one step.  With d = s - x and M_i phi's curvature in block i (the secant of the last
+steps), the block's short step is eta_i = min(gap_i / (M_i ||d_i||^2), 1); the line search is along (eta_i
+d_i), scaled to the longest feasible step.  The first steps have eta_i = 1: where blocks depend on their
+neighbours, early decisions lead to worse points (by 0.3 % on the chain of ``python -m bench defaults``).
 
-References: Braun, Pokutta and Woodstock 2024 (Flexible block-iterative analysis for the Frank-Wolfe
-algorithm: short steps in each block, with one M for all of them, found by backtracking).
+Reference: Braun, Pokutta and Woodstock 2024 (short steps in each block, with one M found by backtracking).
 """
 
 from __future__ import annotations
@@ -25,21 +22,18 @@ from dcfw.solvers.loop import State, smooth_step
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
-WARM_UP = 8
-"""The number of initial Frank-Wolfe steps."""
-FLOOR = 1e-3
-"""The least curvature of a block, in units of the blocks' mean."""
+WARM_UP = 8  # initial Frank-Wolfe steps
+FLOOR = 1e-3  # least curvature of a block, relative to the blocks' mean
 
 
 class BlockSteps:
-    """The part of ``method="block"`` for one differentiable function, of which no split is known."""
+    """``method="block"`` for one differentiable function without a known split."""
 
     name = "block"
     needs_split = False
 
     def __init__(self, domain: Any) -> None:
-        product = check_blocks(domain)
-        self.sizes = np.array([math.prod(shape) for shape in product.shapes])
+        self.sizes = np.array([math.prod(shape) for shape in check_blocks(domain).shapes])
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def solve(self, problem: Problem, run: Run) -> None:
@@ -67,11 +61,10 @@ class BlockSteps:
             X.advance()
 
     def _sums(self, products: Array) -> np.ndarray:
-        """Return the sum of each block."""
         return np.asarray(np.add.reduceat(to_numpy(products), self.starts), dtype=np.float64)
 
     def _curvature(self, moved: Array, change: Array, before: np.ndarray | None) -> np.ndarray | None:
-        """Return the curvature of each block: the geometric mean of the last step's and those before."""
+        """Return the blocks' curvatures: the geometric mean of the last step's and those before."""
         length, found = self._sums(moved * moved), self._sums(moved * change)
         still = length == 0.0
         found = np.divide(found, length, out=np.zeros_like(found), where=~still)
@@ -83,6 +76,5 @@ class BlockSteps:
 
 
 def _short(gaps: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the short step of each block, in units of the longest one."""
     eta = np.divide(gaps, bounds, out=np.ones_like(gaps), where=bounds > gaps)
     return np.asarray(eta / eta.max())

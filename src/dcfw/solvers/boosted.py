@@ -1,17 +1,13 @@
-"""Boosted DC-FW: go on in the direction of the outer step for as long as phi falls.
+"""Boosted DC-FW: extrapolate the outer step while phi falls.
 
-DC-FW's x_{t+1} minimises a surrogate that lies above phi and touches it at x_t only, so the step
-d = x_{t+1} - x_t tends to be too short, the more so the less tight the split is.  Since d is also a descent
+DC-FW's surrogate touches phi at x_t only, so d = x_{t+1} - x_t tends to be too short.  d is also a descent
 direction of phi at x_{t+1} (Aragon Artacho, Fleming and Vuong 2018; for a nonsmooth g, Aragon Artacho and
-Vuong 2020), a line search along it is a second step for the price of a few numbers:
+Vuong 2020).  If f and g are quadratic, phi and all gradients along d are known, and the line search is exact
+without oracle calls; otherwise values of phi are compared (Armijo's test), first at the length suggested by
+the last step.
 
-* **f and g quadratic.**  The gradients at x_t and x_{t+1} are known, so phi along d is a parabola that is
-  known, too; so are all gradients along d.  The search is exact and asks no oracle for anything.
-* **Otherwise** values of phi are compared (Armijo's test), starting from what the last step would have liked.
-
-The step ends at the edge of the set (``reach``), or, with an active set, where a weight falls to zero: there
-the weights go on by the same amount, w + lambda (w - w_t), and make up the new point.  The certificate is
-that of the surrogate at x_t, which the search does not touch.
+The step ends at the boundary of the set (``reach``), or, with an active set, where a weight w + lambda (w -
+w_t) falls to zero.  The certificate is that of the surrogate at x_t.
 """
 
 from __future__ import annotations
@@ -26,11 +22,8 @@ from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
-DRIFT = 16.0
-"""The growth of rounding errors by extrapolation at which gradients are recomputed."""
-
-NOTHING = (0.0, 1.0)
-"""The memory of a search at first: the growth of the gradient's errors, and the step to try first."""
+DRIFT = 16.0  # growth of rounding errors by extrapolation at which gradients are recomputed
+NOTHING = (0.0, 1.0)  # the initial memory: the growth of the gradient's errors, and the first trial step
 
 
 @dataclass(frozen=True)
@@ -40,9 +33,9 @@ class BoostedDCFW(DCFW):
     Parameters
     ----------
     slope : float
-        The share of the slope that a trial has to bring (Armijo's test; not used for quadratics).
+        The part of the slope that a trial must achieve (Armijo's test; not used for quadratics).
     trials : int
-        How many values of phi a search may cost, besides the one at its start.
+        The most values of phi per search, besides the one at its start.
 
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets, splits
@@ -64,7 +57,7 @@ class BoostedDCFW(DCFW):
         return self._search(problem, run, x_t, X_t, d)
 
     def _exact(self, problem: Problem, run: Run, x_t: Iterate, X: State, d: Array) -> Iterate:
-        """Minimise the parabola phi(x + lambda d), whose ends' gradients are known."""
+        """Minimise the parabola phi(x + lambda d), given the gradients at its ends."""
         u = run.linearise(problem.g, X.x)
         unboosted = Iterate(X.x, X.grad, X.value, u, x_t.memory)
         slope = inner(X.grad, d) - inner(u.slope, d)
@@ -91,7 +84,7 @@ class BoostedDCFW(DCFW):
         return Iterate(x, X.grad + step * bend_f, None, there, (drift, 1.0))
 
     def _search(self, problem: Problem, run: Run, x_t: Iterate, X: State, d: Array) -> Iterate:
-        """Try steps until phi has fallen enough; a first trial that does is doubled while phi falls on."""
+        """Halve the step until phi falls enough; double a successful first trial while phi falls."""
         # g's slope along d at x_{t+1} is at least what it was at x_t, so phi's slope is at most this:
         slope = inner(X.grad, d) - inner(x_t.u.slope, d)
         drift, wish = x_t.memory or NOTHING
@@ -125,22 +118,18 @@ class BoostedDCFW(DCFW):
 
 
 def _reach(problem: Problem, x: Array, d: Array) -> float:
-    """Return how far one may go from x along d: as an active set's weights allow, or to the set's edge."""
+    """Return the longest step from x along d that the weights, or the set, allow."""
     if hasattr(problem.inner, "room"):
         return float(problem.inner.room())
     return problem.domain.reach(x, problem.domain.tangent(d))
 
 
 def _drift(x_t: Iterate, step: float) -> float:
-    """Return by how much rounding errors grow: what is extrapolated has those of both ends, times step."""
     return 1.0 + step * (2.0 + (x_t.memory or NOTHING)[0])
 
 
 def _landing(problem: Problem, x: Array, step: float, d: Array) -> Array | None:
-    """Return x + step d, from the weights of the active set if there is one, which then make it up.
-
-    A step that is mostly rounding may lead out of the set when it is extrapolated; then None is returned.
-    """
+    """Return x + step d (by the active set's weights if there is one), None if rounding leaves the set."""
     if hasattr(problem.inner, "follow"):
         return problem.inner.follow(step, x + step * d)
     y = x + step * problem.domain.tangent(d)

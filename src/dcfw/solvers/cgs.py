@@ -1,8 +1,7 @@
 """CGS: nonconvex conditional gradient sliding (Qu, Li and Xu 2018), the paper's second rival on the QAP.
 
-The published form has lambda = beta and alpha_1 = 1, which makes X_md = X in every step: no momentum is
-left, and it is sliding with the constant 2L.  ``CGS(momentum=True)`` has lambda > beta and keeps three
-sequences, two of them from inexact proximal steps (hence two inner loops per outer step).
+In the published form lambda = beta and alpha_1 = 1, so X_md = X: it is sliding with the constant 2L, without
+momentum.  ``CGS(momentum=True)`` has lambda > beta and two inner loops per outer step.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
 
-LOST = 1e-6
-"""The part of an FW gap that may be rounding."""
+LOST = 1e-6  # the part of an FW gap that may be rounding
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,12 @@ class CGS:
                 "method 'cgs' needs a Lipschitz constant of phi's gradient: state lipschitz=, or CGS(L=...)"
             )
         L = _validate.scalar(L, "L", low=0.0)
-        # 1/beta = 2L.  For a linear phi it is 0: any other number might drown phi's gradient.
-        square = SquaredNorm(2.0 * L)  # one object: an inner loop that knows it keeps what it knows
+        # 1/beta = 2L, 0 for a linear phi, whose gradient another number might drown.
+        square = SquaredNorm(2.0 * L)  # one object, which inner loops recognise
         X = X_ag = problem.x0
         eps: float | None = None
         while True:
-            # A number from the beginning, so that a resumed run takes nothing else for it.
+            # Always a number, which checkpoints require.
             known = -1.0 if eps is None else eps
             X, X_ag, known, square = run.outer_step((X, X_ag, known, square))
             eps = known if known is not None and known >= 0.0 else None
@@ -57,22 +55,20 @@ class CGS:
             grad = run.grad_f(phi, X_md)
             near = SquaredNorm(2.0 * L / (1.0 + 0.25 * alpha)) if self.momentum else square  # 1/lambda
             fun = run.value_of(phi, X_md, grad)
-            with run.ledger.free_gradients():  # those of the quadratic are not gradients of phi
+            with run.ledger.free_gradients():  # not gradients of phi
                 for U in self._proximal(problem, run, X, grad, near):
                     if U.k == 1:
                         run.visit(X_md, fun, self._gap(run, X_md, grad, U))
                         if U.gap <= 0.0 and not self.momentum:
-                            raise Stop(
-                                Status.NO_PROGRESS,
-                                f"The gradient of phi drowns in the rounding of 2 L x with L = {L:.3g}.",
-                            )
+                            text = f"The gradient of phi is lost in the rounding of 2 L x with L = {L:.3g}."
+                            raise Stop(Status.NO_PROGRESS, text)
                         if U.gap <= 0.0:
                             break
                         eps = run.tolerance(rule, eps, U.gap)
                     if rule.enough(U.gap, run.eps, U.decrease):
                         break
             X = U.x
-            # Without room for a second loop the next LMO call is the last: it belongs to the next visit.
+            # The last LMO call of the budget is reserved for the next visit.
             if self.momentum and run.n_lmo + 1 < run.max_lmo:
                 with run.ledger.free_gradients():
                     for U in self._proximal(problem, run, X_md, grad, square):
@@ -82,12 +78,7 @@ class CGS:
             run.end_outer_step()
 
     def _gap(self, run: Run, x: Array, grad: Array, U: State) -> float:
-        """Return the FW gap of phi at x, from the first vertex of an inner loop.
-
-        That is the LMO of grad, so the gap costs nothing; but what the loop asked for was grad + c - c with
-        c = 2 L x, and if c is by far the larger one, too few digits of grad are left.  Then the LMO is asked
-        for grad itself, or, where the budget has no call left, the gap is as large as it might be.
-        """
+        """Return the FW gap of phi at x, from the loop's first vertex unless grad + c - c lost its digits."""
         assert U.S is not None
         gap = max(inner(grad, x) - U.S.inner(grad) + run.lmo_error, 0.0)
         lost = norm(U.grad - U.linear - grad)
@@ -100,7 +91,6 @@ class CGS:
     def _proximal(
         self, problem: Problem, run: Run, centre: Array, grad: Array, quadratic: SquaredNorm
     ) -> Iterator[State]:
-        """Frank-Wolfe on <grad, U> + 1/(2 lambda) ||U - centre||^2 from the centre."""
         here = quadratic.grad(centre)
         step = problem.rule.bind(quadratic, problem.domain)
         return problem.inner(run, quadratic, centre, here, step, linear=here - grad, max_steps=run.max_inner)

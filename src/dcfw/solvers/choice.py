@@ -28,14 +28,10 @@ from dcfw.solvers.staged import Staged
 from dcfw.solvers.stochastic import SFW, Stochastic
 
 
-class Auto:
-    """The name ``method="auto"``, which :func:`dcfw.minimize` turns into one of the others."""
+class Auto(DCFW):
+    """The placeholder for ``method="auto"``, which :func:`dcfw.minimize` resolves."""
 
     name = "auto"
-    needs_split = True
-
-    def solve(self, problem: Any, run: Any) -> None:
-        raise AssertionError("minimize resolves method='auto'")
 
 
 METHODS: dict[str, type] = {
@@ -52,16 +48,12 @@ METHODS: dict[str, type] = {
     "sfw": SFW,
 }
 INNER = ("auto", "fw", *RULES, "in-face", "second-order")
-VANILLA = (FWK, FWM, SFW)
-"""Methods that take vanilla steps only."""
-LARGE = 1_000_000
-"""With more entries an active set of matrices is not taken by default."""
-ATOMS = 128
-"""The number of vertices kept of a set that has infinitely many."""
+VANILLA = (FWK, FWM, SFW)  # methods that take only vanilla steps
+LARGE = 1_000_000  # the most entries for which an active set of matrices is the default
+ATOMS = 128  # vertices kept of a set that has infinitely many
 
 
 def method_named(method: Any) -> Method:
-    """Return the solver that ``method`` names, or is."""
     if hasattr(method, "solve") and not isinstance(method, type):
         missing = [name for name in ("name", "needs_split") if not hasattr(method, name)]
         if missing:
@@ -71,7 +63,7 @@ def method_named(method: Any) -> Method:
 
 
 def check_inner(inner: Any, solver: Method) -> Any:
-    """Return ``inner`` if it is a known name, or an inner loop, that the method can use."""
+    """Return ``inner``, checked to be a name or a function that the method can use."""
     if not callable(inner) or isinstance(inner, type):  # a user-defined inner solver is a function
         inner = _validate.choice(inner, "inner", INNER)
     if inner == "in-face" and isinstance(solver, Block | Graduated):
@@ -84,14 +76,11 @@ def check_inner(inner: Any, solver: Method) -> Any:
 
 
 def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
-    """Return the inner solver that ``inner="auto"`` stands for.
+    """Return the name of the inner solver for ``inner="auto"``.
 
-    In the study in results/inner blended steps solved nearly all problems and were fastest in most, vanilla
-    steps less than half; ``python -m bench inner`` has larger matrices.  There every atom brings a dense
-    gradient, which has to be paid in memory, and pays for quadratics, where it saves gradients.  Plain
-    Frank-Wolfe, CGS and the steps of a rule stay what they are; so does the search for L where every look at
-    f is a gradient.  In-face steps do best where f is not a quadratic and vertices have many entries
-    (``python -m bench faces``).
+    In results/inner blended steps solved nearly all problems, mostly as the fastest, and vanilla steps less
+    than half.  For matrices (``python -m bench inner``) an atom's dense gradient costs memory and pays for
+    quadratics. In-face steps are best for other f with vertices of many entries (``python -m bench faces``).
     """
     flat = domain.faces and (f.affine_grad or isinstance(solver, Staged)) and math.prod(domain.shape) <= LARGE
     if not ((flat or domain.polytope) and isinstance(rule, steps.Exact)):
@@ -104,10 +93,7 @@ def best_inner(solver: Method, f: Function, domain: Set, rule: Any) -> str:
 
 
 def inner_loop(inner: Any, lazy: bool, domain: Set) -> Callable[..., Any]:
-    """Return the inner loop of one run; those with an active set have a state of their own.
-
-    A set that is not a polytope has so many vertices that atoms would pile up: fewer are kept there.
-    """
+    """Return the inner loop of one run; fewer atoms are kept for sets with infinitely many vertices."""
     if callable(inner):
         return inner  # type: ignore[no-any-return]
     if inner == "fw":

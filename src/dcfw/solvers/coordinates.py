@@ -1,15 +1,15 @@
-"""Pairwise steps of a quadratic on a simplex whose vertices are all in the active set from the start.
+"""Pairwise steps of a quadratic on a simplex, with all vertices in the active set from the start.
 
-On the simplex the weights of the vertices are the entries of x (divided by the radius), and the matrix of
-:mod:`dcfw.solvers.weights` is the Hessian itself: up to a few hundred variables nothing has to be chosen or
-stored.  A round of compiled pairwise steps costs a few gradients, and it ends at better points than steps
-that take in one vertex after the other (``python -m bench peers``, the cliques).
+The weights are the entries of x (divided by the radius), and the matrix of :mod:`dcfw.solvers.weights` is the
+Hessian.  Up to a few hundred variables a round of compiled steps costs a few gradients, and ends at better
+points than steps that add one vertex after the other (``python -m bench peers``, the cliques).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +23,13 @@ from dcfw.sets.simplex import Simplex
 from dcfw.solvers.active import LOCAL, stuck
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.loop import State
-from dcfw.solvers.run import Run
 from dcfw.solvers.weights import pairwise_steps
 
-LARGEST = 512
-"""With more variables a step, which looks at all of them, costs more than it gains."""
+LARGEST = 512  # with more variables a step costs more than it gains
 
 
 def applies(f: Function, domain: Set, x: Array) -> bool:
-    """Return whether f is a dense quadratic, the set a simplex of vectors, and both are what they say."""
+    """Return whether f is a dense quadratic and the set a simplex of vectors, without user overrides."""
     return (
         isinstance(f, Quadratic)
         and isinstance(domain, Simplex)
@@ -47,13 +45,14 @@ def applies(f: Function, domain: Set, x: Array) -> bool:
     )
 
 
-def pairwise(run: Run, f: Quadratic, x: Array, grad: Array, value: float) -> Iterator[State]:
-    """Take rounds of pairwise steps on f from x, yielding the state before each."""
-    X = State(run, f, x, grad, value)
-    n, radius = len(x), run.domain.radius
+def pairwise(X: State) -> Iterator[State]:
+    """Take rounds of pairwise steps on a quadratic from X, yielding the state before each."""
+    run, n = X.run, len(X.x)
+    f: Any = X.f
+    radius = run.domain.radius
     while True:
         run.outer_step()
-        X.S, X.gap = run.lmo(X.grad, X.x)
+        X.ask(X.grad)
         yield X
         run.before_step(X)
         x, scores = X.x.copy(), X.grad.copy()
@@ -66,7 +65,6 @@ def pairwise(run: Run, f: Quadratic, x: Array, grad: Array, value: float) -> Ite
 
 
 def vertices(x: np.ndarray, radius: float) -> ActiveSet:
-    """Return the vertices of the simplex that make up x."""
     used = np.flatnonzero(x)
     atoms = [OneHot(j, radius, x.shape, x.dtype) for j in used.tolist()]
     return ActiveSet.of(atoms, x[used] / radius, 0.0 * x)  # type: ignore[arg-type]

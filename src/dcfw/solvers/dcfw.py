@@ -3,8 +3,8 @@
 The symbols are the paper's.  :meth:`DCFW.solve` is the outer loop, :func:`minimise_surrogate` the inner one,
 whose body (lines 5, 6 and 10: the vertex S, the direction D, the step eta) is
 :func:`dcfw.solvers.loop.frank_wolfe`.  Its variants differ in one place each:
-:class:`~dcfw.solvers.boosted.BoostedDCFW` in how it gets from the inner loop's last point to x_{t+1},
-:class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in what f and g are.
+:class:`~dcfw.solvers.boosted.BoostedDCFW` in the step from the inner loop's last point to x_{t+1},
+:class:`~dcfw.solvers.adaptive.AdaptiveDCFW` in f and g.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from dcfw.solvers.run import Run
 
 
 class Iterate(NamedTuple):
-    """x_t, grad f(x_t), f(x_t) if it is known already, and the linearisation of g there."""
+    """x_t, grad f(x_t), f(x_t) if known, and the linearisation of g there."""
 
     x: Array
     grad: Array
     value: float | None
     u: Linearisation
-    memory: Any = None
-    """The state that a variant of the method keeps from step to step."""
+    memory: Any = None  # the state that a variant of the method keeps between steps
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,14 @@ class DCFW:
             check_convexity(problem, run, before, x_t)
 
     def move(self, problem: Problem, run: Run, x_t: Iterate, X_t: State) -> Iterate:
-        """Return x_{t+1}: the inner loop's last point, with the only subgradient of g in this outer step."""
+        """Return x_{t+1}, the inner loop's last point, with the only subgradient of g in this outer step."""
         return Iterate(X_t.x, X_t.grad, X_t.value, run.linearise(problem.g, X_t.x))
 
 
 def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = False) -> State:
     """Run Frank-Wolfe on f - <u_t, .> from x_t until its gap is at most eps/2 (lines 4 to 11).
 
-    ``again`` is for a second loop from the same x_t, which has been recorded and tested before.
+    ``again`` marks a repeated loop from an x_t that has already been recorded and tested.
     """
     f, frank_wolfe, rule = problem.f, problem.inner, problem.tolerance
     x, grad, f_t, u_t, _ = x_t
@@ -75,10 +74,10 @@ def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = F
 
 
 def check_convexity(problem: Problem, run: Run, x: Iterate, y: Iterate) -> None:
-    """End the run if g is seen not to be convex: its tangent at x lies above it at y.
+    """End the run if g is not convex: its tangent at x lies above it at y.
 
-    The parts of splits are not looked at here, nor quadratics: they were when they were made.  Nor is a g
-    that is known to be convex, which may be seen in other coordinates in each outer step.
+    Parts of splits and quadratics were checked when they were made, and a g known to be convex may have other
+    coordinates in each outer step.
     """
     g = problem.g
     if g.affine_grad or not isinstance(problem.phi, DC) or (g.convex and not g.by_word):
@@ -93,8 +92,8 @@ def check_convexity(problem: Problem, run: Run, x: Iterate, y: Iterate) -> None:
 def certificate(X: State, u: Linearisation) -> tuple[float, float]:
     """Return an interval that contains gap_DC(x_t), from the inner loop that started there.
 
-    The surrogate's decrease is a lower bound only where g has one subgradient: gap_DC takes the least over
-    all of them.
+    The surrogate's decrease is a lower bound only where g has a single subgradient: gap_DC is the minimum
+    over all of them.
     """
     low, high = X.certificate()
     return (low if u.unique else 0.0), high

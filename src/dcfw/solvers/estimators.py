@@ -1,20 +1,18 @@
-"""Estimates of the gradient of a finite sum or a stream, from a batch of samples at a time.
+"""Estimates of the gradient of a finite sum or a stream, from one batch of samples at a time.
 
 An estimator is called with x_0, x_1, ... in turn and returns an estimate v_t of grad F(x_t):
 
 ``Minibatch``  the batch's own gradient: unbiased; the noise falls as batches grow
-``Momentum``   (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t): averages old gradients, at the price of a lag
+``Momentum``   (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t): averages old gradients, at the cost of a lag
                (Mokhtari, Hassani and Karbasi 2020)
 ``Spider``     v_{t-1} + grad F_B(x_t) - grad F_B(x_{t-1}), restarted from a large batch every ``period``
                steps (Fang et al. 2018; Yurtsever, Sra and Cevher 2019)
-``Storm``      (1 - rho_t) (v_{t-1} - grad F_B(x_{t-1})) + grad F_B(x_t): the two ideas together, without
-               large batches (Cutkosky and Orabona 2019)
+``Storm``      (1 - rho_t) (v_{t-1} - grad F_B(x_{t-1})) + grad F_B(x_t): both ideas, without large batches
+               (Cutkosky and Orabona 2019)
 
-The weights are Mokhtari et al.'s rho_t = 4 / (t + 8)^(2/3).  Batches have ``ceil(batch growth^t)`` samples.
-One that holds all m components gives the gradient itself, whatever the estimator (``exact``).
-
-Samples are counted one by one: a component's gradient at one point is one sample, so that the differences of
-the last two estimators cost two for each component in the batch.
+The weights are Mokhtari et al.'s rho_t = 4 / (t + 8)^(2/3).  Batches have ``ceil(batch growth^t)`` samples;
+one with all m components gives the gradient itself (``exact``).  A component's gradient at one point is one
+sample.
 """
 
 from __future__ import annotations
@@ -28,15 +26,11 @@ import numpy as np
 from dcfw._arrays import Array
 from dcfw.functions.base import Linearisation
 
-LARGE = 1e15
-"""Batches of a stream grow no further than this (or the exponential would overflow)."""
+LARGE = 1e15  # the largest batch of a stream, lest the exponential overflow
 
 
 class Samples:
-    """A finite sum or stream with a generator and a count: every gradient taken comes through here.
-
-    ``check(x, answer, oracle)`` looks at the answers of the oracle of that name, if given.
-    """
+    """A finite sum or stream with a generator, a sample count and an optional ``check`` of answers."""
 
     def __init__(
         self,
@@ -44,10 +38,8 @@ class Samples:
         rng: np.random.Generator,
         check: Callable[[Array, Linearisation, str], None] | None = None,
     ) -> None:
-        self.source = source
-        self.check = check
+        self.source, self.rng, self.check = source, rng, check
         self.m: int | None = source.m
-        self.rng = rng
         self.n_samples = 0
 
     def whole(self, size: int) -> bool:
@@ -57,7 +49,7 @@ class Samples:
         return None if self.whole(size) else self.source.draw(self.rng, size)
 
     def linearise(self, x: Array, batch: Any, size: int) -> Linearisation:
-        """Return mean value and gradient over a batch of ``size`` samples (all of them, if it is None)."""
+        """Return the mean value and gradient over a batch of ``size`` samples (all of them if None)."""
         self.n_samples += size if self.m is None else min(size, self.m)
         answer: Linearisation = self.source.batch_linearise(x, batch)
         if self.check is not None:
@@ -66,10 +58,9 @@ class Samples:
 
 
 class Minibatch:
-    """The gradient of a batch; the base of the others."""
+    """The gradient of a batch; the base class of the others."""
 
-    exact = False
-    """Whether the last estimate is the gradient itself."""
+    exact = False  # whether the last estimate is the gradient itself
 
     def __init__(self, samples: Samples, batch: int, growth: float, period: int) -> None:
         self.samples, self.batch, self.growth, self.period = samples, batch, growth, period
@@ -84,12 +75,10 @@ class Minibatch:
         self.t, self.x, self.v, self.exact = (state[name] for name in ("t", "x", "v", "exact"))
 
     def size(self, t: int) -> int:
-        """Return how many samples the batch of step t has."""
         size = self.batch * self.growth**t if t * math.log(self.growth) < 30.0 else LARGE
         return math.ceil(min(size, LARGE if self.samples.m is None else self.samples.m))
 
     def __call__(self, x: Array) -> Linearisation:
-        """Return an estimate of F(x) and of its gradient; to be called once for each iterate."""
         size = self.size(self.t)
         batch = self.samples.draw(size)
         here = self.samples.linearise(x, batch, size)
@@ -101,11 +90,9 @@ class Minibatch:
         return here
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
-        """Return v_t from the batch's gradient at x_t and what is known from before."""
         return here
 
     def before(self, batch: Any, size: int) -> Array:
-        """Return the batch's gradient at x_{t-1}."""
         return self.samples.linearise(self.x, batch, size).slope
 
     def rho(self) -> float:
@@ -113,7 +100,7 @@ class Minibatch:
 
 
 class Momentum(Minibatch):
-    """An average of old gradients and the batch's own, (1 - rho_t) v_{t-1} + rho_t grad F_B(x_t)."""
+    """A weighted average of the last estimate and the batch's gradient."""
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
         rho = self.rho()
@@ -121,10 +108,7 @@ class Momentum(Minibatch):
 
 
 class Spider(Minibatch):
-    """The last estimate plus a difference of gradients, restarted every ``period`` steps.
-
-    A stream's large batches have ``period`` times the samples of the others.
-    """
+    """The last estimate plus a difference of gradients, restarted from large batches."""
 
     def size(self, t: int) -> int:
         if t % self.period:
@@ -138,15 +122,12 @@ class Spider(Minibatch):
 
 
 class Storm(Minibatch):
-    """The batch's gradient plus (1 - rho_t) times the error of the last estimate on this batch."""
+    """The batch's gradient plus a damped error of the last estimate on this batch."""
 
     def combine(self, here: Array, batch: Any, size: int) -> Array:
         return here + (1.0 - self.rho()) * (self.v - self.before(batch, size))
 
 
 ESTIMATORS: dict[str, type[Minibatch]] = {
-    "minibatch": Minibatch,
-    "momentum": Momentum,
-    "spider": Spider,
-    "storm": Storm,
+    kind.__name__.lower(): kind for kind in (Minibatch, Momentum, Spider, Storm)
 }

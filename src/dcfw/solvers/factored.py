@@ -1,12 +1,11 @@
-"""Completion of a matrix from some of its entries, with factors in place of the matrix.
+"""Completion of a matrix from some of its entries, with factors instead of the matrix.
 
 ``minimize(functions.Observed(...), sets.NuclearBall(...))`` is solved as a problem for the vector of the
-observed entries (:mod:`dcfw.sets.sampled`); the active set that makes up the solution makes up the matrix.
+observed entries (:mod:`dcfw.sets.sampled`); the active set of the solution gives the matrix.
 
 Penalties on singular values (``Observed(...) + MCP(0.1, spectral=True)``) are a nuclear norm, the height of
-an epigraph, minus a convex function g of the singular values.  In an outer step of DC-FW g is replaced by
-its linearisation at X = U diag(s) V^T, whose slope U C V^T has the rank of X: one more coordinate of the
-vector.  Between outer steps the active set is replaced by the singular pairs of X (:class:`FactoredDCFW`).
+an epigraph, minus a convex function g of the singular values, whose slope at X = U diag(s) V^T, U C V^T, is
+one more coordinate of the vector.  After each outer step the singular pairs of X replace the active set.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
 
 MISSED = "Lanczos missed no singular value of a gradient that is larger than the one found"
-Factors = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""U, s, V of a matrix U diag(s) V^T."""
+Factors = tuple[np.ndarray, np.ndarray, np.ndarray]  # U, s, V of a matrix U diag(s) V^T
 
 
 class LowRankMatrix:
-    """U diag(s) V^T, a matrix that is kept as its factors.
+    """The matrix U diag(s) V^T, stored as its factors.
 
     >>> X = LowRankMatrix(np.ones((3, 1)), np.array([2.0]), np.ones((2, 1)))
     >>> X.shape, X[2, 1], float(X.toarray().sum())
@@ -55,7 +53,6 @@ class LowRankMatrix:
         self._left = U * s
 
     def __getitem__(self, place: Any) -> Any:
-        """Return the entries at (i, j), integers or arrays of them."""
         i, j = place
         found = np.einsum("...k,...k->...", self._left[i], self.V[j])
         return float(found) if found.ndim == 0 else found
@@ -85,7 +82,7 @@ class FactoredResult(Result):
 
 
 class SpectralPart(Function, trusted=True):
-    """A convex function g of the singular values, as its linearisation at the matrix where a run stands."""
+    """A convex function g of the singular values, linearised at the current matrix of a run."""
 
     convex = True
 
@@ -95,10 +92,9 @@ class SpectralPart(Function, trusted=True):
         self.stand(domain.factors(None))
 
     def stand(self, factors: Factors) -> ActiveSet:
-        """Linearise g at the matrix with these factors; return its singular pairs as an active set."""
         self.factors = factors
         U, s, V = factors if len(factors[1]) else [np.zeros((len(part) or 1, 1)) for part in factors]
-        # g is the same function of the singular values of the small matrix diag(s), and its slope there too.
+        # diag(s) has the same singular values, so g and its slope are the same there.
         small = np.diag(s.reshape(-1))
         answer = self.g.linearise(small)
         self.domain.places.tilt = U @ answer.slope, V  # type: ignore[attr-defined]
@@ -123,16 +119,16 @@ class SpectralPart(Function, trusted=True):
 
 @dataclass(frozen=True)
 class FactoredDCFW(DCFW):
-    """DC-FW that stands, after each outer step, on the singular pairs of the matrix reached."""
+    """DC-FW with the active set replaced by the matrix's singular pairs after each outer step."""
 
     part: SpectralPart
 
     def solve(self, problem: Problem, run: Run) -> None:
-        run.ledger.latest = True  # the linearisation is that of the last point
+        run.ledger.latest = True  # g is linearised at the last point
         try:
             super().solve(problem, run)
         finally:
-            if run.current is not None:  # the run ends within an inner loop
+            if run.current is not None:  # the run ended in an inner loop
                 x = self._turned(problem)
                 run.ledger.accept(x, problem.phi.value(x), math.nan)
                 run.current = None
@@ -150,7 +146,7 @@ class FactoredDCFW(DCFW):
 
 
 class Completion(NamedTuple):
-    """The problem for the vector of the observed entries, and the way there and back."""
+    """The problem for the vector of the observed entries, with the maps to and from it."""
 
     phi: Function
     domain: SampledBall
@@ -162,14 +158,13 @@ class Completion(NamedTuple):
         return "blended" if isinstance(self.domain, SampledSpectraplex) else "away"
 
     def start(self, x0: Any, given: Set) -> Any:
-        """Return the start as an active set, whose atoms have factors; None for that of the set."""
+        """Return the start as an active set of atoms with factors, None for the set's own."""
         shape = self.domain.ball.shape
-        if x0 is None and not isinstance(self.domain, SampledSpectraplex):
-            return None
         if x0 is None:
-            factors = self.domain.factors(
-                ActiveSet.of([self.domain.origin()], np.ones(1), np.zeros(self.domain.shape))
-            )
+            if not isinstance(self.domain, SampledSpectraplex):
+                return None
+            origin = ActiveSet.of([self.domain.origin()], np.ones(1), np.zeros(self.domain.shape))
+            factors = self.domain.factors(origin)
         elif isinstance(x0, ActiveSet):
             if self.part is None:
                 return x0
@@ -201,7 +196,6 @@ class Completion(NamedTuple):
             )
 
     def told(self, callback: Any) -> Any:
-        """Return the callback for the run, which is shown the observed entries."""
         if callback is None or self.part is None:
             return callback
 
@@ -212,7 +206,6 @@ class Completion(NamedTuple):
         return call
 
     def result(self, result: Result) -> FactoredResult:
-        """Return the result for the matrix."""
         factors = self.domain.factors(result.active_set) if self.part is None else self.part.factors
         fields = {**result, "x": LowRankMatrix(*factors)}
         fields["conditional"] = fields["conditional"] or MISSED
@@ -220,12 +213,12 @@ class Completion(NamedTuple):
 
 
 def applies(phi: Function, domain: Any) -> bool:
-    """Return whether iterates are factored: a loss on entries, with or without terms in singular values."""
+    """Return whether iterates are factored: the objective is a loss on entries, possibly with penalties."""
     return isinstance(domain, NuclearBall | Spectraplex) and _parts(phi) is not None
 
 
 def prepare(phi: Function, domain: Any, options: dict[str, Any]) -> Completion | None:
-    """Return the way to a problem with factors, None where it is not one; refuse options that lose them."""
+    """Return the problem with factors, None if it is not one; reject options that lose them."""
     parts = _parts(phi)
     if parts is None or not applies(phi, domain):
         return None
@@ -248,7 +241,7 @@ def prepare(phi: Function, domain: Any, options: dict[str, Any]) -> Completion |
 
 
 def _parts(phi: Function) -> tuple[Observed, float, Function | None, str] | None:
-    """Return loss, scale of the nuclear norm, g (None for no such terms) and what they are conditional on."""
+    """Return the loss, the scale of the nuclear norm, g (or None) and their assumption."""
     if isinstance(phi, Observed):
         return phi, 0.0, None, ""
     whole = as_composite(phi)
@@ -263,7 +256,6 @@ def _parts(phi: Function) -> tuple[Observed, float, Function | None, str] | None
 
 
 def _of_singular_values(g: Function) -> bool:
-    """Return whether g depends on the singular values of a matrix alone."""
     if isinstance(g, Scaled):
         return _of_singular_values(g.function)
     if isinstance(g, Sum):

@@ -1,23 +1,22 @@
-"""The final check of a result, in the user's units: is x in the set, and is its gap the one that was claimed.
+"""The final check of a result, in the user's units: is x in the set, and is its gap the one claimed.
 
-The gap is recomputed with a gradient of phi and an oracle that know nothing of the run.  If it is larger than
-the claim, by more than rounding and the oracle's own error explain, the status is ``BAD_ORACLE``.  The calls
-are booked as ``n_check`` and not among the oracle calls of the method.  Nothing that happens here loses the
-result: an exception or Ctrl-C shows in its status.
+The gap is recomputed independently of the run.  If it exceeds the claim by more than rounding and the
+oracle's own error, the status is ``BAD_ORACLE``.  The calls count as ``n_check``.  An exception or Ctrl-C
+shows in the status.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 
-from dcfw._arrays import Array, eps_of, norm
+from dcfw._arrays import Array, eps_of, inner, norm
+from dcfw.functions.base import Function
 from dcfw.result import Result, Status, mark_ended
-from dcfw.sets.base import Set
 from dcfw.solvers import interrupts
-from dcfw.solvers.goal import gap_at, rounding_of
 from dcfw.solvers.ledger import Best
 from dcfw.solvers.problem import Problem
 
@@ -25,36 +24,39 @@ OUTSIDE = (
     "The set's contains() says that x is not in it, so its lmo must have returned a point outside: "
     "dcfw.check looks for such mistakes."
 )
-"""The message for a set whose parts do not agree."""
 CHANGED = (
-    "The gap at x, computed anew, is {gap:.6g}, where the run had found {claim:.6g}: an oracle gives "
-    "different answers to one question, or its fast paths (grad_at, linearise, oracle) disagree with grad "
+    "The gap at x, recomputed, is {gap:.6g}, where the run had found {claim:.6g}: an oracle gives "
+    "different answers to the same call, or its fast paths (grad_at, linearise, oracle) disagree with grad "
     "and lmo: dcfw.check looks for such mistakes."
 )
-"""The message for an objective or set that does not give the same gap again."""
-SPEED = 2e9
-"""Operations in a second, for a guess of what ``contains`` costs."""
-SHARE = 0.1
-"""The share of a run's time that its check may take, besides ``SPARE`` seconds."""
-SPARE = 0.05
+SPEED = 2e9  # operations per second, to estimate the cost of contains()
+SHARE, SPARE = 0.1, 0.05  # the check may take this share of the run's time, plus these seconds
+DOUBT = 1e-6  # relative difference allowed between two computations of a number, or 1000 roundings if more
+
+
+def gap_at(phi: Function, oracle: Any, x: Array) -> float:
+    G = phi.grad(x)
+    return float(max(inner(G, x) - oracle(G).inner(G) + oracle.error, 0.0))
 
 
 def look(result: Result, problem: Problem, best: Best | None, deadline: float) -> bool:
-    """Complete and check a result; return whether x has been found outside of the set.
-
-    ``best`` is what the run has found; the value in ``result`` has been recomputed.
-    """
+    """Complete and check a result (with ``best``, the run's); return whether x is outside the set."""
     try:
         left = deadline - time.perf_counter()
         allowed = SPARE + max(min(SHARE * result.time, left), 0.0)
         if result.success and best is not None and best.x is result.x:
-            _compare_values(result, problem, best.fun)
+            scale = _doubt(result.x) * (abs(best.fun) + abs(result.fun))
+            if not _explained(result, problem, abs(result.fun - best.fun) - scale):
+                reason = f"phi(x), recomputed, is {result.fun:.6g}, where the run had found {best.fun:.6g}."
+                result.withdraw(reason, Status.BAD_ORACLE)
         if result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
             _measure(result, problem, left, allowed)
         if problem.domain.check_work() / SPEED > allowed:
             return False
         result.n_check += 1
-        if ended_inside(problem.domain, result.x, problem.x0):
+        # Tolerate 1e-6 of the distance back to the start.
+        domain, x = problem.domain, result.x
+        if domain.contains(x) or domain.contains(x + 1e-6 * (problem.x0 - x)):
             return False
     except KeyboardInterrupt:
         if interrupts.insistent():
@@ -71,23 +73,8 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
     return True
 
 
-def ended_inside(domain: Set, x: Array, start: Array) -> bool:
-    """Return whether the final point lies in the set, tolerating 1e-6 of the distance back to the start."""
-    return domain.contains(x) or domain.contains(x + 1e-6 * (start - x))
-
-
-def _compare_values(result: Result, problem: Problem, claim: float) -> None:
-    """Withdraw a result whose value is not the one that the run has found."""
-    scale = rounding_of(result.x) * (abs(claim) + abs(result.fun))
-    if not _explained(result, problem, abs(result.fun - claim) - scale):
-        result.withdraw(
-            f"phi(x), computed anew, is {result.fun:.6g}, where the run had found {claim:.6g}.",
-            Status.BAD_ORACLE,
-        )
-
-
 def _measure(result: Result, problem: Problem, left: float, allowed: float) -> None:
-    """Recompute the Frank-Wolfe gap at x; a run that ended before it knew it takes it over."""
+    """Recompute the Frank-Wolfe gap at x; compare it with the claim, or adopt it if there is none."""
     unknown = math.isnan(result.gap)
     if not unknown:
         estimate = result.n_samples is not None and not (result.success and result.dc_gap[1] < math.inf)
@@ -107,21 +94,24 @@ def _measure(result: Result, problem: Problem, left: float, allowed: float) -> N
         return
     if unknown and math.isfinite(gap):
         result.gap = gap
-        if result.gap_of is not None:  # graduated: the path has not come to its end
+        if result.gap_of is not None:  # graduated: the path has not reached its end
             result.gap_of = "phi"
     elif not unknown and not _explained(result, problem, gap - oracle.error - result.gap):
         result.withdraw(CHANGED.format(claim=result.gap, gap=gap), Status.BAD_ORACLE)
         result.gap = gap
 
 
+def _doubt(x: Array) -> float:
+    return max(DOUBT, 1e3 * eps_of(x))
+
+
 def _explained(result: Result, problem: Problem, excess: float) -> bool:
-    """Return whether rounding explains by how much a value or gap differs from the claim."""
     x, f, g = result.x, problem.f, problem.g
-    doubt = rounding_of(x)
+    doubt = _doubt(x)
     if excess <= doubt * result.gap or excess <= doubt * float(np.nanmax(result.history["gap"])):
-        return True  # to read the history takes longer than a small problem
+        return True  # reading the history takes longer than a small problem
     slopes = norm(f.grad(x)) + norm(g.grad(x)) + max(result.L_history or [0.0]) * norm(x)
-    # At the origin the points do not tell the size of what was added up to shift a split there and back; in a
-    # set that is small for its distance from the origin, the diameter does not tell their rounding.
+    # At the origin the points do not show the size of the terms that shift a split there and back; in a set
+    # that is small relative to its distance from the origin, the diameter does not show their rounding.
     reach = norm(x) + min(problem.domain.diameter, 1e3 * (norm(x) + norm(problem.x0)) or math.inf)
     return bool(excess <= 1e3 * eps_of(x) * (abs(f.value(x)) + abs(g.value(x)) + slopes * reach))

@@ -1,12 +1,12 @@
-"""FW-K: Khamaru and Wainwright's Frank-Wolfe for DC problems (2019), a fresh subgradient in every step."""
+"""FW-K: Khamaru and Wainwright's Frank-Wolfe for DC problems (2019), a new subgradient in every step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from dcfw import _validate
-from dcfw.functions.base import Linearisation
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
@@ -25,11 +25,8 @@ class FWK:
         f, g, x = problem.f, problem.g, problem.x0
         C = self.C
         if C is None:
-            missing = []
-            if f.lipschitz is None:
-                missing.append("a Lipschitz constant of f (state lipschitz=)")
-            if not math.isfinite(problem.domain.diameter):
-                missing.append("the set's diameter")
+            missing = [] if f.lipschitz is not None else ["a Lipschitz constant of f (state lipschitz=)"]
+            missing += [] if math.isfinite(problem.domain.diameter) else ["the set's diameter"]
             if missing:
                 raise ValueError(
                     f"method 'fw-k' needs {' and '.join(missing)}, or the constant of its steps: "
@@ -37,12 +34,7 @@ class FWK:
                 )
             C = float(f.lipschitz) * float(problem.domain.diameter) ** 2  # type: ignore[arg-type]
         C = _validate.scalar(C, "C", low=0.0)
-        latest: list[Linearisation] = []
-
-        def subgradient(point: object) -> object:
-            latest[:] = [run.linearise(g, point)]
-            return latest[0].slope
-
         step = Scaled(C).bind(f, problem.domain)
-        for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient):
-            run.visit(X.x, run.value_of(f, X.x, X.grad, X.value) - latest[0].value, X.gap)
+        for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=partial(run.linearise, g)):
+            assert X.tangent is not None
+            run.visit(X.x, run.value_of(f, X.x, X.grad, X.value) - X.tangent.value, X.gap)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from dcfw.functions.base import Linearisation
 from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run
@@ -15,8 +15,7 @@ from dcfw.steps import Backtracking
 class FWM:
     """Steps min(gap / (2^j L ||d||^2), 1) with the first j that passes the test on phi; then L = 2^j L / 2.
 
-    ``L`` is the first estimate (measured on the first step if None).  The number of trials is capped: with
-    inexact values of phi the loop might never end, and then the run says so.
+    ``L`` is the first estimate (measured on the first step if None); after ``cap`` trials the run ends.
     """
 
     L: float | None = None
@@ -26,14 +25,9 @@ class FWM:
 
     def solve(self, problem: Problem, run: Run) -> None:
         f, g, phi, x = problem.f, problem.g, problem.phi, problem.x0
-        latest: list[Linearisation] = []
-
-        def subgradient(point: object) -> object:
-            latest[:] = [run.linearise(g, point)]
-            return latest[0].slope
-
         step = Backtracking(L=self.L, cap=self.cap).bind(phi, problem.domain)
         fun = run.value(phi, x)
-        for X in frank_wolfe(run, f, x, run.grad_f(f, x), step, linear=subgradient, value=fun, merit=phi):
-            # The accepted trial's value of phi is the next iterate's: nothing is evaluated twice.
+        grad, tangent = run.grad_f(f, x), partial(run.linearise, g)
+        for X in frank_wolfe(run, f, x, grad, step, linear=tangent, value=fun, merit=phi):
+            # The value of the accepted trial is that of the next iterate.
             run.visit(X.x, X.value if X.value is not None else run.value(phi, X.x), X.gap)

@@ -1,19 +1,13 @@
 """Graduated DC-FW: follow phi_theta = phi + theta r from a convex function to a concave one.
 
-r is convex and constant on the vertices of the set, so phi_theta agrees with phi on them (up to that
-constant), and the best vertex of one is the best vertex of all.  theta falls from 1 (one convex problem) to
--1 (a concave one, which has its minimum at a vertex); each stage begins where the one before has ended.  What
-r can be is in :mod:`dcfw.solvers.paths`.
+r is convex and constant on the vertices of the set (:mod:`dcfw.solvers.paths`), so phi_theta agrees with phi
+on them up to that constant.  theta falls from 1 (a convex problem) to -1 (a concave one, whose minimum is at
+a vertex); each stage starts where the last one ended.
 
-Three facts carry the schedule.
-
-* **A point that is stationary twice is stationary between.**  At a fixed x the FW gap of phi_theta is a
-  maximum of affine functions of theta, so it is convex in theta.  Points inside that stay stationary are
-  saddle points of symmetric problems: x is perturbed.
-* **A stationary vertex stays one.**  r has its maximum over the set at every vertex v, so its slopes at v
-  towards other points are not positive, and the FW gap at v does not grow as theta falls: the path is over.
-* **Full steps end it.**  phi_{-1} is concave, so a step of length 1 towards the oracle's vertex lowers it by
-  at least the FW gap; they end when a vertex repeats.
+* The FW gap of phi_theta at a fixed x is convex in theta: a point stationary for two thetas is stationary
+  between them.  Interior ones that stay stationary are saddle points of symmetric problems: x is perturbed.
+* A stationary vertex stays one, as r has its maximum over the set at every vertex: the path is over.
+* phi_{-1} is concave: full steps to the oracle's vertex lower it by at least the FW gap, until one repeats.
 
 The convex stage bounds phi from below on all vertices: phi(v) >= phi_1(x) - gap(x) - (phi_1 - phi)(v).
 
@@ -34,28 +28,19 @@ from dcfw.functions.base import Function
 from dcfw.functions.dc import joined
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom, Dense
-from dcfw.solvers.loop import State, frank_wolfe
+from dcfw.solvers.loop import frank_wolfe
 from dcfw.solvers.paths import Path, Stage, find
 from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
 
 KINDS = ("auto", "spheres", "split", "both")
 
-TIGHT = 0.05
-"""The convex stage ends when its FW gap is this part of the distance from its value to the best vertex's."""
-
-QUIET = 1e-6
-"""A stage whose FW gap is this part of the largest one met has nothing to do."""
-
-CHANGE = 5.0
-"""In a stage x should move by CHANGE / stages of the distance to a vertex: steps of theta follow that."""
-
-SLOWEST = 8.0
-"""Steps of theta are not shorter than the longest one over this."""
-
-VERTICES = 3
-"""The number of random vertices that a perturbation moves towards."""
-
+TIGHT = 0.05  # the convex stage ends when its FW gap is this part of the distance to the best vertex's value
+QUIET = 1e-6  # a stage with an FW gap below this part of the largest one so far is skipped
+CHANGE = 5.0  # x should move by CHANGE / stages of the distance to a vertex in a stage: theta's step adapts
+SLOWEST = 8.0  # theta's steps are at least the longest one over this
+VERTICES = 3  # random vertices that a perturbation moves towards
+OVER = -2.0  # the theta of a place from which only full steps remain
 GAP_OF = "phi_theta at theta = -1, which agrees with phi on the vertices"
 
 
@@ -68,20 +53,19 @@ class Graduated:
     r : {"auto", "spheres", "split", "both"} or function
         What the path adds to phi.  ``"spheres"``: the quadratic that the set declares
         (:meth:`dcfw.sets.Set.spheres`); ``"split"``: f + g, for an objective f - g with f + g constant on the
-        vertices; ``"both"``: one path after the other; ``"auto"``: ``"split"`` where f + g is found to be
-        constant on random vertices, else ``"spheres"``; a function: one that is constant on the vertices,
-        with phi + r convex and phi - r concave.
+        vertices; ``"both"``: one path after the other; ``"auto"``: ``"split"`` if f + g is constant on random
+        vertices, else ``"spheres"``; a function: constant on the vertices, with phi + r convex and phi - r
+        concave.
     stages : int
         The resolution: theta falls by at most 2/stages, and by less where x changes quickly.
     steps : int
-        Frank-Wolfe steps per stage, at most.
+        The most Frank-Wolfe steps per stage.
     perturbation : float
-        After the convex stage x is moved this part of the way to a random vertex: a minimiser that shares the
-        symmetries of phi would otherwise never leave them.  Restarts enter the path at a random theta
-        between 1 and 0, with x moved 1 - theta of the way.
+        The part of the way to a random vertex by which x is moved after the convex stage, to break the
+        symmetries of phi.  Restarts enter the path at a random theta in (0, 1), moved by 1 - theta.
     polish : callable, optional
-        A local search of your own: ``polish(x)`` is given the vertex at which a path has ended and returns a
-        vertex, which takes its place if phi is lower there.
+        Your own local search: ``polish(x)`` is given the vertex at the end of a path and returns a vertex,
+        which replaces it if phi is lower there.
 
     The largest cut of a cycle of five nodes, by signs of the nodes:
 
@@ -118,23 +102,23 @@ class Graduated:
 
 
 class Place(NamedTuple):
-    """The state of a run: x with the gradient of F there, and the schedule."""
+    """x with the gradient of F there, and the schedule.
+
+    ``step`` is the last decrease of theta, ``scale`` the largest FW gap of a stage so far, ``radius`` the
+    distance from the convex stage's x to a vertex, ``which`` the number of the path.
+    """
 
     x: Array
     grad: Array
     theta: float = 1.0
     step: float = 0.0
-    """The last decrease of theta."""
     scale: float = 0.0
-    """The largest FW gap of a stage so far."""
     radius: float = 0.0
-    """The distance from the convex stage's x to a vertex, the unit of changes of x."""
     which: int = 0
-    """The number of the path."""
 
 
 class Restarted:
-    """Graduated DC-FW, with what its runs share: the paths, and the convex stages."""
+    """Graduated DC-FW with the data that its runs share: the paths and the ends of the convex stages."""
 
     name = "graduated"
     needs_split = False
@@ -142,17 +126,20 @@ class Restarted:
     def __init__(self, method: Graduated) -> None:
         self.method = method
         self._paths: list[Path] = []
-        self._convex: dict[int, tuple[Place, float]] = {}
-        """The ends of the convex stages, with their bounds: later runs begin there."""
+        self._convex: dict[int, tuple[Place, float]] = {}  # with the lower bounds, by path
 
     def solve(self, problem: Problem, run: Run) -> None:
         run.vertices_only = True
         run.ledger.extra.update(gap_of=GAP_OF, lower_bound=-math.inf, theta_history=[])
-        # The first run is not left to chance.
+        # The first run is deterministic.
         rng = problem.rng if self._convex else np.random.default_rng(0)
         run.keep(perturbations=rng)
         if not self._paths:
-            self._prepare(problem, run)
+            phi, x = problem.phi, problem.x0
+            S, gap = run.lmo(run.grad_f(phi, x), x)
+            vertex = S.dense()  # so that every run has a vertex to return
+            run.visit(vertex, run.value(phi, vertex), gap, certain=False)
+            self._paths = find(phi, problem.domain, x, self.method.r, run)
         run.ledger.extra["split"] = "graduated, r = " + " and ".join(path.name for path in self._paths)
         run.ledger.extra["conditional"] = joined(*(path.conditional for path in self._paths))
         followers = [Follower(self.method, path, problem, run, rng) for path in self._paths]
@@ -165,7 +152,7 @@ class Restarted:
             if place.theta == 1.0:
                 place = follower.convex_stage(place)
                 self._convex[which] = place, run.ledger.extra["lower_bound"]
-                place = follower.leave(place)
+                place = follower.jump(place, follower.phi_1, self.method.perturbation, follower.longest)
             elif place.theta >= -1.0:
                 place = follower.stage(place)
             else:
@@ -174,33 +161,19 @@ class Restarted:
                     raise Stop(Status.CONVERGED, f"The gap is that of {GAP_OF}.")
                 place = self._start(followers, problem, run, which + 1)
 
-    def _prepare(self, problem: Problem, run: Run) -> None:
-        """Find a first vertex, so that there is one whatever happens, and then the paths."""
-        phi, x = problem.phi, problem.x0
-        S, gap = run.lmo(run.grad_f(phi, x), x)
-        vertex = S.dense()
-        run.visit(vertex, run.value(phi, vertex), gap, certain=False)
-        self._paths = find(phi, problem.domain, x, self.method.r, run)
-
     def _start(self, followers: list[Follower], problem: Problem, run: Run, which: int) -> Place:
-        """Return where a path begins; where an earlier run has been through the convex stage, after that."""
-        if which in self._convex:
-            place, bound = self._convex[which]
-            run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
-            return followers[which].enter(place)
-        return Place(problem.x0, run.grad_f(followers[which].phi_1, problem.x0), which=which)
-
-
-OVER = -2.0
-"""The theta of a place from which only full steps are left."""
+        """Return the start of a path, after the convex stage if an earlier run has completed it."""
+        follower = followers[which]
+        if which not in self._convex:
+            return Place(problem.x0, run.grad_f(follower.phi_1, problem.x0), which=which)
+        place, bound = self._convex[which]
+        run.ledger.extra["lower_bound"] = max(run.ledger.extra["lower_bound"], bound)
+        share = float(follower.rng.uniform())  # theta is the lower the farther x is from the convex stage's
+        return follower.jump(place, follower.phi_1, share, max(share, follower.longest))
 
 
 class Follower:
-    """One run on one path.
-
-    Plain Frank-Wolfe steps go along F = phi_theta.  An active set needs one function for all stages: there
-    F = phi_1, and a stage is an outer step of DC-FW on phi_theta = phi_1 - (phi_1 - phi_theta).
-    """
+    """One run on one path: F is phi_theta for plain steps, phi_1 for an active set, as in DC-FW."""
 
     def __init__(
         self, method: Graduated, path: Path, problem: Problem, run: Run, rng: np.random.Generator
@@ -209,39 +182,35 @@ class Follower:
         self.plain = problem.inner is frank_wolfe
         self.phi_1 = path.stage(1.0, self._found, run)
         self.longest = 2.0 / method.stages
-        # No phi_theta has more curvature than phi_1, so a step rule that suits it suits all.
+        # No phi_theta has more curvature than phi_1, so its step rule suits all.
         self.step = problem.rule.bind(self.phi_1, problem.domain)
         run.keep(step=self.step)
 
+    @property
+    def best(self) -> Any:
+        return self.run.ledger.best
+
     def convex_stage(self, place: Place) -> Place:
-        """Minimise phi_1 roughly, and bound phi on all vertices from below."""
-        run, phi_1 = self.run, self.phi_1
+        run, phi_1, path, extra = self.run, self.phi_1, self.path, self.run.ledger.extra
         value = run.value(phi_1, place.x)
         limit = min(run.max_inner, self.method.stages * self.method.steps // 5 + 1)
         for X in self._loop(phi_1, place, 0.0 * place.x, limit):
             here = value - X.decrease()
-            self._bound(here, X)
+            size = abs(here) + abs(path.offset) + norm(X.grad) * norm(X.x)  # terms of the value may cancel
+            rounding = path.spread + 64.0 * eps_of(self.problem.x0) * size
+            extra["lower_bound"] = max(extra["lower_bound"], here - X.gap - path.offset - rounding)
             if X.k == 1:
                 self._visit(X)
-            assert run.ledger.best is not None
-            if X.gap <= max(TIGHT * (run.ledger.best.fun - (here - self.path.offset)), QUIET * place.scale):
+            if X.gap <= max(TIGHT * (self.best.fun - (here - path.offset)), QUIET * place.scale):
                 break
             place = place._replace(scale=max(place.scale, X.gap))
-        assert X.S is not None
         return place._replace(x=X.x, grad=X.grad, radius=norm(X.S.dense() - X.x))
 
-    def leave(self, place: Place) -> Place:
-        """Perturb the convex stage's x and lower theta by one step."""
-        return self._lower(self._perturbed(place, self.phi_1, self.method.perturbation), self.longest)
-
-    def enter(self, place: Place) -> Place:
-        """Begin a later run at a random theta in (0, 1), the lower the farther from the convex stage's x."""
-        share = float(self.rng.uniform())
-        return self._lower(self._perturbed(place, self.phi_1, share), max(share, self.longest))
-
     def stage(self, place: Place) -> Place:
-        """Take a few steps on phi_theta and return the next place."""
-        F, u = self._surrogate(place)
+        if self.plain:
+            F, u = self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
+        else:
+            F, u = self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
         for X in self._loop(F, place, u, self.method.steps):
             if X.k == 1:
                 self._visit(X)
@@ -252,38 +221,37 @@ class Follower:
         self.run.end_outer_step()
         self.run.ledger.extra["theta_history"].append(place.theta)
         after = place._replace(x=X.x, grad=X.grad)
-        if place.theta <= -1.0 or (quiet and _same(X)):
+        same = quiet and norm(X.S.dense() - X.x) <= 8.0 * eps_of(X.x) * norm(X.x)
+        if place.theta <= -1.0 or same:
             return after._replace(theta=OVER, step=place.theta - OVER)
         if quiet and X.k == 1:
-            return self._lower(self._perturbed(after, F, self.method.perturbation), self.longest)
+            return self.jump(after, F, self.method.perturbation, self.longest)
         moved = norm(X.x - place.x) / (place.radius or self.problem.domain.scale or 1.0)
         factor = CHANGE / self.method.stages / max(moved, 1e-12)
         step = place.step * min(max(factor, 0.5), 2.0)
         return self._lower(after, min(max(step, self.longest / SLOWEST), self.longest))
 
-    def _perturbed(self, place: Place, F: Function, share: float) -> Place:
-        """Return the place with x moved towards a random mean of random vertices; F is what grad is of."""
+    def jump(self, place: Place, F: Function, share: float, step: float) -> Place:
+        """Move x by ``share`` towards a mean of random vertices, and lower theta; grad is that of F."""
         run, x = self.run, place.x
-        if not share:
-            return place
-        shares = share * self.rng.dirichlet(np.ones(VERTICES))
-        y = (1.0 - share) * x
-        for weight in shares:
-            S, _ = run.lmo(like(self.rng.standard_normal(tuple(x.shape)), x), x)
-            y = S.plus(y, float(weight))
-        return place._replace(x=y, grad=run.grad_f(F, y))
+        if share:
+            y = (1.0 - share) * x
+            for weight in share * self.rng.dirichlet(np.ones(VERTICES)):
+                S, _ = run.lmo(like(self.rng.standard_normal(tuple(x.shape)), x), x)
+                y = S.plus(y, float(weight))
+            place = place._replace(x=y, grad=run.grad_f(F, y))
+        return self._lower(place, step)
 
     def descend(self, place: Place) -> None:
-        """Take full steps on phi_{-1} from x, and from the best vertex, until a vertex repeats."""
+        """Take full steps on phi_{-1} from x and from the best vertex until a vertex repeats."""
         run = self.run
         concave = self.path.stage(-1.0, self._found, run)
         theta = place.theta + place.step if self.plain else 1.0
         grad = place.grad + self.path.change(theta, -1.0, place.x, run)
         x, fun, gap = self._full_steps(concave, place.x, grad, math.inf)
         self._polish(x, fun)
-        assert run.ledger.best is not None
-        while run.ledger.best.fun < fun:
-            fun, x, _ = run.ledger.best
+        while self.best.fun < fun:
+            fun, x, _ = self.best
             x, fun, gap = self._full_steps(concave, x, run.grad_f(concave, x), fun)
             self._polish(x, fun)
         run.ledger.accept(x, fun, gap)
@@ -295,7 +263,6 @@ class Follower:
             )
 
     def _polish(self, x: Array, fun: float) -> None:
-        """Let the user's local search look for a better vertex."""
         if self.method.polish is not None:
             y = self.run.checked(self.method.polish(copy_of(x)), "polish")
             value = self.run.value(self.problem.phi, y)
@@ -305,7 +272,6 @@ class Follower:
                 self._found(value, Dense(y))
 
     def _full_steps(self, concave: Stage, x: Array, grad: Array, fun: float) -> tuple[Array, float, float]:
-        """Return the vertex at which they end, phi and the FW gap of phi_{-1} there."""
         run = self.run
         while True:
             S, gap = run.lmo(grad, x)
@@ -328,36 +294,20 @@ class Follower:
             self.run, F, place.x, place.grad, self.step, linear=u, convex=not self.plain, max_steps=steps
         )
 
-    def _surrogate(self, place: Place) -> tuple[Function, Array]:
-        """Return F and the linear term that is taken off it."""
-        if self.plain:
-            return self.path.stage(place.theta, self._found, self.run), 0.0 * place.x
-        return self.phi_1, -self.path.change(1.0, place.theta, place.x, self.run)
-
     def _lower(self, place: Place, step: float) -> Place:
-        """Return the place with theta lowered by ``step``."""
         theta, grad = max(place.theta - step, -1.0), place.grad
         if self.plain:
             grad = grad + self.path.change(place.theta, theta, place.x, self.run)
         return place._replace(grad=grad, theta=theta, step=place.theta - theta)
 
-    def _bound(self, value: float, X: State) -> None:
-        path, extra = self.path, self.run.ledger.extra
-        size = abs(value) + abs(path.offset) + norm(X.grad) * norm(X.x)  # terms of the value may cancel
-        rounding = path.spread + 64.0 * eps_of(self.problem.x0) * size
-        extra["lower_bound"] = max(extra["lower_bound"], value - X.gap - path.offset - rounding)
-
-    def _visit(self, X: State) -> None:
-        """Record the beginning of a stage; compute phi at its vertex unless gradients determine it."""
-        assert X.S is not None
-        if self.run.ledger.best is None or not self.phi_1.affine_grad:
+    def _visit(self, X: Any) -> None:
+        """Record the start of a stage; compute phi at its vertex unless gradients determine it."""
+        if self.best is None or not self.phi_1.affine_grad:
             self._value(X.S)
         self._visit_best(X.gap)
 
     def _visit_best(self, gap: float) -> None:
-        assert self.run.ledger.best is not None
-        fun, x, _ = self.run.ledger.best
-        self.run.visit(x, fun, gap, certain=False)
+        self.run.visit(self.best.x, self.best.fun, gap, certain=False)
 
     def _value(self, S: Atom) -> float:
         value = self.run.value(self.problem.phi, S.dense())
@@ -365,12 +315,5 @@ class Follower:
         return value
 
     def _found(self, value: float, S: Atom) -> None:
-        """Keep a vertex if it is the best so far."""
-        if self.run.ledger.best is None or value < self.run.ledger.best.fun:
+        if self.best is None or value < self.best.fun:
             self.run.ledger.accept(S.dense(), value, math.nan)
-
-
-def _same(X: State) -> bool:
-    """Return whether x is the oracle's vertex."""
-    assert X.S is not None
-    return norm(X.S.dense() - X.x) <= 8.0 * eps_of(X.x) * norm(X.x)

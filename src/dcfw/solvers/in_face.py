@@ -1,18 +1,12 @@
 """Frank-Wolfe with in-face steps: away directions from the face of X, without stored atoms.
 
-The smallest face that contains X says as much as a list of the vertices that make X up: its worst vertex
-plays the part of the worst atom, and how much weight that has is how far the set allows a step away from it.
-A step leads from the vertex A of the face with the largest <G, A>
+The smallest face that contains X replaces a list of atoms: a step leads from its vertex A with the largest
+<G, A> to its vertex with the smallest, while that promises at least half of the last FW gap, else to the
+oracle's vertex S, which may leave the face.  The longest feasible step ends on a smaller face.
 
-- to the vertex of the face with the smallest, while that promises at least half of the last FW gap,
-- else to the oracle's vertex S, which may leave the face;
-
-the longest step that the set allows ends on a smaller face.  Memory is that of a few points, however many
-steps there are.
-
-Vertices of a face come from the set's own oracle, with costs on the entries that are at a bound so high that
-no vertex leaves it (:meth:`dcfw.sets.Set.entry_bounds`); each counts as an oracle call.  They are points of
-the set whatever their costs, so a face that is mistaken costs progress and not feasibility.
+Vertices of a face come from the set's own oracle, with costs on the entries at a bound
+(:meth:`dcfw.sets.Set.entry_bounds`) so high that no vertex leaves it; each counts as an oracle call.  A face
+found wrongly costs progress but not feasibility.
 
 References: Garber and Meshi 2016 (decomposition-invariant steps); Bashiri and Zhang 2017 (line search, any
 polytope); Freund, Grigas and Mazumder 2017 (in-face directions).
@@ -31,16 +25,14 @@ from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Set
 from dcfw.solvers.loop import InnerLoop, State, affine_step, smooth_step, too_small
 
-ROUNDING = 64.0
-"""Entries this many roundings of the set's size away from a bound are at it."""
+ROUNDING = 64.0  # entries within this many roundings of the set's size are at a bound
 
 
 class InFaceLoop(InnerLoop):
-    """An inner loop with in-face steps, for one solve over a set that declares ``entry_bounds``.
+    """Inner loop with in-face steps, for one solve over a set that declares ``entry_bounds``.
 
     It pays where vertices have many entries (boxes, hypersimplices, assignments, plans) and f is not a
-    quadratic, whose active set is optimised without further gradients.  On a simplex the atoms are the
-    entries, and there is nothing to gain.
+    quadratic, whose active set is optimised without further gradients.
 
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
@@ -54,13 +46,13 @@ class InFaceLoop(InnerLoop):
         bounds = domain.entry_bounds()
         if bounds is None:
             raise ValueError(
-                f"inner='in-face' needs a set with faces told by bounds on the entries; {domain.name} "
+                f"inner='in-face' needs a set whose faces are given by bounds on the entries; {domain.name} "
                 "declares none (entry_bounds): use inner='blended'"
             )
         self.domain, self.bounds = domain, bounds
-        self.oracles = domain.oracle(), domain.oracle()  # for G and for -G, each near its last question
-        # Along a cycle of exchanges as many entries may change as a vertex has; vectors exchange two.
-        self.exchanged = 2.0 * (sum(domain.shape))
+        self.oracles = domain.oracle(), domain.oracle()  # for G and -G, each warm-started
+        # A cycle of exchanges may change as many entries as a vertex has; vectors exchange two.
+        self.exchanged = 2.0 * sum(domain.shape)
         self.target = math.inf
 
     def get_state(self) -> dict[str, Any]:
@@ -94,16 +86,12 @@ class InFaceLoop(InnerLoop):
             far, slope = self._far(X, A, end, slope, inner(G, X.x) - end.inner(G))
             if not slope > 0.0:
                 raise too_small(X)
-            if X.f.affine_grad and X.merit is None:
-                affine_step(X, far, slope)
-            else:
-                smooth_step(X, far, slope)
+            (affine_step if X.f.affine_grad and X.merit is None else smooth_step)(X, far, slope)
             X.x = self._settled(X.x)
             if not X.advance(reserve=3):
                 return
 
     def face_vertex(self, G: Array, x: Array, away: bool = False) -> Atom:
-        """Return the vertex of the face of x that minimises <G, .>."""
         low, high = self.at_bounds(x)
         xp = namespace(G)
         size = float(xp.max(xp.abs(G)))
@@ -111,10 +99,7 @@ class InFaceLoop(InnerLoop):
         return self.oracles[away](xp.where(low, G + wall, xp.where(high, G - wall, G)))
 
     def _far(self, X: State, A: Atom, end: Atom, slope: float, towards: float) -> tuple[Dense, float]:
-        """Return the end of the longest step from A to ``end``, and the slope up to there.
-
-        Where no such step is left, because rounding hides the face, that is a step from X to ``end``.
-        """
+        """Return the end of the longest step along ``end`` - A (``end``, if none is left), and its slope."""
         d = end.dense() - A.dense()
         length = float(self.domain.reach(X.x, d)) if slope > 0.0 else 0.0
         if not ROUNDING * eps_of(X.x) < length < math.inf:
@@ -122,12 +107,10 @@ class InFaceLoop(InnerLoop):
         return Dense(self._settled(X.x + length * d)), length * slope
 
     def at_bounds(self, x: Array) -> tuple[Array, Array]:
-        """Return which entries are at their lower bounds, and which at their upper ones."""
         room = ROUNDING * eps_of(x) * self.domain.scale
         return x - self.low <= room, self.high - x <= room
 
     def _settled(self, x: Array) -> Array:
-        """Return x with the entries that are at a bound up to rounding moved there."""
         at_low, at_high = self.at_bounds(x)
         xp = namespace(x)
         return xp.where(at_low, self.low, xp.where(at_high, self.high, x))

@@ -1,11 +1,9 @@
-"""Ctrl-C during a solve: noted at once, obeyed at a safe point, so that nothing that was found is lost.
+"""Ctrl-C during a solve: recorded at once, acted on at a safe point, so that no result is lost.
 
-While a front door is open (:func:`guarded`) the first Ctrl-C sets a flag.  Loops look at it where their state
-is whole, and end as they do for a time limit; work after a run is never cut in two.  A second Ctrl-C raises
-``KeyboardInterrupt`` wherever the program is, and no part of the library holds it up.
-
-Signals reach the main thread alone, and a handler of the user's own is left as it is.  ``_signal`` is the
-module that ``signal`` wraps: the wrappers convert handlers to enums, which takes longer than a small solve.
+In a public call (:func:`guarded`) the first Ctrl-C sets a flag, which loops check where their state is
+consistent; a second one raises ``KeyboardInterrupt`` at once.  Only the main thread receives signals, and a
+user's own handler is respected.  ``_signal`` is faster than ``signal``, whose conversion of handlers exceeds
+a small solve.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ R = TypeVar("R", bound=Result)
 
 
 class _Watch:
-    """The number of Ctrl-C since the outermost public call began."""
+    """The number of Ctrl-C since the start of the outermost public call."""
 
     pressed = 0
     open = False
 
     def note(self, number: int, frame: Any) -> None:
-        """Handle SIGINT: the first time by a flag, then as Python does (but not while a door closes)."""
+        """Handle SIGINT: set a flag the first time, then raise (but not while the public call returns)."""
         self.pressed += 1
         if self.pressed > 1 and frame.f_code.co_filename != __file__:
             raise KeyboardInterrupt
@@ -42,27 +40,20 @@ _watch = _Watch()
 
 
 def pending() -> bool:
-    """Return whether Ctrl-C has been pressed, and the solve should come to its end."""
     return _watch.pressed > 0
 
 
 def insistent() -> bool:
-    """Return whether Ctrl-C has been pressed twice, so that the exception must reach the caller."""
     return _watch.pressed > 1
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt at a safe point where Ctrl-C has been pressed."""
     if _watch.pressed:
         raise KeyboardInterrupt
 
 
 def guarded(solve: Callable[P, R]) -> Callable[P, R]:
-    """Make a front door: Ctrl-C inside ends the solve at a safe point, and shows in the status.
-
-    The option ``verbose`` of a front door is handled here, by :class:`dcfw.callbacks.progress`.
-    """
-
+    """Decorate a public solver: Ctrl-C ends it at a safe point, and ``verbose`` shows progress."""
     shows = "verbose" in inspect.signature(solve).parameters
 
     @wraps(solve)

@@ -1,15 +1,14 @@
 """The ledger of a run: the only place that writes counters, history, certificate and best point.
 
-Solvers say what happened (a step was taken, an iterate was reached, an outer step is certified); the ledger
-books it.  A compiled loop, which takes many steps in one call, returns a :class:`Batch` that says what it
-did, and :meth:`Ledger.book` enters it.
+Solvers report events (a step, an iterate, a certified outer step), and the ledger records them.  A compiled
+loop, which takes many steps per call, returns a :class:`Batch` for :meth:`Ledger.book`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,9 +17,14 @@ import numpy as np
 from dcfw._arrays import Array
 from dcfw.result import ROW, History, Result, Row
 
+COUNTERS = (
+    "nit", "n_inner", "n_lmo", "n_fun", "n_grad_f", "n_grad_g", "n_resync", "n_check", "dc_gap", "dc_gap_nit",
+)  # fmt: skip
+KEPT = (*COUNTERS, "since_resync", "extra")
+
 
 class Best(NamedTuple):
-    """The point to return: phi there, the point, and its FW gap (nan where it is not known)."""
+    """The point to return: phi there, the point, and its FW gap (nan if unknown)."""
 
     fun: float
     x: Array
@@ -28,28 +32,25 @@ class Best(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The record of one call of a compiled loop."""
+    """The record of one call of a compiled loop.
+
+    ``steps`` counts Frank-Wolfe steps, ``lmo`` oracle calls, ``gradients`` those of f (or phi).  If
+    ``outer``, these are outer steps, as in plain Frank-Wolfe; then ``fun`` and ``gap`` are phi and the FW gap
+    after each step but the last, which is visited as usual, and the call lasted from ``begun`` to ``ended``.
+    """
 
     steps: int
-    """Frank-Wolfe steps taken."""
     lmo: int
-    """Calls of the linear minimisation oracle."""
     gradients: int
-    """Gradients of f (or of phi)."""
     outer: bool = False
-    """Whether its steps are outer steps, as in plain Frank-Wolfe."""
     fun: np.ndarray | None = None
     gap: np.ndarray | None = None
-    """With outer steps, phi and the FW gap after each step but the last, which is visited as usual."""
     begun: float = 0.0
     ended: float = 0.0
-    """When the call began and ended (``time.perf_counter``), for the times of these rows."""
 
 
 def _rows(batch: Batch, before: Row) -> np.ndarray:
-    """Return the rows of a batch of outer steps, counted on from the row before its first step."""
-    assert batch.fun is not None
-    k = np.arange(1, len(batch.fun) + 1)
+    k = np.arange(1, len(batch.fun) + 1)  # type: ignore[arg-type]
     rows = np.empty(len(k), dtype=ROW)
     for name, value in before._asdict().items():
         rows[name] = value + k if name in ("nit", "n_inner", "n_lmo", "n_grad_f") else value
@@ -70,14 +71,10 @@ class Ledger:
         self.best: Best | None = None
         self.dc_gap: tuple[float, float] = (0.0, math.inf)
         self.dc_gap_nit = 0
-        self.extra: dict[str, Any] = {}
-        """Fields of the result that only some methods have, by name."""
-        self.latest = False
-        """Whether the last iterate is to be returned, and not the one of lowest value."""
+        self.extra: dict[str, Any] = {}  # fields of the result that only some methods have
+        self.latest = False  # whether to return the last iterate instead of the one of lowest value
         self._block: int | None = None
         self._free = False  # whether gradients do not count
-
-    # -- what was called --------------------------------------------------------------------------------
 
     def count_lmo(self) -> None:
         self.n_lmo += 1
@@ -89,7 +86,6 @@ class Ledger:
             self.n_grad_f += 1
 
     def count_estimate(self) -> None:
-        """Count a gradient of phi that is estimated from samples."""
         self.n_grad_f += 1
 
     def count_subgradient(self) -> None:
@@ -99,31 +95,26 @@ class Ledger:
         self.n_fun += 1
 
     def count_check(self) -> None:
-        """Count a look at a point that is not on the method's way."""
         self.n_check += 1
 
     @contextmanager
-    def free_gradients(self) -> Iterator[None]:
-        """Within the context gradients are those of a proximal term, which cost nothing and do not count."""
-        before, self._free = self._free, True
+    def _within(self, **values: Any) -> Iterator[None]:
+        before = {name: getattr(self, name) for name in values}
+        vars(self).update(values)
         try:
             yield
         finally:
-            self._free = before
+            vars(self).update(before)
 
-    @contextmanager
-    def block(self, index: int) -> Iterator[None]:
-        """Within the context calls of the oracle are those of one block."""
-        self._block = index
-        try:
-            yield
-        finally:
-            self._block = None
+    def free_gradients(self) -> AbstractContextManager[None]:
+        """Do not count gradients within the context: they are those of a proximal term."""
+        return self._within(_free=True)
 
-    # -- what was done ----------------------------------------------------------------------------------
+    def block(self, index: int) -> AbstractContextManager[None]:
+        """Count the oracle calls within the context as those of one block."""
+        return self._within(_block=index)
 
     def count_step(self, outer: bool) -> None:
-        """Count a Frank-Wolfe step; in one-loop methods it is an outer step."""
         self.n_inner += 1
         if outer:
             self.nit = self.n_inner
@@ -137,13 +128,18 @@ class Ledger:
         return True
 
     def count_resync(self) -> None:
-        """Count a gradient that was recomputed to remove drift."""
         self.n_resync += 1
 
     def book(self, batch: Batch) -> None:
-        """Enter what a compiled loop did."""
-        if batch.fun is not None and len(batch.fun):
-            self._book_rows(batch)
+        if batch.fun is not None and batch.gap is not None and len(batch.fun):
+            least = int(batch.gap.argmin())
+            if batch.gap[least] < self.dc_gap[1]:
+                self.dc_gap, self.dc_gap_nit = (0.0, float(batch.gap[least])), self.nit + least + 1
+            before = Row(
+                self.nit, 0.0, 0.0, 0.0, 0.0, math.nan, self.n_inner, self.n_lmo, self.n_grad_f,
+                self.n_grad_g, self.n_fun, batch.begun - self.started,
+            )  # fmt: skip
+            self.history.postpone(partial(_rows, batch, before))
         self.n_inner += batch.steps
         self.n_lmo += batch.lmo
         if not self._free:
@@ -151,27 +147,12 @@ class Ledger:
         if batch.outer:
             self.nit = self.n_inner
 
-    def _book_rows(self, batch: Batch) -> None:
-        assert batch.fun is not None
-        assert batch.gap is not None
-        least = int(batch.gap.argmin())
-        if batch.gap[least] < self.dc_gap[1]:
-            self.dc_gap, self.dc_gap_nit = (0.0, float(batch.gap[least])), self.nit + least + 1
-        before = Row(
-            self.nit, 0.0, 0.0, 0.0, 0.0, math.nan, self.n_inner, self.n_lmo, self.n_grad_f, self.n_grad_g,
-            self.n_fun, batch.begun - self.started,
-        )  # fmt: skip
-        self.history.postpone(partial(_rows, batch, before))
-
-    # -- what was reached -------------------------------------------------------------------------------
-
     def record(
         self, x: Array, fun: float, gap: float, now: float, *, certain: bool = True, slack: float = 0.0
     ) -> None:
-        """Enter an iterate: a row of the history, the best point, and what the gap certifies.
+        """Record an iterate: a row of the history, the best point, and the certificate (if ``certain``).
 
-        A gap that is not ``certain``, an estimate or the gap of another function on the way to phi, certifies
-        nothing.  A known gap breaks a tie of values that are equal up to ``slack``.
+        A known gap breaks a tie of values that are equal up to ``slack``.
         """
         best = self.best
         if (
@@ -181,12 +162,12 @@ class Ledger:
             or (math.isnan(best.gap) and gap == gap and fun <= best.fun + slack)
         ):
             self.best = Best(fun, x, gap if certain or self.latest else math.nan)
-        low, high, eps = 0.0, gap if certain else math.inf, math.nan
-        # A plain tuple in the order of Row: in plain Frank-Wolfe every step brings one.
+        high = gap if certain else math.inf
+        # A plain tuple in the order of Row, for speed: in plain Frank-Wolfe every step adds one.
         self.history.append(
             (
-                self.nit, fun, gap, low, high, eps, self.n_inner, self.n_lmo, self.n_grad_f, self.n_grad_g,
-                self.n_fun, now - self.started,
+                self.nit, fun, gap, 0.0, high, math.nan, self.n_inner, self.n_lmo, self.n_grad_f,
+                self.n_grad_g, self.n_fun, now - self.started,
             )
         )  # fmt: skip
         # gap_DC <= FW gap at every point, for every decomposition.
@@ -194,17 +175,15 @@ class Ledger:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
 
     def accept(self, x: Array, fun: float, gap: float) -> None:
-        """Make x the point to return, whatever its value; its FW gap certifies it, where that is known."""
         self.best = Best(fun, x, gap)
         if gap < self.dc_gap[1]:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
 
     def record_tolerance(self, eps: float) -> None:
-        """Enter the inner tolerance that is used from the last iterate on."""
         self.history.amend(eps=eps)
 
     def certify(self, low: float, high: float) -> None:
-        """Enter the interval for the DC gap of the iterate recorded last (from which x_{t+1} came)."""
+        """Record the interval for the DC gap of the last recorded iterate (the one before x_{t+1})."""
         high = max(min(high, self.history.last().dc_high), 0.0)  # below zero is rounding
         low = min(max(low, 0.0), high)
         self.history.amend(dc_low=low, dc_high=high)
@@ -215,7 +194,6 @@ class Ledger:
         self.nit += 1
 
     def confirm(self, x: Array, fun: float, gap: float, certain: bool) -> None:
-        """Replace the estimates for the iterate recorded last by measured numbers."""
         self.best = Best(fun, x, gap)
         self.history.amend(fun=fun, gap=gap)
         if certain:
@@ -223,58 +201,25 @@ class Ledger:
             self.history.amend(dc_low=0.0, dc_high=gap)
 
     def forget_certificates(self) -> None:
-        """Withdraw all that is certified."""
         self.dc_gap = (0.0, math.inf)
         self.history.forget_certificates()
 
-    # -- what is told -----------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a result that are kept here, except the point."""
-        return {
-            "nit": self.nit,
-            "n_inner": self.n_inner,
-            "n_lmo": self.n_lmo,
-            "n_fun": self.n_fun,
-            "n_grad_f": self.n_grad_f,
-            "n_grad_g": self.n_grad_g,
-            "n_resync": self.n_resync,
-            "n_check": self.n_check,
-            "dc_gap": self.dc_gap,
-            "dc_gap_nit": self.dc_gap_nit,
-            "history": self.history,
-            **self.extra,
-        }
-
-    _KEPT = (
-        "nit",
-        "n_inner",
-        "n_lmo",
-        "n_fun",
-        "n_grad_f",
-        "n_grad_g",
-        "n_resync",
-        "n_check",
-        "since_resync",
-        "extra",
-        "dc_gap",
-        "dc_gap_nit",
-    )
+        return {name: getattr(self, name) for name in (*COUNTERS, "history")} | self.extra
 
     def get_state(self, now: float) -> dict[str, Any]:
-        """Return what a checkpoint keeps; the rows of the history are saved apart."""
-        state: dict[str, Any] = {name: getattr(self, name) for name in self._KEPT}
+        state: dict[str, Any] = {name: getattr(self, name) for name in KEPT}
         state["best"] = None if self.best is None else tuple(self.best)
         state["seconds"] = now - self.started
         state["history"] = self.history.get_state()
         return state
 
     def set_state(self, state: dict[str, Any], rows: np.ndarray, now: float) -> None:
-        """Restore a saved state; the clock continues from the seconds used then."""
+        """Restore a saved state; the clock continues from its seconds."""
         missing = self.extra.keys() - state["extra"].keys()
         if missing:
             raise ValueError(f"it lacks {', '.join(sorted(missing))}")
-        for name in self._KEPT:
+        for name in KEPT:
             setattr(self, name, state[name])
         self.best = None if state["best"] is None else Best(*state["best"])
         self.started = now - state["seconds"]
@@ -282,5 +227,4 @@ class Ledger:
 
 
 def book_calls(result: Result, n_lmo: int) -> None:
-    """Add oracle calls that were made for a result outside of its run."""
     result.n_lmo += n_lmo

@@ -1,9 +1,9 @@
 """The generic Frank-Wolfe loop.
 
 :func:`frank_wolfe` is lines 4 to 11 of Algorithm 1 as a generator: it yields the state at X_1, X_2, ...
-once the vertex and the gap there are known and before the step is taken, so that the caller decides when to
-stop.  DC-FW runs it on the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a fresh
-subgradient in every step, CGS on its proximal subproblem.
+after the oracle call there and before the step, so that the caller decides when to stop.  DC-FW runs it on
+the surrogate f - <u_t, .>, FW on phi itself, FW-K and FW-M with a new subgradient in every step, CGS on its
+proximal subproblem.
 
 References: Frank and Wolfe 1956; Jaggi 2013 (the gap as a certificate).
 """
@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from dcfw._arrays import Array, eps_of, inner, norm
 from dcfw._protocol import stateless
-from dcfw.functions.base import Function
+from dcfw.functions.base import Function, Linearisation
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.solvers.run import Run, Stop
@@ -29,16 +29,17 @@ from dcfw.steps import LineSearchFailed, Step
 class State:
     """The state of a Frank-Wolfe loop on m = f - <linear, .>: X_{t,k} with its gradient, vertex and gap.
 
-    ``convex``, ``merit`` and ``max_steps`` are those of :func:`frank_wolfe`; ``outer`` is whether a step
-    counts as an outer one (not on a surrogate).  Set ``last`` to end the loop right after the coming step,
-    without a further LMO call.
+    ``outer`` is whether a step counts as an outer one (not on a surrogate).  Set ``last`` to end the loop
+    after the coming step, without another LMO call.  ``gained`` is m(x_t) - m(X), if known, and ``bound`` the
+    least m(x_t) - m(X_{t,j}) + gap_j over the steps with known decrease: for a convex f, m is at least m(x_t)
+    - bound on the set. ``tangent`` is the latest linearisation where ``linear`` is a callable.
     """
 
     run: Run
     f: Function
     x: Array
     grad: Array
-    value: float | None
+    value: float | None = None
     linear: Array | None = None
     step: Any = None
     convex: bool = True
@@ -50,10 +51,8 @@ class State:
     S: Atom | None = None
     gap: float = math.inf
     gained: float | None = 0.0
-    """m(x_t) - m(X), where it is known."""
     bound: float = math.inf
-    """The least m(x_t) - m(X_{t,j}) + gap_j over the steps j at which the decrease of m is known: if f is
-    convex, no point of the set has a value of m lower than m(x_t) - bound."""
+    tangent: Linearisation | None = None
     start: tuple[Array, float | None] = field(init=False)
 
     _KEPT = ("x", "grad", "value", "start", "k", "gained", "bound", "gap")
@@ -71,22 +70,17 @@ class State:
             setattr(self, name, state[name])
 
     def slope(self) -> Array:
-        """Return the gradient of m at X."""
         return self.grad if self.linear is None else self.grad - self.linear
 
     def ask(self, G: Array) -> Atom:
-        """Call the oracle at X, where m has the gradient G; return the vertex."""
+        """Call the oracle at X, where m has the gradient G, and return the vertex."""
         self.S, self.gap = S, gap = self.run.lmo(G, self.x)
         if self.gained is not None and self.gained + gap < self.bound:
             self.bound = self.gained + gap
         return S
 
     def advance(self, reserve: int = 1) -> bool:
-        """Count the step that has been taken; return whether the loop goes on.
-
-        A surrogate's loop leaves ``reserve`` calls of the LMO budget to its successor, so that the FW gap of
-        the point that is returned is always known.
-        """
+        """Count the step; return whether to continue, reserving LMO calls for the final FW gap."""
         self.gap = math.inf
         self.k += 1
         ledger = self.run.ledger
@@ -95,7 +89,7 @@ class State:
         return not (spent or self.last or self.k > self.max_steps)
 
     def decrease(self) -> float:
-        """Return m(x_t) - m(X), evaluating f at X if that has not been done yet."""
+        """Return m(x_t) - m(X), evaluating f at X if needed."""
         if self.gained is None:
             x0, value0 = self.start
             if value0 is None:
@@ -109,7 +103,7 @@ class State:
         return self.gained
 
     def certificate(self) -> tuple[float, float]:
-        """Return bounds for max_x m(x_t) - m(x): what has been gained, and what could be at most."""
+        """Return bounds for max_x m(x_t) - m(x): the gain so far, and the largest possible one."""
         gained = self.decrease()
         return gained, min(self.bound, gained + self.gap)
 
@@ -122,7 +116,7 @@ def frank_wolfe(
     grad: Array,
     step: Step,
     *,
-    linear: Array | Callable[[Array], Array] | None = None,
+    linear: Array | Callable[[Array], Linearisation] | None = None,
     value: float | None = None,
     convex: bool = True,
     merit: Function | None = None,
@@ -130,18 +124,10 @@ def frank_wolfe(
 ) -> Iterator[State]:
     """Run Frank-Wolfe on f - <linear, .> from x, yielding the state before each step.
 
-    Parameters
-    ----------
-    grad, value
-        The gradient of f at x, and f(x) where it is known.
-    linear
-        u, or a callable that gives a fresh one at each iterate (FW-K and FW-M).
-    convex
-        Whether f is supposed to be convex: then negative curvature ends the run.
-    merit
-        The function whose values step rules look at (phi for FW-M), f if None.
-    max_steps
-        How many steps to take at most; the loop then ends without a further LMO call.
+    ``grad`` and ``value`` are those of f at x.  ``linear`` is u, or a callable that returns a new tangent
+    with slope u at each iterate (FW-K and FW-M).  If ``convex``, negative curvature ends the run.  Step rules
+    use the values of ``merit`` (phi for FW-M), f if None.  After ``max_steps`` the loop ends without another
+    LMO call.
     """
     subgradient: Any = linear if callable(linear) else None
     outer = linear is None or subgradient is not None
@@ -152,49 +138,34 @@ def frank_wolfe(
         if outer:
             run.outer_step()
         if subgradient is not None:
-            X.linear = subgradient(X.x)
+            X.tangent = subgradient(X.x)
+            X.linear = X.tangent.slope
         S = X.ask(X.slope())
         yield X
         run.before_step(X)
         gap = X.gap
         if not outer and X.k > 1 and 0.0 < gap <= run.lmo_error:
-            return  # within the oracle's error nothing more is known here; at x_{t+1} the FW gap of phi is
+            return  # the surrogate's gap is within the oracle's error: take the FW gap of phi at x_{t+1}
         descent = _descent(run, gap) if run.lmo_error else gap
-        if affine:
-            affine_step(X, S, descent)
-        else:
-            smooth_step(X, S, descent)
+        (affine_step if affine else smooth_step)(X, S, descent)
         if not X.advance():
             return
 
 
 class InnerLoop:
-    """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes steps from a fresh state."""
+    """An inner loop with the interface of :func:`frank_wolfe`; ``steps`` takes the steps from a new state."""
 
     def __call__(
-        self,
-        run: Run,
-        f: Function,
-        x: Array,
-        grad: Array,
-        step: Step,
-        *,
-        linear: Array | None = None,
-        value: float | None = None,
-        convex: bool = True,
-        merit: Function | None = None,
-        max_steps: float = math.inf,
+        self, run: Run, f: Function, x: Array, grad: Array, step: Step, *, linear: Any = None, **options: Any
     ) -> Iterator[State]:
-        outer = linear is None
-        return self.steps(State(run, f, x, grad, value, linear, step, convex, merit, max_steps, outer))
+        return self.steps(State(run, f, x, grad, linear=linear, step=step, outer=linear is None, **options))
 
     def steps(self, X: State) -> Iterator[State]:
-        """Yield X wherever its vertex and its gap are known."""
         raise NotImplementedError
 
 
 def _descent(run: Run, gap: float) -> float:
-    """Return <G, X - S>, the slope towards S: the FW gap without the error bound of an inexact oracle."""
+    """Return <G, X - S>: the FW gap without the error bound of an inexact oracle."""
     descent = gap - run.lmo_error
     if descent <= 0.0 < gap:
         raise Stop(
@@ -206,11 +177,10 @@ def _descent(run: Run, gap: float) -> float:
 
 
 def affine_step(X: State, S: Atom, descent: float) -> None:
-    """Take a step towards S along a quadratic."""
     run, f = X.run, X.f
     walk(X, AffineSegment(X.x, X.grad, S, run.grad_f_at(f, S), descent, X.k, X.convex))
     if run.ledger.resync_due(run.resync_period):
-        # Rounding adds up in the incremental gradient: recompute it periodically.
+        # Rounding accumulates in the incremental gradient.
         X.grad = f.grad(X.x)
         run.ledger.count_resync()
 
@@ -235,13 +205,12 @@ def walk(X: State, segment: AffineSegment) -> float:
 
 
 def smooth_step(X: State, S: Atom, descent: float) -> float:
-    """Take a step towards S and return its length."""
     segment = SmoothSegment(X, S, descent)
     eta = length_of_step(X, segment)
     x, grad, value = segment.land(eta)
     slope = segment.slope(eta)
     if X.convex and X.merit is None and slope < -descent:
-        # Slopes are differences: of f's and <u, d>, and the first one of products with x and with S.
+        # Slopes are differences: of f's and <u, d>, and the first one of products with x and S.
         sizes = (norm(grad) + (0.0 if X.linear is None else norm(X.linear))) * (norm(x) + norm(segment.d))
         slack = 1e-7 * (abs(slope) + descent) + 64.0 * eps_of(x) * sizes
         slack += rounding_of_hessian(X.f, x, segment.d)
@@ -256,14 +225,13 @@ def smooth_step(X: State, S: Atom, descent: float) -> float:
 
 
 def length_of_step(X: State, segment: Segment) -> float:
-    """Return the step that the rule takes, if it is one."""
     try:
         eta: float = X.step(segment)
     except LineSearchFailed as failure:
         raise Stop(Status.LINE_SEARCH, str(failure)) from None
     if not 0.0 <= eta <= 1.0:
         raise Stop(Status.BAD_ORACLE, f"the step rule returned {eta}, not a number in [0, 1].")
-    if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the first test is the cheap one
+    if eta < 1e-3 and eta < 0.25 * eps_of(X.x):  # the cheap test first
         raise too_small(X, f" (step {X.k} of an inner loop)")
     return eta
 
@@ -274,10 +242,7 @@ def too_small(X: State, where: str = "") -> Stop:
 
 
 def rounding_of_hessian(f: Function, *points: Array) -> float:
-    """Return how negative rounding may make the curvature of f between the points.
-
-    Products with a large Hessian may cancel, and leave gradients whose size says nothing about their errors.
-    """
+    """Return how negative rounding of products with a large Hessian may make the curvature of f."""
     L, size = f.lipschitz, sum(map(norm, points))
     return 0.0 if L is None or math.isinf(L) else 64.0 * eps_of(points[0]) * L * (size * size)  # ** overflows
 

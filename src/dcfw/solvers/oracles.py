@@ -1,7 +1,7 @@
-"""Every oracle call of a run: counted in the ledger, and its answer checked.
+"""The oracle calls of a run: counted in the ledger, with the answers checked.
 
-A user's functions and sets are trusted with the mathematics, but not with shapes, types or finite numbers:
-an answer that cannot be used ends the run with a message that names the oracle.
+Shapes, types and finiteness of a user's answers are checked; an unusable answer ends the run with a message
+that names the oracle.
 """
 
 from __future__ import annotations
@@ -19,40 +19,34 @@ from dcfw.sets.atoms import Atom, Dense
 from dcfw.sets.base import Oracle
 from dcfw.sets.given import as_set
 from dcfw.solvers import interrupts
-from dcfw.solvers.goal import Goal
 from dcfw.solvers.ledger import Ledger
 
+# Largest positive slope towards the oracle's answer, relative to its size: points that are accepted as
+# feasible may lie outside by some 1e-6.
 UPHILL = 1e-5
-"""By how much of its size a slope towards the oracle's answer may be positive: points that are accepted as
-feasible may lie outside by some 1e-6."""
 
 
 class Stop(Exception):
     """Ends a run with a status; ``detail`` completes its sentence.
 
-    ``lacking`` belongs to NOT_CONVEX: how much curvature was missing (per squared length), where known.
+    With NOT_CONVEX, ``lacking`` is the missing curvature (per squared length), if known.
     """
 
     def __init__(self, status: Status, detail: str = "", lacking: float = 0.0) -> None:
         super().__init__(status, detail)
-        self.status = status
-        self.detail = detail
-        self.lacking = lacking
+        self.status, self.detail, self.lacking = status, detail, lacking
 
 
 class Oracles:
     """The oracles of one run: those of f (or phi), of g, and of the set."""
 
-    goal: Goal
+    goal: Any  # the Goal of the run
 
     def __init__(self, objective: Function, oracle: Oracle, x0: Array, ledger: Ledger, split: bool) -> None:
-        self.objective = objective
-        self.x0 = x0
+        self.objective, self.x0, self.ledger = objective, x0, ledger
         self.shape = tuple(x0.shape)
-        self.ledger = ledger
         self.deadline = math.inf
-        self.lmo_error = 0.0
-        """The error bound of the last vertex: part of the certificate, but not of the slope towards it."""
+        self.lmo_error = 0.0  # bound for the last vertex: part of the gap, but not of the slope towards it
         self._oracle = oracle
         self._numpy = isinstance(x0, np.ndarray)
         self._gradient = "f.grad" if split else "phi.grad"
@@ -65,10 +59,10 @@ class Oracles:
             self.ledger.count_lmo()
         try:
             S = oracle(G)
-        except Exception:  # a NaN in the question is not the oracle's fault
+        except Exception:  # a NaN in G is not the oracle's fault
             self._blame_gradient(G)
             raise
-        # Broadcasting would hide an answer of another shape.
+        # Broadcasting would hide a wrong shape.
         if S.__class__ is Dense:
             s = self._array(S.array, G.shape, "the set's lmo")
             S = S if s is S.array else Dense(s)
@@ -82,10 +76,10 @@ class Oracles:
             self._blame(G, S)
         if gap > 0.0:
             return S, gap
-        # An oracle cannot do worse than x itself, which is in the set: what is below zero should be rounding.
+        # The oracle cannot do worse than x, which is in the set: a negative gap should be rounding.
         allowed = UPHILL * norm(G)
         if getattr(oracle, "recalled", False):
-            return S, 0.0  # G may be all rounding, and then the answer was made for another rounding of it
+            return S, 0.0  # if G is all rounding, the answer is that for another rounding of it
         if gap < -allowed * (norm(x) + norm(S.dense())) and gap < -allowed * self.extent(G):
             raise Stop(
                 Status.BAD_ORACLE,
@@ -95,17 +89,14 @@ class Oracles:
         return S, 0.0
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
-        """Return further vertices that the last call of the oracle has nearly found, best first."""
         return self._oracle.runners_up(G, count) if isinstance(self._oracle, Oracle) else []
 
     @property
     def domain(self) -> Any:
-        """The set that the run asks."""
         return self._oracle.domain
 
     def extent(self, G: Array) -> float:
-        """Return the diameter of the set, or its width in some direction where the diameter is unknown."""
-        oracle = getattr(self._oracle, "oracle", self._oracle)  # that of a block remembers the block's
+        oracle = getattr(self._oracle, "oracle", self._oracle)  # unwrap a block's
         diameter = as_set(oracle.domain).diameter if isinstance(oracle, Oracle) else math.inf
         if math.isfinite(diameter):
             return diameter
@@ -116,11 +107,10 @@ class Oracles:
     def grad_f(self, f: Function, x: Array) -> Array:
         self.ledger.count_gradient()
         grad = self._array(f.grad(x), x.shape, self._gradient)
-        self._check_clock()
+        self._check_clock_on_the_way()
         return grad
 
     def grad_f_at(self, f: Function, S: Atom, scores: bool = False) -> Array:
-        """Return the gradient at a vertex, or the scores from which it follows."""
         self.ledger.count_gradient()
         if scores:
             return f.scores_at(S)
@@ -138,11 +128,11 @@ class Oracles:
         self.ledger.count_value()
         value = function.value(x)
         self.check_number(value, "phi.value" if function is self.objective else "f.value")
-        self._check_clock()
+        self._check_clock_on_the_way()
         return value
 
     def value_of(self, f: Function, x: Array, grad: Array, known: float | None = None) -> float:
-        """Return f(x), free of charge where it is known or follows from the gradient."""
+        """Return f(x), without a call if it is known or follows from the gradient."""
         value = f.value_from_grad(x, grad) if known is None else known
         if value is None:
             return self.value(f, x)
@@ -150,10 +140,7 @@ class Oracles:
             self.bad_gradient()
         return value
 
-    # -- answers, checked -------------------------------------------------------------------------------
-
     def _array(self, answer: Any, shape: tuple[int, ...], oracle: str) -> Array:
-        """Return an oracle's answer if it is an array like x of this shape with real numbers."""
         if getattr(answer, "shape", None) != shape:
             self.wrong_shape(oracle, answer)
         if not isinstance(answer, np.ndarray):
@@ -165,26 +152,23 @@ class Oracles:
         return answer if self._numpy else self._like_x(answer, oracle)
 
     def checked(self, answer: Any, oracle: str) -> Array:
-        """Return the answer of a user's function, if it is a finite array like x."""
         answer = self._array(answer, self.shape, oracle)
         if not _finite(answer):
             self.bad(oracle)
         return answer
 
     def _like_x(self, answer: Any, oracle: str) -> Array:
-        """Return an answer of another library than NumPy in the precision of x, which others do not mix."""
+        """Return an answer in the precision of x; other libraries than NumPy do not mix precisions."""
         xp = namespace(self.x0)
         try:
-            alike = namespace(answer) is xp
+            matching = namespace(answer) is xp
         except TypeError:  # not an array
-            alike = False
-        if not alike:
-            remedy = ""
-            if hasattr(answer, "nnz") or hasattr(answer, "matvec"):
-                remedy = (
-                    "; this set needs its entries: return an array, or use functions.Observed over a "
-                    "NuclearBall"
-                )
+            matching = False
+        if not matching:
+            remedy = (
+                "; this set needs its entries: return an array, or use functions.Observed over a NuclearBall"
+            )
+            remedy = remedy if hasattr(answer, "nnz") or hasattr(answer, "matvec") else ""
             self.bad(oracle, f"a {type(answer).__name__}, where x is a {type(self.x0).__name__}{remedy},")
         if answer.dtype != self.x0.dtype:
             if xp.isdtype(answer.dtype, "complex floating"):
@@ -192,17 +176,17 @@ class Oracles:
             answer = xp.astype(answer, self.x0.dtype)
         return answer
 
-    def _check_clock(self) -> None:
-        """End the run if time is over, or after Ctrl-C; a line search may have many calls to go."""
-        if self.ledger.best is None:
-            return
-        if time.perf_counter() >= self.deadline:
+    def check_clock(self, now: float) -> None:
+        if now >= self.deadline:
             raise Stop(Status.TIME_LIMIT)
         if interrupts.pending():
             raise Stop(Status.INTERRUPTED)
 
+    def _check_clock_on_the_way(self) -> None:
+        if self.ledger.best is not None:
+            self.check_clock(time.perf_counter())
+
     def check_number(self, value: Any, oracle: str) -> None:
-        """End the run unless an oracle's answer is a finite number."""
         try:
             fine = math.isfinite(value)
         except TypeError:
@@ -211,7 +195,6 @@ class Oracles:
             self.bad(oracle, value)
 
     def bad(self, oracle: str, answer: object = "NaN or Inf") -> NoReturn:
-        """End the run for an answer that cannot be used."""
         raise Stop(Status.BAD_ORACLE, f"{oracle} returned {answer} {self.where()}.")
 
     def bad_gradient(self) -> NoReturn:
@@ -219,23 +202,18 @@ class Oracles:
 
     def wrong_shape(self, oracle: str, got: Any) -> NoReturn:
         found = f"shape {tuple(got.shape)}" if hasattr(got, "shape") else f"a {type(got).__name__}"
-        raise Stop(
-            Status.BAD_ORACLE, f"{oracle} returned {found}, expected shape {self.shape}, {self.where()}."
-        )
+        self.bad(oracle, f"{found}, expected shape {self.shape},")
 
     def where(self) -> str:
-        """Return how far the run has come, in words."""
         return f"in outer step {self.ledger.nit + 1} (after {self.ledger.n_inner} steps in all)"
 
     def _blame(self, G: Array, S: Atom) -> NoReturn:
-        """Find out which oracle made the gap <G, x - s> NaN or infinite."""
         self._blame_gradient(G)
         if not _finite(S.dense()):
             self.bad("the set's lmo")
         raise Stop(Status.BAD_ORACLE, f"<G, x> overflows {self.where()}: scale the objective down.")
 
     def _blame_gradient(self, G: Array) -> None:
-        """End the run if G is not finite, and name the oracle that it comes from."""
         if self._linearised is not None and not _finite(self._linearised.slope):
             self.bad("the subgradient of g")
         if not _finite(G):

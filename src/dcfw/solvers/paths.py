@@ -1,13 +1,11 @@
 """Paths from a convex function to a concave one that all agree with phi on the vertices of a set.
 
-Let r be convex and constant on the vertices.  Then phi and phi_theta = phi + theta r, less that constant,
-agree on every vertex, and theta is free wherever the answer has to be a vertex.  A :class:`Path` has phi_1
-convex and phi_{-1} concave.  There are two kinds:
+Let r be convex and constant on the vertices.  Then phi and phi_theta = phi + theta r, minus that constant,
+agree there.  A :class:`Path` has phi_1 convex and phi_{-1} concave.  There are two kinds:
 
-* **spheres**: r = 1/2 sum_b w_b ||x_b - c_b||^2 from what the set declares (:meth:`dcfw.sets.Set.spheres`).
-  Its multiples at both ends come from the spectrum of the Hessian along the set; the weight of a block is the
-  size of the Hessian's rows there.
-* **split**: r = f + g for a decomposition phi = f - g whose parts have a constant sum on the vertices.  Then
+* **spheres**: r = 1/2 sum_b w_b ||x_b - c_b||^2 as in :meth:`dcfw.sets.Set.spheres`, w_b from the size of
+  the Hessian's rows, and multiples at both ends from its spectrum along the set.
+* **split**: r = f + g for phi = f - g with f + g constant on the vertices, that is,
   phi_theta = (1 + theta) f - (1 - theta) g.
 """
 
@@ -32,20 +30,11 @@ from dcfw.solvers.run import Stop
 
 Product = Callable[[np.ndarray], np.ndarray]
 
-PROBES = 16
-"""Products with the Hessian from which the sizes of its rows are estimated, to 1/sqrt(2 PROBES)."""
-
-DENSE = 300
-"""Up to this many variables the spectrum comes from all eigenvalues, beyond from Lanczos."""
-
-VERTICES = 8
-"""Number of random vertices at which a function that should be constant is evaluated."""
-
-ROUNDING = 1e-12
-"""The largest distance of a vertex from its sphere, relative to the radius."""
-
-CONSTANT = 1e-8
-"""By how much, relative to its size, a function that is constant on vertices may differ there."""
+PROBES = 16  # products with the Hessian that estimate the sizes of its rows, to 1/sqrt(2 PROBES)
+DENSE = 300  # up to this many variables all eigenvalues are computed, beyond that Lanczos is used
+VERTICES = 8  # random vertices at which a function that should be constant is evaluated
+ROUNDING = 1e-12  # largest distance of a vertex from its sphere, relative to the radius
+CONSTANT = 1e-8  # largest relative difference on vertices of a function that is constant there
 
 
 class Spherical(Function, trusted=True):
@@ -79,7 +68,9 @@ class Spherical(Function, trusted=True):
 class Path:
     """phi_theta = a p + b q with a, b affine in theta.
 
-    ``ends`` are (a, b) at theta = 1 and at theta = -1, ``own`` those of phi itself.
+    ``ends`` are (a, b) at theta = 1 and theta = -1, ``own`` those of phi itself.  ``offset`` is phi_1 - phi
+    on the vertices, ``spread`` its largest deviation from that by rounding, and ``conditional`` the
+    assumption behind the convexity of phi_1, empty if it is certain.
     """
 
     p: Function
@@ -87,25 +78,20 @@ class Path:
     ends: tuple[tuple[float, float], tuple[float, float]]
     own: tuple[float, float]
     offset: float
-    """phi_1 - phi on the vertices."""
     spread: float
-    """The largest deviation of phi_1 - phi from that on a vertex: rounding."""
     name: str
     conditional: str = ""
-    """The assumption behind the convexity of phi_1, empty if it is certain."""
 
     def coefficients(self, theta: float) -> tuple[float, float]:
-        """Return a and b."""
         (a1, b1), (a2, b2) = self.ends
         up, down = 0.5 * (1.0 + theta), 0.5 * (1.0 - theta)
         return up * a1 + down * a2, up * b1 + down * b2
 
     def stage(self, theta: float, found: Callable[[float, Atom], None], run: Any = None) -> Stage:
-        """Return phi_theta as a function that tells ``found`` of phi at vertices."""
         return Stage(self, *self.coefficients(theta), found, run)
 
     def change(self, old: float, new: float, x: Array, run: Any) -> Array:
-        """Return the gradient of phi_new - phi_old at x; the gradients that it takes are counted."""
+        """Return the gradient of phi_new - phi_old at x, counting its gradients."""
         (a, b), (a_new, b_new) = self.coefficients(old), self.coefficients(new)
         slope = (b_new - b) * self.q.grad(x)
         if a != a_new:  # r is f + g: a gradient of each
@@ -116,19 +102,14 @@ class Path:
 
 
 class Stage(Function, trusted=True):
-    """phi_theta for one theta.
-
-    Where a gradient is taken at a vertex and tells phi there, ``found(value, vertex)`` is called.  Gradients
-    of phi_theta are counted by the caller; those of g, where there is one, in ``run``.
-    """
+    """phi_theta for one theta, which reports phi at vertices to ``found`` and counts gradients of g."""
 
     def __init__(
         self, path: Path, a: float, b: float, found: Callable[[float, Atom], None], run: Any = None
     ) -> None:
         self.path, self.a, self.b = path, a, b
         self.affine_grad = path.p.affine_grad and path.q.affine_grad
-        self.latest: float | None = None
-        """phi at the last vertex, None if it is not known."""
+        self.latest: float | None = None  # phi at the last vertex, if known
         self._found = found
         self._run = run if path.own[1] else None
 
@@ -162,10 +143,7 @@ class Stage(Function, trusted=True):
 
 
 def find(phi: Function, domain: Any, x: Array, r: Any, run: Any) -> list[Path]:
-    """Return the paths that ``r`` asks for (see :class:`dcfw.solvers.graduated.Graduated`).
-
-    All oracle calls go through ``run``, which counts them.
-    """
+    """Return the paths for ``r`` (see :class:`dcfw.solvers.graduated.Graduated`); calls count in ``run``."""
     if not isinstance(r, str):
         q = as_function(r, "r")
         constant = _constant([run.value(q, v) for v in _vertices(x, run, VERTICES)], x)
@@ -186,7 +164,7 @@ def find(phi: Function, domain: Any, x: Array, r: Any, run: Any) -> list[Path]:
 
 
 def _split_path(dc: DC, x: Array, run: Any) -> Path | None:
-    """Return the path (1 + theta) f - (1 - theta) g, None if f + g is not constant on the vertices."""
+    """Return the path (1 + theta) f - (1 - theta) g, or None if f + g varies on the vertices."""
     vertices = _vertices(x, run, VERTICES)
     constant = _constant([run.value(dc.f, v) + run.value(dc.g, v) for v in vertices], x)
     if constant is None:
@@ -212,23 +190,17 @@ def _spheres_path(phi: Function, domain: Any, x: Array, run: Any) -> Path:
 
 
 def _combined(
-    phi: Function,
-    q: Function,
-    curvatures: tuple[float, float],
-    constant: tuple[float, float],
-    name: str,
-    condition: str,
+    phi: Function, q: Function, curvatures: tuple[float, float], constant: tuple[float, float], *names: str
 ) -> Path:
     """Return the path phi + m q, m from minus the lowest to minus the highest curvature relative to q."""
     low, high = curvatures
-    # Where phi is concave already, full steps still need a slope to follow: a little of q is taken off.
+    # If phi is concave already, full steps still need a slope: subtract a little of q.
     up, down = -low, min(-high, -1e-3 * (high - low))
     level, spread = constant
-    return Path(phi, q, ((1.0, up), (1.0, down)), (1.0, 0.0), up * level, abs(up) * spread, name, condition)
+    return Path(phi, q, ((1.0, up), (1.0, down)), (1.0, 0.0), up * level, abs(up) * spread, *names)
 
 
 def _vertices(x: Array, run: Any, count: int) -> list[Array]:
-    """Return random vertices of the set."""
     rng = np.random.default_rng(0)
     found = []
     for _ in range(count):
@@ -239,17 +211,14 @@ def _vertices(x: Array, run: Any, count: int) -> list[Array]:
 
 
 def _constant(values: list[float], x: Array) -> tuple[float, float] | None:
-    """Return the middle of some values and their spread, None where that is more than rounding."""
+    """Return the middle of the values and their spread, or None if that exceeds rounding."""
     middle, spread = 0.5 * (max(values) + min(values)), max(values) - min(values)
     tolerance = max(CONSTANT, math.sqrt(eps_of(x)))
     return (middle, spread) if spread <= tolerance * max(map(abs, values)) else None
 
 
 def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> Spherical:
-    """Return the set's quadratic, each block weighted by the size of the Hessian's rows.
-
-    In the unit of the blocks' radii: so that the path does not depend on the scale of a coordinate.
-    """
+    """Return the set's quadratic, weighted by the Hessian's rows in units of the blocks' radii."""
     blocks, count = spheres.blocks.reshape(-1), int(spheres.blocks.max()) + 1
 
     def per_block(values: np.ndarray) -> np.ndarray:
@@ -257,7 +226,7 @@ def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> S
 
     d = np.asarray(to_numpy(vertex), dtype=np.float64) - spheres.centre
     radii = np.sqrt(per_block(d**2))
-    radii[radii <= 1e-12 * radii.max(initial=0.0)] = 1.0  # a coordinate that is fixed
+    radii[radii <= 1e-12 * radii.max(initial=0.0)] = 1.0  # fixed coordinates
     weights = np.ones(count)
     if count > 1:
         rng, energy = np.random.default_rng(1), np.zeros(count)
@@ -267,25 +236,25 @@ def _spherical(spheres: Spheres, vertex: Array, x: Array, product: Product) -> S
             energy += per_block((image / unit) ** 2)
         rows = np.sqrt(energy / PROBES)
         if rows.any():
-            # Rows of size zero need no weight, but a positive one does no harm.
+            # Rows of size zero need no weight, but a positive one is harmless.
             weights = np.maximum(rows, 1e-3 * rows.max()) / radii
             weights /= weights.max()
     return Spherical(like(weights[spheres.blocks], x), like(spheres.centre, x))
 
 
 def _product(phi: Function, domain: Any, x: Array, run: Any) -> Product:
-    """Return products of the Hessian with vectors, along the set; of a smooth phi at x, by differences."""
+    """Return the product with the Hessian along the set, for a smooth phi at x by differences."""
     shape = tuple(x.shape)
     tangent = domain.tangent if domain.flat else None
     origin = 0.0 * x if phi.affine_grad else x
-    slope = functools.cache(lambda: run.grad_f(phi, origin))  # some paths need no product
+    slope = functools.cache(lambda: run.grad_f(phi, origin))  # some paths need none
     small = math.sqrt(eps_of(x)) * float(domain.scale)
 
     def product(v: np.ndarray) -> np.ndarray:
         v = np.reshape(v, shape)
         v = v if tangent is None else np.asarray(tangent(v))
         length = float(np.abs(v).max()) or 1.0
-        # On the scale of the set, a power of two: a unit step would be lost beside the slope in other units.
+        # A power of two on the scale of the set: a unit step could be lost in the rounding of the slope.
         whole = math.ldexp(1.0, round(math.log2(domain.scale or 1.0) - math.log2(length)))
         size = whole if phi.affine_grad else small / length
         change = run.grad_f(phi, origin + like(size * v, x)) - slope()
@@ -298,7 +267,7 @@ def _product(phi: Function, domain: Any, x: Array, run: Any) -> Product:
 
 
 def _curvatures(phi: Function, q: Spherical, x: Array, product: Product) -> tuple[float, float, str]:
-    """Return numbers with low q'' <= phi'' <= high q'' along the set, and what that rests on."""
+    """Return low q'' <= phi'' <= high q'' along the set, and the assumption behind them."""
     n = math.prod(x.shape)
     root = np.sqrt(np.asarray(to_numpy(q.weights), dtype=np.float64)).reshape(-1)
     if not phi.affine_grad and phi.lipschitz is not None:

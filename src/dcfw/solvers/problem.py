@@ -1,9 +1,10 @@
-"""The problem as a solver sees it, with every name resolved."""
+"""The problem as a solver sees it, with all names resolved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -19,11 +20,7 @@ from dcfw.tolerances import Tolerance
 
 @dataclass(frozen=True)
 class Problem:
-    """min f - g over a set from x0, with a step rule, an inner loop and a tolerance rule.
-
-    ``step`` is the rule bound to f.  ``phi`` is the objective as one function; ``f`` and ``g`` are its parts
-    (g = 0 where there is no split).  ``rng`` is for randomised methods.
-    """
+    """min f - g over a set from x0; ``phi`` is f - g as one function, g = 0 without a split."""
 
     phi: Function
     f: Function
@@ -31,14 +28,18 @@ class Problem:
     domain: Set
     x0: Array
     rule: StepRule
-    step: Step
     tolerance: Tolerance
     inner: Callable[..., Iterator[State]]
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
+    @cached_property
+    def step(self) -> Step:
+        """The step rule bound to f."""
+        return self.rule.bind(self.f, self.domain)
+
 
 class Method(Protocol):
-    """A solver: ``solve`` runs until the run ends it."""
+    """The interface of a solver: ``solve`` continues until the run raises ``Stop``."""
 
     name: str
     needs_split: bool

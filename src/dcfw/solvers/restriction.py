@@ -1,15 +1,9 @@
-"""A function of several blocks as a function of one of them, the others held fixed.
+"""A function of several blocks as a function of one of them, the others fixed.
 
-For a quadratic f with Hessian H, f as a function of block i has the Hessian H_ii wherever the other blocks
-stand; they only add a linear term.  So there is one quadratic q_i for the whole solve, with its own cheap
-gradients (n_i^2 operations, or a column of H_ii at a vertex with one nonzero), and near x
-
-    f(z in place of x_i) = q_i(z) + <c_i, z> + a constant,     c_i = (grad f(x))_i - grad q_i(x_i),
-
-where c_i is what the other blocks contribute.  A solver puts c_i where it has a linear term anyway.  When
-block i has moved by d, the gradient of f in all blocks changes by H_{:,i} d, n n_i operations.
-
-Any other f is evaluated with the block put into its place; its gradient comes whole and is kept.
+For a quadratic f with Hessian H this is q_i(z) + <c_i, z> + a constant, where q_i has the Hessian H_ii and
+serves the whole solve, and c_i = (grad f(x))_i - grad q_i(x_i) joins the solver's linear term.  When block i
+moves by d, the whole gradient changes by H_{:,i} d.  Any other f is evaluated with the block inserted; its
+gradient is stored whole.
 """
 
 from __future__ import annotations
@@ -27,12 +21,11 @@ from dcfw.functions.sums import Scaled, Sum, Zero
 from dcfw.sets.product import Product
 from dcfw.solvers.run import Run
 
-Change = Callable[[Array], Array]
-"""H_{:,i}, the map from a (flat) change of block i to the change of the whole gradient."""
+Change = Callable[[Array], Array]  # H_{:,i}, from a (flat) change of block i to that of the whole gradient
 
 
 class Slot:
-    """One block of a product: where it stands in the flat vector, and in what shape."""
+    """The place of a block in the flat vector, and its shape."""
 
     def __init__(self, product: Product, index: int) -> None:
         self.domain: Any = product.sets[index]
@@ -42,48 +35,37 @@ class Slot:
         self.whole = len(product.sets) == 1 and self.shape == product.shape
 
     def of(self, x: Array) -> Array:
-        """Return the block of a flat vector, in its own shape."""
         part = x[self.slice]
         return part if len(self.shape) == 1 else namespace(x).reshape(part, self.shape)
 
     def put(self, x: Array, z: Array) -> Array:
-        """Return a copy of the flat vector x with z as its block."""
         xp = namespace(x)
         concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
         return concatenate([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])
 
     def alone(self, z: Array) -> Array:
-        """Return the flat vector with z as its block and zeros elsewhere."""
         return self.put(like(np.zeros(self.size), z), z)
 
 
 class QuadraticPart:
-    """A quadratic f as a function of one block: q_i, its gradient where the block stands, and H_{:,i}."""
+    """A quadratic f as a function of one block: q_i, its gradient at the block, and H_{:,i}."""
 
     def __init__(self, f: Function, slot: Slot) -> None:
         self.whole_f, self.slot = f, slot
         self.f, self._change = (f, None) if slot.whole else _structure(f, slot)
-        self._grad: Array | None = None
-
-    def get_state(self) -> Array | None:
-        return self._grad
-
-    def set_state(self, state: Array | None) -> None:
-        self._grad = state
+        self.kept: Array | None = None  # the gradient of q_i at the block
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, Array | None]:
-        """Return the gradient of q_i at z, and c_i (None if there are no other blocks)."""
         if self.slot.whole:
             return grad, None
-        if self._grad is None:
-            self._grad = run.grad_f(self.f, z)
-        return self._grad, self.slot.of(grad) - self._grad
+        if self.kept is None:
+            self.kept = run.grad_f(self.f, z)
+        return self.kept, self.slot.of(grad) - self.kept
 
     def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
-        """Return the whole gradient at x, where the block has gone from z to new."""
         if self.slot.whole:
             return grad_new
-        self._grad = grad_new
+        self.kept = grad_new
         if self._change is None:
             return run.grad_f(self.whole_f, x)
         run.ledger.count_gradient()
@@ -93,14 +75,11 @@ class QuadraticPart:
 class SmoothPart:
     """Any differentiable f as a function of one block."""
 
+    kept = None  # nothing needs saving
+
     def __init__(self, f: Function, slot: Slot) -> None:
         self.whole_f, self.slot = f, slot
         self.f: Function = _Inserted(f, slot)
-
-    def get_state(self) -> None:
-        """Nothing is kept from one visit to the next."""
-
-    def set_state(self, state: None) -> None: ...
 
     def begin(self, run: Run, x: Array, z: Array, grad: Array) -> tuple[Array, None]:
         self.f = _Inserted(self.whole_f, self.slot, x)
@@ -109,12 +88,12 @@ class SmoothPart:
     def end(self, run: Run, x: Array, grad: Array, z: Array, new: Array, grad_new: Array) -> Array:
         assert isinstance(self.f, _Inserted)
         known = self.f.last
-        # The loop has just asked for the gradient at its last point, unless a user's loop ends otherwise.
+        # Usually the loop has just computed the gradient at its last point.
         return known[1] if known is not None and known[0] is new else run.grad_f(self.whole_f, x)
 
 
 class _Inserted(Function, trusted=True):
-    """f with a block put into its place in x, or among zeros; the last gradient is kept whole."""
+    """f with a block inserted into x, or among zeros; the last whole gradient is stored."""
 
     def __init__(self, f: Function, slot: Slot, x: Array | None = None) -> None:
         self.whole_f, self.slot, self.x = f, slot, x
@@ -138,9 +117,9 @@ class _Inserted(Function, trusted=True):
 
 
 def _structure(f: Function, slot: Slot) -> tuple[Function, Change | None]:
-    """Return q_i, and H_{:,i} where it is had for less than a gradient of f."""
+    """Return q_i, and H_{:,i} if that is cheaper than a gradient of f."""
     s = slot.slice
-    if _protocol.overridden(f, Function, "value", "grad"):  # what the data say may not be what f says
+    if _protocol.overridden(f, Function, "value", "grad"):  # f may differ from its data
         return _Inserted(f, slot), None
     if isinstance(f, Quadratic) and not f._operator:
         rows = f.A[s, :]

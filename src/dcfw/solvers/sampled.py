@@ -1,8 +1,8 @@
-"""One run on samples: the estimated oracle, and what is known for certain about the iterates.
+"""One run on samples: the estimated oracle, and the certainty of the iterates.
 
-The stochastic methods (:mod:`dcfw.solvers.stochastic`) are written as if the estimate were the gradient.
-:class:`Sampled` stands between them and the :class:`~dcfw.solvers.run.Run`: it takes the objective apart,
-counts samples, keeps estimates from passing for certificates, and confirms a gap before a run ends on it.
+Stochastic methods are written as if the estimate were the gradient.  :class:`Sampled` takes the objective
+apart, counts samples, keeps estimates from passing as certificates, and confirms a gap before a run ends on
+it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from dcfw.solvers.problem import Problem
 from dcfw.solvers.run import Run, Stop
 
 ESTIMATE = "the gradient estimate behind the gap is exact, which it is only on average"
-
-FRESH = 1000
-"""The least number of fresh samples of a stream that confirm a gap."""
+FRESH = 1000  # least number of fresh samples of a stream that confirm a gap
 
 
 class Sampled:
-    """One run's objective with an estimated gradient, and what is known for certain about its iterates."""
+    """The objective of a run with an estimated gradient, and the certainty of its iterates."""
 
     def __init__(self, method: Any, problem: Problem, run: Run) -> None:
         self.method, self.run = method, run
@@ -40,7 +38,7 @@ class Sampled:
         batch = method.batch if method.batch is not None else 64 if m is None else math.isqrt(m - 1) + 1
         period = method.period
         if period is None:
-            # For a finite sum the small batches between two large ones cost one epoch as well.
+            # For a finite sum the small batches between two large ones also cost one epoch.
             period = 32 if m is None else max(2, 1 + m // (2 * batch))
         self.estimator = ESTIMATORS[method.estimator](self.samples, batch, method.growth, period)
         self.budget = math.inf if method.epochs is None else method.epochs * (m or 1)
@@ -62,21 +60,14 @@ class Sampled:
         self.samples.n_samples = state["n_samples"]
         self.estimator.set_state(state["estimator"])
 
-    # -- the oracle -----------------------------------------------------------------------------------
-
-    @property
-    def exact(self) -> bool:
-        return self.estimator.exact
-
     def estimate(self, x: Array) -> tuple[Array, float]:
-        """Return an estimate of grad F + grad c and one of phi(x), both from one batch; u_t is in ``u``."""
+        """Return estimates of grad F + grad c and phi(x) from one batch; set ``u`` to u_t."""
         F = self.estimator(x)
         self.run.ledger.count_estimate()
         self.u = self.run.linearise(self.g, x)
         return self._total(x, F)
 
     def _look_at(self, x: Array, answer: Linearisation, oracle: str) -> None:
-        """End the run if a batch's gradient has another shape than x, or its value is not a finite number."""
         if getattr(answer.slope, "shape", None) != x.shape:
             self.run.wrong_shape(oracle, answer.slope)
         self.run.check_number(answer.value, "the value of a batch")
@@ -91,7 +82,6 @@ class Sampled:
         return p, phi - self.u.value
 
     def smoothness(self) -> float:
-        """Return the expected smoothness of F for the size of a batch, plus the constants of the rest."""
         F, m = self.samples.source, self.samples.m
         rest = Sum(self.rest).lipschitz if self.rest else 0.0
         if F.lipschitz is None or rest is None:
@@ -108,39 +98,34 @@ class Sampled:
             L = F.lipschitz
         else:
             L = ((m - b) * worst + m * (b - 1) * F.lipschitz) / (b * (m - 1))
-        return self.weight * L + rest or 1.0  # a linear objective: any L will do
-
-    # -- milestones -------------------------------------------------------------------------------------
+        return self.weight * L + rest or 1.0  # for a linear objective any L is valid
 
     def visit(self, x: Array, phi: float, gap: float) -> None:
-        """Record an iterate; end the run if its gap, confirmed if need be, meets the tolerance."""
         self._count()
-        self.certified = self.exact
-        self.run.visit(x, phi, gap, certain=self.exact)  # an estimate has to be confirmed first
-        if not self.exact and self._meets(gap) and self._may_confirm():
+        self.certified = self.estimator.exact
+        self.run.visit(x, phi, gap, certain=self.estimator.exact)
+        # Confirm an estimate if enough samples have been drawn since the last confirmation to afford another.
+        drawn = self.samples.n_samples - self.confirmed_at
+        if (
+            not self.estimator.exact
+            and gap <= self.run.threshold
+            and drawn >= (self.samples.m or self.confirmed_at)
+        ):
             self._confirm(x)
         if self.samples.n_samples >= self.budget:
             raise Stop(Status.MAXITER, f"The budget of {self.method.epochs:g} epochs was used up.")
 
-    def _may_confirm(self) -> bool:
-        """Return whether enough samples have been drawn since the last confirmation to afford another."""
-        return self.samples.n_samples - self.confirmed_at >= (self.samples.m or self.confirmed_at)
-
     def _confirm(self, x: Array, ending: bool = False) -> None:
-        """Measure the FW gap at x with the whole gradient; end the run if it meets the tolerance.
-
-        A stream's is measured with fresh samples, as many as there have been so far: the current estimate may
-        have converged to the minimiser of the few samples that it was made from.
-        """
+        """Measure the FW gap at x with the whole gradient (of as many fresh samples, for a stream)."""
         run, samples = self.run, self.samples
         size = samples.m or max(samples.n_samples, FRESH)
         p, phi = self._total(x, samples.linearise(x, samples.draw(size), size))
         self.confirmed_at = samples.n_samples
         kept = run.lmo_error
         _, gap = run.lmo(p - self.u.slope, x)
-        run.lmo_error = kept  # it belongs to the vertex of the next step
+        run.lmo_error = kept  # that of the next step's vertex
         self._count()
-        met = self._meets(gap)
+        met = gap <= run.threshold
         if ending or met:
             whole = samples.m is not None
             self.certified = self.certified or whole
@@ -150,14 +135,9 @@ class Sampled:
         if run.n_lmo >= run.max_lmo and not ending:
             raise Stop(Status.MAX_LMO)
 
-    def _meets(self, gap: float) -> bool:
-        return gap <= self.run.threshold
-
     def _count(self) -> None:
         n = self.samples.n_samples
         self.run.ledger.extra.update(n_samples=n, epochs=n / (self.samples.m or 1))
-
-    # -- the end ------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Sampled:
         return self
@@ -165,7 +145,7 @@ class Sampled:
     def __exit__(self, kind: Any, stop: Any, trace: Any) -> None:
         run = self.run
         try:
-            # A point within an inner loop has no gap, and its value would be compared with an estimate.
+            # A point of an inner loop has no gap, and its value would be compared with an estimate.
             run.current = None
             if (
                 self.method.certify
@@ -183,7 +163,7 @@ class Sampled:
 
 
 def decompose(phi: Function, method: str) -> tuple[Any, float, list[Function], Function]:
-    """Return F, its weight, the other smooth terms, and g, for phi = weight F + terms - g."""
+    """Return F, its weight, the other smooth terms and g, where phi = weight F + terms - g."""
     while isinstance(phi, DC) and phi.whole is not None:
         phi = phi.whole
     upper, g = (phi.f, phi.g) if isinstance(phi, DC) else (phi, Zero())
@@ -201,5 +181,5 @@ def decompose(phi: Function, method: str) -> tuple[Any, float, list[Function], F
             f"{method!r}, got {phi!r}; join several into one FiniteSum(m, value, batch_grad)"
         )
     if not all(term.differentiable for term in rest):
-        raise ValueError(f"objective must be smooth but for what is subtracted from it, got {phi!r}")
+        raise ValueError(f"objective must be smooth except for the subtracted part, got {phi!r}")
     return *found[0], rest, g

@@ -1,13 +1,9 @@
 """Second-order sliding: each step minimises the quadratic model of f over the set.
 
-At X the model <grad f(X), z - X> + 1/2 <z - X, H (z - X)>, H the Hessian there, is minimised by blended steps
-with corrections (:mod:`dcfw.solvers.active`), which need products with H and oracle calls but neither
-gradients nor values of f.  A line search leads towards the model's minimiser.  The model is solved to a
-tenth of the Frank-Wolfe gap at X, and more tightly as the gap falls, so that steps converge superlinearly
-where H is positive definite.
-
-It pays where a gradient is expensive next to a column of H, or f is ill conditioned.  A product with H is
-counted as a gradient of f.
+The model at X, with the Hessian H there, is minimised by blended steps (:mod:`dcfw.solvers.active`) to a
+tenth of the FW gap at X, and more tightly as the gap falls, so that convergence is superlinear where H is
+positive definite.  A line search towards its minimiser follows.  It pays where a gradient is expensive
+compared with a column of H, or f is ill conditioned.  A product with H counts as a gradient of f.
 
 References: Carderera and Pokutta 2020 (second-order conditional gradient sliding); Halbey, Rakotomandimby,
 Besancon, Designolle and Pokutta 2025 (with quadratic corrections).
@@ -27,10 +23,8 @@ from dcfw.steps import Exact
 
 
 class SecondOrderLoop(InnerLoop):
-    """An inner loop with second-order steps, for one solve of a convex f that has ``hessian(x)``.
+    """Inner loop with second-order steps, for one solve of a convex f with ``hessian(x)``.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> rng = np.random.default_rng(0)
@@ -43,8 +37,7 @@ class SecondOrderLoop(InnerLoop):
 
     def __init__(self, loop: ActiveLoop) -> None:
         self.loop = loop
-        self.first = 0.0
-        """The first FW gap of the solve."""
+        self.first = 0.0  # the first FW gap of the solve
 
     def get_state(self) -> dict[str, Any]:
         return {"loop": self.loop.get_state(), "first": self.first}
@@ -69,12 +62,13 @@ class SecondOrderLoop(InnerLoop):
             if not slope > 0.0:
                 raise too_small(X)
             eta = smooth_step(X, Dense(end), slope)
-            self._keep_atoms(eta, X.x)
+            self.loop.follow(eta - 1.0, X.x)  # the atoms make up X.x, at eta on the way to the minimiser
+            self.loop.active = None if self.loop.active is None else self.loop.active.copy()
+            self.loop._last = X.x
             if not X.advance():
                 return
 
     def _model_minimiser(self, X: State, G: Array, gap: float) -> Array:
-        """Return nearly the point of the set where the quadratic model of f at X is least."""
         try:
             model = Quadratic(like(X.f.hessian(X.x), X.x), convex=True)
         except NotImplementedError as error:
@@ -87,10 +81,3 @@ class SecondOrderLoop(InnerLoop):
                 break
         self.loop._last = Y.x
         return Y.x
-
-    def _keep_atoms(self, eta: float, x: Array) -> None:
-        """Have the atoms make up x, the point at eta on the way to the model's minimiser."""
-        loop = self.loop
-        loop.follow(eta - 1.0, x)
-        loop.active = None if loop.active is None else loop.active.copy()
-        loop._last = x

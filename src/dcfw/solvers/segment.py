@@ -1,4 +1,4 @@
-"""The way from X to a vertex S: everything that a step rule may ask about it.
+"""The segment from X to a vertex S: everything that a step rule may query.
 
 With m the function that Frank-Wolfe minimises (the surrogate f - <u, .>, or phi itself) and d = S - X:
 
@@ -8,10 +8,6 @@ With m the function that Frank-Wolfe minimises (the surrogate f - <u, .>, or phi
 ``decrease(eta)`` m(X) - m(X + eta d)
 ``slope(eta)``    <grad m(X + eta d), d>
 ``land(eta)``     the new point with its gradient
-
-A quadratic needs one gradient for all of that, taken at the vertex: grad f((1-eta) X + eta S) is the same
-combination of grad f(X) and grad f(S).  Any other function is evaluated along the way, and the gradient
-at the accepted step is handed on, never computed twice.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from dcfw.sets.atoms import Atom
 
 
 class Segment(Protocol):
-    """A segment from x towards a vertex, as a step rule sees it."""
+    """The interface of a segment for step rules."""
 
     k: int
     gap: float
@@ -50,18 +46,13 @@ class AffineSegment:
     def __init__(
         self, x: Array, grad: Array, S: Atom, grad_at_S: Array, gap: float, k: int, convex: bool
     ) -> None:
-        self.x = x
-        self.grad = grad
-        self.S = S
-        self.gap = gap
-        self.k = k
-        self.convex = convex
+        self.x, self.grad, self.S, self.gap, self.k, self.convex = x, grad, S, gap, k, convex
         self.change = change = grad_at_S - grad
         self.curvature: float = S.inner(change) - inner(x, change)
 
     @property
     def rounding(self) -> float:
-        """By how much ``decrease`` is uncertain: it comes from the gap and the curvature, not from values."""
+        """The uncertainty of ``decrease``, which is computed from the gap and the curvature."""
         return 1e-15 * self.gap
 
     @property
@@ -69,7 +60,6 @@ class AffineSegment:
         return self.S.distance2(self.x)
 
     def end(self) -> Array:
-        """Return the point at eta = 1."""
         return self.S.dense()
 
     def decrease(self, eta: float) -> float:
@@ -79,26 +69,19 @@ class AffineSegment:
         return eta * self.curvature - self.gap
 
     def land(self, eta: float) -> tuple[Array, Array, float]:
-        grad = self.change  # made for this step, so it may be overwritten
+        grad = self.change  # a temporary of this step
         grad *= eta
         grad += self.grad
         return self.S.mix(self.x, eta), grad, self.decrease(eta)
 
     def rounding_of_curvature(self) -> float:
-        """Return how negative the curvature of a convex quadratic may come out by rounding.
-
-        It is that of the two gradients whose difference it comes from: along a flat direction the difference
-        itself is nothing but rounding.
-        """
+        """Return how negative rounding of the two gradients may make the curvature of a convex quadratic."""
         scale = (norm(self.change) + norm(self.grad)) * (norm(self.x) + norm(self.S.dense()))
         return 64.0 * eps_of(self.x) * scale
 
 
 class SmoothSegment:
-    """A segment of a differentiable function that is evaluated along the way from the state X of a loop.
-
-    Where X has a merit function, its values along the segment are wanted in place of m's (FW-M looks at phi).
-    """
+    """A segment of a differentiable function (or X's merit function), evaluated along the way."""
 
     curvature = None
 
@@ -108,7 +91,6 @@ class SmoothSegment:
         self.S, self.gap = S, gap
         self.d = S.dense() - X.x
         self.known: float | None = X.value
-        """``value``, where it is known."""
         self._measured = X.merit or X.f
         self._linear_slope = 0.0 if X.linear is None or X.merit is not None else inner(X.linear, self.d)
         self._last: tuple[float, Array, Array, float] | None = None
@@ -120,30 +102,23 @@ class SmoothSegment:
 
     @property
     def value(self) -> float:
-        """The value of f (or of the merit function) at X."""
         if self.known is None:
             self.known = self.run.value(self._measured, self.x)
         return self.known
 
     @cached_property
     def rounding(self) -> float:
-        """By how much a difference of two values is uncertain through rounding of them and of the points.
-
-        The latter counts where large terms cancel, as those of f and g may in phi = f - g.
-        """
+        """The uncertainty of a difference of values; rounding of the points counts where f and g cancel."""
         points = norm(self.grad) * (norm(self.x) + norm(self.d))
         return 8.0 * eps_of(self.x) * (abs(self.value) + points)
 
-    def _value_at(self, eta: float) -> float:
+    def decrease(self, eta: float) -> float:
         if eta not in self._values:
             self._values[eta] = self.run.value(self._measured, self.x + eta * self.d)
-        return self._values[eta]
-
-    def decrease(self, eta: float) -> float:
-        return self.value - self._value_at(eta) + eta * self._linear_slope
+        return self.value - self._values[eta] + eta * self._linear_slope
 
     def _at(self, eta: float) -> tuple[float, Array, Array, float]:
-        """Return eta, X + eta d, the gradient of f there and the slope of m; the last ones are kept."""
+        """Return eta, X + eta d, the gradient of f there and the slope of m, cached."""
         if self._last is None or self._last[0] != eta:
             point = self.S.mix(self.x, eta)
             grad = self.run.grad_f(self.f, point)

@@ -1,31 +1,23 @@
-"""Stochastic DC-FW: sliding on gradients that are estimated from samples; and stochastic Frank-Wolfe.
+"""Stochastic DC-FW: sliding on gradients estimated from samples; and stochastic Frank-Wolfe.
 
-The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or a :class:`~dcfw.functions.Stream`, c any
-further smooth terms, g convex (the part that a DC penalty subtracts, say).  Both methods replace grad F(x_t)
-by an estimate (:mod:`dcfw.solvers.estimators`), take c and g as they are, and write
+The objective is F + c - g: F a :class:`~dcfw.functions.FiniteSum` or :class:`~dcfw.functions.Stream`, c
+further smooth terms, g convex (such as the part that a DC penalty subtracts).  Both methods use
+v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t (:mod:`dcfw.solvers.estimators`), u_t a subgradient of g.
 
-    v_t = (estimate of grad F(x_t)) + grad c(x_t) - u_t,    u_t a subgradient of g at x_t.
+* :class:`Stochastic` is DC-FW on the sliding split: an inner loop minimises L/2 ||x||^2 - <L x_t - v_t, x>
+  with one estimate.  With batches that hold everything it *is* DC-FW on ``splits.sliding``, iterate by
+  iterate.
+* :class:`SFW` takes one step towards the vertex for v_t, with a new estimate each time.
 
-* :class:`Stochastic` is DC-FW on the sliding split: an inner Frank-Wolfe loop minimises
-  L/2 ||x||^2 - <L x_t - v_t, x>.  All of its steps use the one estimate, so that an outer step costs one
-  batch, however many calls of the linear oracle it takes.  With batches that hold everything it *is* DC-FW on
-  ``splits.sliding``, iterate by iterate.
-* :class:`SFW` makes one step towards the vertex for v_t, and pays for a new estimate in each.
+L has to cover the noise: for b of m components, drawn without replacement, it is the expected smoothness
 
-L has to cover the noise: with a batch of b of m components, drawn without replacement, it is the expected
-smoothness (Gower et al. 2019)
+    L(b) = (m - b) / (b (m - 1)) * lipschitz_max  +  m (b - 1) / (b (m - 1)) * lipschitz.
 
-    L(b) = (m - b) / (b (m - 1)) * lipschitz_max  +  m (b - 1) / (b (m - 1)) * lipschitz,
-
-which falls from the components' constant for b = 1 to the mean's for b = m.
-
-**What is certain.**  The FW gap in the history is that of the estimate.  Before a run ends as converged, the
-gap is measured with the whole gradient of a finite sum (at most once an epoch; these samples are counted),
-and also when iterations or epochs run out (``certify=False`` saves that).  A stream has nothing
-but estimates: its gap is confirmed with fresh samples.  If the gap of a result is an estimate,
-``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, not the one of lowest value,
-since earlier values are estimates as well; ``fun`` is the value at x.  ``n_samples`` and ``epochs`` say
-what the gradients have cost, in the result and in the callback (for a stream, an epoch is one sample).
+**Certainty.**  The FW gap in the history is that of the estimate.  Before a run ends as converged, the gap is
+measured with the whole gradient of a finite sum (at most once an epoch) or fresh samples of a stream, and
+also when iterations or epochs run out (not with ``certify=False``).  If the gap of a result is an estimate,
+``conditional`` says so, and there is no ``dc_gap``.  ``x`` is the last iterate, since earlier values are
+estimates too.  ``n_samples`` and ``epochs`` give the cost (for a stream, an epoch is one sample).
 
 References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wolfe); Gower et al. 2019
 (expected smoothness); those of the estimators are in :mod:`dcfw.solvers.estimators`.
@@ -33,12 +25,12 @@ References: Lan and Zhou 2016 (sliding); Hazan and Luo 2016 (stochastic Frank-Wo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dcfw import _validate, steps
 from dcfw._arrays import Array
+from dcfw.functions.base import Linearisation
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.functions.sums import Zero
 from dcfw.result import Status
@@ -51,20 +43,20 @@ from dcfw.solvers.sampled import Sampled
 
 @dataclass(frozen=True)
 class Sampling:
-    """The common part of the two methods.
+    """The common options of the two methods.
 
     Parameters
     ----------
     batch : int, optional
-        The first batch's number of samples; the square root of m (64 for a stream) unless given.
+        The size of the first batch; default: the square root of m (64 for a stream).
     growth : float
-        Batches grow by this factor from step to step.
+        The factor by which batches grow from step to step.
     estimator : {"minibatch", "momentum", "spider", "storm"}
         See :mod:`dcfw.solvers.estimators`.
     epochs : float, optional
-        The budget in multiples of m samples (in samples, for a stream).  No step begins beyond it.
+        The budget in multiples of m samples (in samples, for a stream).  No step starts beyond it.
     period : int, optional
-        Steps between SPIDER's large batches; unless given, as many as use up as many samples as a large one.
+        Steps between SPIDER's large batches; by default they use as many samples as a large batch.
     certify : bool
         Whether to measure the gap with a whole gradient at the end.
     """
@@ -77,10 +69,9 @@ class Sampling:
     certify: bool = True
 
     def __post_init__(self) -> None:
-        if self.batch is not None:
-            _validate.integer(self.batch, "batch", low=1)
-        if self.period is not None:
-            _validate.integer(self.period, "period", low=1)
+        for name in ("batch", "period"):
+            if getattr(self, name) is not None:
+                _validate.integer(getattr(self, name), name, low=1)
         _validate.scalar(self.growth, "growth", low=1.0)
         _validate.choice(self.estimator, "estimator", ESTIMATORS)
         if self.epochs is not None:
@@ -94,7 +85,7 @@ class Stochastic(Sampling):
     Parameters
     ----------
     L : float, optional
-        The constant of the sliding split in all steps; the expected smoothness L(b) unless given.
+        The constant of the sliding split; default: the expected smoothness L(b).
 
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
@@ -104,7 +95,7 @@ class Stochastic(Sampling):
     >>> loss = functions.FiniteSum.least_squares(A, A @ np.array([1.0, 0.0, -2.0, 0.0, 0.0]))
     >>> method = Stochastic(batch=20, estimator="storm")
     >>> res = dcfw.minimize(loss, sets.L1Ball(5, 3.0), method=method, inner="blended", rng=0)
-    >>> res.x.round(3) + 0.0, res.success, res.epochs < 5  # certified: that includes a whole gradient
+    >>> res.x.round(3) + 0.0, res.success, res.epochs < 5  # with a whole gradient to certify
     (array([ 1.,  0., -2.,  0.,  0.]), True, True)
     """
 
@@ -116,67 +107,49 @@ class Stochastic(Sampling):
     def solve(self, problem: Problem, run: Run) -> None:
         if self.L is not None:
             _validate.scalar(self.L, "L", low=0.0, open_low=True)
+        rule = problem.tolerance
         with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
             x_t, grad, last, square = problem.x0, None, 0.0, SquaredNorm(0.0)
+            problem = _sliding(problem, run, square)
             while True:
                 here = (x_t, grad, last, square)
                 there = run.outer_step(here)
                 if there is not here:
                     x_t, grad, last, square = there
-                    problem = self._sliding(problem, run, square)
+                    problem = _sliding(problem, run, square)
                 p_t, phi_t = sampled.estimate(x_t)
                 L = self.L or sampled.smoothness()
-                if grad is None or last != L:  # one object for one L: an active set keeps what it knows of it
+                if grad is None or last != L:  # one object per L, which an active set recognises
                     square, last = SquaredNorm(L), L
-                    problem = self._sliding(problem, run, square)
+                    problem = _sliding(problem, run, square)
                     grad = square.grad(x_t)
-                linear = (
-                    square.grad(x_t) - p_t + sampled.u.slope
-                )  # L x_t - v_t, in the order of splits.sliding
-                x_t, grad = self._slide(problem, run, sampled, x_t, grad, linear, phi_t)
+                linear = square.grad(x_t) - p_t + sampled.u.slope  # L x_t - v_t, ordered as in splits.sliding
+                X: State | None = None
+                loop = problem.inner(
+                    run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
+                )
+                try:
+                    for X in loop:
+                        if X.k == 1:
+                            sampled.visit(x_t, phi_t, X.gap)
+                            run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
+                        if rule.enough(X.gap, run.eps, X.decrease):
+                            break
+                except Stop as stop:  # if one estimate allows no progress, the next one may
+                    if stop.status is not Status.NO_PROGRESS or sampled.estimator.exact:
+                        raise
+                x_t, grad = (x_t, grad) if X is None else (X.x, X.grad)
                 run.end_outer_step()
 
-    @staticmethod
-    def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
-        step = problem.rule.bind(square, problem.domain)
-        run.keep(step=step)
-        return replace(problem, f=square, step=step)
 
-    def _slide(
-        self,
-        problem: Problem,
-        run: Run,
-        sampled: Sampled,
-        x_t: Array,
-        grad: Array,
-        linear: Array,
-        phi_t: float,
-    ) -> tuple[Array, Array]:
-        """Return x_{t+1}, where the inner loop's gap meets the tolerance, and L x_{t+1}."""
-        square, frank_wolfe, rule = problem.f, problem.inner, problem.tolerance
-        X: State | None = None
-        try:
-            for X in frank_wolfe(
-                run, square, x_t, grad, problem.step, linear=linear, max_steps=run.max_inner
-            ):
-                if X.k == 1:
-                    sampled.visit(x_t, phi_t, X.gap)
-                    run.tolerance(rule, None if run.rule is None else run.eps, X.gap)
-                if rule.enough(X.gap, run.eps, X.decrease):
-                    break
-        except Stop as stop:
-            # That an estimate shows no way to go on says nothing about the next one.
-            if stop.status is not Status.NO_PROGRESS or sampled.exact:
-                raise
-        return (x_t, grad) if X is None else (X.x, X.grad)
+def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
+    problem = replace(problem, f=square)
+    run.keep(step=problem.step)
+    return problem
 
 
 class _Ended(Exception):
     """Carries a user's StopIteration through the loop, a generator, which would swallow it."""
-
-    def __init__(self, reason: StopIteration) -> None:
-        super().__init__()
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -187,10 +160,8 @@ class SFW(Sampling):
     ----------
     step : {"open-loop", "short"} or a rule from :mod:`dcfw.steps`
         ``"open-loop"`` is 2/(t+2); ``"short"`` the Demyanov-Rubinov step with the estimated gap and the
-        Lipschitz constant of F + c.  Rules that look at values cannot work with estimates.
+        Lipschitz constant of F + c.  Rules that use values do not work with estimates.
 
-    Examples
-    --------
     >>> import numpy as np, dcfw
     >>> from dcfw import functions, sets
     >>> from dcfw.solvers.stochastic import SFW
@@ -210,19 +181,19 @@ class SFW(Sampling):
         if isinstance(rule, steps.Exact | steps.Backtracking):
             raise ValueError(f"step of SFW must not look at values, which are estimates: got {rule!r}")
         with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
-            phi: list[float] = [math.nan]
 
-            def minus_estimate(x: Array) -> Array:
+            def minus_estimate(x: Array) -> Linearisation:
                 try:
-                    p_t, phi[0] = sampled.estimate(x)
+                    p_t, phi_t = sampled.estimate(x)
                 except StopIteration as end:
-                    raise _Ended(end) from None
-                return sampled.u.slope - p_t
+                    raise _Ended from end
+                return Linearisation(phi_t, sampled.u.slope - p_t, True)
 
-            flat = Zero()  # all the slope is in the linear part, and there is no curvature to step by
+            flat = Zero()  # the slope is in the linear part, and there is no curvature
             step = rule.bind(sampled.smooth_part, problem.domain)
             try:
                 for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
-                    sampled.visit(X.x, phi[0], X.gap)
+                    assert X.tangent is not None
+                    sampled.visit(X.x, X.tangent.value, X.gap)
             except _Ended as ended:
-                raise ended.reason from None
+                raise ended.__cause__ from None  # type: ignore[misc]

@@ -1,11 +1,11 @@
-"""A solve with every option resolved: one run from a start, and the best of several runs."""
+"""A solve with all options resolved: one run from a start, and the best of several runs."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ import numpy as np
 
 from dcfw._arrays import Array, like, norm
 from dcfw.functions.base import Function
-from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.sets.base import Set
 from dcfw.solvers import final_check, interrupts
@@ -22,49 +21,50 @@ from dcfw.solvers.active import ActiveLoop
 from dcfw.solvers.active_set import ActiveSet
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.choice import inner_loop
+from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw_k import FWK
 from dcfw.solvers.fw_m import FWM
-from dcfw.solvers.goal import Goal, gap_at
 from dcfw.solvers.graduated import Restarted
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.problem import Method, Problem
-from dcfw.solvers.run import Run, Stop
+from dcfw.solvers.run import Goal, Run, Stop
 from dcfw.solvers.stochastic import SFW, Stochastic
 from dcfw.steps import StepRule
 from dcfw.tolerances import Tolerance
 
-SAMPLED = (Stochastic, SFW)
-"""Methods that are to take no gradient of the whole of phi."""
-OWN_FUNCTION = (CGS, *SAMPLED, FWK, FWM)
-"""Methods whose steps are not along f: their inner function is a square, or they bring steps of their own."""
+SAMPLED = (Stochastic, SFW)  # methods that may not take a whole gradient of phi
+OWN_STEPS = (CGS, *SAMPLED, FWK, FWM)  # methods whose steps are not along f
 
 
 class Parts(NamedTuple):
-    """The objective as phi = f - g: what a method that needs a split works on, and where it comes from."""
+    """The objective as phi = f - g, with the name of the split and its assumptions."""
 
     phi: Function
     f: Function
     g: Function
     split: str
     conditional: str = ""
-    refuted: str = ""
-    """The reason why this is not a difference of convex functions, if it is known not to be."""
+    refuted: str = ""  # the reason why f or g is known not to be convex
 
 
 class Outcome(NamedTuple):
-    """The result of a run, and whether the run was led out of the set."""
+    """The result of a run, and whether its point is outside the set."""
 
     result: Result
     outside: bool
 
     def rank(self) -> tuple[bool, float]:
-        """Return what the best run has the least of: points outside the set come last, and NaN."""
         return self.outside, math.inf if math.isnan(self.result.fun) else self.result.fun
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem with its method, start and limits."""
+    """A problem with its method, start and limits.
+
+    ``atoms`` make up x0, if known; ``chosen`` is whether the user chose x0; ``tolerances`` are tol and rtol;
+    ``limits`` are each run's maxiter, max_inner and max_lmo; ``time_limit`` is for all runs together, from
+    ``started``; ``seed`` is the user's ``rng``.
+    """
 
     parts: Parts
     domain: Set
@@ -75,40 +75,39 @@ class Task:
     lazy: bool
     x0: Array
     atoms: ActiveSet | None
-    """The active set that makes up x0, where it is known."""
     chosen: bool
-    """Whether the user chose x0, which may be a solution already."""
     tolerances: tuple[float | None, float | None]
-    """tol and rtol, where they are given."""
     limits: dict[str, Any]
-    """maxiter, max_inner, max_lmo of each run."""
     time_limit: float | None
-    """Seconds for all runs together, counted from ``started``."""
     started: float
     callback: Callable[..., Any] | None
     generator: np.random.Generator
     checkpoint: Any = None
     seed: Any = None
-    """``rng`` as the user gave it, which a checkpoint compares."""
 
     def best_of(self, count: int) -> Result:
-        """Return the best of ``count`` runs, the first from x0, the others from random points."""
         best = latest = self.run(self.x0, self.started)
         outcomes = [best]
         ended = None
         while len(outcomes) < count and latest.result.status not in ENDING:
             if self._time_left(time.perf_counter()) <= 0.0:
-                ended = Status.TIME_LIMIT  # of the runs that were asked for, some are missing
+                ended = Status.TIME_LIMIT  # some runs are missing
                 break
             try:
-                latest = self.run(self._next_start(), time.perf_counter())
-            except KeyboardInterrupt:  # before the run has begun
+                start = self.x0  # paths perturb their start themselves
+                if not isinstance(self.solver, Restarted):
+                    start = like(self.domain.random(self.generator), start)
+                latest = self.run(start, time.perf_counter())
+            except KeyboardInterrupt:  # before the run has started
                 if interrupts.insistent():
                     raise
                 ended = Status.INTERRUPTED
                 break
             except Exception as error:
-                _leave_best(error, best.result)
+                found = getattr(getattr(error, "intermediate_result", None), "fun", math.inf)
+                if not found <= best.result.fun:  # carry the best point of all runs
+                    with suppress(AttributeError, TypeError):  # not every exception takes attributes
+                        error.intermediate_result = best.result  # type: ignore[attr-defined]
                 raise
             outcomes.append(latest)
             best = min(best, latest, key=Outcome.rank)
@@ -119,13 +118,12 @@ class Task:
             mark_ended(result, ended)
         if any(outcome.outside for outcome in outcomes) and not best.outside:
             mark_ended(result, Status.BAD_ORACLE)
-            result.message += " Another run was led out of the set by its lmo: see dcfw.check."
+            result.message += " Another run left the set through its lmo: see dcfw.check."
         if latest.result.status in ENDING:
             mark_ended(result, latest.result.status)
         return result
 
     def run(self, start: Array, began: float) -> Outcome:
-        """Return the outcome of one run from ``start``."""
         domain, parts, solver = self.domain, self.parts, self.solver
         oracle = domain.oracle()
         left = self._time_left(began)
@@ -141,7 +139,7 @@ class Task:
             **self.limits,
         )
         if start is self.x0 and self.chosen and not isinstance(solver, SAMPLED):
-            # Not the run itself, which has the goal: matrices would wait for the garbage collector.
+            # Binding the run would make a cycle, and matrices would wait for the garbage collector.
             run.goal.elsewhere = partial(self._gap_at_start, run.ledger, run.deadline)
         loop = inner_loop(self.inner, self.lazy, domain)
         if isinstance(loop, ActiveLoop) and self.atoms is not None and start is self.x0:
@@ -153,11 +151,12 @@ class Task:
             domain=domain,
             x0=start,
             rule=self.rule,
-            step=self.rule.bind(SquaredNorm(1.0) if isinstance(solver, OWN_FUNCTION) else parts.f, domain),
             tolerance=self.tolerance,
             inner=loop,
             rng=self.generator,
         )
+        if not isinstance(solver, OWN_STEPS):
+            _ = problem.step  # refuses an unsuitable rule before any oracle call
         result = self._finish(problem, run, oracle)
         if parts.refuted and result.status is not Status.NOT_CONVEX:
             result.withdraw(f"{parts.refuted}: nothing is certified.")
@@ -171,13 +170,9 @@ class Task:
         return Outcome(result, outside)
 
     def _finish(self, problem: Problem, run: Run, oracle: Any) -> Result:
-        """Run the solver until something ends it."""
         try:
-            if self.checkpoint is None:
+            with nullcontext() if self.checkpoint is None else self._kept(problem, run, oracle):
                 self.solver.solve(problem, run)
-            else:
-                with self._kept(problem, run, oracle):
-                    self.solver.solve(problem, run)
             raise AssertionError("a solver ends by raising Stop")
         except Stop as stop:
             return run.result(stop.status, stop.detail)
@@ -192,46 +187,32 @@ class Task:
 
     @contextmanager
     def _kept(self, problem: Problem, run: Run, oracle: Any) -> Iterator[None]:
-        """Save the run at its outer steps, and resume it if there is something to resume."""
         from dcfw.checkpoints.fingerprint import describe, fingerprint
         from dcfw.checkpoints.keeper import Keeper
 
-        loop = problem.inner
-        name = (
-            f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}"
-            if isinstance(loop, ActiveLoop)
-            else describe(loop)
-        )
+        loop: Any = problem.inner
+        active = isinstance(loop, ActiveLoop)
+        name = f"{loop.rule}, lazy={loop.lazy}, cap={loop.cap}" if active else describe(loop)
         run.keeper = keeper = Keeper(self.checkpoint, run)
         keeper.known = {"f": problem.f, "phi": problem.phi, "tolerance": problem.tolerance}
-        keeper.keep(oracle=oracle, inner=loop, step=problem.step, rng=problem.rng)
+        keeper.keep(oracle=oracle, inner=loop, rng=problem.rng)
+        if isinstance(self.solver, DCFW):
+            keeper.keep(step=problem.step)
         if hasattr(problem.tolerance, "get_state"):
             keeper.keep(tolerance=problem.tolerance)
         with keeper.open(fingerprint(problem, self.solver, name, run.max_inner, self.seed)):
             yield
 
     def _gap_at_start(self, ledger: Ledger, deadline: float) -> float:
-        """Return the FW gap at the set's own start, nan if it cannot be computed or is the gap at x0."""
+        """Return the FW gap at the set's own start, nan if that fails or is x0."""
         if time.perf_counter() >= deadline:
             return math.nan
-        with suppress(Exception):  # the user did not ask for phi there
+        with suppress(Exception):  # the user may not have defined phi there
             start = like(self.domain.start(), self.x0)
             if norm(start - self.x0) > 0.0:
                 ledger.count_check()
-                return gap_at(self.parts.phi, self.domain.oracle(), start)
+                return final_check.gap_at(self.parts.phi, self.domain.oracle(), start)
         return math.nan
 
     def _time_left(self, now: float) -> float:
         return math.inf if self.time_limit is None else self.time_limit - (now - self.started)
-
-    def _next_start(self) -> Array:
-        if isinstance(self.solver, Restarted):
-            return self.x0  # a path perturbs its start by itself
-        return like(self.domain.random(self.generator), self.x0)
-
-
-def _leave_best(error: Exception, best: Result) -> None:
-    """Have an exception carry the best point of all runs, unless that of the last run is at least as good."""
-    if not getattr(getattr(error, "intermediate_result", None), "fun", math.inf) <= best.fun:
-        with suppress(AttributeError, TypeError):  # an exception may have no room for it
-            error.intermediate_result = best  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ import torch
 import dcfw
 from dcfw import functions
 from dcfw.sets.given import as_set
-from dcfw.solvers.goal import gap_at
+from dcfw.solvers.final_check import gap_at
 
 ACCURACY = 1e-9  # the Frank-Wolfe gap of a solution, relative to that at the start
 ENOUGH = 1e-6  # the relative gap at which a run stopped by rounding counts as converged
