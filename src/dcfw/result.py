@@ -96,7 +96,9 @@ class History:
         self._table = np.empty(64, dtype=ROW)
         self._length, self._stride, self._seen = 0, 1, 0
         self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
-        self._deferred: list[Callable[[], None]] = []  # work postponed until the history is read
+        # Work postponed until the history is read. It takes the history as its argument: a closure over it would be
+        # a cycle, and the matrices of a run would stay in memory until the next garbage collection.
+        self._deferred: list[Callable[[History], None]] = []
 
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
@@ -111,7 +113,7 @@ class History:
 
     def postpone(self, rows: Callable[[], np.ndarray]) -> None:
         """Add the array of dtype :data:`ROW` that ``rows`` returns when the history is read."""
-        self._defer(lambda: self._enter(rows()))
+        self._defer(lambda history: history._enter(rows()))
 
     def amend(self, **values: float) -> None:
         """Set the named columns of the last row."""
@@ -134,8 +136,8 @@ class History:
     def rescale(self, scale: float, sign: float = 1.0, offset: float = 0.0) -> None:
         """Replace phi by sign * scale * phi + offset, and multiply gaps by scale."""
 
-        def convert() -> None:
-            rows = self._table[: self._length]
+        def convert(history: History) -> None:
+            rows = history._table[: history._length]
             rows["fun"] = sign * scale * rows["fun"] + offset
             for name in ("gap", "dc_low", "dc_high", "eps"):
                 rows[name] *= scale
@@ -189,17 +191,17 @@ class History:
             raise IndexError("the history has no rows yet")
         return Row(*rows[index].item())
 
-    def _defer(self, work: Callable[[], None]) -> None:
+    def _defer(self, work: Callable[[History], None]) -> None:
         """Postpone ``work`` until the history is read, after the rows added before."""
         pending, self._pending = self._pending, []
         if pending:
-            self._deferred.append(lambda: self._enter_pending(pending))
+            self._deferred.append(lambda history: history._enter_pending(pending))
         self._deferred.append(work)
 
     def _flush(self) -> None:
         deferred, self._deferred = self._deferred, []
         for work in deferred:
-            work()
+            work(self)
         pending, self._pending = self._pending, []
         if pending:
             self._enter_pending(pending)

@@ -158,6 +158,7 @@ def solve(
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
     told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
     given = (maxiter, max_lmo, time_limit, max_steps, target, told, clock)
+    rtol = _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
     plain = (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
     plain = plain and method == "auto" and given == (None,) * len(given)
     path = plain and not sparse and 1 < problem.n <= PATHS_UP_TO
@@ -167,7 +168,7 @@ def solve(
     task = Task(
         problem, method=method, split=(BALANCED if sparse else AUTO_SPLIT) if automatic else split,
         inner="blended" if inner == "auto" else inner, init=init, polish=polish,
-        rtol=_validate.scalar(rtol, "rtol", low=0.0, high=1.0),
+        rtol=rtol,
         maxiter=None if maxiter is None else _validate.integer(maxiter, "maxiter", low=0),
         max_lmo=None if max_lmo is None else _validate.integer(max_lmo, "max_lmo", low=1),
         callback=callback, flexible=automatic, path_first=path,
