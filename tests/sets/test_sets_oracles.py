@@ -53,6 +53,18 @@ def test_lmo_of_a_random_direction_is_an_extreme_point_of_the_set(case):
 
 
 @every_set
+def test_lmo_of_entries_near_the_largest_float_is_a_point_of_the_set_or_refused(case):
+    direction = np.random.default_rng(3).standard_normal(case.domain.shape)
+    try:
+        with np.errstate(over="ignore"):
+            s = case.domain.lmo(direction / abs(direction).max() * 1.7e308)
+    except ValueError:  # the sums of costs of an assignment or a linear programme must be finite
+        return
+    assert np.isfinite(s).all()
+    assert case.domain.contains(s)
+
+
+@every_set
 def test_lmo_of_a_direction_in_extended_precision_is_that_of_double_precision(case):
     G = np.random.default_rng(4).standard_normal(case.domain.shape)
     s = case.domain.lmo(G.astype(np.longdouble))

@@ -214,6 +214,8 @@ class ConvexHull(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         g = np.asarray(to_numpy(G), dtype=np.float64)
+        if float(np.abs(g).max()) > 1e200:
+            g = 2.0**-512 * g  # or products could overflow
         values = self._ordered @ g
         # Values that differ by rounding count as equal, or a point inside a face could win over its corners.
         slack = 4.0 * np.finfo(np.float64).eps * self.scale * float(np.abs(g).sum())

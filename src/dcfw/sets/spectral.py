@@ -125,7 +125,10 @@ class SchattenBall(NormBall, trusted=True):
             return -self.radius * polar(G)
         if self.p == 1.0 and isinstance(G, np.ndarray):
             return NuclearOracle(self)(G).dense()
-        U, sigma, Vt = namespace(G).linalg.svd(G, full_matrices=False)
+        xp = namespace(G)
+        U, sigma, Vt = xp.linalg.svd(G, full_matrices=False)
+        if not math.isfinite(float(sigma[0])):  # singular values may be sqrt(rank) times the largest entry
+            U, sigma, Vt = xp.linalg.svd(2.0**-32 * G, full_matrices=False)
         return (U * lp_vertex(sigma, self.p, self.radius)) @ Vt
 
     def oracle(self) -> Oracle:
