@@ -1,6 +1,7 @@
 """The table of sets in the documentation is what the sets say of themselves, and has them all."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,3 +57,10 @@ def test_every_backend_of_the_table_gives_the_vertex(name):
     found = domain.lmo(torch.asarray(G))
     assert isinstance(found, torch.Tensor)
     np.testing.assert_allclose(found.numpy(), domain.lmo(G), atol=1e-9)
+
+
+def test_every_set_is_in_the_docstring_of_its_package_and_known_to_type_checkers():
+    source = Path(sets.__file__).read_text(encoding="utf-8")
+    names = [name for name in sets.__all__ if name not in ("FeasibleSet", "Oracle", "Set")]
+    assert [name for name in names if f"\n``{name}``" not in source] == []
+    assert [name for name in sets.__all__ if f"import {name} as {name}\n" not in source] == []
