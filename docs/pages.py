@@ -13,6 +13,7 @@ import importlib.util
 import io
 import re
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -84,7 +85,8 @@ def main(arguments: list[str]) -> int:
     failures = 0
     for page in [Path(a).resolve() for a in arguments] or pages():
         started = time.perf_counter()
-        count, failed, skipped = run(page)
+        with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):  # for files that examples write
+            count, failed, skipped = run(page)
         failures += failed
         if count or skipped:
             seconds = time.perf_counter() - started

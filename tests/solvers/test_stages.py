@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dcfw
 from dcfw import functions, kernels, sets
@@ -123,3 +124,13 @@ def test_a_smooth_difference_on_a_ball_is_certified_by_its_own_split():
     assert res.split == "given"
     assert 0.0 <= res.dc_gap[0] <= res.dc_gap[1] < np.inf
     assert res.n_grad_g > 0
+
+
+@native
+def test_a_sparse_quadratic_on_a_small_simplex_takes_the_same_steps_as_a_dense_one():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((7, 7))
+    A, b = A + A.T, rng.standard_normal(7)
+    dense, sparse = (dcfw.minimize(functions.Quadratic(M, b), sets.Simplex(7)) for M in (A, sp.csr_array(A)))
+    assert sparse.nit == dense.nit
+    np.testing.assert_allclose(sparse.x, dense.x, rtol=0.0, atol=1e-12)

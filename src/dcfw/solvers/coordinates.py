@@ -29,7 +29,7 @@ LARGEST = 512  # with more variables a step costs more than it gains
 
 
 def applies(f: Function, domain: Set, x: Array) -> bool:
-    """Return whether f is a dense quadratic and the set a simplex of vectors, without user overrides."""
+    """Return whether f is a quadratic and the set a simplex of vectors, without user overrides."""
     return (
         isinstance(f, Quadratic)
         and isinstance(domain, Simplex)
@@ -38,7 +38,7 @@ def applies(f: Function, domain: Set, x: Array) -> bool:
         and x.ndim == 1
         and len(x) <= LARGEST
         and x.dtype == np.float64
-        and isinstance(f.A, np.ndarray)
+        and (isinstance(f.A, np.ndarray) or hasattr(f.A, "toarray"))
         and f.A.dtype == np.float64
         and not _protocol.overridden(f, Function, "value", "grad")
         and not _protocol.overridden(domain, Set, "lmo")
@@ -49,14 +49,14 @@ def pairwise(X: State) -> Iterator[State]:
     """Take rounds of pairwise steps on a quadratic from X, yielding the state before each."""
     run, n = X.run, len(X.x)
     f: Any = X.f
-    radius = run.domain.radius
+    A, radius = f.A if isinstance(f.A, np.ndarray) else f.A.toarray(), run.domain.radius
     while True:
         run.outer_step()
         X.ask(X.grad)
         yield X
         run.before_step(X)
         x, scores = X.x.copy(), X.grad.copy()
-        taken, gained, _ = pairwise_steps(f.A, x, scores, n, LOCAL * X.gap / radius, 8 * n + 100, math.inf)
+        taken, gained, _ = pairwise_steps(A, x, scores, n, LOCAL * X.gap / radius, 8 * n + 100, math.inf)
         if not (taken and gained > 0.0):
             raise stuck(run, X)
         X.x, X.grad, X.value, X.gained = x, run.grad_f(f, x), None, None
