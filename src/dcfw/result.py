@@ -96,8 +96,8 @@ class History:
         self._table = np.empty(64, dtype=ROW)
         self._length, self._stride, self._seen = 0, 1, 0
         self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
-        # Work postponed until the history is read. It takes the history as its argument: a closure over it would be
-        # a cycle, and the matrices of a run would stay in memory until the next garbage collection.
+        # Work postponed until the history is read, with the history as its argument: a closure over it would
+        # be a cycle, and the matrices of a run would stay in memory until the next garbage collection.
         self._deferred: list[Callable[[History], None]] = []
 
     def append(self, row: tuple[float, ...]) -> None:
