@@ -43,7 +43,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(scipy|torch|sklearn|numpy|joblib|matplotlib)\..*"),
     (
         r"py:class",
-        r"dcfw\..*\._\w+|dcfw\.sets\.compact\.CompactSet"
+        r"dcfw\..*\._\w+|dcfw\.sets\.(compact\.CompactSet|norms\.NormBall)"
         r"|dcfw\.functions\.(base\.Stated|given\.Given|sums\.LinearFunction)",
     ),  # base classes without a page
     (r"py:class", r"(enum\.|typing\.)?(IntEnum|NamedTuple|Protocol)"),

@@ -12,7 +12,7 @@ at the start of each outer step; other objects with state are registered by ``ru
 two as well; without them a checkpoint is refused.
 
 :mod:`~dcfw.checkpoints.keeper` decides when to save, and restores; :mod:`~dcfw.checkpoints.tree` turns a
-state into plain numbers and arrays; :mod:`~dcfw.checkpoints.schema` checks it; :mod:`~dcfw.checkpoints.file`
+state into plain numbers and arrays; ``dcfw.checkpoints.schema`` checks it; :mod:`~dcfw.checkpoints.file`
 reads and writes the file; :mod:`~dcfw.checkpoints.fingerprint` distinguishes problems.
 """
 

@@ -61,7 +61,7 @@ DERIVED = {
 
 
 class Function:
-    """Base class of all functions; :mod:`dcfw.functions.base` describes the attributes.
+    """Base class of all functions; the docstring of ``dcfw.functions.base`` describes the attributes.
 
     Examples
     --------
