@@ -315,6 +315,46 @@ def test_rounding_is_no_progress():
     assert all(later < value - 1e-9 for value, later in pairwise(values))
 
 
+def test_the_trace_of_float_data_has_no_value_twice_even_where_one_happens_to_be_an_integer():
+    found = Incumbent(lambda: 0.0, rtol=1e-12)
+    for value in (3.0, 3.0 - 4e-16, 2.0, 2.0 - 2e-16):
+        found.offer(value, np.arange(3), "test")
+    assert [value for _, value, _ in found.trace] == [3.0, 2.0]
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 7, 7))
+    halves = qap.solve(A * 0.1, B * 10.0, restarts="auto", max_steps=3000, rng=0)
+    values = [value for _, value, _ in halves.trace]
+    assert all(later < value - 1e-9 for value, later in pairwise(values))
+
+
+def test_a_search_of_float_data_ends_at_a_target_that_equals_a_known_value():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((12, 12)), rng.random((12, 12))
+    A, B = A + A.T, B + B.T
+    best = qap.solve(A, B, restarts="auto", max_steps=5000, rng=0).fun
+    for seed in range(1, 7):
+        found = qap.solve(A, B, restarts="auto", max_steps=20_000, rng=seed, target=best)
+        assert (found.status is Status.TARGET) == (found.fun <= best)
+        assert found.fun == pytest.approx(best)
+
+
+def test_a_search_of_float_data_ends_at_a_bound_that_is_met_but_for_rounding():
+    A = np.array([[-599999.575216008, 600001.575510333], [600002.5063213074, -1000002.0654324212]])
+    B = np.array([[-5e5, -3e5], [-3e5, 4e5]])
+    found = qap.solve(A, B, restarts="auto", max_steps=194, rng=0)
+    assert found.fun == pytest.approx(brute(A, B))
+    assert found.success
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_an_infinite_target_ends_the_search_at_its_first_value(floats):
+    A, B = np.random.default_rng(2).integers(0, 9, (2, 30, 30))
+    A = 0.5 * A if floats else A
+    for maximize, target in ((False, np.inf), (True, -np.inf), (False, 1e300)):
+        found = qap.solve(A, B, restarts="auto", max_steps=10**7, maximize=maximize, target=target, rng=0)
+        assert found.status is Status.TARGET
+        assert len(found.trace) == 1
+
+
 @pytest.mark.parametrize("option", [{"target": 100}, {"max_steps": 10}])
 def test_options_of_a_search_are_refused_by_a_number_of_restarts(option):
     problem = qap.generators.nugent((2, 3), rng=0)

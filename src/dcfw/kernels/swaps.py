@@ -52,11 +52,8 @@ class Layout:
 
     def goal(self, target: float | None) -> Any:
         """Return a target value in the searches' units, for None one that is never reached."""
-        lowest = -math.inf if self.kind == "float64" else -(2**62)
-        if target is None or not math.isfinite(target):
-            return lowest
-        scaled = target * self.scale
-        return float(scaled) if self.kind == "float64" else max(math.floor(scaled), lowest)
+        scaled = -math.inf if target is None else target * self.scale
+        return float(scaled) if self.kind == "float64" else math.floor(min(max(scaled, -(2**62)), 2**62))
 
     def _make(self, name: str, p: np.ndarray, *options: Any) -> Any:
         p = np.ascontiguousarray(p, dtype=np.int64)

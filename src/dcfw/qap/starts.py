@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -259,19 +260,21 @@ class _Session:
         ready = layout(dense(task.A), dense(task.B), task.C)
         self.scale = ready.scale
         own = task.permutation is not None and np.array_equal(first.permutation, task.permutation)
-        name = "init" if own else first.method
-        self.incumbent.offer(ready.problem.value(first.permutation), first.permutation, name)
+        name, found = "init" if own else first.method, self.incumbent
+        found.rtol = 0.0 if ready.exact else 1e-12
+        found.offer(ready.problem.value(first.permutation), first.permutation, name)
         # A budget of steps gives the same answer on every machine, so no time may influence the bound.
         seconds = 0.0 if self.budget.counts else SHARE_OF_BOUND * self.budget.limit
         self.bound = cheap_bound(task, min(seconds, MOST_FOR_BOUND))
         goals = [self.bound] if self.bound is not None else []
         if call.target is not None:
             goals.append(task.problem.reduced_value(call.target))
+        found.goal = ready.goal(max(goals, default=-math.inf))
         assert call.seeds is not None
         workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
         team = partial(
-            portfolio.Team, ready, self.budget, self.incumbent, stopped=self.over,
-            goal=ready.goal(max(goals) if goals else None), lap_seconds=first.time / max(first.n_lmo, 1),
+            portfolio.Team, ready, self.budget, found, stopped=self.over,
+            lap_seconds=first.time / max(first.n_lmo, 1),
             paths=[partial(self._follow, split) for split in ("paper", "norm")],
         )  # fmt: skip
         teams = [team(rng=np.random.default_rng(seed)) for seed in call.seeds.spawn(workers)]
