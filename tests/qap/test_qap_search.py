@@ -141,6 +141,20 @@ def test_an_exception_keeps_what_was_found_in_the_users_units(options):
     assert found.x.shape == (9, 9)
 
 
+@pytest.mark.parametrize("options", [{"maxiter": 50}, {"restarts": "auto", "max_steps": 400}])
+def test_the_note_on_an_exception_names_the_users_function_and_no_internal_value(options):
+    def fail(intermediate_result):
+        raise RuntimeError("mine")
+
+    A, B = np.random.default_rng(5).integers(1, 9, (2, 9, 9))
+    with pytest.raises(RuntimeError, match="mine") as caught:
+        qap.solve(A, B, maximize=True, callback=fail, **options)
+    (note,) = caught.value.__notes__
+    assert "dcfw.qap.solve; the best permutation" in note
+    assert "minimize" not in note
+    assert "phi" not in note
+
+
 def test_a_callback_and_ctrl_c_end_a_search_without_losing_it():
     problem = qap.generators.nugent(12, rng=0)
     for error, status in ((StopIteration, Status.CALLBACK), (KeyboardInterrupt, Status.INTERRUPTED)):

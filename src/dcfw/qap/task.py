@@ -351,6 +351,10 @@ class Task:
                 seen.permutation = self.problem.complete(nearest(found.x))
                 seen.fun = self.problem.evaluate(seen.permutation)
                 error.intermediate_result = seen  # type: ignore[attr-defined]
+                error.__notes__[-1] = (  # the core's note has the scaled phi
+                    f"Raised in outer step {found.nit + 1} of the relaxation in dcfw.qap.solve; the best "
+                    "permutation so far is in this exception's attribute intermediate_result."
+                )
             raise
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
         result = QAPResult(**solved)
