@@ -215,6 +215,8 @@ class Team:
         return bool(self.paths) and 200.0 * step <= 2.0 * SHARE_OF_PATH * self.budget.limit
 
     def _follow(self, path: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+        if self.ended():
+            return self.rng.permutation(self.layout.n)
         p = path(self.rng)
         self.incumbent.starts += 1
         self.spend(100.0 * self.layout.n)

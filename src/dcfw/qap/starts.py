@@ -201,12 +201,14 @@ class _Session:
         self.scale: int = 1
         self.whole = all(M.dtype.kind == "i" for M in (task.A, task.B, task.C) if M is not None)
         self.bound: float | None = None
+        # A time limit beside a budget of steps ends the search, but has no influence on it before.
+        self.deadline = call.deadline if call.max_steps is not None else None
         self.path_lmo = 0  # assignment problems of the graduated starts
 
     def over(self) -> bool:
         if interrupts.pending():
             self.stop = self.stop or Status.INTERRUPTED
-        return self.stop is not None or (self.call.max_steps is not None and is_over(self.call.deadline))
+        return self.stop is not None or is_over(self.deadline)
 
     def _accepted(self) -> None:
         if self.task.callback is None or self.stop is not None:
@@ -221,8 +223,8 @@ class _Session:
         if quick:
             budget = QUICK_LMO if task.max_lmo is None else min(QUICK_LMO, task.max_lmo)
             task.method, task.rtol, task.max_lmo, task._model = "fw", QUICK_RTOL, budget, None
-        deadline = None
-        if self.call.time_limit is not None and self.call.max_steps is None:
+        deadline = self.deadline
+        if self.call.max_steps is None:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
         ((index, rng),) = _sources(self.call, 1)
         self.relaxation = result = task.run(index, rng, deadline)
@@ -286,7 +288,7 @@ class _Session:
 
     def _follow(self, split: str, rng: np.random.Generator) -> np.ndarray:
         centre = perturbed_centre(self.task.n, FIRST_NOISE, rng)
-        end = self.task.path(split).follow(centre, max_lmo=self.task.max_lmo)
+        end = self.task.path(split).follow(centre, max_lmo=self.task.max_lmo, deadline=self.deadline)
         with self.incumbent.lock:
             self.path_lmo += end.n_lmo
         return end.p
