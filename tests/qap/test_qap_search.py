@@ -322,6 +322,20 @@ def test_the_default_is_a_graduated_path_and_its_restarts_only_improve_it():
         assert qap.solve(A, B, rng=0, **options).method == "dcfw"
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"rtol": 1e-6}, {"max_lmo": 40}, {"inner": "fw"}, {"maxiter": 2}, {"method": "dcfw"}, {"split": "paper"}],
+)
+def test_a_search_starts_with_the_relaxation_that_was_asked_for(option):
+    A, B = np.random.default_rng(5).integers(0, 9, (2, 15, 15))
+    asked = qap.solve(A, B, rng=0, **option)
+    first = qap.solve(A, B, restarts="auto", max_steps=1, rng=0, **option).relaxation
+    for name in ("nit", "n_inner", "n_lmo", "fun", "gap", "threshold"):
+        assert (name, first[name]) == (name, asked.relaxed_fun if name == "fun" else asked[name])
+    short = qap.solve(A, B, restarts="auto", max_steps=1, rng=0).relaxation
+    assert short.n_lmo <= 20
+
+
 def test_rounding_is_no_progress():
     flow = 0.7 * np.random.default_rng(0).integers(0, 9, (8, 8))
     res = qap.solve(flow, flow.T, restarts="auto", max_steps=20_000, rng=0)

@@ -25,7 +25,8 @@ from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
 from dcfw.solvers.ledger import book_calls
 
-# By default a search starts with plain Frank-Wolfe to this gap, with at most 20 assignment problems.
+# Unless an option of the relaxation is given, a search starts with plain Frank-Wolfe to this gap, with at most
+# 20 assignment problems.
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}  # of the time, for a quick start or one with user options
 SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0  # of the time of a search, and in seconds
@@ -221,8 +222,7 @@ class _Session:
     def relax(self, quick: bool) -> QAPResult:
         task = copy.copy(self.task)
         if quick:
-            budget = QUICK_LMO if task.max_lmo is None else min(QUICK_LMO, task.max_lmo)
-            task.method, task.rtol, task.max_lmo, task._model = "fw", QUICK_RTOL, budget, None
+            task.method, task.rtol, task.max_lmo, task._model = "fw", QUICK_RTOL, QUICK_LMO, None
         deadline = self.deadline
         if self.call.max_steps is None:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
