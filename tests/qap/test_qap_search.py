@@ -324,7 +324,7 @@ def test_the_default_is_a_graduated_path_and_its_restarts_only_improve_it():
 
 @pytest.mark.parametrize(
     "option",
-    [{"rtol": 1e-6}, {"max_lmo": 40}, {"inner": "fw"}, {"maxiter": 2}, {"method": "dcfw"}, {"split": "paper"}],
+    [{"rtol": 1e-6}, {"max_lmo": 40}, {"inner": "fw"}, {"maxiter": 2}, {"method": "dcfw"}],
 )
 def test_a_search_starts_with_the_relaxation_that_was_asked_for(option):
     A, B = np.random.default_rng(5).integers(0, 9, (2, 15, 15))

@@ -75,8 +75,9 @@ class GraduatedPath:
 
         def run(count: int, most: int) -> PathEnd:
             thetas = np.linspace(*self.ends, count).tolist()
-            p, *made = self.kernel.follow(X, G, thetas, steps, TOLERANCE, most)
-            return PathEnd(np.asarray(p, dtype=np.int64), *map(int, made))
+            p, *counts = self.kernel.follow(X, G, thetas, steps, TOLERANCE, most)
+            n_lmo, n_inner, made = map(int, counts)
+            return PathEnd(np.asarray(p, dtype=np.int64), n_lmo, n_inner, made)
 
         if deadline is None:
             return run(stages, limit)

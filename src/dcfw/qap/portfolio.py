@@ -51,8 +51,9 @@ ELITE = 12
 class Incumbent:
     """The best permutation of a search, its trace, and the best few; shared by all workers.
 
-    Sums of one permutation may differ by rounding, so only gains beyond ``rtol`` enter the trace (integers are
-    exact).  A value at or below the ``goal`` is accepted even within it, because the searches stop there.
+    Sums of one permutation may differ by rounding, so only gains beyond ``rtol`` enter the trace (integers
+    are exact).  A value at or below the ``goal``, where the searches stop, replaces the last one even within
+    ``rtol``.
     """
 
     clock: Callable[[], float]

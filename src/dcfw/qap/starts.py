@@ -25,8 +25,8 @@ from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
 from dcfw.solvers.ledger import book_calls
 
-# Unless an option of the relaxation is given, a search starts with plain Frank-Wolfe to this gap, with at most
-# 20 assignment problems.
+# Unless an option of the relaxation is given, a search starts with plain Frank-Wolfe to this gap, with at
+# most 20 assignment problems.
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}  # of the time, for a quick start or one with user options
 SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0  # of the time of a search, and in seconds
