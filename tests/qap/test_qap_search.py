@@ -361,8 +361,23 @@ def test_a_search_of_float_data_ends_at_a_target_that_equals_a_known_value():
     best = qap.solve(A, B, restarts="auto", max_steps=5000, rng=0).fun
     for seed in range(1, 7):
         found = qap.solve(A, B, restarts="auto", max_steps=20_000, rng=seed, target=best)
-        assert (found.status is Status.TARGET) == (found.fun <= best)
         assert found.fun == pytest.approx(best)
+        assert (found.status is Status.TARGET) == (found.fun <= best * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6, 8])
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_target_of_float_data_is_met_by_its_permutation_in_every_order_of_summation(
+    symmetric, maximize, seed
+):
+    A, B, C = np.random.default_rng(seed).random((3, 7, 7))
+    A = A + A.T if symmetric else A
+    for linear in (None, C):
+        options = {"restarts": "auto", "max_steps": 2000, "maximize": maximize}
+        best = qap.solve(A, B, linear, rng=0, **options).fun
+        found = qap.solve(A, B, linear, rng=1, target=best, **options)
+        assert found.status in (Status.TARGET, Status.OPTIMAL)
 
 
 def test_a_search_of_float_data_ends_at_a_bound_that_is_met_but_for_rounding():

@@ -109,7 +109,7 @@ def solve(
         For ``restarts="auto"``, a budget in swap steps instead of seconds: the same answer on every machine,
         unless a ``time_limit`` given as well ends the search before.
     target : float, optional
-        For ``restarts="auto"``, stop as soon as the value is this or better.
+        For ``restarts="auto"``, stop as soon as the value is this or better, for float data up to rounding.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A number of
         restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -204,6 +203,7 @@ class _Session:
         self.bound: float | None = None
         # A time limit beside a budget of steps ends the search, but has no influence on it before.
         self.deadline = call.deadline if call.max_steps is not None else None
+        self.goals: dict[Status, Any] = {}
         self.path_lmo = 0  # assignment problems of the graduated starts
 
     def over(self) -> bool:
@@ -263,15 +263,14 @@ class _Session:
         self.scale = ready.scale
         own = task.permutation is not None and np.array_equal(first.permutation, task.permutation)
         name, found = "init" if own else first.method, self.incumbent
-        found.rtol = 0.0 if ready.exact else 1e-12
+        found.rtol = ready.rtol
         found.offer(ready.problem.value(first.permutation), first.permutation, name)
         # A budget of steps gives the same answer on every machine, so no time may influence the bound.
         seconds = 0.0 if self.budget.counts else SHARE_OF_BOUND * self.budget.limit
         self.bound = cheap_bound(task, min(seconds, MOST_FOR_BOUND))
-        goals = [self.bound] if self.bound is not None else []
-        if call.target is not None:
-            goals.append(task.problem.reduced_value(call.target))
-        found.goal = ready.goal(max(goals, default=-math.inf))
+        target = None if call.target is None else task.problem.reduced_value(call.target)
+        self.goals = {Status.OPTIMAL: ready.goal(self.bound), Status.TARGET: ready.goal(target)}
+        found.goal = max(self.goals.values())
         assert call.seeds is not None
         workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
         team = partial(
@@ -311,11 +310,5 @@ def searched(task: Task, call: Call, quick: bool) -> QAPResult:
         raise
     if session.stop is not None:
         return session.result(session.stop)
-    status = Status.FINISHED
-    if session.incumbent.value is not None:
-        reached = session.unscaled(session.incumbent.value)
-        if call.target is not None and reached <= task.problem.reduced_value(call.target):
-            status = Status.TARGET
-        if session.bound is not None and reached <= session.bound:
-            status = Status.OPTIMAL
-    return session.result(status)
+    reached = (status for status, goal in session.goals.items() if session.incumbent.value <= goal)
+    return session.result(next(reached, Status.FINISHED))
