@@ -56,7 +56,7 @@ class Layout:
         return self._make("FirstDescent", p, np.ascontiguousarray(order, dtype=np.int64), fixed)
 
     def goal(self, target: float | None) -> Any:
-        """Return a target value in the searches' units, up to rounding; for None one that is never reached."""
+        """Return a target value in the searches' units, up to rounding; None is one that is never reached."""
         scaled = -math.inf if target is None else target * self.scale
         if math.isfinite(scaled):
             scaled += self.rtol * abs(scaled)
