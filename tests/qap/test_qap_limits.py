@@ -1,6 +1,7 @@
 """The limits of ``qap.solve`` are kept, and its result says when they cut the search short."""
 
 import itertools
+import signal
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.sparse
 
 from dcfw import Status, qap
 from dcfw.qap import starts, task
+from dcfw.qap.graduated import GraduatedPath
 
 
 def small(n=8, seed=0):
@@ -35,6 +37,63 @@ def test_a_limit_that_was_not_reached_leaves_the_status_alone():
     res = qap.solve(*small(), restarts=3, time_limit=600.0, polish="2opt", rng=0)
     assert len(res.restart_values) == 3
     assert (res.status, res.success) == (Status.CONVERGED, True)
+
+
+def test_a_time_limit_beside_a_budget_of_steps_ends_the_relaxation_and_leaves_out_the_paths(clock):
+    options = {"method": "dcfw", "split": "balanced", "restarts": "auto", "max_steps": 10**9}
+    res = qap.solve(*small(30), time_limit=0.2, rng=0, **options)
+    assert res.relaxation.status is Status.TIME_LIMIT
+    assert res.n_lmo == res.relaxation.n_lmo
+    assert res.status is Status.FINISHED
+
+
+@pytest.mark.parametrize("split", ["auto", "norm", "paper"])
+def test_a_graduated_path_that_does_not_fit_the_time_limit_is_cut_and_says_so(split, clock):
+    res = qap.solve(*small(20), method="graduated", split=split, time_limit=0.05)
+    assert (res.status, res.success) == (Status.TIME_LIMIT, False)
+    assert np.isnan(res.gap)
+    assert sorted(res.permutation) == list(range(20))
+    assert res.n_lmo < 100
+
+
+@pytest.mark.parametrize("options", [{}, {"max_lmo": 30}, {"max_lmo": 1}, {"maxiter": 0}])
+def test_a_graduated_path_that_fits_the_time_limit_is_the_path_without_one(options):
+    free, timed = (
+        qap.solve(*small(12), method="graduated", time_limit=limit, **options) for limit in (None, 600.0)
+    )
+    assert timed.status is free.status
+    assert timed.n_lmo <= 2 * options.get("max_lmo", 10**6)
+    if "max_lmo" not in options:  # the trial steps count too
+        assert timed.fun == free.fun
+
+
+def test_ctrl_c_in_a_graduated_path_leaves_out_the_other_one(monkeypatch):
+    follow, followed = GraduatedPath.follow, []
+
+    def pressed(path, *given, **options):
+        followed.append(path)
+        signal.raise_signal(signal.SIGINT)
+        return follow(path, *given, **options)
+
+    monkeypatch.setattr(GraduatedPath, "follow", pressed)
+    res = qap.solve(*small())
+    assert (res.status, len(followed)) == (Status.INTERRUPTED, 1)
+    assert sorted(res.permutation) == list(range(8))
+
+
+@pytest.mark.parametrize("polish", ["2opt", "tabu"])
+def test_ctrl_c_ends_a_polish(polish, monkeypatch):
+    polished = task.polished
+
+    def pressed(*given):
+        signal.raise_signal(signal.SIGINT)
+        return polished(*given)
+
+    monkeypatch.setattr(task, "polished", pressed)
+    res = qap.solve(*small(20), init=np.arange(20), maxiter=0, polish=polish, rng=0)
+    assert res.status is Status.INTERRUPTED
+    monkeypatch.undo()
+    assert res.fun == qap.solve(*small(20), init=np.arange(20), maxiter=0, rng=0).fun
 
 
 def test_a_polish_that_was_cut_short_makes_the_status_time_limit(monkeypatch):

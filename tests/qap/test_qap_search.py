@@ -141,6 +141,20 @@ def test_an_exception_keeps_what_was_found_in_the_users_units(options):
     assert found.x.shape == (9, 9)
 
 
+@pytest.mark.parametrize("options", [{"maxiter": 50}, {"restarts": "auto", "max_steps": 400}])
+def test_the_note_on_an_exception_names_the_users_function_and_no_internal_value(options):
+    def fail(intermediate_result):
+        raise RuntimeError("mine")
+
+    A, B = np.random.default_rng(5).integers(1, 9, (2, 9, 9))
+    with pytest.raises(RuntimeError, match="mine") as caught:
+        qap.solve(A, B, maximize=True, callback=fail, **options)
+    (note,) = caught.value.__notes__
+    assert "dcfw.qap.solve; the best permutation" in note
+    assert "minimize" not in note
+    assert "phi" not in note
+
+
 def test_a_callback_and_ctrl_c_end_a_search_without_losing_it():
     problem = qap.generators.nugent(12, rng=0)
     for error, status in ((StopIteration, Status.CALLBACK), (KeyboardInterrupt, Status.INTERRUPTED)):
@@ -308,11 +322,80 @@ def test_the_default_is_a_graduated_path_and_its_restarts_only_improve_it():
         assert qap.solve(A, B, rng=0, **options).method == "dcfw"
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"rtol": 1e-6}, {"max_lmo": 40}, {"inner": "fw"}, {"maxiter": 2}, {"method": "dcfw"}],
+)
+def test_a_search_starts_with_the_relaxation_that_was_asked_for(option):
+    A, B = np.random.default_rng(5).integers(0, 9, (2, 15, 15))
+    asked = qap.solve(A, B, rng=0, **option)
+    first = qap.solve(A, B, restarts="auto", max_steps=1, rng=0, **option).relaxation
+    for name in ("nit", "n_inner", "n_lmo", "fun", "gap", "threshold"):
+        assert (name, first[name]) == (name, asked.relaxed_fun if name == "fun" else asked[name])
+    short = qap.solve(A, B, restarts="auto", max_steps=1, rng=0).relaxation
+    assert short.n_lmo <= 20
+
+
 def test_rounding_is_no_progress():
     flow = 0.7 * np.random.default_rng(0).integers(0, 9, (8, 8))
     res = qap.solve(flow, flow.T, restarts="auto", max_steps=20_000, rng=0)
     values = [value for _, value, _ in res.trace]
     assert all(later < value - 1e-9 for value, later in pairwise(values))
+
+
+def test_the_trace_of_float_data_has_no_value_twice_even_where_one_happens_to_be_an_integer():
+    found = Incumbent(lambda: 0.0, rtol=1e-12)
+    for value in (3.0, 3.0 - 4e-16, 2.0, 2.0 - 2e-16):
+        found.offer(value, np.arange(3), "test")
+    assert [value for _, value, _ in found.trace] == [3.0, 2.0]
+    A, B = np.random.default_rng(0).integers(0, 9, (2, 7, 7))
+    halves = qap.solve(A * 0.1, B * 10.0, restarts="auto", max_steps=3000, rng=0)
+    values = [value for _, value, _ in halves.trace]
+    assert all(later < value - 1e-9 for value, later in pairwise(values))
+
+
+def test_a_search_of_float_data_ends_at_a_target_that_equals_a_known_value():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((12, 12)), rng.random((12, 12))
+    A, B = A + A.T, B + B.T
+    best = qap.solve(A, B, restarts="auto", max_steps=5000, rng=0).fun
+    for seed in range(1, 7):
+        found = qap.solve(A, B, restarts="auto", max_steps=20_000, rng=seed, target=best)
+        assert found.fun == pytest.approx(best)
+        assert (found.status is Status.TARGET) == (found.fun <= best * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6, 8])
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_target_of_float_data_is_met_by_its_permutation_in_every_order_of_summation(
+    symmetric, maximize, seed
+):
+    A, B, C = np.random.default_rng(seed).random((3, 7, 7))
+    A = A + A.T if symmetric else A
+    for linear in (None, C):
+        options = {"restarts": "auto", "max_steps": 2000, "maximize": maximize}
+        best = qap.solve(A, B, linear, rng=0, **options).fun
+        found = qap.solve(A, B, linear, rng=1, target=best, **options)
+        assert found.status in (Status.TARGET, Status.OPTIMAL)
+
+
+def test_a_search_of_float_data_ends_at_a_bound_that_is_met_but_for_rounding():
+    A = np.array([[-599999.575216008, 600001.575510333], [600002.5063213074, -1000002.0654324212]])
+    B = np.array([[-5e5, -3e5], [-3e5, 4e5]])
+    found = qap.solve(A, B, restarts="auto", max_steps=194, rng=0)
+    assert found.fun == pytest.approx(brute(A, B))
+    assert found.success
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_an_infinite_target_ends_the_search_at_its_first_value(floats):
+    A, B = np.random.default_rng(2).integers(0, 9, (2, 30, 30))
+    A = 0.5 * A if floats else A
+    for maximize, target in ((False, np.inf), (True, -np.inf), (False, 1e300)):
+        found = qap.solve(A, B, restarts="auto", max_steps=10**7, maximize=maximize, target=target, rng=0)
+        assert found.status is Status.TARGET
+        assert len(found.trace) == 1
 
 
 @pytest.mark.parametrize("option", [{"target": 100}, {"max_steps": 10}])

@@ -25,6 +25,11 @@ class Layout:
     n: int
     exact: bool
 
+    @property
+    def rtol(self) -> float:
+        """The relative difference up to which two values may be those of one permutation."""
+        return 0.0 if self.exact else 1e-12
+
     def tabu(self, p: np.ndarray, seed: int, *, skewed: bool = False, fixed: int = 0) -> Any:
         return self._make("TabuSearch", p, seed, skewed, fixed)
 
@@ -51,12 +56,11 @@ class Layout:
         return self._make("FirstDescent", p, np.ascontiguousarray(order, dtype=np.int64), fixed)
 
     def goal(self, target: float | None) -> Any:
-        """Return a target value in the searches' units, for None one that is never reached."""
-        lowest = -math.inf if self.kind == "float64" else -(2**62)
-        if target is None or not math.isfinite(target):
-            return lowest
-        scaled = target * self.scale
-        return float(scaled) if self.kind == "float64" else max(math.floor(scaled), lowest)
+        """Return a target value in the searches' units, up to rounding; None is one that is never reached."""
+        scaled = -math.inf if target is None else target * self.scale
+        if math.isfinite(scaled):
+            scaled += self.rtol * abs(scaled)
+        return float(scaled) if self.kind == "float64" else math.floor(min(max(scaled, -(2**62)), 2**62))
 
     def _make(self, name: str, p: np.ndarray, *options: Any) -> Any:
         p = np.ascontiguousarray(p, dtype=np.int64)

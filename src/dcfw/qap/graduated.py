@@ -26,6 +26,7 @@ Z.-Y. Liu, H. Qiao, "GNCCP - graduated nonconvexity and concavity procedure", PA
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ STAGES, STEPS, TOLERANCE = 60, 6, 0.1  # values of theta, most steps at each, re
 # itself the gradient may be constant (esc* of QAPLIB).
 FIRST_NOISE, NOISE = 0.05, 0.3
 UNLIMITED = 10**12
+TRIAL = 2  # steps, to measure their time
 
 
 class PathEnd(NamedTuple):
@@ -59,15 +61,37 @@ class GraduatedPath:
     ends: tuple[float, float]
 
     def follow(
-        self, X: np.ndarray, stages: int = STAGES, steps: int = STEPS, max_lmo: int | None = None
-    ) -> PathEnd:
-        G = self.A @ X @ self.B.T + self.A.T @ X @ self.B + self.C
-        thetas = np.linspace(*self.ends, max(stages, 2)).tolist()
+        self, X: np.ndarray, stages: int = STAGES, steps: int = STEPS, max_lmo: int | None = None,
+        deadline: float | None = None,
+    ) -> PathEnd:  # fmt: skip
+        """Follow the path from X.
+
+        Nothing interrupts the kernel.  With a deadline it first makes some steps to measure their time, then
+        follows a path of as many stages as fit, and a finer one if that was faster than expected.
+        """
         limit = UNLIMITED if max_lmo is None else max_lmo
-        p, n_lmo, n_inner, made = self.kernel.follow(
-            np.ascontiguousarray(X), np.ascontiguousarray(G), thetas, steps, TOLERANCE, limit
-        )
-        return PathEnd(np.asarray(p, dtype=np.int64), int(n_lmo), int(n_inner), int(made))
+        G = np.ascontiguousarray(self.A @ X @ self.B.T + self.A.T @ X @ self.B + self.C)
+        X, stages = np.ascontiguousarray(X), max(stages, 2)
+
+        def run(count: int, most: int) -> PathEnd:
+            thetas = np.linspace(*self.ends, count).tolist()
+            p, *counts = self.kernel.follow(X, G, thetas, steps, TOLERANCE, most)
+            n_lmo, n_inner, made = map(int, counts)
+            return PathEnd(np.asarray(p, dtype=np.int64), n_lmo, n_inner, made)
+
+        if deadline is None:
+            return run(stages, limit)
+        count, budget, n_lmo, n_inner = stages, TRIAL, 0, 0
+        while True:
+            started = time.perf_counter()
+            end = run(count, min(budget, limit - n_lmo))
+            n_lmo, n_inner = n_lmo + end.n_lmo, n_inner + end.n_inner
+            now = time.perf_counter()
+            whole = count == stages and end.n_lmo < budget
+            affordable = int(min((deadline - now) / max(now - started, 1e-9) * end.n_lmo, UNLIMITED))
+            if whole or n_lmo >= limit or affordable < min(2 * budget, stages * steps):
+                return PathEnd(end.p, n_lmo, n_inner, end.stages, cut=not whole and n_lmo < limit)
+            count, budget = min(stages, max(affordable // steps, 2)), affordable
 
 
 def prepare(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, split: str) -> GraduatedPath:

@@ -49,10 +49,17 @@ ELITE = 12
 
 @dataclass
 class Incumbent:
-    """The best permutation of a search, its trace, and the best few; shared by all workers."""
+    """The best permutation of a search, its trace, and the best few; shared by all workers.
+
+    Sums of one permutation may differ by rounding, so only gains beyond ``rtol`` enter the trace (integers
+    are exact).  A value at or below the ``goal``, where the searches stop, replaces the last one even within
+    ``rtol``.
+    """
 
     clock: Callable[[], float]
     accept: Callable[[], None] | None = None
+    rtol: float = 0.0
+    goal: Any = -math.inf
     value: Any = None
     p: np.ndarray | None = None
     trace: list[tuple[float, Any, str]] = field(default_factory=list)
@@ -64,9 +71,11 @@ class Incumbent:
     def offer(self, value: Any, p: np.ndarray, name: str) -> None:
         with self.lock:
             self._breed(value, p)
-            # Sums of one permutation may differ by rounding; integers are exact.
             old = self.value
-            if old is None or value < old - (0.0 if float(old).is_integer() else 1e-12 * abs(float(old))):
+            gains = old is None or value < old - self.rtol * abs(old)
+            if gains or value <= self.goal < old:
+                if not gains:
+                    self.trace.pop()
                 self.value, self.p = value, p
                 self.trace.append((self.clock(), value, name))
                 if self.accept is not None:
@@ -110,7 +119,6 @@ class Team:
     layout: Layout
     budget: Budget
     incumbent: Incumbent
-    goal: Any
     paths: list[Callable[[np.random.Generator], np.ndarray]]
     stopped: Callable[[], bool]
     lap_seconds: float
@@ -119,13 +127,16 @@ class Team:
     def __post_init__(self) -> None:
         limit = self.budget.limit
         self.slice = max(1.0, limit / 200.0) if self.budget.counts else min(max(limit / 200.0, 2e-3), 5e-2)
-        self.now, self.spend, self.offer = self.budget.now, self.budget.spend, self.incumbent.offer
+        self.now, self.spend = self.budget.now, self.budget.spend
+        self.offer, self.goal = self.incumbent.offer, self.incumbent.goal
 
     def ended(self) -> bool:
         best = self.incumbent.value
         return self.stopped() or (best is not None and best <= self.goal) or self.now() >= self.budget.limit
 
     def run(self) -> None:
+        if self.ended():
+            return
         n = self.layout.n
         start = self.rng.permutation(n) if self.incumbent.p is None else self.incumbent.p
         seeds = [int(seed) for seed in self.rng.integers(1, 2**62, size=3)]
@@ -205,6 +216,8 @@ class Team:
         return bool(self.paths) and 200.0 * step <= 2.0 * SHARE_OF_PATH * self.budget.limit
 
     def _follow(self, path: Callable[[np.random.Generator], np.ndarray]) -> np.ndarray:
+        if self.ended():
+            return self.rng.permutation(self.layout.n)
         p = path(self.rng)
         self.incumbent.starts += 1
         self.spend(100.0 * self.layout.n)

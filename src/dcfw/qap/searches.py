@@ -43,7 +43,7 @@ class Stepwise:
             search.run(min(count, enough), team.goal)
             made = search.steps - before
             team.spend(made)
-            if search.best < self.best:
+            if search.best < self.best or search.best <= team.goal:
                 self.best, self.best_p = search.best, search.best_p
                 team.offer(self.best, self.best_p, self.name)
             elapsed = team.now() - start

@@ -86,7 +86,8 @@ def solve(
         doubly stochastic matrix, or a permutation (the answer is never worse than that).
     restarts : int or "auto"
         The number of starts, all but the first random.  ``"auto"`` fills ``time_limit`` (or ``max_steps``)
-        with graduated paths, tabu search, breakout search and annealing (:mod:`dcfw.qap.portfolio`).
+        with graduated paths, tabu search, breakout search and annealing (:mod:`dcfw.qap.portfolio`), after a
+        short plain Frank-Wolfe run, or after the relaxation that the options describe if one is given.
     polish : {None, "2opt", "tabu"}
         Improve each rounded permutation (with ``restarts="auto"`` that of the first start) by swaps until
         none helps, or by a short robust tabu search as well.
@@ -105,9 +106,10 @@ def solve(
         run that found it, or ``TIME_LIMIT`` if a start was cut or left out.  With ``restarts="auto"`` it
         is ``FINISHED`` at the limit, ``OPTIMAL`` at a bound or ``TARGET``, which are successes.
     max_steps : int, optional
-        For ``restarts="auto"``, a budget in swap steps instead of seconds: the same answer on every machine.
+        For ``restarts="auto"``, a budget in swap steps instead of seconds: the same answer on every machine,
+        unless a ``time_limit`` given as well ends the search before.
     target : float, optional
-        For ``restarts="auto"``, stop as soon as the value is this or better.
+        For ``restarts="auto"``, stop as soon as the value is this or better, for float data up to rounding.
     n_jobs : int, optional
         Parallel restarts by joblib, in threads unless ``joblib.parallel_config`` says otherwise.  A number of
         restarts has the same result for every ``n_jobs``; ``"auto"`` makes more of them.
@@ -157,11 +159,11 @@ def solve(
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
     sparse = is_sparse(problem.whole[0]) or is_sparse(problem.whole[1])
     told = None if getattr(callback, "only_watches", False) else callback  # verbose= changes no answer
-    given = (maxiter, max_lmo, time_limit, max_steps, target, told, clock)
     rtol = _validate.scalar(rtol, "rtol", low=0.0, high=1.0)
-    plain = (split, inner, rtol) == ("auto", "auto", 1e-3) and isinstance(init, str) and init == "barycenter"
-    plain = plain and method == "auto" and given == (None,) * len(given)
-    path = plain and not sparse and 1 < problem.n <= PATHS_UP_TO
+    plain = (method, split, inner, rtol) == ("auto", "auto", "auto", 1e-3) and maxiter is max_lmo is None
+    centred = isinstance(init, str) and init == "barycenter"
+    free = all(given is None for given in (time_limit, max_steps, target, told, clock))
+    path = plain and centred and free and not sparse and 1 < problem.n <= PATHS_UP_TO
     if method == "auto":
         method = "graduated" if path and call.restarts == 1 else "dcfw"
     automatic = split == "auto" and method != "graduated"
@@ -174,7 +176,7 @@ def solve(
         callback=callback, flexible=automatic, path_first=path,
     )  # fmt: skip
     if call.restarts == "auto" and problem.n > 1:
-        return searched(task, call, quick=method == "dcfw" and split == "auto")
+        return searched(task, call, quick=plain)
     return restarted(task, call)
 
 

@@ -24,7 +24,8 @@ from dcfw.result import ENDING, Result, Status, mark_ended
 from dcfw.solvers import interrupts
 from dcfw.solvers.ledger import book_calls
 
-# By default a search starts with plain Frank-Wolfe to this gap, with at most 20 assignment problems.
+# Unless an option of the relaxation is given, a search starts with plain Frank-Wolfe to this gap, with at
+# most 20 assignment problems.
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}  # of the time, for a quick start or one with user options
 SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0  # of the time of a search, and in seconds
@@ -200,12 +201,15 @@ class _Session:
         self.scale: int = 1
         self.whole = all(M.dtype.kind == "i" for M in (task.A, task.B, task.C) if M is not None)
         self.bound: float | None = None
+        # A time limit beside a budget of steps ends the search, but has no influence on it before.
+        self.deadline = call.deadline if call.max_steps is not None else None
+        self.goals: dict[Status, Any] = {}
         self.path_lmo = 0  # assignment problems of the graduated starts
 
     def over(self) -> bool:
         if interrupts.pending():
             self.stop = self.stop or Status.INTERRUPTED
-        return self.stop is not None or (self.call.max_steps is not None and is_over(self.call.deadline))
+        return self.stop is not None or is_over(self.deadline)
 
     def _accepted(self) -> None:
         if self.task.callback is None or self.stop is not None:
@@ -218,10 +222,9 @@ class _Session:
     def relax(self, quick: bool) -> QAPResult:
         task = copy.copy(self.task)
         if quick:
-            budget = QUICK_LMO if task.max_lmo is None else min(QUICK_LMO, task.max_lmo)
-            task.method, task.rtol, task.max_lmo, task._model = "fw", QUICK_RTOL, budget, None
-        deadline = None
-        if self.call.time_limit is not None and self.call.max_steps is None:
+            task.method, task.rtol, task.max_lmo, task._model = "fw", QUICK_RTOL, QUICK_LMO, None
+        deadline = self.deadline
+        if self.call.max_steps is None:
             deadline = time.perf_counter() + SHARE_OF_RELAXATION[quick] * self.budget.limit
         ((index, rng),) = _sources(self.call, 1)
         self.relaxation = result = task.run(index, rng, deadline)
@@ -259,19 +262,20 @@ class _Session:
         ready = layout(dense(task.A), dense(task.B), task.C)
         self.scale = ready.scale
         own = task.permutation is not None and np.array_equal(first.permutation, task.permutation)
-        name = "init" if own else first.method
-        self.incumbent.offer(ready.problem.value(first.permutation), first.permutation, name)
+        name, found = "init" if own else first.method, self.incumbent
+        found.rtol = ready.rtol
+        found.offer(ready.problem.value(first.permutation), first.permutation, name)
         # A budget of steps gives the same answer on every machine, so no time may influence the bound.
         seconds = 0.0 if self.budget.counts else SHARE_OF_BOUND * self.budget.limit
         self.bound = cheap_bound(task, min(seconds, MOST_FOR_BOUND))
-        goals = [self.bound] if self.bound is not None else []
-        if call.target is not None:
-            goals.append(task.problem.reduced_value(call.target))
+        target = None if call.target is None else task.problem.reduced_value(call.target)
+        self.goals = {Status.OPTIMAL: ready.goal(self.bound), Status.TARGET: ready.goal(target)}
+        found.goal = max(self.goals.values())
         assert call.seeds is not None
         workers = call.n_jobs if call.n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + call.n_jobs)
         team = partial(
-            portfolio.Team, ready, self.budget, self.incumbent, stopped=self.over,
-            goal=ready.goal(max(goals) if goals else None), lap_seconds=first.time / max(first.n_lmo, 1),
+            portfolio.Team, ready, self.budget, found, stopped=self.over,
+            lap_seconds=first.time / max(first.n_lmo, 1),
             paths=[partial(self._follow, split) for split in ("paper", "norm")],
         )  # fmt: skip
         teams = [team(rng=np.random.default_rng(seed)) for seed in call.seeds.spawn(workers)]
@@ -283,7 +287,7 @@ class _Session:
 
     def _follow(self, split: str, rng: np.random.Generator) -> np.ndarray:
         centre = perturbed_centre(self.task.n, FIRST_NOISE, rng)
-        end = self.task.path(split).follow(centre, max_lmo=self.task.max_lmo)
+        end = self.task.path(split).follow(centre, max_lmo=self.task.max_lmo, deadline=self.deadline)
         with self.incumbent.lock:
             self.path_lmo += end.n_lmo
         return end.p
@@ -306,11 +310,5 @@ def searched(task: Task, call: Call, quick: bool) -> QAPResult:
         raise
     if session.stop is not None:
         return session.result(session.stop)
-    status = Status.FINISHED
-    if session.incumbent.value is not None:
-        reached = session.unscaled(session.incumbent.value)
-        if call.target is not None and reached <= task.problem.reduced_value(call.target):
-            status = Status.TARGET
-        if session.bound is not None and reached <= session.bound:
-            status = Status.OPTIMAL
-    return session.result(status)
+    reached = (status for status, goal in session.goals.items() if session.incumbent.value <= goal)
+    return session.result(next(reached, Status.FINISHED))

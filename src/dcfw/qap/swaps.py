@@ -24,6 +24,7 @@ from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.kernels.swaps import layout
 from dcfw.qap.objective import as_permutation, dense, evaluate, matrices
+from dcfw.solvers import interrupts
 
 PAUSE = 0.008  # seconds until a compiled loop returns, to check the clock and Ctrl-C
 
@@ -125,10 +126,10 @@ def is_over(deadline: float | None) -> bool:
 
 
 def paced(run: Callable[[int], int], deadline: float, first: int) -> int:
-    """Call ``run(count)``, first for ``first`` steps, then in portions of ``PAUSE`` seconds, to the deadline
-    or until it makes fewer steps; return the sum of the steps."""
+    """Call ``run(count)``, first for ``first`` steps, then in portions of ``PAUSE`` seconds, to the deadline,
+    to Ctrl-C, or until it makes fewer steps; return the sum of the steps."""
     count, total = max(1, first), 0
-    while (start := time.perf_counter()) < deadline:
+    while (start := time.perf_counter()) < deadline and not interrupts.pending():
         made = run(count)
         total += made
         if made < count:

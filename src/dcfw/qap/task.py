@@ -15,7 +15,7 @@ from dcfw import _validate, kernels, steps
 from dcfw._arrays import to_numpy
 from dcfw._minimize import parts_of
 from dcfw.functions.base import Function
-from dcfw.qap.graduated import FIRST_NOISE, STAGES, GraduatedPath, perturbed_centre, prepare
+from dcfw.qap.graduated import FIRST_NOISE, STAGES, GraduatedPath, PathEnd, perturbed_centre, prepare
 from dcfw.qap.graduated import NOISE as PATH_NOISE
 from dcfw.qap.graduated import SPLITS as PATH_SPLITS
 from dcfw.qap.labels import assignment as assignment_by_name
@@ -188,7 +188,7 @@ class Task:
             result.permutation, result.relaxed_fun = np.empty(0, np.int64), float(self.problem.offset)
         else:
             if self.method == "graduated" or (self.path_first and index == 0):
-                result = self._graduate(index, rng)
+                result = self._graduate(index, rng, deadline)
                 p = result.permutation
             else:
                 domain = _Polytope(self.n)
@@ -236,8 +236,9 @@ class Task:
         result.relaxed_fun = float(result.fun)
         return result
 
-    def _graduate(self, index: int, rng: Source) -> QAPResult:
-        """Follow a graduated path, for ``split="auto"`` one with each r, and return the better end."""
+    def _graduate(self, index: int, rng: Source, deadline: float | None) -> QAPResult:
+        """Follow a graduated path, for ``split="auto"`` one with each r if there is time, and return the
+        better end."""
         started = time.perf_counter()
         if index == 0 and isinstance(self.init, np.ndarray):
             X0 = self.init
@@ -247,14 +248,21 @@ class Task:
             X0 = perturbed_centre(self.n, PATH_NOISE, rng())
         splits = (self.split,) if self.split in PATH_SPLITS and not self.path_first else PATH_SPLITS
         stages = STAGES if self.maxiter is None else self.maxiter
-        ends = [self.path(split).follow(X0, stages, max_lmo=self.max_lmo) for split in splits]
+        ends: list[PathEnd] = []
+        for split in splits:
+            if ends and (ends[-1].cut or is_over(deadline) or interrupts.pending()):
+                break
+            ends.append(self.path(split).follow(X0, stages, max_lmo=self.max_lmo, deadline=deadline))
         if any(len(end.p) == 0 for end in ends):
             raise FloatingPointError("an assignment problem of the path is not finite; rescale A, B and C")
         values = [self._value(end.p) for end in ends]
         chosen = int(np.argmin(values))
         used_up = self.max_lmo is not None and any(end.n_lmo >= self.max_lmo for end in ends)
+        status, cut = Status.MAX_LMO if used_up else Status.CONVERGED, used_up or ends[chosen].cut
+        if any(end.cut for end in ends) or is_over(deadline):
+            status = Status.TIME_LIMIT
         return path_result(
-            Status.MAX_LMO if used_up else Status.CONVERGED, cut=used_up, x=np.eye(self.n)[ends[chosen].p],
+            status, cut=cut, x=np.eye(self.n)[ends[chosen].p],
             permutation=ends[chosen].p, fun=min(values), relaxed_fun=float(self.problem.value(min(values))),
             time=time.perf_counter() - started, method="graduated", split=splits[chosen],
             nit=ends[chosen].stages, n_inner=sum(end.n_inner for end in ends),
@@ -351,6 +359,10 @@ class Task:
                 seen.permutation = self.problem.complete(nearest(found.x))
                 seen.fun = self.problem.evaluate(seen.permutation)
                 error.intermediate_result = seen  # type: ignore[attr-defined]
+                error.__notes__[-1] = (  # the core's note has the scaled phi
+                    f"Raised in outer step {found.nit + 1} of the relaxation in dcfw.qap.solve; the best "
+                    "permutation so far is in this exception's attribute intermediate_result."
+                )
             raise
         constant = solved.status is Status.CONVERGED and solved.n_inner == 0 and solved.gap <= least
         result = QAPResult(**solved)
