@@ -11,7 +11,7 @@ from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
 from dcfw.functions import penalised
 from dcfw.functions.base import Function
-from dcfw.functions.dc import DC, joined, unproven
+from dcfw.functions.dc import DC
 from dcfw.functions.given import from_callable
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
@@ -241,7 +241,7 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
         assert isinstance(solver, DCFW)
         solver = AdaptiveDCFW(solver, dc)
     phi = dc if dc.whole is None else dc.whole
-    return Parts(phi, dc.f, dc.g, dc.name, joined(dc, unproven(dc)), dc.refuted), solver
+    return Parts(phi, dc.f, dc.g, dc.name, dc.conditional, dc.refuted), solver
 
 
 def _start(x0: Any, domain: Set, phi: Function) -> tuple[Array, ActiveSet | None]:

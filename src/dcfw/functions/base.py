@@ -112,7 +112,8 @@ class Function:
     @property
     def by_word(self) -> bool:
         """Whether convexity rests on the user's statement alone."""
-        return self.stated or not _protocol.trusted(_protocol.owner(type(self), "grad"))
+        owners = (_protocol.owner(type(self), name) for name in ("value", "grad"))
+        return self.stated or not all(map(_protocol.trusted, owners))
 
     def value(self, x: Array) -> float:
         raise NotImplementedError
