@@ -243,9 +243,9 @@ CLAIMS = {name: vars(Function)[name] for name in ("convex", "affine_grad", "weak
 
 
 def _own(value: Any) -> Any:
-    """Copy an array, also in a linearisation or a vertex; return other values unchanged."""
-    if isinstance(value, Linearisation):
-        return value._replace(slope=copy_of(value.slope))
+    """Copy an array, also in a tuple or a vertex; return other values unchanged."""
+    if type(value) in (tuple, Linearisation):
+        return tuple.__new__(type(value), map(copy_of, value))
     return Dense(copy_of(value.array)) if isinstance(value, Dense) else copy_of(value)
 
 
