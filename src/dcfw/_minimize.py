@@ -228,7 +228,12 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
                 "'dcfw', 'fw-k' or 'fw-m', which take a subgradient of g"
             )
         whole = Parts(phi, phi, Zero(), "none")
-        return whole, Restarted(solver) if isinstance(solver, Graduated) else solver
+        if isinstance(solver, Graduated):
+            return whole, Restarted(solver)
+        if isinstance(phi, DC) and phi.whole is None:  # the FW gap bounds the DC gap of convex f and g only
+            dc = splits.choose(phi, domain)
+            whole = whole._replace(conditional=dc.conditional, refuted=dc.refuted)
+        return whole, solver
     dc = splits.choose(phi, domain)
     if isinstance(dc, splits.Auto) and not isinstance(solver, DCFW):
         if dc is phi or not math.isfinite(dc.enough):

@@ -495,7 +495,9 @@ SQUARE = functions.SquaredNorm(1e-3)
 
 
 @pytest.mark.parametrize("method", ["auto", "dcfw", "fw-m", "boosted"])
-@pytest.mark.parametrize("f", [ClaimsToBeQuadratic(), 2 * ClaimsToBeQuadratic(), ClaimsToBeQuadratic() + SQUARE])
+@pytest.mark.parametrize(
+    "f", [ClaimsToBeQuadratic(), 2 * ClaimsToBeQuadratic(), ClaimsToBeQuadratic() + SQUARE]
+)
 def test_a_users_affine_gradient_does_not_make_a_part_known_to_be_convex(f, method):
     res = minimize(f - SQUARE, sets.L1Ball(2), [0.5, 0.0], method=method)
     assert res.conditional == "f is convex, as stated"
@@ -539,3 +541,16 @@ def test_a_sum_of_computed_and_known_terms_is_known_to_be_convex():
         assert minimize(functions.SquaredNorm() - g, ball).conditional == ""
     bent = functions.Quadratic(np.diag([1.0, -1e-4])) + norm
     assert "which was not stated" in minimize(functions.SquaredNorm() - bent, ball).conditional
+
+
+@pytest.mark.parametrize("method", ["fw", "cgs", "dcfw"])
+def test_methods_without_a_split_certify_the_dc_gap_of_convex_parts_only(method):
+    f, ball = functions.Quadratic(np.diag([1.0, -50.0]), [-1.0, 0.0]), sets.L1Ball(2)
+    res = minimize(f - SQUARE, ball, [0.5, 0.0], method=method)
+    assert res.dc_gap == (0.0, math.inf)
+    assert "nothing is certified" in res.message
+    assert res.gap < math.inf
+    if method == "fw":
+        res = minimize(ClaimsToBeQuadratic() - SQUARE, ball, [0.5, 0.0], method=method)
+        assert res.conditional == "f is convex, as stated"
+        assert minimize(f, ball, [0.5, 0.0], method=method).dc_gap[1] < math.inf

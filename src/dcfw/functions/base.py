@@ -239,7 +239,9 @@ class Function:
 
 _protocol.declare(Function, True)
 # What a class says about its sources, with the defaults.  A subclass with other sources has to say it again.
-CLAIMS = {name: vars(Function)[name] for name in ("convex", "affine_grad", "weak_convexity")} | {"lipschitz": None}
+CLAIMS = {name: vars(Function)[name] for name in ("convex", "affine_grad", "weak_convexity")} | {
+    "lipschitz": None
+}
 
 
 def _own(value: Any) -> Any:

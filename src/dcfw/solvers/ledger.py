@@ -210,7 +210,9 @@ class Ledger:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a result, whose owner may change them."""
-        extra = {name: copy(value) if isinstance(value, list) else value for name, value in self.extra.items()}
+        extra = {
+            name: copy(value) if isinstance(value, list) else value for name, value in self.extra.items()
+        }
         return {name: getattr(self, name) for name in COUNTERS} | extra | {"history": self.history.snapshot()}
 
     def get_state(self, now: float) -> dict[str, Any]:
