@@ -2,8 +2,8 @@
 
 Sets and functions have *source* verbs (``lmo``; ``value`` and ``grad``) and faster equivalents (``oracle``;
 ``grad_at``, ``linearise``, ...).  A subclass that overrides a source verb gets the generic forms of the
-others back, which call the source verbs, and loses the claims (``convex``, ``lipschitz``, ...) that a class of
-the library makes about its own.
+others back, which call the source verbs, and loses the claims (``convex``, ``lipschitz``, ...) that a class
+of the library makes about its own.
 
 A class with the keyword ``trusted``, ``class Quadratic(Function, trusted=True)``, guarantees that its methods
 neither write to their arguments nor return an array twice, that fast and source verbs agree, and that its
@@ -78,7 +78,7 @@ def forget(kind: type, base: type, claims: Mapping[str, Any], sources: tuple[str
 
 
 def states(thing: Any, name: str, base: type, sources: tuple[str, ...]) -> bool:
-    """Return whether an object makes the claim ``name`` itself, or has the ``sources`` of the class that does."""
+    """Return whether an object makes the claim ``name`` itself, or keeps the ``sources`` of its class."""
     holder = owner(type(thing), name)
     if holder is None or (name in vars(thing) and not isinstance(vars(holder)[name], cached_property)):
         return hasattr(thing, name)

@@ -97,8 +97,8 @@ class History:
         self._length, self._stride, self._seen = 0, 1, 0
         self._added = 0  # the rows seen, and those that are pending or postponed
         self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
-        # Work postponed until the history is read. It takes the history as its argument: a closure over it would be
-        # a cycle, and the matrices of a run would stay in memory until the next garbage collection.
+        # Work postponed until the history is read. It takes the history as its argument: a closure over it
+        # would be a cycle, and the matrices of a run would stay in memory until the next garbage collection.
         self._deferred: list[Callable[[History], None]] = []
 
     def append(self, row: tuple[float, ...]) -> None:
@@ -115,7 +115,7 @@ class History:
         self._added += len(rows)
 
     def postpone(self, rows: Callable[[], np.ndarray], count: int) -> None:
-        """Add the array of dtype :data:`ROW` and length ``count`` that ``rows`` returns on the first reading."""
+        """Add the array of dtype :data:`ROW` and length ``count`` that ``rows`` returns when read."""
         self._added += count
         self._defer(lambda history: history._enter(rows()))
 
