@@ -17,7 +17,7 @@ import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
 from dcfw.functions.base import Function
-from dcfw.functions.dc import DC, joined
+from dcfw.functions.dc import AFFINE, DC, joined
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm, reshaped
 from dcfw.functions.spectrum import tridiagonal
 from dcfw.functions.sums import QUICK, Scaled, Sum, Zero
@@ -81,7 +81,7 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     """
     dc = _split(phi, domain, thorough)
     if phi.by_word:
-        dc.conditional = joined("the gradient of phi is affine, as stated", dc)
+        dc.conditional = joined(AFFINE, dc)
     return dc
 
 

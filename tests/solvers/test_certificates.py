@@ -510,6 +510,7 @@ def test_an_affine_gradient_that_a_split_rests_on_is_named_by_its_condition():
     phi, ball = Silent(), sets.L1Ball(2)
     assert "affine, as stated" in splits.spectral(phi, ball).conditional
     assert "affine, as stated" in minimize(phi, ball, [0.5, 0.0], method="dcfw").conditional
+    assert "affine, as stated" in minimize(phi, sets.LInfBall(2), method="graduated").conditional
     assert minimize(phi - SQUARE, ball, [0.5, 0.0]).conditional == "f is convex, which was not stated"
     assert minimize(splits.proximal(ClaimsToBeQuadratic()), ball, [0.5, 0.0]).conditional
 

@@ -18,6 +18,9 @@ from dcfw.functions.sums import common_size, total_of
 from dcfw.sets.atoms import Atom
 
 
+AFFINE = "the gradient of phi is affine, as stated"
+
+
 class DC(Function, trusted=True):
     """A difference f - g of convex functions (made by ``-`` or by :mod:`dcfw.splits`).
 
