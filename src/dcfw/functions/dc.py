@@ -17,7 +17,6 @@ from dcfw.functions.base import Function, as_function, gradient
 from dcfw.functions.sums import common_size, total_of
 from dcfw.sets.atoms import Atom
 
-
 AFFINE = "the gradient of phi is affine, as stated"
 
 
