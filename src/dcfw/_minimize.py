@@ -11,7 +11,7 @@ from dcfw import _validate, splits, steps, tolerances
 from dcfw._arrays import Array, copy_of, is_numpy, like, namespace, to_numpy
 from dcfw.functions import penalised
 from dcfw.functions.base import Function
-from dcfw.functions.dc import DC, joined, unproven
+from dcfw.functions.dc import DC
 from dcfw.functions.given import from_callable
 from dcfw.functions.sums import Zero
 from dcfw.result import Result
@@ -228,7 +228,12 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
                 "'dcfw', 'fw-k' or 'fw-m', which take a subgradient of g"
             )
         whole = Parts(phi, phi, Zero(), "none")
-        return whole, Restarted(solver) if isinstance(solver, Graduated) else solver
+        if isinstance(solver, Graduated):
+            return whole, Restarted(solver)
+        if isinstance(phi, DC) and phi.whole is None:  # the FW gap bounds the DC gap of convex f and g only
+            dc = splits.choose(phi, domain)
+            whole = whole._replace(conditional=dc.conditional, refuted=dc.refuted)
+        return whole, solver
     dc = splits.choose(phi, domain)
     if isinstance(dc, splits.Auto) and not isinstance(solver, DCFW):
         if dc is phi or not math.isfinite(dc.enough):
@@ -241,7 +246,7 @@ def parts_of(phi: Function, solver: Method, domain: Set) -> tuple[Parts, Method]
         assert isinstance(solver, DCFW)
         solver = AdaptiveDCFW(solver, dc)
     phi = dc if dc.whole is None else dc.whole
-    return Parts(phi, dc.f, dc.g, dc.name, joined(dc, unproven(dc)), dc.refuted), solver
+    return Parts(phi, dc.f, dc.g, dc.name, dc.conditional, dc.refuted), solver
 
 
 def _start(x0: Any, domain: Set, phi: Function) -> tuple[Array, ActiveSet | None]:

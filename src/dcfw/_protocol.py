@@ -2,7 +2,8 @@
 
 Sets and functions have *source* verbs (``lmo``; ``value`` and ``grad``) and faster equivalents (``oracle``;
 ``grad_at``, ``linearise``, ...).  A subclass that overrides a source verb gets the generic forms of the
-others back, which call the source verbs.
+others back, which call the source verbs, and loses the claims (``convex``, ``lipschitz``, ...) that a class
+of the library makes about its own.
 
 A class with the keyword ``trusted``, ``class Quadratic(Function, trusted=True)``, guarantees that its methods
 neither write to their arguments nor return an array twice, that fast and source verbs agree, and that its
@@ -12,7 +13,7 @@ constants are computed.  The guarantee excludes subclasses.  Methods of other cl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import cached_property, wraps
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
@@ -65,6 +66,23 @@ def restore(kind: type, base: type, verbs: Mapping[str, tuple[str, ...]]) -> Non
     for verb, sources in verbs.items():
         if outdated(kind, verb, sources):
             setattr(kind, verb, vars(base)[verb])
+
+
+def forget(kind: type, base: type, claims: Mapping[str, Any], sources: tuple[str, ...]) -> None:
+    """Drop the claims that ``kind`` inherits from a trusted class about ``sources`` that it overrides."""
+    for name, default in claims.items():
+        holder = owner(kind, name)
+        promises = holder not in (None, base) and trusted(holder) and vars(holder)[name] not in (None, False)
+        if promises and outdated(kind, name, sources):
+            setattr(kind, name, default)
+
+
+def states(thing: Any, name: str, base: type, sources: tuple[str, ...]) -> bool:
+    """Return whether an object makes the claim ``name`` itself, or keeps the ``sources`` of its class."""
+    holder = owner(type(thing), name)
+    if holder is None or (name in vars(thing) and not isinstance(vars(holder)[name], cached_property)):
+        return hasattr(thing, name)
+    return holder is not base and not (trusted(holder) and vars(thing).keys() & set(sources))
 
 
 def on_copies(method: Any, own: Callable[[Any], Any] = copy_of) -> Callable[..., Any]:

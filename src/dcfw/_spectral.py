@@ -17,10 +17,10 @@ import numpy as np
 
 from dcfw._arrays import Array, eps_of, inner, like, namespace, norm2, to_numpy
 from dcfw.functions.base import Function
-from dcfw.functions.dc import DC
+from dcfw.functions.dc import AFFINE, DC, joined
 from dcfw.functions.quadratic import DENSE_EIGENVALUES, Quadratic, SquaredNorm, reshaped
 from dcfw.functions.spectrum import tridiagonal
-from dcfw.functions.sums import QUICK, Sum, Zero
+from dcfw.functions.sums import QUICK, Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom, OneHot
 
 FEW = 48  # the maximum number of negative eigenvalues for Lanczos
@@ -79,6 +79,13 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
 
     ``thorough=False`` raises :class:`TooManyNegative` in place of a long dense decomposition.
     """
+    dc = _split(phi, domain, thorough)
+    if phi.by_word:
+        dc.conditional = joined(AFFINE, dc)
+    return dc
+
+
+def _split(phi: Function, domain: Any, thorough: bool) -> DC:
     x = _origin(phi, domain)
     directions = _directions(domain, x.shape)
     n = math.prod(x.shape)
@@ -94,10 +101,22 @@ def split(phi: Function, domain: Any, *, thorough: bool = True) -> DC:
     return _dense(phi, x, domain, directions)
 
 
-def lowest_curvature(phi: Function, domain: Any) -> float:
-    """Return the lowest eigenvalue of a small quadratic along the set, 0 if no negative one is known."""
-    n = phi.size
-    if phi.convex or not phi.affine_grad or phi.stated or n is None or n > QUICK or not phi.weak_convexity:
+def lowest_curvature(phi: Function, domain: Any) -> float | None:
+    """Return the lowest eigenvalue of a small quadratic along the set, at most 0; None if it is not computed.
+
+    Of a sum with other terms that are convex, return 0 if the quadratic ones are convex together.
+    """
+    while isinstance(phi, Scaled) and phi.scale >= 0.0 and not phi.affine_grad:
+        phi = phi.function
+    if isinstance(phi, Sum) and not phi.affine_grad:
+        quadratic = [term for term in phi.terms if term.affine_grad]
+        if not quadratic or not all(term.convex for term in phi.terms if not term.affine_grad):
+            return None
+        return 0.0 if lowest_curvature(Sum(quadratic), domain) == 0.0 else None
+    n = phi.size if phi.size is not None or domain is None else math.prod(domain.shape)
+    if phi.convex or not phi.affine_grad or phi.by_word or n is None or n > QUICK:
+        return None
+    if phi.weak_convexity == 0.0:
         return 0.0
     x = _origin(phi, domain)
     H = phi.hessian(x)
@@ -142,7 +161,7 @@ def _dense(phi: Function, x: Array, domain: Any, directions: Any) -> DC:
     up, down = values > rounding, values < -rounding
     b = like(np.ravel(to_numpy(linear)), x)
     if not down.any() and phi.convex is not False and (directions is None or _semidefinite(whole)):
-        return DC(phi, Zero(), name="convex (g = 0)")
+        return DC(phi, Zero(), name="convex (g = 0)", whole=phi)
     f = Quadratic(_part(vectors, values, up, x), b, constant)
     f.convex, f.made_for = True, None if directions is None else domain
     if not down.any():
@@ -157,7 +176,7 @@ def _deflated(
 ) -> DC:
     """Split off negative eigenpairs; ``shift`` covers the missed ones, ``domain`` is the set, if flat."""
     if shift == 0.0 and phi.convex is not False:  # phi is linear
-        return DC(phi, Zero(), name="convex (g = 0)")
+        return DC(phi, Zero(), name="convex (g = 0)", whole=phi)
     condition = (
         f"Lanczos missed no negative eigenvalue of phi (those below -{shift:.2g} were looked for"
         f"{'' if domain is None else ', along the set'})"

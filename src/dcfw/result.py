@@ -95,6 +95,7 @@ class History:
         self.limit = limit
         self._table = np.empty(64, dtype=ROW)
         self._length, self._stride, self._seen = 0, 1, 0
+        self._added = 0  # the rows seen, and those that are pending or postponed
         self._pending: list[tuple[float, ...]] = []  # rows to enter together, which is faster
         # Work postponed until the history is read, with the history as its argument: a closure over it would
         # be a cycle, and the matrices of a run would stay in memory until the next garbage collection.
@@ -103,6 +104,7 @@ class History:
     def append(self, row: tuple[float, ...]) -> None:
         """Add a :class:`Row`, or a tuple in its order."""
         self._pending.append(row)
+        self._added += 1
         if len(self._pending) >= 1024:
             self._flush()
 
@@ -110,10 +112,26 @@ class History:
         """Add an array of dtype :data:`ROW`."""
         self._flush()
         self._enter(rows)
+        self._added += len(rows)
 
-    def postpone(self, rows: Callable[[], np.ndarray]) -> None:
-        """Add the array of dtype :data:`ROW` that ``rows`` returns when the history is read."""
+    def postpone(self, rows: Callable[[], np.ndarray], count: int) -> None:
+        """Add the array of dtype :data:`ROW` and length ``count`` that ``rows`` returns when read."""
+        self._added += count
         self._defer(lambda history: history._enter(rows()))
+
+    def snapshot(self) -> History:
+        """Return the rows so far as a history of its own, which copies them when it is first read."""
+        seen, taken = self._added, History(self.limit)
+        taken._added = seen
+
+        def load(own: History) -> None:
+            rows = self.table()
+            if seen < self._added:  # those of the first ``seen`` that are still kept
+                rows = rows[: max(seen // self._stride, min(seen, 1))]
+            own._table, own._length, own._seen, own._stride = rows.copy(), len(rows), seen, self._stride
+
+        taken._defer(load)
+        return taken
 
     def amend(self, **values: float) -> None:
         """Set the named columns of the last row."""
@@ -157,6 +175,7 @@ class History:
     def set_state(self, state: list[int], rows: np.ndarray) -> None:
         """Restore from :meth:`get_state` and the rows as a matrix of floats."""
         self._stride, self._seen = state
+        self._added = self._seen
         if rows.shape[1] != len(self.columns):
             raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
         self._pending, self._deferred = [], []

@@ -24,7 +24,7 @@ from typing import Any
 from dcfw import _validate
 from dcfw._arrays import Array, norm2
 from dcfw.functions.base import Function, Linearisation, as_function, gradient, same_shape
-from dcfw.functions.dc import DC, joined
+from dcfw.functions.dc import DC, joined, unproven
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import Quadratic, SquaredNorm
@@ -48,6 +48,10 @@ class Remainder(Function, trusted=True):
     @property
     def stated(self) -> bool:
         return self.phi.stated
+
+    @property
+    def by_word(self) -> bool:
+        return self.phi.by_word
 
     def value(self, x: Array) -> float:
         return 0.5 * self.L * norm2(x) - self.phi.value(x)
@@ -296,7 +300,7 @@ def choose(phi: Function, domain: Any = None) -> DC:
     """
     domain = None if domain is None else as_set(domain)
     phi = as_function(phi, "phi")
-    return _tested(_marked(phi, domain) if isinstance(phi, DC) else best(phi, domain))
+    return _tested(_marked(phi if isinstance(phi, DC) else best(phi, domain), domain))
 
 
 def _tested(dc: DC) -> DC:
@@ -319,7 +323,10 @@ def _refuted(dc: DC, found: str) -> DC:
 
 
 def _marked(dc: DC, domain: Any) -> DC:
-    """Return a given f - g, refuted if a part is known not to be convex; raise if it is for another set."""
+    """Return a given f - g, conditional on what is not known, refuted if a part is known not to be convex.
+
+    Raise if it is for another set.
+    """
     from dcfw import _spectral
 
     for made_for in [] if domain is None else [part.made_for for part in _within(dc)]:
@@ -330,8 +337,14 @@ def _marked(dc: DC, domain: Any) -> DC:
                 f"objective has been split for {made_for!r}, and f - g is not a split of it on {domain!r}: "
                 "use splits.spectral(phi, domain) with the set that it is minimised over"
             )
-    for part, label in ((dc.f, "f"), (dc.g, "g")):
-        low = _spectral.lowest_curvature(part, domain)
+    parts = {"f": dc.f, "g": dc.g}
+    known = {label: _spectral.lowest_curvature(part, domain) for label, part in parts.items()}
+    lows = {label: low for label, low in known.items() if low is not None}
+    condition = unproven(dc, lows)
+    if condition not in dc.conditional:
+        dc = copy(dc)
+        dc.conditional = joined(dc, condition)
+    for label, low in lows.items():
         if low < 0.0:
             found = f"{label} is not convex, its lowest curvature is {low:.3g} (see splits.proximal)"
             dc = _refuted(dc, found)

@@ -49,6 +49,8 @@ ATOMS = 400.0
 RESYNC = 1000
 
 NEWER = 0.15
+OWN = 0.1
+"""The share of the cases of a given f - g in which a user's class of the same values replaces a part."""
 TABLE = 0.25
 """The share of the cases whose set is one of the table that all suites of sets share."""
 LARGE = 0.05
@@ -78,6 +80,8 @@ class Case:
     bounded: bool = False
     """Whether the oracle may miss more and adds that to the gap, which is an upper bound then."""
     notes: list[str] = field(default_factory=list)
+    by_word: bool = False
+    """Whether the convexity of a part rests on a user's word, so that certificates are conditional."""
 
     def __str__(self) -> str:
         options = ", ".join(f"{k}={v!r}" for k, v in self.options.items() if k != "callback")
@@ -439,6 +443,33 @@ def draw_sampled(draw: Draw) -> tuple[Any, Any, Any, Any, Any, Any, str]:
     return domain, region, functions.FiniteSum.least_squares(A, b), None, None, phi, "sampled"
 
 
+def _verbs(part: Any) -> dict[str, Any]:
+    return {"value": lambda self, x: part.value(x), "grad": lambda self, x: part.grad(x)}
+
+
+def own_part(rng: np.random.Generator, part: Any, keep: bool) -> Any:
+    """Return a user's function with the values of ``part``, ``keep``ing its constants if asked."""
+    claims = {name: getattr(part, name) for name in ("differentiable", "affine_grad", "lipschitz")}
+    kind = "own" if keep else ["own", "heir", "mean"][int(rng.integers(3))]
+    if kind == "own":
+        return type("Own", (functions.Function,), _verbs(part) | claims | {"convex": True})()
+    if kind == "heir":  # whose parent's claims are wrong
+        return type("Heir", (functions.SquaredNorm,), _verbs(part))()
+    return functions.FiniteSum(2, part.value, lambda x, batch: part.grad(x), convex=True)
+
+
+def draw_own(seed: int, objective: Any, options: dict[str, Any]) -> Any:
+    """Return a given f - g with a user's class in place of f or g, or None."""
+    rng = np.random.default_rng((seed, 2))  # what else is drawn does not depend on it
+    given = isinstance(objective, functions.DC) and objective.whole is None and objective.name == "given"
+    if rng.random() >= OWN or not given or objective.conditional:
+        return None
+    f, g = objective.f, objective.g
+    if rng.random() < 0.5:
+        return own_part(rng, f, True) - g
+    return f - own_part(rng, g, options["method"] in ("fw", "cgs"))
+
+
 # -- cases ------------------------------------------------------------------------------------------------
 
 
@@ -462,6 +493,10 @@ def make_case(seed: int) -> Case:
     dtype = np.float64 if x0 is None and not draw.data else draw.dtype
     case = Case(seed, dtype, domain, region, objective, f, g, phi, x0, options)
     case.notes.append(name)
+    own = None if x0 is None else draw_own(seed, objective, options)  # a class has no dtype
+    if own is not None:
+        case.objective, case.by_word = own, True
+        case.notes.append(f"a user's {type(own.f).__name__} - {type(own.g).__name__}")
     case.oracle_error = max(INEXACT.get(type(part), 0.0) for part in parts(domain))
     if is_slow(domain):
         case.bounded, options["max_lmo"] = True, 2
@@ -661,6 +696,8 @@ class Check:
             if res.status is not Status.BAD_ORACLE:
                 self.outcome.wrong.append(f"{len(self.iterates)} callbacks, {len(history)} rows")
             return
+        if case.by_word and not res.conditional:
+            self.outcome.wrong.append("a certificate that rests on a user's word is unconditional")
         low, high = history["dc_low"], history["dc_high"]
         nits = [nit for nit, _ in self.iterates]
         at = nits.index(res.dc_gap_nit)

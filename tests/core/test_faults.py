@@ -145,9 +145,10 @@ def test_ctrl_c_in_any_oracle_call_ends_the_run_with_the_best_point_so_far(name,
     undisturbed, _ = solve(name, affine)
     for n in moments(name, affine):
         seen = []
-        res, _ = solve(name, affine, n, interrupt, callback=lambda r, seen=seen: seen.append(r.x.copy()))
+        res, calls = solve(name, affine, n, interrupt, callback=lambda r, seen=seen: seen.append(r.x.copy()))
         assert res.status is Status.INTERRUPTED
         assert not res.success
+        assert not math.isnan(res.gap) or (n == len(calls.made) and res.n_check)  # the gap's own call
         assert feasible(res.x)
         value = lowest_of([res.x])
         assert value <= lowest_of([X0, *seen]) + 1e-15
@@ -532,3 +533,42 @@ def test_a_users_contains_without_room_for_rounding_does_not_end_a_run_badly():
     res = dcfw.minimize(phi, Ball(), tol=1e-9, method="fw")
     assert res.success
     assert not Ball().contains(res.x)
+
+
+@pytest.mark.parametrize("kind", [tuple, functions.base.Linearisation._make])
+def test_a_linearisation_that_is_written_over_by_the_next_call_is_copied(kind):
+    class Reused(functions.Function):
+        convex = differentiable = True
+        buffer = np.empty(3)
+
+        def value(self, x):
+            return float(0.5 * x @ K @ x)
+
+        def grad(self, x):
+            return K @ x
+
+        def linearise(self, x):
+            self.buffer[:] = K @ x
+            return kind((self.value(x), self.buffer, True))
+
+    g = Reused()
+    first = g.linearise(X0)
+    g.linearise(2.0 * X0)
+    np.testing.assert_array_equal(first[1], K @ X0)
+
+
+@pytest.mark.parametrize("error", [None, "small", -1.0, math.nan, math.inf, np.ones(2)], ids=repr)
+def test_an_error_bound_without_sense_is_named(error):
+    class Misjudged(sets.Oracle):
+        pass
+
+    Misjudged.error = error
+
+    class Own(sets.Simplex):
+        def oracle(self):
+            return Misjudged(self)
+
+    res = minimize(functions.Quadratic(H, SLOPE) - functions.Quadratic(K), Own(3), X0, method="dcfw")
+    assert res.status is Status.BAD_ORACLE
+    assert f"error = {error!r}" in res.message
+    assert res.dc_gap == (0.0, math.inf)

@@ -202,7 +202,7 @@ def test_rows_that_come_in_batches_make_the_history_of_rows_that_come_one_by_one
     for size in sizes:
         rows = [row(k) for k in range(count, count + size)]
         batched.extend(np.array(rows, dtype=ROW))
-        postponed.postpone(lambda rows=rows: np.array(rows, dtype=ROW))
+        postponed.postpone(lambda rows=rows: np.array(rows, dtype=ROW), len(rows))
         for each in rows:
             single.append(each)
         count += size
@@ -270,3 +270,63 @@ def test_the_certificate_is_that_of_the_best_certified_iterate():
     k = res.dc_gap_nit
     assert high == res.history["dc_high"][k] == res.history["dc_high"].min()
     assert low == res.history["dc_low"][k]
+
+
+def stationary_run(callback=None, **options):
+    rng = np.random.default_rng(3)
+    f, g = (functions.Quadratic(M @ M.T, M[0]) for M in rng.standard_normal((2, 6, 6)))
+    return dcfw.minimize(f - 0.3 * g, sets.Simplex(6), callback=callback, tol=1e-9, **options)
+
+
+@pytest.mark.parametrize("method", ["dcfw", "fw", "auto", "block"])
+def test_what_a_callback_does_to_its_history_does_not_reach_the_run(method):
+    def spoil(res):
+        res.history.rescale(1e-3)
+        res.history.table()["dc_high"] = 0.0
+        res.history.table()["gap"] = 1e9
+        for name in ("L_history", "n_lmo_blocks"):
+            if res.get(name):
+                res[name].clear()
+
+    domain = sets.Product([sets.Simplex(3), sets.L2Ball(3)])
+    phi = functions.Smooth(lambda x: float(np.cos(3.0 * x).sum()), lambda x: -3.0 * np.sin(3.0 * x))
+    ways = [lambda told: dcfw.minimize(phi, domain, callback=told, method=method, maxiter=10)]
+    if method != "block":
+        ways.append(lambda told: stationary_run(told, method=method, maxiter=30))
+    for solve in ways:
+        spoilt, alone = solve(spoil), solve(None)
+        assert (spoilt.status, spoilt.dc_gap, spoilt.gap) == (alone.status, alone.dc_gap, alone.gap)
+        assert spoilt.L_history == alone.L_history
+        for name in ("nit", "fun", "gap", "dc_low", "dc_high"):
+            np.testing.assert_array_equal(spoilt.history[name], alone.history[name])
+
+
+def test_a_history_kept_from_a_callback_does_not_grow():
+    kept = []
+    last = stationary_run(lambda res: kept.append(res), maxiter=30)
+    assert len(kept) > 3
+    assert [len(res.history) for res in kept] == list(range(1, len(kept) + 1))
+    assert [res.history.last().gap for res in kept] == last.history["gap"].tolist()
+
+
+def test_a_snapshot_of_a_thinned_history_has_the_rows_up_to_then():
+    history, taken = History(limit=16), []
+    for nit in range(100):
+        history.append((nit, *[0.0] * (len(History.columns) - 1)))
+        taken.append(history.snapshot())
+    for nit, snapshot in enumerate(taken):
+        assert snapshot["nit"][0] == 0
+        assert nit - 2 * history.get_state()[0] < snapshot["nit"][-1] <= nit
+        assert len(snapshot) <= 17
+
+
+def test_callbacks_that_do_not_look_at_the_history_do_not_copy_it(monkeypatch):
+    copied = []
+    load = History.table
+    monkeypatch.setattr(History, "table", lambda self: copied.append(1) or load(self))
+    kept = []
+    stationary_run(kept.append, maxiter=30, method="fw")
+    during = len(copied)
+    assert during < len(kept)
+    kept[3].history["gap"]
+    assert len(copied) > during

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dcfw
-from dcfw import functions, sets
+from dcfw import functions, gaps, sets
 from dcfw.functions import FiniteSum, Stream
 
 M, N = 12, 5
@@ -172,3 +172,29 @@ def test_the_samples_kept_aside_are_not_those_of_a_run_of_any_small_seed(seed):
 def test_bad_input_is_named(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def kinked(**stated):
+    mean = {"value": lambda x: float(np.abs(x).sum()), "batch_grad": lambda x, batch: np.sign(x)}
+    return functions.FiniteSum(3, **mean, **stated), functions.Stream(
+        lambda rng, size: rng.random(size), mean["batch_grad"], lambda x, batch: mean["value"](x), **stated
+    )
+
+
+def test_samples_that_nobody_calls_smooth_may_have_kinks():
+    f, ball, zero = functions.Quadratic(np.eye(2)), sets.LInfBall(2), np.array([1e-9, 0.0])
+    for g in kinked(convex=True):
+        assert gaps.dc_gap(f - 2 * g, ball, zero).low == 0.0
+        g.differentiable = True
+        assert gaps.dc_gap(f - 2 * g, ball, zero).low > 0.0
+    for stated in ({"lipschitz": 1.0}, {"lipschitz_max": 1.0}):
+        for g in kinked(**stated):
+            assert g.linearise(zero).unique
+            assert g.batch_linearise(zero, np.array([0])).unique
+    for smooth in (
+        functions.FiniteSum.least_squares(np.eye(2), zero),
+        functions.FiniteSum.logistic(np.eye(2), np.ones(2)),
+        functions.FiniteSum.completion((2, 1), [0, 1], [0, 0], [1.0, 2.0]),
+    ):
+        x = zero if hasattr(smooth, "A") else zero[:, None]
+        assert smooth.linearise(x).unique

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -763,3 +764,70 @@ def test_columns_of_tables_are_vectors_and_their_names_must_be_those_of_the_matr
             kind(A, column[["v", "u"]])
     with pytest.raises(TypeError, match="b must hold real numbers"):
         functions.Quadratic(A, pandas.Series(["1", "2"], index=b.index))
+
+
+def absolute(self, x):
+    return float(np.abs(x).sum())
+
+
+def sign(self, x):
+    return np.sign(x)
+
+
+OVERRIDES = {"value": absolute, "grad": sign}
+
+
+def replaced_on_the_instance(function):
+    function.value, function.grad = (partial(verb, function) for verb in OVERRIDES.values())
+    return functions.as_function(function)
+
+
+def other_than_the_class():
+    ones, square = np.ones(2), functions.LeastSquares(np.eye(2), np.ones(2))
+    _ = square.lipschitz  # which is remembered
+    return {
+        "subclass": type("K", (functions.SquaredNorm,), OVERRIDES)(),
+        "grandchild": type("L", (type("K", (functions.SquaredNorm,), OVERRIDES),), {})(),
+        "mixin": type("K", (type("M", (), OVERRIDES), functions.LeastSquares), {})(np.eye(2), ones),
+        "quadratic": type("K", (functions.Quadratic,), OVERRIDES)(np.eye(2)),
+        "observed": type("K", (functions.Observed,), OVERRIDES)([0], [0], [1.0], (2, 1)),
+        "instance": replaced_on_the_instance(functions.SquaredNorm()),
+        "instance, computed": replaced_on_the_instance(square),
+    }
+
+
+@pytest.mark.parametrize("place", other_than_the_class())
+def test_what_a_class_of_the_library_claims_does_not_hold_for_other_values_and_gradients(place):
+    g = other_than_the_class()[place]
+    assert (g.convex, g.affine_grad, g.lipschitz, g.weak_convexity) == (None, False, None, None)
+    assert g.by_word
+    shape = (2, 1) if place == "observed" else (2,)
+    f, zero = functions.SquaredNorm(3.0), np.zeros(shape)
+    assert dcfw.gaps.dc_gap(f - 2 * g, sets.LInfBall(shape), zero).low == 0.0
+    res = dcfw.minimize(f - g, sets.LInfBall(shape), np.full(shape, 0.5), maxiter=5)
+    assert res.dc_gap[0] == 0.0
+    assert "g is convex" in res.conditional
+
+
+def test_a_subclass_may_claim_what_holds_for_its_own_values():
+    class Own(functions.SquaredNorm):
+        convex, affine_grad, lipschitz, differentiable = True, True, 2.0, True
+        value, grad = absolute, sign
+
+    class Counts(functions.Quadratic):
+        def prefetch(self, atoms):
+            return False
+
+    class Family(functions.Function):
+        convex = True
+
+    class Child(Family):
+        value, grad = absolute, sign
+
+    own = Own()
+    assert (own.convex, own.affine_grad, own.lipschitz, own.weak_convexity) == (True, True, 2.0, 0.0)
+    assert own.by_word
+    counts = Counts(np.eye(2))
+    assert (counts.affine_grad, counts.lipschitz, counts.by_word) == (True, 1.0, False)
+    assert Child().convex
+    assert not type("K", (functions.L1Norm,), OVERRIDES).differentiable

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.linalg import aslinearoperator
 
 from dcfw import Status, functions, gaps, minimize, sets, splits
 from dcfw.sets.atoms import Dense
@@ -474,3 +476,82 @@ def test_a_certificate_rests_on_the_users_word_where_nothing_else_says_that_the_
         (known - functions.SquaredNorm(1.0), ""),
     ):
         assert minimize(objective, sets.Simplex(3), maxiter=3).conditional == said
+
+
+class ClaimsToBeQuadratic(functions.Function):
+    """An indefinite quadratic that says it is convex."""
+
+    convex = True
+    affine_grad = True
+
+    def value(self, x):
+        return float(0.5 * x[0] ** 2 - x[0] - 25.0 * x[1] ** 2)
+
+    def grad(self, x):
+        return np.array([x[0] - 1.0, -50.0 * x[1]])
+
+
+SQUARE = functions.SquaredNorm(1e-3)
+
+
+@pytest.mark.parametrize("method", ["auto", "dcfw", "fw-m", "boosted"])
+@pytest.mark.parametrize(
+    "f", [ClaimsToBeQuadratic(), 2 * ClaimsToBeQuadratic(), ClaimsToBeQuadratic() + SQUARE]
+)
+def test_a_users_affine_gradient_does_not_make_a_part_known_to_be_convex(f, method):
+    res = minimize(f - SQUARE, sets.L1Ball(2), [0.5, 0.0], method=method)
+    assert res.conditional == "f is convex, as stated"
+
+
+def test_an_affine_gradient_that_a_split_rests_on_is_named_by_its_condition():
+    class Silent(ClaimsToBeQuadratic):
+        convex = None
+
+    phi, ball = Silent(), sets.L1Ball(2)
+    assert "affine, as stated" in splits.spectral(phi, ball).conditional
+    assert "affine, as stated" in minimize(phi, ball, [0.5, 0.0], method="dcfw").conditional
+    assert "affine, as stated" in minimize(phi, sets.LInfBall(2), method="graduated").conditional
+    assert minimize(phi - SQUARE, ball, [0.5, 0.0]).conditional == "f is convex, which was not stated"
+    assert minimize(splits.proximal(ClaimsToBeQuadratic()), ball, [0.5, 0.0]).conditional
+
+
+def test_users_blocks_are_convex_as_stated_only():
+    domain = sets.Product([sets.L1Ball(1)] * 2)
+    res = minimize(ClaimsToBeQuadratic() - SQUARE, domain, [0.5, 0.0], method="block")
+    assert res.conditional == "f is convex, as stated"
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, aslinearoperator])
+def test_a_quadratic_too_large_for_its_eigenvalues_is_convex_on_condition_only(kind):
+    d, e = np.ones(600), np.eye(600)[0]
+    d[1] = -50.0
+    large, ball = functions.Quadratic(kind(np.diag(d)), -e), sets.L1Ball(600)
+    assert minimize(large - SQUARE, ball, 0.5 * e).conditional == (
+        "f is convex, which was neither stated nor computed"
+    )
+    both = functions.SquaredNorm(60.0) - (large + functions.L1Norm())
+    assert "g is convex" in minimize(both, ball, 0.5 * e, maxiter=1).conditional
+    whole = functions.Quadratic(kind(np.eye(600)))
+    assert minimize(splits.spectral(whole, ball), ball).conditional == ""  # these were computed
+
+
+def test_a_sum_of_computed_and_known_terms_is_known_to_be_convex():
+    curved = functions.Quadratic(0.5 * np.eye(2))
+    norm, ball = functions.L1Norm(), sets.L1Ball(2)
+    for g in (curved + norm, 2 * (curved + norm), curved + norm + SQUARE):
+        assert minimize(functions.SquaredNorm() - g, ball).conditional == ""
+    bent = functions.Quadratic(np.diag([1.0, -1e-4])) + norm
+    assert "which was not stated" in minimize(functions.SquaredNorm() - bent, ball).conditional
+
+
+@pytest.mark.parametrize("method", ["fw", "cgs", "dcfw"])
+def test_methods_without_a_split_certify_the_dc_gap_of_convex_parts_only(method):
+    f, ball = functions.Quadratic(np.diag([1.0, -50.0]), [-1.0, 0.0]), sets.L1Ball(2)
+    res = minimize(f - SQUARE, ball, [0.5, 0.0], method=method)
+    assert res.dc_gap == (0.0, math.inf)
+    assert "nothing is certified" in res.message
+    assert res.gap < math.inf
+    if method == "fw":
+        res = minimize(ClaimsToBeQuadratic() - SQUARE, ball, [0.5, 0.0], method=method)
+        assert res.conditional == "f is convex, as stated"
+        assert minimize(f, ball, [0.5, 0.0], method=method).dc_gap[1] < math.inf

@@ -57,7 +57,9 @@ DERIVED = {
     "value_from_grad": ("value", "grad"),
     "origin": ("value", "grad"),
     "hessian": ("grad",),
+    "by_word": ("value", "grad"),
 }
+SOURCES = ("value", "grad")
 
 
 class Function:
@@ -93,6 +95,7 @@ class Function:
         super().__init_subclass__(**options)
         _protocol.declare(cls, trusted)
         _protocol.restore(cls, Function, DERIVED)
+        _protocol.forget(cls, Function, CLAIMS, SOURCES)
         _protocol.guard(cls, Function, VERBS, partial(_protocol.on_copies, own=_own))
 
     @property
@@ -112,7 +115,8 @@ class Function:
     @property
     def by_word(self) -> bool:
         """Whether convexity rests on the user's statement alone."""
-        return self.stated or not _protocol.trusted(_protocol.owner(type(self), "grad"))
+        owners = (_protocol.owner(type(self), name) for name in ("value", "grad"))
+        return self.stated or not all(map(_protocol.trusted, owners))
 
     def value(self, x: Array) -> float:
         raise NotImplementedError
@@ -234,12 +238,16 @@ class Function:
 
 
 _protocol.declare(Function, True)
+# What a class says about its sources, with the defaults.  A subclass with other sources has to say it again.
+CLAIMS = {name: vars(Function)[name] for name in ("convex", "affine_grad", "weak_convexity")} | {
+    "lipschitz": None
+}
 
 
 def _own(value: Any) -> Any:
-    """Copy an array, also in a linearisation or a vertex; return other values unchanged."""
-    if isinstance(value, Linearisation):
-        return value._replace(slope=copy_of(value.slope))
+    """Copy an array, also in a tuple or a vertex; return other values unchanged."""
+    if type(value) in (tuple, Linearisation):
+        return tuple.__new__(type(value), map(copy_of, value))
     return Dense(copy_of(value.array)) if isinstance(value, Dense) else copy_of(value)
 
 
@@ -323,20 +331,25 @@ class Wrapped(Function, trusted=True):
 
     def __init__(self, wrapped: Any, gradient: Callable[[Array], Array]) -> None:
         self.wrapped, self._gradient = wrapped, gradient
-        self.convex = getattr(wrapped, "convex", None)
+        self.convex = self._claim("convex", None)
         self.differentiable = bool(getattr(wrapped, "differentiable", hasattr(wrapped, "grad")))
-        self.affine_grad = bool(getattr(wrapped, "affine_grad", False))
+        self.affine_grad = bool(self._claim("affine_grad", False))
+
+    def _claim(self, name: str, default: Any) -> Any:
+        known = _protocol.states(self.wrapped, name, Function, SOURCES)
+        return getattr(self.wrapped, name, default) if known else default
 
     @property
     def lipschitz(self) -> float | None:
-        return getattr(self.wrapped, "lipschitz", None)
+        return self._claim("lipschitz", None)  # type: ignore[no-any-return]
 
     @property
     def weak_convexity(self) -> float | None:
-        return getattr(self.wrapped, "weak_convexity", super().weak_convexity)
+        return self._claim("weak_convexity", super().weak_convexity)  # type: ignore[no-any-return]
 
     def _states_smoothness(self) -> bool:
-        return hasattr(self.wrapped, "differentiable") or self.lipschitz is not None
+        known = _protocol.states(self.wrapped, "differentiable", Function, SOURCES)
+        return known or self.lipschitz is not None
 
     def value(self, x: Array) -> float:
         return number(self.wrapped.value(copy_of(x)))  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ Functions added to f - g join f, subtracted ones join g, and conditions are kept
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from dcfw._arrays import Array
 from dcfw.functions.base import Function, as_function, gradient
 from dcfw.functions.sums import common_size, total_of
 from dcfw.sets.atoms import Atom
+
+AFFINE = "the gradient of phi is affine, as stated"
 
 
 class DC(Function, trusted=True):
@@ -81,6 +84,10 @@ class DC(Function, trusted=True):
     def stated(self) -> bool:
         return self.f.stated or self.g.stated if self.whole is None else self.whole.stated
 
+    @property
+    def by_word(self) -> bool:
+        return self.f.by_word or self.g.by_word if self.whole is None else self.whole.by_word
+
     def value(self, x: Array) -> float:
         return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
 
@@ -141,17 +148,26 @@ class DC(Function, trusted=True):
         return {"f": repr(self.f), "g": repr(self.g), "split": self.name} | assumed
 
 
-def unproven(dc: DC) -> str:
-    """Return the condition that the parts of a given difference are convex, where this is not known.
+def unproven(dc: DC, computed: Iterable[str] = ()) -> str:
+    """Return the condition that the parts of a difference are convex, where the library does not know it.
 
-    Quadratics are exempt, since their curvature is computed.
+    It knows the classes of its own that are convex by construction, and the curvature of the parts that are
+    named in ``computed``.  A user's statement is a condition, ``affine_grad`` too, and so is a quadratic that
+    is too large for its curvature to be computed.  A split has its own condition.
     """
-    if dc.whole is not None:
+    if dc.whole is not None and dc.conditional:
         return ""
-    curved = {name: part for name, part in (("f", dc.f), ("g", dc.g)) if not part.affine_grad}
-    silent = [name for name, part in curved.items() if part.convex is None]
-    stated = [name for name, part in curved.items() if part.convex and part.by_word]
-    return joined(_are_convex(silent, "which was not stated"), _are_convex(stated, "as stated"))
+    parts = {"f": dc.f, "g": dc.g}
+    computed = parts if dc.whole is not None else computed
+    open_ = {name: part for name, part in parts.items() if not part.convex and name not in computed}
+    large = [name for name, part in open_.items() if part.affine_grad and not part.by_word]
+    silent = [name for name in open_ if name not in large]
+    stated = [name for name, part in parts.items() if name not in open_ and part.by_word]
+    return joined(
+        _are_convex(silent, "which was not stated"),
+        _are_convex(large, "which was neither stated nor computed"),
+        _are_convex(stated, "as stated"),
+    )
 
 
 def _are_convex(names: list[str], how: str) -> str:

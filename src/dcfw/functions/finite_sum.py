@@ -22,15 +22,26 @@ from typing import Any
 
 import numpy as np
 
-from dcfw import _validate
+from dcfw import _protocol, _validate
 from dcfw._arrays import Array, copy_of
-from dcfw.functions.base import Linearisation, Stated, number
+from dcfw.functions.base import Function, Linearisation, Stated, number
 
 # The seed of a stream's holdout, unlike any ``rng`` of a user: a run must not be measured on its own samples.
 HOLDOUT = np.random.SeedSequence(0x86A1B5F0D3C94E72A7E15D08C26B493F, spawn_key=(0x686F6C64,))
 
 
-class FiniteSum(Stated, trusted=True):
+class Sampled(Stated, trusted=True):
+    """A function made of samples, which have no kinks if the user states a Lipschitz constant."""
+
+    lipschitz_max: float | None = None
+
+    def _states_smoothness(self) -> bool:
+        kind = type(self)
+        smooth = "differentiable" in vars(self) or _protocol.owner(kind, "differentiable") is not Function
+        return smooth or self.lipschitz is not None or self.lipschitz_max is not None
+
+
+class FiniteSum(Sampled, trusted=True):
     """The mean 1/m sum_i F_i of m functions, with minibatch gradients.
 
     Parameters
@@ -46,7 +57,8 @@ class FiniteSum(Stated, trusted=True):
     batch_value : callable, optional
         ``batch_value(x, indices)``, the mean value; default: ``value``, which evaluates all components.
     lipschitz, lipschitz_max : float, optional
-        Lipschitz constants of the mean gradient and of every component's gradient.
+        Lipschitz constants of the mean gradient and of every component's gradient.  Without one, or
+        ``differentiable = True`` set on the object, it may have kinks: as g, its lower bounds are 0.
     convex : bool, optional
         Whether the mean is convex, if known.
 
@@ -175,7 +187,7 @@ class FiniteSum(Stated, trusted=True):
         batch = self._indices(batch)
         mean = self._batch_value
         value = self.value(x) if mean is None else number(mean(copy_of(x), batch))
-        return Linearisation(value, self._gradient(x, batch), True)
+        return Linearisation(value, self._gradient(x, batch), self._states_smoothness())
 
     def _indices(self, batch: Any) -> np.ndarray:
         indices: np.ndarray = np.asarray(batch)
@@ -192,7 +204,7 @@ class FiniteSum(Stated, trusted=True):
         return f"{type(self).__name__}(m={self.m})"
 
 
-class Stream(Stated, trusted=True):
+class Stream(Sampled, trusted=True):
     """An expectation E F(x, xi) that can be sampled without limit.
 
     Parameters
@@ -262,7 +274,7 @@ class Stream(Stated, trusted=True):
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         """Return the mean value and the mean gradient over the batch."""
         value = number(self._batch_value(copy_of(x), batch))
-        return Linearisation(value, self.batch_grad(x, batch), True)
+        return Linearisation(value, self.batch_grad(x, batch), self._states_smoothness())
 
     def __repr__(self) -> str:
         return "Stream()"

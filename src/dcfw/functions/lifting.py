@@ -145,7 +145,7 @@ def _refuse_a_nonconvex_loss(loss: Function, ball: Any) -> None:
     """Raise if the loss is a small quadratic with a negative eigenvalue; trust other functions."""
     from dcfw import _spectral
 
-    low = _spectral.lowest_curvature(loss, ball)
+    low = _spectral.lowest_curvature(loss, ball) or 0.0
     if low < 0.0:
         refuse(loss, f"has the curvature {low:.4g}", f"with rho = {-low:.4g} or more")
 

@@ -104,7 +104,10 @@ class Observed(Function, trusted=True):
         order = np.lexsort((j, i))
         self.places = Places(i[order], j[order], (m, n))
         self.entries = EntryLoss(y[order], loss, _validate.scalar(delta, "delta", low=0.0, open_low=True))
-        self.affine_grad = self.entries.affine_grad
+
+    @property
+    def affine_grad(self) -> bool:  # type: ignore[override]
+        return self.entries.affine_grad
 
     @property
     def lipschitz(self) -> float:

@@ -7,7 +7,6 @@ matrices of different sizes, fixed or forbidden pairs, and names of rows and col
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +96,6 @@ class Problem:
         result.rescale(scale, self.sign, self.offset)
         result.x = result.relaxed = self.complete_matrix(result.x)
         result.relaxed_fun = float(result.fun)
-        result.history = copy.copy(result.history)  # the run continues to write to its own
         result.history.rescale(scale, self.sign, self.offset)
         return result
 

@@ -76,11 +76,11 @@ def minimise_surrogate(problem: Problem, run: Run, x_t: Iterate, again: bool = F
 def check_convexity(problem: Problem, run: Run, x: Iterate, y: Iterate) -> None:
     """End the run if g is not convex: its tangent at x lies above it at y.
 
-    Parts of splits and quadratics were checked when they were made, and a g known to be convex may have other
-    coordinates in each outer step.
+    Parts of splits and the library's quadratics were checked when they were made, and a g known to be convex
+    may have other coordinates in each outer step.
     """
     g = problem.g
-    if g.affine_grad or not isinstance(problem.phi, DC) or (g.convex and not g.by_word):
+    if not isinstance(problem.phi, DC) or ((g.affine_grad or g.convex) and not g.by_word):
         return
     slope = x.u.slope
     below = x.u.value + inner(slope, y.x - x.x) - y.u.value

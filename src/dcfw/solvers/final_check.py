@@ -49,7 +49,7 @@ def look(result: Result, problem: Problem, best: Best | None, deadline: float) -
             if not _explained(result, problem, abs(result.fun - best.fun) - scale):
                 reason = f"phi(x), recomputed, is {result.fun:.6g}, where the run had found {best.fun:.6g}."
                 result.withdraw(reason, Status.BAD_ORACLE)
-        if result.n_lmo > 0 and result.status is not Status.BAD_ORACLE:
+        if (result.n_lmo > 0 or math.isnan(result.gap)) and result.status is not Status.BAD_ORACLE:
             _measure(result, problem, left, allowed)
         if problem.domain.check_work() / SPEED > allowed:
             return False

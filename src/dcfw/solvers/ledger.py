@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -71,6 +72,7 @@ class Ledger:
         self.best: Best | None = None
         self.dc_gap: tuple[float, float] = (0.0, math.inf)
         self.dc_gap_nit = 0
+        self._high = math.inf  # the upper end at the last recorded iterate
         self.extra: dict[str, Any] = {}  # fields of the result that only some methods have
         self.latest = False  # whether to return the last iterate instead of the one of lowest value
         self._block: int | None = None
@@ -139,7 +141,8 @@ class Ledger:
                 self.nit, 0.0, 0.0, 0.0, 0.0, math.nan, self.n_inner, self.n_lmo, self.n_grad_f,
                 self.n_grad_g, self.n_fun, batch.begun - self.started,
             )  # fmt: skip
-            self.history.postpone(partial(_rows, batch, before))
+            self.history.postpone(partial(_rows, batch, before), len(batch.fun))
+            self._high = float(batch.gap[-1])
         self.n_inner += batch.steps
         self.n_lmo += batch.lmo
         if not self._free:
@@ -162,7 +165,7 @@ class Ledger:
             or (math.isnan(best.gap) and gap == gap and fun <= best.fun + slack)
         ):
             self.best = Best(fun, x, gap if certain or self.latest else math.nan)
-        high = gap if certain else math.inf
+        self._high = high = gap if certain else math.inf
         # A plain tuple in the order of Row, for speed: in plain Frank-Wolfe every step adds one.
         self.history.append(
             (
@@ -184,7 +187,7 @@ class Ledger:
 
     def certify(self, low: float, high: float) -> None:
         """Record the interval for the DC gap of the last recorded iterate (the one before x_{t+1})."""
-        high = max(min(high, self.history.last().dc_high), 0.0)  # below zero is rounding
+        self._high = high = max(min(high, self._high), 0.0)  # below zero is rounding
         low = min(max(low, 0.0), high)
         self.history.amend(dc_low=low, dc_high=high)
         if high <= self.dc_gap[1]:
@@ -198,14 +201,19 @@ class Ledger:
         self.history.amend(fun=fun, gap=gap)
         if certain:
             self.dc_gap, self.dc_gap_nit = (0.0, gap), self.nit
+            self._high = gap
             self.history.amend(dc_low=0.0, dc_high=gap)
 
     def forget_certificates(self) -> None:
-        self.dc_gap = (0.0, math.inf)
+        self.dc_gap, self._high = (0.0, math.inf), math.inf
         self.history.forget_certificates()
 
     def fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*COUNTERS, "history")} | self.extra
+        """Return the fields of a result, whose owner may change them."""
+        extra = {
+            name: copy(value) if isinstance(value, list) else value for name, value in self.extra.items()
+        }
+        return {name: getattr(self, name) for name in COUNTERS} | extra | {"history": self.history.snapshot()}
 
     def get_state(self, now: float) -> dict[str, Any]:
         state: dict[str, Any] = {name: getattr(self, name) for name in KEPT}
@@ -224,6 +232,7 @@ class Ledger:
         self.best = None if state["best"] is None else Best(*state["best"])
         self.started = now - state["seconds"]
         self.history.set_state(state["history"], rows)
+        self._high = self.history.last().dc_high if len(rows) else math.inf
 
 
 def book_calls(result: Result, n_lmo: int) -> None:

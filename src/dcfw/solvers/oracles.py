@@ -66,7 +66,10 @@ class Oracles:
         if S.__class__ is Dense:
             s = self._array(S.array, G.shape, "the set's lmo")
             S = S if s is S.array else Dense(s)
-        self.lmo_error = error = oracle.error
+        error = oracle.error
+        if error.__class__ is not float or not 0.0 <= error < math.inf:
+            error = self._error(error)
+        self.lmo_error = error
         if self.goal.rounding is None and self.goal.relative:
             u = None if self._linearised is None else self._linearised.slope
             self.goal.measure_rounding(G, u if u is None or u.shape == G.shape else None, x, S.dense())
@@ -87,6 +90,15 @@ class Oracles:
                 "minimise <G, s> over the set.",
             )
         return S, 0.0
+
+    def _error(self, error: Any) -> float:
+        try:
+            fine = 0.0 <= error < math.inf
+        except (TypeError, ValueError):
+            fine = False
+        if not fine:
+            self.bad("the set's oracle", f"with error = {error!r}, which must be a number of at least 0,")
+        return float(error)
 
     def runners_up(self, G: Array, count: int) -> list[Atom]:
         return self._oracle.runners_up(G, count) if isinstance(self._oracle, Oracle) else []

@@ -22,7 +22,7 @@ import numpy as np
 from dcfw._arrays import Array, eps_of, inner, like, to_numpy
 from dcfw.functions import spectrum
 from dcfw.functions.base import Function, as_function
-from dcfw.functions.dc import DC
+from dcfw.functions.dc import AFFINE, DC, joined
 from dcfw.result import Status
 from dcfw.sets.atoms import Atom
 from dcfw.sets.spheres import Spheres
@@ -169,7 +169,7 @@ def _split_path(dc: DC, x: Array, run: Any) -> Path | None:
     constant = _constant([run.value(dc.f, v) + run.value(dc.g, v) for v in vertices], x)
     if constant is None:
         return None
-    condition = "" if dc.f.convex else "f is convex"
+    condition = "" if dc.f.convex and not dc.f.by_word else "f is convex"
     return Path(dc.f, dc.g, ((2.0, 0.0), (0.0, -2.0)), (1.0, -1.0), *constant, "f + g", condition)
 
 
@@ -283,10 +283,11 @@ def _curvatures(phi: Function, q: Spherical, x: Array, product: Product) -> tupl
         T, rest = spectrum.tridiagonal(scaled, np.random.default_rng(0).standard_normal(n), min(30, n))
         size = float(np.abs(np.linalg.eigvalsh(T)).max()) + rest
         return -2.0 * size, 2.0 * size, "phi has no more than twice the curvature that it has at x0"
+    stated = AFFINE if phi.by_word else ""
     if n > DENSE:
         low, high = spectrum.extremes(scaled, n, rough=True)
-        return low, high, "Lanczos has found the lowest curvature of phi along the set"
+        return low, high, joined(stated, "Lanczos has found the lowest curvature of phi along the set")
     H = np.stack([scaled(row) for row in np.eye(n)])
     values = np.linalg.eigvalsh(0.5 * (H + H.T))
     slack = 8.0 * n * eps_of(x) * float(np.abs(values).max(initial=0.0))
-    return float(values[0]) - slack, float(values[-1]) + slack, ""
+    return float(values[0]) - slack, float(values[-1]) + slack, stated
