@@ -219,12 +219,13 @@ def _faq(A: Any, B: Any, sign: int, pairs: np.ndarray, rng: Rng, given: dict[str
     P = _start(given.get("P0", "barycenter"), n - len(pairs), rng)
     a, b, C = sign * A.astype(np.float64), B.astype(np.float64), None
     i, j = pairs.T
-    rows, columns = np.setdiff1d(np.arange(n), i), np.setdiff1d(np.arange(n), j)
-    if given.get("shuffle_input", False):
-        columns = _generator(rng).permutation(columns)
-    if len(pairs):
+    rows = columns = np.arange(n)
+    if len(pairs) or given.get("shuffle_input", False):
+        rows, columns = np.setdiff1d(rows, i), np.setdiff1d(columns, j)
+        if given.get("shuffle_input", False):
+            columns = _generator(rng).permutation(columns)
         C = a[np.ix_(rows, i)] @ b[np.ix_(columns, j)].T + a[np.ix_(i, rows)].T @ b[np.ix_(j, columns)]
-    a, b = a[np.ix_(rows, rows)], b[np.ix_(columns, columns)]
+        a, b = a[np.ix_(rows, rows)], b[np.ix_(columns, columns)]
     P, nit = faq(a, b, C, P, maxiter=given.get("maxiter", 30), tol=given.get("tol", 0.03))
     p = np.empty(n, dtype=np.int64)
     p[i], p[rows] = j, columns[nearest(P)]
