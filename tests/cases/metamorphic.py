@@ -45,6 +45,8 @@ APPLICATIONS = 0.4
 """The share of the cases that are not of ``dcfw.minimize``."""
 NUDGES = 40
 """How many times the data are changed in their last bits to see whether a tie decides."""
+TIE = 1e-10
+"""Changes of the data by this much decide between slopes that active sets take as equal."""
 WHOLE = {"maxiter": 1000, "max_lmo": 5000}
 CLOSE = 1e-9
 """How near values are, relative to their scale, where the transformation is not exact."""
@@ -86,9 +88,9 @@ class Problem:
             phi = functions.Quadratic(self.A, self.b, self.c)
         return dcfw.minimize(phi, self.domain, self.x0, rng=0, **{"method": self.method, **self.options})
 
-    def nudged(self, rng: np.random.Generator) -> Problem:
-        """Return the problem with the last bits of its data changed."""
-        return replace(self, A=applications.nudge(self.A, rng), b=applications.nudge(self.b, rng))
+    def nudged(self, rng: np.random.Generator, by: float = applications.EPS) -> Problem:
+        """Return the problem with its data changed relatively by a few times ``by``."""
+        return replace(self, A=applications.nudge(self.A, rng, by), b=applications.nudge(self.b, rng, by))
 
     def __str__(self) -> str:
         return f"{self.method} over {self.domain!r} with {self.options}"
@@ -252,7 +254,7 @@ class Solvable(Protocol):
     """What a case needs of a problem: an answer, and neighbours that differ in the last bits."""
 
     def solve(self) -> Any: ...
-    def nudged(self, rng: np.random.Generator) -> Solvable: ...
+    def nudged(self, rng: np.random.Generator, by: float = ...) -> Solvable: ...
 
 
 class Verdict(NamedTuple):
@@ -291,10 +293,15 @@ def distance(first: Any, second: Any, form: Form) -> float:
 
 
 def tied(problem: Solvable, first: Any, second: Any, form: Form) -> bool:
-    """Return whether the last bits of the data change one form's answer as much as the other form did."""
+    """Return whether the last bits of the data change one form's answer as much as the other form did.
+
+    Active sets take slopes that agree to 1e-9 as equal and then go by the order of the atoms, which the last
+    bits cannot change.  So where forms end at points that are far apart, larger changes are tried as well.
+    """
     off, same = distance(first, second, form), Form(problem)
-    for seed in range(NUDGES):
-        other = problem.nudged(np.random.default_rng(seed)).solve()
+    sizes = [applications.EPS] * NUDGES + [TIE] * NUDGES * (off > 1e4 * TIE)
+    for seed, size in enumerate(sizes):
+        other = problem.nudged(np.random.default_rng(seed), size).solve()
         if first.status is not second.status and other.status is not first.status:
             return True
         if off > CLOSE and distance(first, other, same) > 0.01 * off:

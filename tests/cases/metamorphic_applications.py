@@ -33,6 +33,9 @@ class Form(NamedTuple):
     move: Callable[[np.ndarray], np.ndarray] = np.asarray
 
 
+EPS = float(np.finfo(np.float64).eps)
+
+
 class Transformation(NamedTuple):
     """How to make the other form; ``exact`` where it has the same bits but for powers of two and signs."""
 
@@ -52,9 +55,9 @@ class Call:
         given = {name: array for name, array in self.arrays.items() if array is not None}
         return self.door(**given, **self.options)
 
-    def nudged(self, rng: np.random.Generator) -> Call:
-        """Return the call with the last bits of its arrays changed."""
-        return self.but(**{name: nudge(array, rng) for name, array in self.arrays.items()})
+    def nudged(self, rng: np.random.Generator, by: float = EPS) -> Call:
+        """Return the call with its arrays changed relatively by a few times ``by``."""
+        return self.but(**{name: nudge(array, rng, by) for name, array in self.arrays.items()})
 
     def but(self, **arrays: Any) -> Call:
         return replace(self, arrays={**self.arrays, **arrays})
@@ -64,12 +67,14 @@ class Call:
         return f"{self.door.__name__} of {shapes} with {self.options}"
 
 
-def nudge(array: Any, rng: np.random.Generator) -> Any:
-    """Return an array with its last bits changed at random, by as much as sums of a few terms are rounded;
-    symmetric matrices stay symmetric."""
+def nudge(array: Any, rng: np.random.Generator, by: float) -> Any:
+    """Return an array changed relatively by at most four times ``by`` at random; symmetric matrices stay so.
+
+    With the machine epsilon that is as much as sums of a few terms are rounded.
+    """
     if array is None or np.asarray(array).dtype.kind != "f":
         return array
-    factor = 1.0 + np.finfo(np.float64).eps * rng.integers(-4, 5, array.shape)
+    factor = 1.0 + by * rng.integers(-4, 5, array.shape)
     if array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, array.T):
         factor = np.triu(factor) + np.triu(factor, 1).T
     return array * factor
