@@ -30,4 +30,4 @@ def test_the_examples_of_the_studies_run():
         failed, attempted = doctest.testmod(module, extraglobs={"np": np})
         assert failed == 0, name
         examples += attempted
-    assert examples > 50
+    assert examples > 40  # a few need PyTorch
