@@ -33,8 +33,16 @@ from dcfw.solvers.run import Goal, Run, Stop
 from dcfw.steps import Exact
 
 
-class Interval(NamedTuple):
-    """Certified bounds: the true value lies in [low, high].
+class _Bounds(NamedTuple):
+    low: float
+    high: float
+
+
+class Interval(_Bounds):
+    """Certified bounds: the true value lies in [low, high], provided that ``conditional`` holds.
+
+    ``conditional`` names what was stated and not computed, as in a result; it is empty if there is no such
+    condition.
 
     >>> from dcfw import gaps
     >>> low, high = gaps.Interval(0.0, 0.5)
@@ -42,8 +50,7 @@ class Interval(NamedTuple):
     0.5
     """
 
-    low: float
-    high: float
+    conditional: str = ""
 
 
 def fw_gap(objective: Any, domain: Any, x: Array) -> float:
@@ -78,7 +85,7 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
 
     Frank-Wolfe solves the convex subproblem until the interval has the relative width ``accuracy``, or for
     ``max_lmo`` oracle calls.  If g has several subgradients at x, gap_DC is the minimum over all of them, and
-    the lower end is 0.
+    the lower end is 0.  ``conditional`` of the interval names an assumption that it rests on.
 
     Parameters
     ----------
@@ -118,7 +125,9 @@ def dc_gap(objective: Any, domain: Any, x: Array, accuracy: float = 1e-6, max_lm
             low, high = certificate(X, u)
             if X.gap <= accuracy * max(high, 0.0) or run.n_lmo >= max_lmo:
                 break
-    return Interval(max(min(low, high), 0.0), high)
+    interval = Interval(max(min(low, high), 0.0), high)
+    interval.conditional = dc.conditional
+    return interval
 
 
 def pgm_gap(objective: Any, domain: Any, x: Array, L: float | None = None) -> float:

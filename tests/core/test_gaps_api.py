@@ -68,6 +68,13 @@ def test_fw_gap_takes_the_subgradient_of_g():
     assert gaps.fw_gap(kinked, sets.L1Ball(2), np.array([0.5, 0.0])) == pytest.approx(0.25)
 
 
+def test_dc_gap_names_the_condition_that_it_rests_on():
+    assert gaps.dc_gap(dc(), sets.Simplex(N), X).conditional == ""
+    own = functions.Smooth(lambda x: 0.5 * x @ PSD @ x, lambda x: PSD @ x, convex=True)
+    assert "f is convex" in gaps.dc_gap(own - functions.SquaredNorm(0.3), sets.Simplex(N), X).conditional
+    assert "L = 3" in gaps.dc_gap(splits.sliding(own, L=3.0), sets.Simplex(N), X).conditional
+
+
 @pytest.mark.parametrize("domain", [sets.Simplex(N), Own()], ids=["ours", "own"])
 def test_dc_gap_contains_the_solution_of_the_subproblem(domain):
     cp = pytest.importorskip("cvxpy")

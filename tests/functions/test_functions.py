@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import dcfw
 from dcfw import functions, sets, splits
 from dcfw.functions.base import Linearisation
+from dcfw.functions.sums import Scaled, Sum
 from dcfw.sets.atoms import Dense, OneHot, Permutation, RankOne
 
 N = 6
@@ -785,12 +786,15 @@ def replaced_on_the_instance(function):
 def other_than_the_class():
     ones, square = np.ones(2), functions.LeastSquares(np.eye(2), np.ones(2))
     _ = square.lipschitz  # which is remembered
+    stated = functions.Quadratic(np.eye(2), convex=True)
     return {
         "subclass": type("K", (functions.SquaredNorm,), OVERRIDES)(),
         "grandchild": type("L", (type("K", (functions.SquaredNorm,), OVERRIDES),), {})(),
         "mixin": type("K", (type("M", (), OVERRIDES), functions.LeastSquares), {})(np.eye(2), ones),
         "quadratic": type("K", (functions.Quadratic,), OVERRIDES)(np.eye(2)),
         "observed": type("K", (functions.Observed,), OVERRIDES)([0], [0], [1.0], (2, 1)),
+        "sum": type("K", (Sum,), OVERRIDES)([functions.SquaredNorm(), stated]),
+        "multiple": type("K", (Scaled,), OVERRIDES)(stated, 2.0),
         "instance": replaced_on_the_instance(functions.SquaredNorm()),
         "instance, computed": replaced_on_the_instance(square),
     }
@@ -807,6 +811,16 @@ def test_what_a_class_of_the_library_claims_does_not_hold_for_other_values_and_g
     res = dcfw.minimize(f - g, sets.LInfBall(shape), np.full(shape, 0.5), maxiter=5)
     assert res.dc_gap[0] == 0.0
     assert "g is convex" in res.conditional
+
+
+@pytest.mark.parametrize("kind", ["sum", "multiple"])
+def test_a_sum_keeps_what_a_subclass_of_a_sum_or_multiple_computes(kind):
+    own = other_than_the_class()[kind]
+    x = np.array([0.5, -2.0])
+    q = functions.SquaredNorm()
+    for made in (own + q, q + own, 1.0 * own + q, own - (-1.0) * q):
+        assert made.value(x) == own.value(x) + 0.5 * x @ x
+        assert (made.grad(x) == own.grad(x) + x).all()
 
 
 def test_a_subclass_may_claim_what_holds_for_its_own_values():

@@ -87,6 +87,7 @@ class Function:
     differentiable: bool = True
     affine_grad: bool = False
     size: int | None = None
+    composite: bool = False  # whether other functions make it up, which splits look into
     made_for: Any = None  # the only set on which this part of a split is valid; None for the whole space
     __array_ufunc__ = None  # otherwise NumPy would multiply a function into an array of objects
 
@@ -115,8 +116,11 @@ class Function:
     @property
     def by_word(self) -> bool:
         """Whether convexity rests on the user's statement alone."""
-        owners = (_protocol.owner(type(self), name) for name in ("value", "grad"))
-        return self.stated or not all(map(_protocol.trusted, owners))
+        return self.stated or self._has_own_sources()
+
+    def _has_own_sources(self) -> bool:
+        """Return whether a user's class defines ``value`` or ``grad``."""
+        return not all(_protocol.trusted(_protocol.owner(type(self), name)) for name in SOURCES)
 
     def value(self, x: Array) -> float:
         raise NotImplementedError
@@ -131,7 +135,12 @@ class Function:
     def _states_smoothness(self) -> bool:
         """Return whether ``differentiable`` is stated, rather than the default of this class."""
         kind = type(self)
-        stated = "differentiable" in vars(self) or _protocol.owner(kind, "differentiable") is not Function
+        holder = _protocol.owner(kind, "differentiable")
+        stated = (
+            "differentiable" in vars(self)
+            if holder is Function
+            else not _protocol.outdated(kind, "differentiable", SOURCES)
+        )
         return stated or self.lipschitz is not None or _protocol.trusted(_protocol.owner(kind, "grad"))
 
     def grad_at(self, atom: Atom) -> Array:
@@ -308,7 +317,8 @@ def as_function(candidate: Any, name: str = "function") -> Function:
     """
     name = _validate.text(name, "name")
     if isinstance(candidate, Function) and not any(verb in vars(candidate) for verb in VERBS):
-        return candidate
+        # The parts of a sum or multiple do not give the values of a subclass that defines its own.
+        return Wrapped(candidate, candidate.grad) if _hides_parts(candidate) else candidate
     if isinstance(candidate, type):
         raise TypeError(f"{name} must be a function object, not its class: write {candidate.__name__}(...)")
     gradient = getattr(candidate, "grad", None) or getattr(candidate, "subgrad", None)
@@ -322,6 +332,10 @@ def as_function(candidate: Any, name: str = "function") -> Function:
         f"{name} must be a function object with the methods value(x) and grad(x); "
         f"{type(candidate).__name__} lacks {' and '.join(missing)}{hint}"
     )
+
+
+def _hides_parts(function: Function) -> bool:
+    return function.composite and function._has_own_sources()
 
 
 class Wrapped(Function, trusted=True):

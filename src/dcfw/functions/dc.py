@@ -5,6 +5,7 @@ Functions added to f - g join f, subtracted ones join g, and conditions are kept
 
 from __future__ import annotations
 
+import functools
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -63,8 +64,14 @@ class DC(Function, trusted=True):
         self.name = _validate.text(name, "name")
         self.conditional = _validate.text(conditional, "conditional")
         self.refuted = ""
-        self.differentiable = self.g.differentiable if whole is None else whole.differentiable
-        self.affine_grad = (self.f.affine_grad and self.g.affine_grad) if whole is None else whole.affine_grad
+
+    @functools.cached_property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        return self.g.differentiable if self.whole is None else self.whole.differentiable
+
+    @functools.cached_property
+    def affine_grad(self) -> bool:  # type: ignore[override]
+        return self.f.affine_grad and self.g.affine_grad if self.whole is None else self.whole.affine_grad
 
     @property
     def lipschitz(self) -> float | None:

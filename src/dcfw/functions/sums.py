@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner
-from dcfw.functions.base import Function, Linearisation, gradient, same_shape
+from dcfw.functions.base import Function, Linearisation, as_function, gradient, same_shape
 from dcfw.sets.atoms import Atom
 
 QUICK = 500  # up to this many variables, the eigenvalues of a quadratic are computed to detect misuse
@@ -63,15 +63,27 @@ class Zero(LinearFunction, trusted=True):
 class Sum(Function, trusted=True):
     """The sum of functions (made by ``+``)."""
 
+    composite = True
+
     def __init__(self, terms: list[Function]) -> None:
         flat: list[Function] = []
-        for term in terms:
+        for term in map(as_function, terms):
             flat.extend(term.terms if isinstance(term, Sum) else [term])
         self.terms: tuple[Function, ...] = tuple(flat)
-        self.convex = _convexity(flat)
-        self.differentiable = all(t.differentiable for t in flat)
-        self.affine_grad = all(t.affine_grad for t in flat)
         self._origin: tuple[Any, float, Array] | None = None
+
+    # Properties, not attributes of the instance: a subclass with values of its own does not inherit them.
+    @functools.cached_property
+    def convex(self) -> bool | None:  # type: ignore[override]
+        return _convexity(self.terms)
+
+    @functools.cached_property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        return all(t.differentiable for t in self.terms)
+
+    @functools.cached_property
+    def affine_grad(self) -> bool:  # type: ignore[override]
+        return all(t.affine_grad for t in self.terms)
 
     @property
     def lipschitz(self) -> float | None:
@@ -135,10 +147,22 @@ class Sum(Function, trusted=True):
 class Around(Function, trusted=True):
     """A function made of another one, with the same properties."""
 
+    composite = True
+
     def __init__(self, function: Function) -> None:
-        self.function = function
-        self.convex, self.size = function.convex, function.size
-        self.differentiable, self.affine_grad = function.differentiable, function.affine_grad
+        self.function, self.size = as_function(function), function.size
+
+    @functools.cached_property
+    def convex(self) -> bool | None:  # type: ignore[override]
+        return self.function.convex
+
+    @functools.cached_property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        return self.function.differentiable
+
+    @functools.cached_property
+    def affine_grad(self) -> bool:  # type: ignore[override]
+        return self.function.affine_grad
 
     @property
     def lipschitz(self) -> float | None:
@@ -166,7 +190,10 @@ class Scaled(Around, trusted=True):
     def __init__(self, function: Function, scale: Any) -> None:
         super().__init__(function)
         self.scale = _validate.scalar(scale, "scale")
-        self.convex = function.convex if self.scale >= 0 else None
+
+    @functools.cached_property
+    def convex(self) -> bool | None:  # type: ignore[override]
+        return self.function.convex if self.scale >= 0 else None
 
     @property
     def lipschitz(self) -> float | None:
@@ -221,7 +248,7 @@ def common_size(functions: Iterable[Function]) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _convexity(terms: list[Function]) -> bool | None:
+def _convexity(terms: Sequence[Function]) -> bool | None:
     """Return the convexity of a sum: False if one term is not convex and all others are linear."""
     if all(term.convex for term in terms):
         return True
