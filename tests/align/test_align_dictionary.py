@@ -49,7 +49,9 @@ def test_a_header_of_two_columns_is_no_pair(file):
 
 
 def test_a_comma_separated_file_is_refused_with_a_hint(file):
-    with pytest.raises(ValueError, match=r"line 1: expected two words.*'cat,chat'; put tabs for commas"):
+    with pytest.raises(
+        ValueError, match=r"line 1: expected two words.*'cat,chat'; use tabs instead of commas"
+    ):
         read_dictionary(file("cat,chat\ndog,chien\n"))
 
 
@@ -59,10 +61,10 @@ def test_a_comma_separated_file_is_refused_with_a_hint(file):
         (b"cat chat\nalone\n", r"line 2: expected two words, .* got 'alone'"),
         (b"cat chat\n\nthree words here\n", r"line 3: expected two words"),
         (b"cat\tchat\ndog\t\n", r"line 2: expected two words"),
-        (b"cat chat\n\xff x\n", r"line 2: not UTF-8"),
+        (b"cat chat\n\xff x\n", r"line 2: the line is not UTF-8"),
         (b"", "is empty"),
-        (b"a\tb\tc\n1\tx\n", r"line 2: 2 columns where 3"),
-        (b"a\tb\tc\n1\t2\tx\n", "no two columns of words; its columns are a, b, c"),
+        (b"a\tb\tc\n1\tx\n", r"line 2: expected 3 columns, got 2"),
+        (b"a\tb\tc\n1\t2\tx\n", "columns must name two columns of .*, which has a, b, c"),
     ],
 )
 def test_a_bad_line_is_named(file, content, said):

@@ -110,7 +110,7 @@ def test_words_are_written_exactly_if_the_reader_gives_them_back(tmp_path_factor
         write_vectors(written, words, matrix)
         assert read_vectors(written).words == words
     else:
-        with pytest.raises(ValueError, match="words must be such that"):
+        with pytest.raises(ValueError, match="cannot store"):
             write_vectors(written, words, matrix)
         assert not written.exists()
 
@@ -190,12 +190,12 @@ def test_a_limit_takes_the_first_words_and_reads_no_further(file):
         (b"3 2\na 1 2\nb 1 x\nc 3 4\n", r"line 3: 'x' is not a finite number", "broken"),
         (b"3 2\na 1 2\nb 1 nan\nc 3 4\n", r"line 3: 'nan' is not a finite number", "broken"),
         (b"3 2\na 1 2\nb 1 1e39\nc 3 4\n", r"line 3: 1e39 is too large for float32", "broken"),
-        (b"3 2\na 1 2\nb 1\nc 3 4\n", r"line 3: 1 numbers where 2 were expected", "dimension"),
-        (b"3 2\na 1 2\nb\nc 3 4\n", r"line 3: 0 numbers where 2 were expected", "dimension"),
-        (b"3 2\na 1 2\nb .1 .2 .3\nc 3 4\n", r"line 3: 3 numbers where 2 were expected", "dimension"),
-        (b"a 1 2\nb 1.0 2.5 3.5 4\nc 3 4\n", r"line 2: 4 numbers where 2 were expected", "dimension"),
+        (b"3 2\na 1 2\nb 1\nc 3 4\n", r"line 3: expected 2 numbers, got 1", "dimension"),
+        (b"3 2\na 1 2\nb\nc 3 4\n", r"line 3: expected 2 numbers, got 0", "dimension"),
+        (b"3 2\na 1 2\nb .1 .2 .3\nc 3 4\n", r"line 3: expected 2 numbers, got 3", "dimension"),
+        (b"a 1 2\nb 1.0 2.5 3.5 4\nc 3 4\n", r"line 2: expected 2 numbers, got 4", "dimension"),
         *[
-            (b"3 2\na 1 2\n" + line + b"\nc 3 4\n", rf"line 3: {found} numbers where 2 were exp", "dimension")
+            (b"3 2\na 1 2\n" + line + b"\nc 3 4\n", rf"line 3: expected 2 numbers, got {found}", "dimension")
             for line, found in [
                 (b"dog 1e-05 .4 .5", 3),
                 (b"dog 0 .4 .5", 3),
@@ -209,7 +209,7 @@ def test_a_limit_takes_the_first_words_and_reads_no_further(file):
                 (b"New York -1 0.5 .4 .5", 4),
             ]
         ],
-        (b"3 2\na 1 2\na 5 6\nc 3 4\n", r"line 3: the word 'a' was there before, as word 1", "duplicate"),
+        (b"3 2\na 1 2\na 5 6\nc 3 4\n", r"line 3: the word 'a' repeats word 1", "duplicate"),
         (b"3 2\na 1 2\nb\xff 5 6\nc 3 4\n", r"line 3: the word b'b\\xff' is not UTF-8", "encoding"),
         (b"3 2\na 1 2\nc 3 4\n", r"the file ends after 2 of the 3 vectors", "missing"),
     ],
@@ -241,7 +241,7 @@ def test_all_that_is_bad_is_counted_by_reason(file):
 
 def test_more_vectors_than_promised_are_an_error_unless_skipping(file):
     path = file("1 2\na 1 2\nb 3 4\n")
-    with pytest.raises(ValueError, match="has 2 vectors, but its first line promises 1"):
+    with pytest.raises(ValueError, match="has 2 vectors, but its first line declares 1"):
         read_vectors(path)
     assert read_vectors(path, on_error="skip").words == ["a", "b"]
 
@@ -256,7 +256,7 @@ def test_binary_vectors_beyond_the_promised_ones_are_refused_or_read_and_no_byte
 ):
     matrix = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
     path = file(binary("abc", matrix, header="1 2", end=end) + rest, "w.bin")
-    with pytest.raises(ValueError, match="more bytes follow after the 1 vectors"):
+    with pytest.raises(ValueError, match="continues after the 1 vectors"):
         read_vectors(path)
     read = read_vectors(path, on_error="skip")
     assert (read.words, read.skipped) == (["a", "b", "c"], skipped)
@@ -266,9 +266,11 @@ def test_binary_vectors_beyond_the_promised_ones_are_refused_or_read_and_no_byte
 
 def test_where_every_line_is_left_out_the_reason_is_named(file):
     path = file("3 4\na .1 .2 .3\nb .1 .2 .3\nc .4 .5 .6\n")
-    with pytest.raises(ValueError, match=r"has no vectors.*3 left out.*numbers than.*have 4 numbers"):
+    with pytest.raises(
+        ValueError, match=r"no usable vectors of dimension 4; skipped: 3 \(wrong dimension\).*correct\?"
+    ):
         read_vectors(path, on_error="skip")
-    with pytest.raises(ValueError, match=r"has no vectors.*1 left out for an entry that is not a finite"):
+    with pytest.raises(ValueError, match=r"no usable vectors.*skipped: 1 \(a number is not finite"):
         read_vectors(file("a 1 1e99\n"), on_error="skip")
 
 
@@ -277,7 +279,7 @@ def test_a_header_with_absurd_sizes_asks_for_no_memory(file, header):
     for name in ("a.vec", "a.vec.gz", "a.bin", "a.bin.gz"):
         content = f"{header}\n".encode() + (b"a 1 2\n" if ".vec" in name else b"a 12345678")
         path = file(gzip.compress(content) if name.endswith("gz") else content, name)
-        with pytest.raises(ValueError, match=r"promises|cut short|dimension of|numbers where|at most 65536"):
+        with pytest.raises(ValueError, match=r"declared|truncated|expected|between 1 and 65536"):
             read_vectors(path)
 
 
@@ -285,14 +287,14 @@ def test_a_header_with_absurd_sizes_asks_for_no_memory(file, header):
     "content", [b"", b"\n", b"word\n", b"only words here\n", b"2 2\n", b"\xff\xfe\x00\x01"]
 )
 def test_a_file_without_vectors_is_refused(file, content):
-    with pytest.raises(ValueError, match=r"neither a header|no vectors|ends after 0"):
+    with pytest.raises(ValueError, match=r"expected a header|no usable vectors|ends after 0"):
         read_vectors(file(content))
-    with pytest.raises(ValueError, match=r"neither a header|no vectors"):
+    with pytest.raises(ValueError, match=r"expected a header|no usable vectors"):
         read_vectors(file(content), on_error="skip")
 
 
 def test_a_binary_file_without_newlines_is_not_taken_for_text(file):
-    with pytest.raises(ValueError, match="does not look like vectors in text form"):
+    with pytest.raises(ValueError, match="not a text file of vectors"):
         read_vectors(file(b"x" * (BLOCK + 1)))
 
 
@@ -327,7 +329,7 @@ def test_a_binary_file_is_found_by_its_format_too(file):
 def test_a_cut_binary_file_gives_its_whole_vectors_or_an_error(file):
     content = binary("abcd", np.ones((4, 3)))
     path = file(content[: -(2 * 15 + 4)], "w.bin")
-    with pytest.raises(ValueError, match="word 2: the file is cut short: 1 of 4 vectors are whole"):
+    with pytest.raises(ValueError, match="word 2: the file is truncated: 1 of 4 vectors are complete"):
         read_vectors(path)
     read = read_vectors(path, on_error="skip")
     assert (read.words, read.skipped) == (["a"], {"missing": 3})
@@ -337,7 +339,7 @@ def test_bad_binary_records_are_named_or_skipped(file):
     content = bytearray(binary(["a", "b", "a", "d"], [[1, 2], [np.nan, 1], [3, 4], [5, 6]]))
     content[content.index(b"d ")] = 0xFF
     path = file(bytes(content), "w.bin")
-    with pytest.raises(ValueError, match="word 2: the vector has NaN or Inf"):
+    with pytest.raises(ValueError, match="word 2: the vector contains NaN or Inf"):
         read_vectors(path)
     read = read_vectors(path, on_error="skip")
     assert (read.words, read.skipped) == (["a"], {"broken": 1, "duplicate": 1, "encoding": 1})
@@ -347,18 +349,18 @@ def test_a_binary_file_of_another_kind_is_recognised(file):
     model = struct.pack("<ii", 793712314, 12) + bytes(100)
     with pytest.raises(ValueError, match="fastText model"):
         read_vectors(file(model, "cc.bin"))
-    with pytest.raises(ValueError, match="does not begin with a line"):
+    with pytest.raises(ValueError, match="does not start with a line"):
         read_vectors(file(b"nothing of the kind", "w.bin"))
-    with pytest.raises(ValueError, match="no end of the word"):
+    with pytest.raises(ValueError, match="the word does not end"):
         read_vectors(file(b"5 2\n" + b"\x00" * 10_000, "w.bin"))
-    with pytest.raises(ValueError, match="more bytes follow"):
+    with pytest.raises(ValueError, match="continues after"):
         read_vectors(file(binary("ab", np.ones((2, 2)), header="1 2"), "w.bin"))
 
 
 def test_a_matrix_goes_with_the_words_beside_it(tmp_path):
     matrix = np.arange(6.0).reshape(3, 2).astype(np.float16)
     np.save(tmp_path / "en.npy", matrix)
-    with pytest.raises(FileNotFoundError, match=r"none of en_words\.tsv"):
+    with pytest.raises(FileNotFoundError, match=r"no word list found.*tried en_words\.tsv"):
         read_vectors(tmp_path / "en.npy")
     (tmp_path / "en.txt").write_text("a\nb\nc\n")
     assert read_vectors(tmp_path / "en.npy").words == ["a", "b", "c"]
@@ -373,13 +375,13 @@ def test_a_matrix_goes_with_the_words_beside_it(tmp_path):
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        (b"a\nb\n", "has 2 words, but"),
-        (b"a\nb\na\n", "row 2: the word 'a' was there before"),
+        (b"a\nb\n", "must have a word for each row.*got 2 for 3 rows"),
+        (b"a\nb\na\n", "row 2: the word 'a' repeats word 1"),
         (b"a\n\xff\nc\n", "row 1: the word"),
-        (b"a\n\nc\n", "row 1: there is no word"),
-        (b"row\tname\n0\ta\n1\tb\n2\tc\n", "must name one of the 2 columns 'word'"),
-        (b"row\tword\n0\ta\n2\tb\n1\tc\n", "line 3: row b'2', but the words must be in the order"),
-        (b"row\tword\n0\ta\n1\n2\tc\n", "line 3: 1 columns where 2"),
+        (b"a\n\nc\n", "row 1: the word is missing"),
+        (b"row\tname\n0\ta\n1\tb\n2\tc\n", "one of the 2 columns must have the name 'word'"),
+        (b"row\tword\n0\ta\n2\tb\n1\tc\n", "line 3: the words must be in the order of the rows, got row '2'"),
+        (b"row\tword\n0\ta\n1\n2\tc\n", "line 3: expected 2 columns, got 1"),
     ],
 )
 def test_a_wrong_word_list_is_refused(tmp_path, listed, said):
@@ -392,7 +394,7 @@ def test_a_wrong_word_list_is_refused(tmp_path, listed, said):
 @pytest.mark.parametrize("stored", [np.ones(3), np.array([["a", "b"]]), np.array([[1, None]], dtype=object)])
 def test_a_npy_file_with_anything_but_a_matrix_of_numbers_is_refused(tmp_path, stored):
     np.save(tmp_path / "en.npy", stored, allow_pickle=True)
-    with pytest.raises(ValueError, match=r"en\.npy (must hold a matrix|is not a whole)"):
+    with pytest.raises(ValueError, match=r"en\.npy (must contain a matrix|is not a whole)"):
         read_vectors(tmp_path / "en.npy", words=["a", "b", "c"])
 
 
@@ -425,7 +427,7 @@ def test_progress_grows_to_the_size_of_the_file(tmp_path, name):
         ({"on_error": "ignore"}, "on_error must be one of"),
         ({"dtype": np.float16}, "dtype must be float32 or float64"),
         ({"format": "vec"}, "format must be one of"),
-        ({"words": ["a"]}, r"words is for \.npy files"),
+        ({"words": ["a"]}, r"words must be None for .*\.npy files"),
     ],
 )
 def test_wrong_arguments_are_refused(file, options, said):
@@ -438,18 +440,18 @@ def test_writing_refuses_what_could_not_be_read_back_and_leaves_the_old_file(tmp
     write_vectors(path, ["a"], [[1.0]])
     for words, matrix, said in (
         (["a", "b"], [[1.0]], "2 words and 1 rows"),
-        (["a\nb"], [[1.0]], r"words must be such that a\.vec gives them back, got 'a\\nb'"),
-        ([""], [[1.0]], "words must be such that"),
-        ([" a"], [[1.0]], "blanks around a word"),
-        (["\ud800"], [[1.0]], "words must be such that"),
+        (["a\nb"], [[1.0]], r"words contains 'a\\nb', which a\.vec cannot store"),
+        ([""], [[1.0]], "cannot store"),
+        ([" a"], [[1.0]], "no blanks around it"),
+        (["\ud800"], [[1.0]], "cannot store"),
         (["a"], [[np.nan]], "NaN"),
-        (["a", "b", "b"], [[1.0]] * 3, "words must be different: 'b' is there twice, at 1 and 2"),
+        (["a", "b", "b"], [[1.0]] * 3, "words must be distinct: 'b' is at 1 and at 2"),
     ):
         with pytest.raises(ValueError, match=said):
             write_vectors(path, words, matrix)
-    with pytest.raises(ValueError, match="got 'New York': a space ends a word; text files"):
+    with pytest.raises(ValueError, match=r"'New York', which a\.bin cannot store: a space ends a word; text"):
         write_vectors(tmp_path / "a.bin", ["New York"], [[1.0]])
-    with pytest.raises(ValueError, match="words must be such that"):
+    with pytest.raises(ValueError, match="cannot store"):
         write_vectors(tmp_path / "a.bin", ["x" * 4096], [[1.0]])
     with pytest.raises(ValueError, match=r"\.npy\.gz"):
         write_vectors(tmp_path / "a.npy.gz", ["a"], [[1.0]])

@@ -60,7 +60,7 @@ def test_broken_lines_are_skipped_without_a_look_at_each_of_their_numbers(
 
 def test_the_error_for_a_word_that_comes_again_says_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "x.vec").write_text("a 1 2\nb 1 2\nc 1 2\nb 3 4\n")
-    with pytest.raises(ValueError, match=r"x\.vec, line 4: the word 'b' was there before, as word 2"):
+    with pytest.raises(ValueError, match=r"x\.vec, line 4: the word 'b' repeats word 2"):
         align.read_vectors(tmp_path / "x.vec")
 
 
@@ -96,7 +96,7 @@ def test_vectors_that_are_too_wide_are_refused_when_read_and_when_written(tmp_pa
     (tmp_path / "x.bin").write_bytes(b"1 %d\na " % d + bytes(4 * d))
     for name in ("x.vec", "x.bin"):
         with pytest.raises(
-            ValueError, match=rf"{name}: a dimension of {d}, and vectors of at most 65536 numbers"
+            ValueError, match=rf"{name}: the dimension is {d}, but must be between 1 and 65536"
         ):
             align.read_vectors(tmp_path / name)
         with pytest.raises(ValueError, match=r"matrix must have at most 65536 columns.*\.npy"):

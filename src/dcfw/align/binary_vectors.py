@@ -18,7 +18,6 @@ from dcfw.align.stream import Stream
 
 _BLOCK = 1 << 20
 _LONGEST_WORD = 4096
-_LONGEST_VECTOR = 1 << 20  # dimensions, which bounds what a damaged header can request
 _FASTTEXT = 793712314  # the first four bytes of a fastText model
 
 
@@ -26,19 +25,17 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
     data = stream.read(_BLOCK)
     if len(data) >= 4 and struct.unpack("<i", data[:4])[0] == _FASTTEXT:
         raise ValueError(
-            f"{stream.path} is a fastText model, which is not word2vec's binary form; "
-            "give the .vec file that comes with it"
+            f"{stream.path} is a fastText model, not a file in word2vec's binary format; "
+            "use the .vec file that comes with it"
         )
     first, newline, _ = data[:64].partition(b"\n")
     fields = first.split()
     if not newline or len(fields) != 2 or not all(field.isdigit() for field in fields):
         raise ValueError(
-            f"{stream.path} does not begin with a line such as '200000 300', so it is not in word2vec's "
-            "binary form; vectors in text form are read when the name does not end in .bin"
+            f"{stream.path} does not start with a line such as '200000 300', so it is not in word2vec's "
+            "binary format; the name of a text file must not end in .bin"
         )
     n, d = map(int, fields)
-    if not 1 <= d <= _LONGEST_VECTOR:
-        raise ValueError(f"{stream.path}: a dimension of {d} in the first line must be a mistake")
     size = 4 * d
     # The header is not trusted: no file has more records than fit into it.
     expected = 0 if stream.size is None else min(n, stream.size // (size + 2) + 1)
@@ -55,25 +52,25 @@ def read_binary(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Ve
         if place > n:
             if at == len(data):
                 break
-            what = f"more bytes follow after the {n} vectors that the first line promises"
+            what = f"the file continues after the {n} vectors declared in its first line"
             rows.refuse("missing", n, what, 0)
         space = data.find(b" ", at, at + _LONGEST_WORD)
         end = space + 1 + size
         if place > n and (space < 0 or end > len(data)):
-            rows.refuse("broken", place, "the bytes at the end are not a whole vector")
+            rows.refuse("broken", place, "the vector at the end of the file is incomplete")
             return rows.done()
         if space < 0 and len(data) - at >= _LONGEST_WORD:
             raise ValueError(
-                f"{stream.path}, word {place}: no end of the word within {_LONGEST_WORD} bytes; the file is "
-                "damaged, or its dimension is not what its first line says"
+                f"{stream.path}, word {place}: the word does not end within {_LONGEST_WORD} bytes; the file "
+                "is damaged, or the dimension in its first line is wrong"
             )
         if space < 0 or end > len(data):
-            what = f"the file is cut short: {place - 1} of {n} vectors are whole"
+            what = f"the file is truncated: {place - 1} of {n} vectors are complete"
             rows.refuse("missing", place, what, n - place + 1)
             return rows.done()
         vector = np.frombuffer(data, dtype="<f4", count=d, offset=space + 1)
         if not np.isfinite(vector).all():
-            rows.refuse("broken", place, "the vector has NaN or Inf")
+            rows.refuse("broken", place, "the vector contains NaN or Inf")
         elif rows.accept(data[at:space], place):
             rows.extend(vector[None, :])
         at = end

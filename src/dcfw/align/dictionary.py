@@ -79,7 +79,7 @@ def read_dictionary(
         for number, line in lines:
             fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
             if len(fields) != 2 or not all(field.strip() for field in fields):
-                hint = "; put tabs for commas" if "," in line else ""
+                hint = "; use tabs instead of commas" if "," in line else ""
                 what = f"expected two words, separated by a tab or a space, got {line!r}"
                 raise ValueError(f"{path}, line {number}: {what}{hint}")
             found.append((fields[0].strip(), fields[1].strip()))
@@ -94,7 +94,7 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         try:
             line = raw.decode("utf-8").strip(" \r")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
+            raise ValueError(f"{path}, line {number}: the line is not UTF-8 ({error.reason})") from None
         if line:
             lines.append((number, line))
     return lines
@@ -106,14 +106,14 @@ def _table(path: Path, lines: list[tuple[int, str]], columns: Sequence[str] | No
     for number, line in lines[1:]:
         fields = line.split("\t")
         if len(fields) != len(names):
-            raise ValueError(f"{path}, line {number}: {len(fields)} columns where {len(names)} were expected")
+            raise ValueError(f"{path}, line {number}: expected {len(names)} columns, got {len(fields)}")
         cells.append(fields)
     if columns is None:
         # Tables of pairs often have row numbers or ranks before the words.
         words = [name for j, name in enumerate(names) if not all(fields[j].isdigit() for fields in cells)]
         columns = _named(names) or words[:2]
     if len(columns) != 2:
-        raise ValueError(f"{path} has no two columns of words; its columns are {', '.join(names)}")
+        raise ValueError(f"columns must name two columns of {path}, which has {', '.join(names)}")
     source, target = (names.index(_validate.choice(name, "columns", names)) for name in columns)
     return [(fields[source], fields[target]) for fields in cells]
 
@@ -156,7 +156,7 @@ def pairs(
     row_of_target = {word: row for row, word in enumerate(targets)}
     dictionary = _validate.listed(dictionary, "dictionary")
     if not all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in dictionary):
-        raise ValueError("dictionary must hold pairs of words (source, target)")
+        raise ValueError("dictionary must contain pairs of words (source, target)")
     missing = {"source": 0, "target": 0}
     found: list[tuple[int, int]] = []
     taken: set[int] = set()

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 REASONS = {
-    "broken": "an entry that is not a finite number, or no word",
-    "dimension": "more or fewer numbers than the others have",
-    "duplicate": "a word that came before (the first one is kept)",
-    "encoding": "a word that is not UTF-8",
-    "missing": "promised by the first line of the file, but absent",
+    "broken": "a number is not finite, or the word is missing",
+    "dimension": "wrong dimension",
+    "duplicate": "repeated word",
+    "encoding": "the word is not UTF-8",
+    "missing": "declared in the first line, but absent",
 }
 SKIPPING = "on_error='skip'"  # the option as errors name it; the command line replaces it
 WIDEST = 1 << 16  # the most numbers of a vector outside .npy files, which bounds the memory
@@ -50,10 +50,10 @@ class Rows:
     def __init__(
         self, path: Path, d: int, dtype: Any, *, limit: int | None, skip: bool, unit: str, expected: int = 0
     ) -> None:
-        if d > WIDEST and unit != "row":
+        if unit != "row" and not 1 <= d <= WIDEST:
             raise ValueError(
-                f"{path}: a dimension of {d}, and vectors of at most {WIDEST} numbers are read from this "
-                "form; mend the file, or keep such vectors in a .npy file"
+                f"{path}: the dimension is {d}, but must be between 1 and {WIDEST} in this format; correct "
+                "the file, or store wider vectors in a .npy file"
             )
         self.path, self.unit = path, unit
         self.words: list[str] = []
@@ -72,7 +72,8 @@ class Rows:
         """Raise the error for something unusable or, if skipping, add ``count`` to the reason."""
         if not self.skip:
             raise ValueError(
-                f"{self.path}, {self.unit} {place}: {what}; mend the file, or leave such out with {SKIPPING}"
+                f"{self.path}, {self.unit} {place}: {what}; correct the file, or skip "
+                f"unusable vectors with {SKIPPING}"
             )
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
@@ -85,12 +86,12 @@ class Rows:
             self.refuse("encoding", place, f"the word {raw!r} is not UTF-8 ({error.reason})")
             return False
         if not word:
-            self.refuse("broken", place, "there is no word")
+            self.refuse("broken", place, "the word is missing")
             return False
         if word in self._known:
             # Searched only when this ends the reading: a search for every word takes quadratic time.
-            where = "" if self.skip else f", as word {self.words.index(word) + 1}"
-            self.refuse("duplicate", place, f"the word {word!r} was there before{where}")
+            what = "" if self.skip else f"the word {word!r} repeats word {self.words.index(word) + 1}"
+            self.refuse("duplicate", place, what)
             return False
         self._known.add(word)
         self.words.append(word)
@@ -107,7 +108,10 @@ class Rows:
 
     def done(self) -> Vectors:
         if not self.words:
-            raise ValueError(f"{self.path} has no vectors")
+            counts = ", ".join(f"{count:,} ({REASONS[why]})" for why, count in self.skipped.items())
+            found = f"{self.path} has no usable vectors of dimension {self._matrix.shape[1]}"
+            hint = "; is the dimension in its first line correct?" if "dimension" in self.skipped else ""
+            raise ValueError(f"{found}; skipped: {counts or 'none'}{hint}")
         self._known.clear()
         self._resize(self._filled)
         return Vectors(self.words, self._matrix, self.skipped)

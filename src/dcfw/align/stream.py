@@ -40,13 +40,13 @@ class Stream:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(
                 f"{self.path} is a damaged gzip archive ({str(error).rstrip('.')}): only the first "
-                f"{self._given} bytes of its content could be read; fetch the file again"
+                f"{self._given} bytes of its content could be read; download the file again"
             ) from None
         self._given += len(data)
         if self._compressed and self._given > max(FREE, RATIO * self._raw.tell()):
             raise ValueError(
-                f"{self.path} is a gzip archive that unpacks to more than {RATIO} times its size, which "
-                "vectors do not; if you trust it, unpack it with gunzip and give the unpacked file"
+                f"{self.path} is a gzip archive that unpacks to more than {RATIO} times its size, unlike "
+                "files of vectors; if you trust it, unpack it with gunzip and read the unpacked file"
             )
         if self._progress is not None:
             # The position in an archive is slightly ahead of the content returned.

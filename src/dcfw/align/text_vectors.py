@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dcfw.align.rows import REASONS, Rows, Vectors
+from dcfw.align.rows import Rows, Vectors
 from dcfw.align.stream import Stream
 
 BLOCK = 1 << 20  # bytes read at a time; a longer line indicates a binary file
@@ -40,13 +40,14 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
     promised = None
     if len(fields) == 2 and all(field.isdigit() and len(field) <= 18 for field in fields):
         promised, d = map(int, fields)
-        line, block, what = 2, after or next(blocks, b""), f"a dimension of {d}"
+        line, block = 2, after or next(blocks, b"")
     else:
         d = sum(1 for _ in itertools.takewhile(_NUMBER.fullmatch, reversed(fields[1:])))
-        line, what = 1, "neither a header nor a word with numbers"
-    if not 1 <= d <= BLOCK // 2:
+        line = 1
+    if d < 1:
         raise ValueError(
-            f"{stream.path}, line 1: {what}; expected a header such as '200000 300', or a word and its vector"
+            f"{stream.path}, line 1: expected a header such as '200000 300', or a word and its vector, "
+            f"got {first[:60].decode('utf-8', 'replace')!r}"
         )
     expected = 0
     if stream.size is not None and block:
@@ -60,16 +61,11 @@ def read_text(stream: Stream, dtype: Any, limit: int | None, skip: bool) -> Vect
     if promised is not None and not rows.full:
         found = len(rows.words) + sum(rows.skipped.values())
         if found < promised:
-            what = f"the file ends after {found} of the {promised} vectors that its first line promises"
+            what = f"the file ends after {found} of the {promised} vectors declared in its first line"
             rows.refuse("missing", line - 1, what, promised - found)
         elif found > promised:
-            what = f"the file has {found} vectors, but its first line promises {promised}"
+            what = f"the file has {found} vectors, but its first line declares {promised}"
             rows.refuse("missing", line - 1, what, 0)
-    if rows.skipped and not rows.words:
-        counts = "; ".join(f"{count:,} left out for {REASONS[why]}" for why, count in rows.skipped.items())
-        said = f"; its first line says that vectors have {d} numbers, is that right?"
-        hint = "" if promised is None else said
-        raise ValueError(f"{stream.path} has no vectors that can be used: {counts}{hint}")
     return rows.done()
 
 
@@ -88,8 +84,8 @@ def _blocks(stream: Stream) -> Iterator[bytes]:
         cut = data.rfind(b"\n") + 1
         if not cut and len(data) >= BLOCK:
             raise ValueError(
-                f"{stream.path} has a line of more than {BLOCK} bytes, which does not look like vectors in "
-                "text form (a binary file is read when its name ends in .bin)"
+                f"{stream.path} has a line of more than {BLOCK} bytes, so it is not a text file of vectors; "
+                "the name of a binary file must end in .bin"
             )
         rest = data[cut:]
         if cut:
@@ -115,12 +111,12 @@ def _add(block: bytes, first: int, rows: Rows, d: int, dtype: Any) -> int:
         row += bool(numbers)
         if not numbers:
             if word:  # empty lines are ignored: many files end with one
-                rows.refuse("dimension", place, f"{len(word.split()) - 1} numbers where {d} were expected")
+                rows.refuse("dimension", place, f"expected {d} numbers, got {len(word.split()) - 1}")
         elif not (sound or _is_sound(numbers, dtype)):
             # Searched only when this ends the reading: it takes as long as ten good lines.
             rows.refuse("broken", place, "" if rows.skip else _complaint(numbers, dtype))
         elif surplus := _surplus(word):
-            rows.refuse("dimension", place, f"{surplus + d} numbers where {d} were expected")
+            rows.refuse("dimension", place, f"expected {d} numbers, got {surplus + d}")
         elif rows.accept(word, place):
             kept.append(row)
             if rows.full:
@@ -175,7 +171,7 @@ def _complaint(numbers: str, dtype: Any) -> str:
     """Return a message that names the bad number."""
     bad = next((field for field in numbers.split(" ") if not _is_sound(field, dtype)), None)
     if bad is None:  # each alone is a number; a stray "\r", for example, ends a line for loadtxt
-        return f"{numbers[:80]!r} are not numbers separated by spaces"
+        return f"expected numbers separated by spaces, got {numbers[:80]!r}"
     shown = bad[:40].encode("latin-1").decode("utf-8", "replace")
     if _NUMBER.fullmatch(bad.encode("latin-1")):
         return f"{shown} is too large for {np.dtype(dtype)}"

@@ -17,21 +17,21 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw.align import binary_vectors, text_vectors
-from dcfw.align.rows import REASONS, WIDEST, Rows, Vectors
+from dcfw.align.rows import WIDEST, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
 from dcfw.npy import mapped
 
-__all__ = ["REASONS", "Vectors", "read_vectors", "write_vectors"]
+__all__ = ["Vectors", "read_vectors", "write_vectors"]
 
 FORMATS = ("text", "binary", "npy")
 _WORD_LISTS = ("_words.tsv", "_words.txt", ".words", ".tsv", ".txt")
-NAMING = "name it with words="  # the argument as errors name it; the command line replaces it
+NAMING = "specify one with words="  # the argument as errors name it; the command line replaces it
 _MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors write
 _ROWS_AT_A_TIME = 1000
 _LIMITS = {  # words that a form cannot store
-    "text": "blanks around a word, line ends, and numbers after a blank do not count as part of it",
-    "binary": "a space ends a word; text files (.vec) allow them",
-    "npy": "each line of the list of words is one, and the first of them must not have a tab",
+    "text": "a word must have no blanks around it, no line breaks, and no numbers after a blank",
+    "binary": "a space ends a word; text files (.vec) allow spaces",
+    "npy": "each line of the word list is a word, and the first one must have no tab",
 }
 
 
@@ -112,7 +112,7 @@ def read_vectors(
     if kind == "npy":
         return _read_npy(path, dtype, limit, skip, progress, words)
     if words is not None:
-        raise ValueError("words is for .npy files; this file contains its words")
+        raise ValueError(f"words must be None for {path}, which contains its words; it is for .npy files")
     with Stream(path, progress) as stream:
         if kind == "binary":
             return binary_vectors.read_binary(stream, dtype, limit, skip)
@@ -129,14 +129,16 @@ def _read_npy(
 ) -> Vectors:
     stored = mapped(path)
     if stored.ndim != 2 or stored.dtype.kind not in "iuf":
-        raise ValueError(f"{path} must hold a matrix of real numbers with a row for each word")
+        raise ValueError(f"{path} must contain a matrix of real numbers with one row per word")
     if words is None or isinstance(words, str | os.PathLike):
         listed = Path(words) if words is not None else _word_list(path)
         names = _read_words(listed)
     else:
         listed, names = Path("words"), list(words)
     if len(names) != len(stored):
-        raise ValueError(f"{listed} has {len(names)} words, but {path} has {len(stored)} rows")
+        raise ValueError(
+            f"{listed} must have a word for each row of {path}, got {len(names)} for {len(stored)} rows"
+        )
     rows = Rows(path, stored.shape[1], dtype, limit=limit, skip=skip, unit="row", expected=len(stored))
     for start in range(0, len(stored), _ROWS_AT_A_TIME):
         with np.errstate(over="ignore"):  # an overflow becomes Inf, which is refused
@@ -144,7 +146,9 @@ def _read_npy(
         kept = []
         for i, finite in enumerate(np.isfinite(values).all(axis=1).tolist()):
             if not finite:
-                rows.refuse("broken", start + i, f"the vector has NaN, Inf or a number beyond {dtype}")
+                rows.refuse(
+                    "broken", start + i, f"the vector contains NaN, Inf or a number too large for {dtype}"
+                )
             elif rows.accept(names[start + i], start + i):
                 kept.append(i)
             if rows.full:
@@ -162,7 +166,7 @@ def _word_list(path: Path) -> Path:
     for candidate in filter(Path.is_file, tried):
         return candidate
     names = ", ".join(candidate.name for candidate in tried)
-    raise FileNotFoundError(f"no list of words beside {path}: none of {names} is there; {NAMING}")
+    raise FileNotFoundError(f"no word list found beside {path} (tried {names}); {NAMING}")
 
 
 def _read_words(path: Path) -> list[bytes]:
@@ -174,16 +178,17 @@ def _read_words(path: Path) -> list[bytes]:
     if len(columns) < 2:
         return lines
     if b"word" not in columns:
-        raise ValueError(f"{path}: the first line must name one of the {len(columns)} columns 'word'")
+        raise ValueError(f"{path}, line 1: one of the {len(columns)} columns must have the name 'word'")
     where, words = columns.index(b"word"), []
     row = columns.index(b"row") if b"row" in columns else None
     for number, line in enumerate(lines[1:], start=2):
         fields = line.split(b"\t")
         here = f"{path}, line {number}"
         if len(fields) != len(columns):
-            raise ValueError(f"{here}: {len(fields)} columns where {len(columns)} were expected")
+            raise ValueError(f"{here}: expected {len(columns)} columns, got {len(fields)}")
         if row is not None and fields[row] != b"%d" % (number - 2):
-            raise ValueError(f"{here}: row {fields[row]!r}, but the words must be in the order of the rows")
+            got = fields[row].decode("utf-8", "replace")
+            raise ValueError(f"{here}: the words must be in the order of the rows, got row {got!r}")
         words.append(fields[where])
     return words
 
@@ -218,13 +223,15 @@ def write_vectors(
     matrix = _validate.array(matrix, "matrix", ndim=2)
     digits = _validate.integer(digits, "digits", low=1, high=17)
     if len(words) != len(matrix):
-        raise ValueError(f"words and matrix must go together, got {len(words)} words and {len(matrix)} rows")
+        raise ValueError(
+            f"matrix must have a row for each of words, got {len(words)} words and {len(matrix)} rows"
+        )
     check_writable(path, words)
     kind = _format(path)
     if kind != "npy" and matrix.shape[1] > WIDEST:
         raise ValueError(
-            f"matrix must have at most {WIDEST} columns in this form, got {matrix.shape[1]}; "
-            "a path that ends in .npy takes more"
+            f"matrix must have at most {WIDEST} columns in this format, got {matrix.shape[1]}; "
+            "a .npy file may have more"
         )
     if kind == "npy":
         with _replacing(path.with_name(path.stem + "_words.txt")) as file:
@@ -246,16 +253,14 @@ def check_writable(path: Path, words: Sequence[str]) -> None:
         raise ValueError(f"path must name a file, got {str(path)!r}")
     kind = _format(path)
     if kind == "npy" and path.suffix.lower() == ".gz":
-        raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; .npy files are mapped")
+        raise ValueError(f"path must not end in .npy.gz, got {str(path)!r}; leave out .gz")
     places: dict[str, int] = {}
     for i, word in enumerate(words):
         _validate.text(word, "each of words")
         if places.setdefault(word, i) != i:
-            where = f"at {places[word]} and {i}"
-            raise ValueError(f"words must be different: {word!r:.60} is there twice, {where}")
+            raise ValueError(f"words must be distinct: {word!r:.60} is at {places[word]} and at {i}")
         if not _gives_back(kind, word, first=i == 0):
-            got = f"got {word!r:.60}: {_LIMITS[kind]}"
-            raise ValueError(f"words must be such that {path.name} gives them back, {got}")
+            raise ValueError(f"words contains {word!r:.60}, which {path.name} cannot store: {_LIMITS[kind]}")
 
 
 def _gives_back(kind: str, word: str, first: bool) -> bool:
