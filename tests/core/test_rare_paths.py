@@ -362,20 +362,6 @@ def test_instances_on_a_grid_that_is_not_full_have_the_optimum_they_claim(n):
         assert problem.best == values.min() == qap.evaluate(problem.A, problem.B, problem.permutation)
 
 
-def test_a_table_of_best_values_is_read_with_care(tmp_path, monkeypatch):
-    folder = tmp_path / "qaplib"
-    folder.mkdir()
-    (folder / "tiny2.dat").write_text("2\n0 1\n1 0\n0 3\n3 0\n")
-    (folder / "solutions.json").write_text('{"other": {"perm": [0, 1]}}')
-    (folder / "best_known.csv").write_text("name,best_known,status\ntiny2,6,optimal\n")
-    monkeypatch.setenv("DCFW_DATA", str(tmp_path))
-    found = qap.load("tiny2")
-    assert (found.best, found.permutation) == (6, None)
-    (folder / "best_known.csv").write_text("name,best_known,status\ntiny2,six,optimal\n")
-    with pytest.raises(ValueError, match=r"best_known\.csv: best_known of tiny2 must be a number, got 'six'"):
-        qap.load("tiny2")
-
-
 def test_a_callback_that_ends_a_start_ends_the_portfolio():
     A, B = RNG(0).integers(0, 9, (2, 8, 8))
 
@@ -412,10 +398,10 @@ def test_a_dictionary_of_anything_but_pairs_is_refused():
 
 
 def test_no_blocks_are_no_data_on_a_cluster_either():
-    from dcfw.align.moments import accumulate_on
+    from dcfw.align.moments import total_on
 
     with pytest.raises(ValueError, match="blocks must not be empty"):
-        accumulate_on(None, [])
+        total_on(None, [])
 
 
 def test_words_that_do_not_fit_into_memory_are_not_held_for_a_product(monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dcfw import data, qap
+from dcfw.qap import library
 from dcfw.qap.instances import read_solution
 from dcfw.qap.library import NOT_IN_PAPER, shipped_best
 
@@ -202,104 +203,16 @@ def test_a_solution_of_another_size_is_refused(own_folder):
         qap.load("tiny3")
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"{", "is not JSON"),
-        (b"\xff\xfe", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b'{"tiny3": {"perm": [' + b"9" * 5000 + b"]}}", "is not JSON"),
-        (b"[1]", "must hold an object"),
-        (b'{"tiny3": [1, 2]}', "the entry of tiny3 must be an object with the field 'perm'"),
-        (b'{"tiny3": {}}', "the entry of tiny3 must be an object with the field 'perm'"),
-        (b'{"tiny3": {"perm": "012"}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [99, -3, 7]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [0, 0, 1]}}', "perm of tiny3 must be a permutation"),
-        (
-            b'{"tiny3": {"perm": [0, 1]}}',
-            "perm of tiny3 must be a permutation, a list of 3 integers from 0 to 2",
-        ),
-        (b'{"tiny3": {"perm": [0, 1, 2, 3]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [0.2, 1.7, 2]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [0.0, 1.0, 2.0]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [false, true, 2]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [[0], 1, 2]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [0, 1, NaN]}}', "perm of tiny3 must be a permutation"),
-        (b'{"tiny3": {"perm": [0, 1, 2], "n": 4}}', "n of tiny3 must be 3, as tiny3.dat has it, got 4"),
-        (b'{"tiny3": {"perm": [0, 1, 2], "value": 18}}', "value of tiny3 must be 23, as .*, got 18"),
-        (b'{"tiny3": {"perm": [0, 1, 2], "value": NaN}}', "value of tiny3 must be 23, as .*, got nan"),
-        (b'{"tiny3": {"perm": [0, 1, 2], "value": null}}', "value of tiny3 must be 23, as .*, got NoneType"),
-        (b'{"tiny3": {"perm": [0, 1, 2], "value": 1' + b"0" * 4000 + b"}}", "got 100000000000... .4001 char"),
-    ],
-    ids=lambda value: None if isinstance(value, str) else repr(value[:50]),
-)
-def test_a_table_of_solutions_that_does_not_fit_is_named_with_its_field(own_folder, content, said):
-    (own_folder / "solutions.json").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"solutions\.json.* ?{said}") as caught:
-        qap.load("tiny3")
-    assert len(str(caught.value)) < 600
-
-
-def test_a_table_of_solutions_that_fits_is_used(own_folder):
-    instance = qap.load("tiny3")
-    assert qap.evaluate(instance.A, instance.B, [0, 1, 2]) == 23
-    (own_folder / "solutions.json").write_text('{"tiny3": {"n": 3, "value": 23, "perm": [0, 1, 2]}, "x": 1}')
-    instance = qap.load("tiny3")
-    assert (instance.best, instance.status, instance.permutation.tolist()) == (23, "best_known", [0, 1, 2])
-
-
-def test_values_of_data_that_are_not_integers_fit_up_to_rounding(own_folder):
-    (own_folder / "half.dat").write_text("2  0 .1 .2 0  0 1 1 0")
-    (own_folder / "solutions.json").write_text('{"half": {"value": 0.3, "perm": [0, 1]}}')
-    (own_folder / "best_known.csv").write_text("name,n,best_known,status\nhalf,2,0.3,optimal\n")
-    instance = qap.load("half")
-    assert (instance.best, instance.status, instance.permutation.tolist()) == (0.3, "optimal", [0, 1])
-    assert qap.evaluate(instance.A, instance.B, [0, 1]) == 0.1 + 0.2 != 0.3
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"name,best_known,status\ntiny3,abc,optimal", "best_known of tiny3 must be a number, got 'abc'"),
-        (b"name,best_known,status\ntiny3", "a row ends before its column 'best_known': 'tiny3'"),
-        (b"name,best_known,status\ntiny3,5\n", "a row ends before its column 'status': 'tiny3'"),
-        (b"name,best_known,status\ntiny3,5,proven\n", "status of tiny3 must be one of .* got 'proven'"),
-        (b"name,n,best_known,status\ntiny3,4,5,optimal\n", r"n of tiny3 is '4', but tiny3\.dat has n = 3"),
-        (b"name,n,best_known,status\ntiny3,x,5,optimal\n", r"n of tiny3 is 'x', but tiny3\.dat has n = 3"),
-        (b"name,best_known\ntiny3,5\n", "the column 'status' is missing"),
-        (b"best_known,status\n5,optimal\n", "the column 'name' is missing"),
-        (b"\xff\xfe", "is not a table in CSV form"),
-        (b'name,best_known,status\n"' + b"x" * 200_000, "is not a table in CSV form"),
-        (
-            b"name,best_known,status\ntiny3,24,optimal",
-            "best_known of tiny3 is 24 .*optimal, .* has the value 23",
-        ),
-    ],
-    ids=lambda value: None if isinstance(value, str) else repr(value[:50]),
-)
-def test_a_table_of_best_values_that_does_not_fit_is_named_with_its_field(own_folder, content, said):
-    (own_folder / "solutions.json").write_text('{"tiny3": {"perm": [0, 1, 2]}}')
-    (own_folder / "best_known.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"best_known\.csv.*{said}") as caught:
-        qap.load("tiny3")
-    assert len(str(caught.value)) < 600
-
-
-def test_a_best_value_that_a_known_permutation_beats_is_replaced(own_folder):
-    (own_folder / "solutions.json").write_text('{"tiny3": {"perm": [0, 1, 2]}}')
-    (own_folder / "best_known.csv").write_text("name,best_known,status\ntiny3,24,best_known\n")
+def test_a_best_value_that_the_permutation_beats_is_replaced(own_folder, monkeypatch):
+    monkeypatch.setattr(library, "best_known", lambda file: (24, "best_known"))
+    (own_folder / "tiny3.sln").write_text("3 0 1 2 3")
     assert (qap.load("tiny3").best, qap.load("tiny3").status) == (23, "best_known")
 
 
-@pytest.mark.parametrize("table", [False, True])
-def test_a_file_with_the_name_of_an_instance_but_other_numbers_has_no_best_value(own_folder, table):
+def test_a_file_with_the_name_of_an_instance_but_other_numbers_has_no_best_value(own_folder):
     shutil.copy(own_folder / "tiny3.dat", own_folder / "nug12.dat")
     twelve = np.ones((2, 12, 12), dtype=int)
     (own_folder / "nug14.dat").write_text("12 " + " ".join(map(str, twelve.ravel())))
-    if table:
-        (own_folder / "best_known.csv").write_text(
-            "name,best_known,status\nnug12,578,optimal\nnug14,1014,optimal\n"
-        )
     for name in ("nug12", "nug14"):
         instance = qap.load(name)
         assert (instance.best, instance.status) == (None, None)

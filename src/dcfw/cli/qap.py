@@ -250,10 +250,9 @@ def find(instance: str) -> Any:
     """Return the instance of a name or a path, with its best known value if there is one."""
     from dataclasses import replace
 
-    from dcfw.qap.checksums import checksum, checksums
     from dcfw.qap.examples import EXAMPLES, example
     from dcfw.qap.instances import Instance, read
-    from dcfw.qap.library import load, shipped_best
+    from dcfw.qap.library import best_known, load
 
     path = Path(instance)
     if instance in EXAMPLES:
@@ -270,11 +269,8 @@ def find(instance: str) -> Any:
         raise ValueError(f"{instance} is a solution; give the instance, a .dat file")
     problem = read(path)
     assert isinstance(problem, Instance)
-    # A file with a known name is the known instance only if its numbers are.
-    if checksums().get(path.stem) == (checksum(path.read_bytes()) or "not integers"):
-        best, status = shipped_best()[path.stem]
-        problem = replace(problem, best=best, status=status)
-    return problem
+    best, status = best_known(path)
+    return replace(problem, best=best, status=status)
 
 
 def _checked(method: str, split: str, polish: str, restarts: str, time_limit: float, jobs: int) -> int | str:

@@ -153,7 +153,7 @@ def _numbers(path: Path) -> list[Any]:
     numbers: list[Any] = []
     for at, line in enumerate(text.splitlines(), start=1):
         for token in line.split():
-            number = number_of(token)
+            number = _number(token)
             if number is None:
                 raise ValueError(
                     f"{path.name}, line {at}: expected a finite number (number {len(numbers) + 1} of the "
@@ -163,7 +163,7 @@ def _numbers(path: Path) -> list[Any]:
     return numbers
 
 
-def number_of(token: bytes) -> int | float | None:
+def _number(token: bytes) -> int | float | None:
     for kind in (int, float):
         try:
             number = kind(token)
@@ -180,10 +180,10 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
     n, got = numbers[0], len(numbers)
     if type(n) is not int or n < 1:
         raise ValueError(
-            f"{path.name}: the first number must be the size n, an integer of at least 1, got {short(n)}"
+            f"{path.name}: the first number must be the size n, an integer of at least 1, got {_short(n)}"
         )
     if n > got:  # before computing with n, which may have thousands of digits
-        raise ValueError(f"{path.name} is cut short: n = {short(n)} needs {layout}, found {got} numbers")
+        raise ValueError(f"{path.name} is cut short: n = {_short(n)} needs {layout}, found {got} numbers")
     expected = needed(n)
     if got != expected:
         kind = "is cut short" if got < expected else "has trailing numbers"
@@ -195,6 +195,6 @@ def _size(path: Path, numbers: list[Any], needed: Any, layout: str) -> int:
     return n
 
 
-def short(number: Any) -> str:
+def _short(number: Any) -> str:
     text = str(number)
     return text if len(text) <= 30 else f"{text[:12]}... ({len(text)} characters)"
