@@ -12,15 +12,11 @@ have weight, the lightest half is merged into one dense atom, which does not cha
 
 from __future__ import annotations
 
-from typing import Any
-
 from dcfw import _validate, kernels
 from dcfw._arrays import Array
 from dcfw.qap.compiled import Kernel, Loop
 from dcfw.qap.quadratics import MatrixQuadratic
-from dcfw.solvers.active import nearly_done
 from dcfw.solvers.loop import State
-from dcfw.solvers.run import Run
 
 MEMORY = 512 * 2**20  # bytes for the atoms' gradients
 
@@ -39,7 +35,6 @@ class BlendedLoop(Loop):
         self.cap = cap = _validate.integer(cap, "cap", low=4)
         assert kernels.native is not None
         self.active = Kernel(n, kernels.native.ActiveSet(n, cap))
-        self.pairwise = 0
         self._last: Array | None = None
         self._f: MatrixQuadratic | None = None
 
@@ -51,15 +46,3 @@ class BlendedLoop(Loop):
             self._f = f
         self._last = X.x
         return self.active
-
-    def _book(self, kernel: Kernel, run: Run, X: State, batch: Any) -> None:
-        super()._book(kernel, run, X, batch)
-        self.pairwise += batch.moved
-
-    def _content(self, kernel: Kernel, run: Run, X: State) -> bool:
-        return kernel is self.active and nearly_done(run, X)
-
-    def _resync(self, kernel: Kernel, run: Run, X: State, taken: int) -> bool:
-        if kernel is self.active and run.ledger.since_resync + taken >= run.resync_period:
-            kernel.solver.normalise(X.x)
-        return super()._resync(kernel, run, X, taken)

@@ -22,6 +22,7 @@ from dcfw._arrays import Array
 from dcfw.qap.quadratics import MatrixQuadratic
 from dcfw.result import Status
 from dcfw.sets.atoms import Permutation
+from dcfw.solvers.active import nearly_done
 from dcfw.solvers.ledger import Batch
 from dcfw.solvers.loop import State
 from dcfw.solvers.problem import Problem
@@ -120,6 +121,7 @@ class Loop:
         yield from self.steps(kernel, run, X, convex=convex, max_steps=max_steps)
 
     def _kernel_of(self, x: Array, X: State) -> Kernel:
+        """Return the kernel for a surrogate from x; a subclass has one with an active set."""
         return self.kernel
 
     def steps(self, kernel: Kernel, run: Run, X: State, *, convex: bool, max_steps: float) -> Iterator[State]:
@@ -141,8 +143,11 @@ class Loop:
                 started=known, steps=steps, measured=not (last or resync),
             )  # fmt: skip
             done += batch.steps
-            self._book(kernel, run, X, batch)
-            if batch.reason == TINY and self._content(kernel, run, X):
+            run.ledger.book(Batch(batch.steps, batch.solved, batch.gradients))
+            X.k += batch.steps
+            X.gap, X.gained, X.bound = kernel.solver.gap, kernel.solver.gained, kernel.solver.bound
+            X.value = None
+            if batch.reason == TINY and kernel is not self.kernel and nearly_done(run, X):
                 return
             kernel.end(batch, run)
             known = not self._resync(kernel, run, X, batch.steps)
@@ -151,15 +156,6 @@ class Loop:
             if known and (done == 0 or batch.reason == GAP_MET or _stepwise(run)):
                 X.S = Permutation(kernel.solver.vertex, self._rows)
                 yield X
-
-    def _book(self, kernel: Kernel, run: Run, X: State, batch: Any) -> None:
-        run.ledger.book(Batch(batch.steps, batch.solved, batch.gradients))
-        X.k += batch.steps
-        X.gap, X.gained, X.bound = kernel.solver.gap, kernel.solver.gained, kernel.solver.bound
-        X.value = None
-
-    def _content(self, kernel: Kernel, run: Run, X: State) -> bool:
-        return False
 
     def _slice(self, kernel: Kernel, run: Run, done: int, max_steps: float) -> tuple[int, bool]:
         """Return the number of steps to take now, and whether they are the last ones of this loop."""
@@ -174,6 +170,8 @@ class Loop:
         """Count the steps, recompute the gradient if that is due, and return whether it was."""
         if not run.ledger.resync_due(run.resync_period, taken):
             return False
+        if kernel is not self.kernel:
+            kernel.solver.normalise(X.x)
         X.grad[:] = X.f.grad(X.x)
         run.ledger.count_resync()
         return True

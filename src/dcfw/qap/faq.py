@@ -37,13 +37,10 @@ def faq(
     if kernels.native is None:
         return X, in_numpy(phi, X, grad, maxiter, shortest)
     kernel = Kernel(n)
-    portion = max(1, 10**8 // n**3)  # some milliseconds, so that Ctrl-C works
     done = 0
-    while done < maxiter:
-        batch = kernel(
-            phi, X, grad, None, steps=min(portion, maxiter - done), shortest=shortest, convex=False,
-            measured=False,
-        )  # fmt: skip
+    while done < maxiter:  # in slices, so that Ctrl-C works
+        steps = min(kernel.slice_length(), maxiter - done)
+        batch = kernel(phi, X, grad, None, steps=steps, shortest=shortest, convex=False, measured=False)
         done += batch.steps + (batch.reason == TINY)  # the last step may be below rounding
         if batch.reason == BAD:
             raise ValueError(OVERFLOW)
