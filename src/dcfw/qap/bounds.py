@@ -33,12 +33,13 @@ from dcfw.qap.convex_bound import EPS, SMALLEST, basis, convex_bound
 from dcfw.qap.dual_ascent import LARGEST as LARGEST_ASCENT
 from dcfw.qap.dual_ascent import dual_ascent
 from dcfw.qap.objective import dense, largest
-from dcfw.qap.problem import pose
+from dcfw.qap.problem import Problem, pose
 from dcfw.sets import lap
 
 METHODS = ("auto", "gilmore-lawler", "projection", "convex", "dual-ascent")
 
 LARGEST = 2.0**900  # of sums of products
+QUICK = 233  # up to this size searches and paths compute a bound, in O(n^3) operations
 
 
 class IntBound(int):
@@ -87,7 +88,7 @@ def bound(
     method = _validate.choice(method, "method", METHODS)
     deadline = time.perf_counter() + _validate.scalar(time_limit, "time_limit", low=0.0, allow_inf=True)
     problem = pose(A, B, C, partial_match, _validate.flag(maximize, "maximize"), forbidden)
-    data = _Data.of(dense(problem.A), dense(problem.B), problem.C)
+    data = _Data.of(problem)
     if method in ("projection", "convex") and not data.symmetric:
         raise ValueError(f"method {method!r} needs A or B to be symmetric: use 'gilmore-lawler'")
     if method == "dual-ascent" and len(data.A) > LARGEST_ASCENT:
@@ -134,7 +135,8 @@ class _Data(NamedTuple):
     symmetric: bool
 
     @classmethod
-    def of(cls, A: np.ndarray, B: np.ndarray, C: np.ndarray | None) -> _Data:
+    def of(cls, problem: Problem) -> _Data:
+        A, B, C = dense(problem.A), dense(problem.B), problem.C
         n, whole = len(A), all(part is None or part.dtype.kind == "i" for part in (A, B, C))
         # Costs, prices (sums of up to 2 n + 1 costs) and their sum are exact below 2^53.
         cost = largest(A) * largest(B) * n + (0 if C is None else largest(C)) if whole else 0
@@ -146,10 +148,17 @@ class _Data(NamedTuple):
         return cls(A, B, C, whole, exact, np.array_equal(A, A.T) or np.array_equal(B, B.T))
 
 
-def quick_bound(A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seconds: float = 0.0) -> int | float:
-    """Return the best of the cheap bounds and, with seconds and n <= 32, of the expensive ones."""
-    spend = seconds > 0.0 and len(A) <= LARGEST_ASCENT
-    return _best(_Data.of(A, B, C), "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
+def quick_bound(problem: Problem, seconds: float = 0.0) -> int | float | None:
+    """Return the best of the cheap bounds and, with seconds and n <= 32, of the expensive ones, for the
+    reduced problem; None if n is 1 or too large or products overflow."""
+    if not 1 < problem.n <= QUICK:
+        return None
+    try:
+        data = _Data.of(problem)
+    except ValueError:
+        return None
+    spend = seconds > 0.0 and problem.n <= LARGEST_ASCENT
+    return _best(data, "auto", time.perf_counter() + seconds if spend else -math.inf)[0]
 
 
 def gilmore_lawler(A: np.ndarray, B: np.ndarray, C: np.ndarray, exact: bool) -> float:

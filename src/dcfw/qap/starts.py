@@ -29,7 +29,6 @@ from dcfw.solvers.ledger import book_calls
 QUICK_RTOL, QUICK_LMO = 1e-2, 20
 SHARE_OF_RELAXATION = {True: 0.03, False: 0.3}  # of the time, for a quick start or one with user options
 SHARE_OF_BOUND, MOST_FOR_BOUND = 0.1, 1.0  # of the time of a search, and in seconds
-BOUNDED = 233  # up to this size searches and paths compute a bound, in O(n^3) operations
 SUCCESSES = (Status.CONVERGED, Status.OPTIMAL, Status.TARGET, Status.FINISHED)
 
 
@@ -126,21 +125,11 @@ def restarted(task: Task, call: Call) -> QAPResult:
     result.n_starts = len(best.values)
     if task.n <= 1:
         enter_bound(result, result.fun, task)  # there is no other permutation
-    elif task.method == "graduated" and (low := cheap_bound(task)) is not None:
+    elif task.method == "graduated" and (low := quick_bound(task.problem)) is not None:
         enter_bound(result, task.problem.value(low), task)
     if best.ended is not None:
         mark_ended(result, best.ended)
     return result
-
-
-def cheap_bound(task: Task, seconds: float = 0.0) -> float | None:
-    """Return a quick bound of the reduced problem, or None if n is 1 or too large or products overflow."""
-    if not 1 < task.n <= BOUNDED:
-        return None
-    try:
-        return quick_bound(dense(task.A), dense(task.B), task.C, seconds)
-    except ValueError:
-        return None
 
 
 def enter_bound(result: QAPResult, bound: float, task: Task) -> None:
@@ -267,7 +256,7 @@ class _Session:
         found.offer(ready.problem.value(first.permutation), first.permutation, name)
         # A budget of steps gives the same answer on every machine, so no time may influence the bound.
         seconds = 0.0 if self.budget.counts else SHARE_OF_BOUND * self.budget.limit
-        self.bound = cheap_bound(task, min(seconds, MOST_FOR_BOUND))
+        self.bound = quick_bound(task.problem, min(seconds, MOST_FOR_BOUND))
         target = None if call.target is None else task.problem.reduced_value(call.target)
         self.goals = {Status.OPTIMAL: ready.goal(self.bound), Status.TARGET: ready.goal(target)}
         found.goal = max(self.goals.values())
