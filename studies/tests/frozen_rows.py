@@ -1,8 +1,8 @@
-"""Small runs of the paper's protocols, and the command that writes their numbers down.
+"""Small runs of the paper's protocols, and the command that records their numbers.
 
     python studies/tests/frozen_rows.py > studies/tests/frozen_rows.json
 
-The numbers were written when the protocols were options of the library's own front doors; those of DC-FW on
+The numbers were recorded when the protocols were options of the library's public functions; those of DC-FW on
 the alignment when its rule became that of the authors' alignment code.
 """
 

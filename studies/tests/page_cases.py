@@ -1,4 +1,4 @@
-"""Stores for the tests of pages: every study in small, with names that try to break out of the page."""
+"""Stores for the tests of pages: a few rows of every study, with names that try to break out of the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fill(store: Store, seeds: int = 3) -> None:
 
 
 def fill_qap(store, rng, seeds, instances=INSTANCES):
-    """Rows of the QAPLIB study: the values grow with the method's place, with ties."""
+    """Rows of the QAPLIB study: the values grow with the method's position, with ties."""
     for name, n in {**instances, f"nug18{HOSTILE}": 24}.items():
         for place, method in enumerate(METHODS):
             for seed in range(seeds):

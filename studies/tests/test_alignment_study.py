@@ -15,7 +15,7 @@ from dcfw_studies.study import Study, Task
 
 @pytest.fixture
 def small(monkeypatch):
-    """The study's data in small, so that rows take milliseconds."""
+    """Replace the study's data by small ones, so that rows take milliseconds."""
 
     def load(dataset, seed, scaling="unit"):
         rng = np.random.default_rng(seed)
@@ -83,7 +83,7 @@ def test_gaps_are_compared_where_every_method_has_spent_as_much():
     assert table[-1]["b"] == 3.0
 
 
-def test_where_a_method_is_above_another_is_looked_for_at_every_point():
+def test_a_method_above_another_is_looked_for_at_every_point():
     def made(method, lmo, gaps):
         curve = {"n_lmo": lmo, "n_grad_g": [0] * len(lmo), "time": lmo, "least": gaps}
         return {"method": method, "curve": curve}
@@ -143,7 +143,7 @@ def test_the_report_has_tables_figures_and_curves(small, tmp_path):
     assert set(again.splitlines()) <= set(text.splitlines())
 
 
-def test_a_report_whose_files_do_not_fit_is_not_taken(tmp_path):
+def test_a_report_whose_files_do_not_fit_is_refused(tmp_path):
     head = "dataset,method,seed,part,rate,steps,seconds,gap"
     (tmp_path / "rows.csv").write_text(f"{head}\nplanted,dcfw,0,rates,0.1,10,1.0,0.5\n")
     with Store(tmp_path / "r.db") as store:  # rates have no curves

@@ -16,7 +16,7 @@ from places import ROOT
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Make dcfw look as if it were installed elsewhere, and work in an empty folder."""
+    """Make dcfw look installed elsewhere, and work in an empty folder."""
     monkeypatch.setattr(dcfw, "__file__", str(tmp_path / "lib" / "site-packages" / "dcfw" / "__init__.py"))
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")

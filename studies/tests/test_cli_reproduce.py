@@ -254,7 +254,7 @@ def test_an_interrupt_is_exit_code_130_and_the_same_command_goes_on(tmp_path):
         assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
 
 
-def test_a_study_all_of_whose_rows_fail_has_no_report(here, monkeypatch):
+def test_a_study_whose_rows_all_fail_has_no_report(here, monkeypatch):
     failing = Part("three rows", 1.0, lambda module: small(datasets=["bad"]))
     monkeypatch.setitem(CATALOGUE, "inner", replace(CATALOGUE["inner"], quick=failing))
     done = call("inner")

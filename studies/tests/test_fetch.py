@@ -1,4 +1,4 @@
-"""Fetching QAPLIB: from a server of our own, honest and otherwise."""
+"""Fetching QAPLIB from a local server that answers correctly, wrongly or maliciously."""
 
 import functools
 import gzip
@@ -48,7 +48,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         elif self.path.startswith("/moved/"):
             self.send_response(302)
             self.send_header("Location", self.path.removeprefix("/moved"))
-            self.send_header("Content-Length", str(10**17))  # which nobody should ask memory for
+            self.send_header("Content-Length", str(10**17))  # must not be allocated
             self.end_headers()
         else:
             super().do_GET()
@@ -154,7 +154,7 @@ def test_downloads_at_one_time_into_one_folder_leave_whole_files_alone(site, tmp
 def test_a_linked_folder_is_filled_and_a_link_in_the_place_of_a_file_is_not_followed(
     site, tmp_path, monkeypatch
 ):
-    """The user may link a cache; what waits in it under the name of a file must not lead out of it."""
+    """A cache folder may be a link; a link inside it must not redirect a file out of it."""
     real, victim = tmp_path / "disk", tmp_path / "victim.txt"
     real.mkdir()
     victim.write_text("mine")
@@ -229,7 +229,7 @@ def test_links_in_an_archive_are_ignored(site, tmp_path, kind):
 
 
 @pytest.mark.parametrize("limit", ["MAX_ARCHIVE", "MAX_UNPACKED", "MAX_FILE"])
-def test_what_is_too_large_is_refused(site, tmp_path, monkeypatch, limit):
+def test_an_archive_or_file_that_is_too_large_is_refused(site, tmp_path, monkeypatch, limit):
     monkeypatch.setattr(fetch, limit, {"MAX_ARCHIVE": 50, "MAX_UNPACKED": 1000, "MAX_FILE": 10}[limit])
     with pytest.raises(fetch.FetchError, match="too large"):
         fetch.fetch_qaplib(tmp_path / "q", url=site(), allow_local=True)
@@ -244,9 +244,9 @@ def test_what_is_too_large_is_refused(site, tmp_path, monkeypatch, limit):
         (tar_gz({"one1.dat": b"1 0 0"})[:-30], "damaged|cut short"),
         (gzip.compress(b""), "damaged|no .dat files"),
     ],
-    ids=["text", "no tar", "cut", "empty"],  # gzip writes the time: names of the bytes would change
+    ids=["text", "no tar", "cut", "empty"],  # gzip stores the time, so bytes are no stable ids
 )
-def test_what_is_no_archive_is_refused(site, tmp_path, archive, message):
+def test_a_file_that_is_not_an_archive_is_refused(site, tmp_path, archive, message):
     with pytest.raises(fetch.FetchError, match=message):
         fetch.fetch_qaplib(tmp_path / "q", url=site(archive), allow_local=True)
 
@@ -330,5 +330,5 @@ def test_a_permutation_counted_from_0_or_1_is_a_solution(text):
 
 
 @pytest.mark.parametrize("text", [b"", b"2 6", b"2 6 1", b"2 6 1 1", b"2 6 2 3", b"2 6 1 x"])
-def test_anything_else_is_no_solution(text):
+def test_anything_else_is_not_a_solution(text):
     assert not fetch._is_solution(text)

@@ -81,7 +81,7 @@ def store(tmp_path_factory):
     return path
 
 
-def test_what_is_said_to_bound_a_measure_does_but_for_the_lemma(store):
+def test_stated_bounds_of_the_measures_hold_except_for_the_lemma(store):
     with Store(store, readonly=True) as opened:
         rows = {row["method"]: row for row in opened.rows("gaps")}
     violated = {name: row.get("violated") for name, row in rows.items()}
@@ -113,7 +113,7 @@ def test_the_page_has_a_section_of_the_study(store, tmp_path):
         assert sections(opened) == []
 
 
-def test_a_report_of_nothing_says_what_to_do(tmp_path):
+def test_a_report_without_rows_says_what_to_do(tmp_path):
     with Store(tmp_path / "s.db"):
         pass
     with pytest.raises(ValueError, match="run it first"):

@@ -94,7 +94,7 @@ def test_every_method_trains(method, variant, monkeypatch):
     assert found["parameters"] < 50_000
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon is of PyTorch 2.9")
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon needs PyTorch 2.9")
 def test_muon_of_the_study_takes_the_steps_of_pytorch():
     torch.manual_seed(0)
     start, grads = torch.randn(12, 8), torch.randn(3, 12, 8)

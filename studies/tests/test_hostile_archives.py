@@ -1,6 +1,6 @@
-"""Archives and servers that mean harm: bombs, members that leave their folder, answers without an end.
+"""Malicious archives and servers: bombs, members that leave their folder, endless answers.
 
-What is refused by name is in ``test_fetch``; here are the bounds of memory and time.
+``test_fetch`` tests which archives are refused; here are the bounds of memory and time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_no_member_is_written_outside_the_folder_or_followed(
     name: str, kind: bytes, content: bytes, tmp_path: Path
 ) -> None:
     result = read_bounded(lambda: fetch.unpack(tar_gz({name: content}, kind), ".dat"), memory=8 * MB)
-    # What is not an error is the content of a plain file under a plain name; nothing is written.
+    # Anything but an error must be the content of a plain file under a plain name; nothing is written.
     assert isinstance(result, Exception) or result == {"escape": b"1 0 0"}
 
 
@@ -81,7 +81,7 @@ Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answer], str]]:
-    """``serve(answer)`` starts a server that answers every request so, and returns its address."""
+    """``serve(answer)`` starts a server that answers every request with it, and returns its address."""
     running: list[tuple[http.server.ThreadingHTTPServer, threading.Thread]] = []
 
     def start(answer: Answer) -> str:

@@ -1,4 +1,4 @@
-"""Tables of reports that somebody else has written to: refused by file and row, or read as they are."""
+"""Tables of reports that were edited by hand: refused by file and row, or read as they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER = "dataset,method,seed,status,seconds\r\n"
 
 
 def test_mutated_rows_are_refused_by_name_or_read_by_every_reader() -> None:
-    """More of them: python tests/cases/fuzz_rows.py 2000."""
+    """Run more of them with ``python tests/cases/fuzz_rows.py 2000``."""
     assert set(fuzz_rows.run(200, seed=1).counts) <= {"refused", "read", "reported"}
 
 
@@ -59,7 +59,7 @@ def test_a_wide_header_over_many_short_lines_costs_nothing(tmp_path: Path) -> No
         read_table(path, ())
 
 
-def test_a_table_that_is_no_file_or_too_large_is_not_opened(
+def test_a_table_that_is_not_a_file_or_too_large_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.csv").write_text(HEADER)
@@ -67,7 +67,7 @@ def test_a_table_that_is_no_file_or_too_large_is_not_opened(
     with pytest.raises(ValueError, match=r"rows\.csv is no file, or"):
         read_table(tmp_path / "rows.csv", ())
     if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe.csv")  # which nobody writes to
+        os.mkfifo(tmp_path / "pipe.csv")  # without a writer
         with pytest.raises(ValueError, match=r"pipe\.csv is no file, or"):
             read_table(tmp_path / "pipe.csv", ())
 

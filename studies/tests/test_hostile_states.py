@@ -1,4 +1,4 @@
-"""Stores, checkpoints of training runs and cached features, after something else has written to them."""
+"""Stores, checkpoints of training runs and cached features that something else has written to."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_columns_of_odd_types_are_one_line_of_every_command(
     for command in (["report", str(path), "-o", str(tmp_path / "page.html")], ["study", "status", str(path)]):
         answer = CliRunner().invoke(app, command)
         assert answer.exception is None or isinstance(answer.exception, SystemExit), answer.exception
-        # The status needs fewer columns: it may know nothing of the others.
+        # The status needs fewer columns, and may ignore the others.
         assert answer.exit_code == 1 or (answer.exit_code, command[0]) == (0, "study")
         if answer.exit_code:
             assert len(answer.stderr.splitlines()) == 1

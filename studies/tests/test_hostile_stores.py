@@ -71,7 +71,7 @@ def test_a_store_whose_tables_are_not_ours_is_refused_and_left_as_it_was(
     except sqlite3.OperationalError as error:
         pytest.skip(f"this SQLite makes no such thing: {error}")
     before = store.read_bytes()
-    # At the opening: a query to such a view would not come back, and cannot be interrupted.
+    # Refused on opening: a query to such a view would not return, and cannot be interrupted.
     with pytest.raises(StoreError, match=rf"study\.sqlite: .*{named}"):
         Store(store, readonly=readonly)
     assert store.read_bytes() == before
@@ -153,7 +153,7 @@ def test_features_are_returned_where_they_cannot_be_kept(tmp_path: Path, picture
 
 @pytest.fixture
 def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is a mere number, as in some containers."""
+    """Make the user a bare number without a home, as in some containers."""
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")

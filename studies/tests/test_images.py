@@ -1,4 +1,4 @@
-"""Labelled images: what is read is what is in the files, and files that are not in order are refused."""
+"""Labelled images: files are read exactly, and damaged ones are refused."""
 
 import functools
 import hashlib
@@ -50,7 +50,7 @@ def test_the_official_binary_files_are_read(tmp_path, pictures, classes):
         ("test_labels", np.zeros(2), "2 images have labels"),
     ],
 )
-def test_arrays_that_are_no_labelled_images_are_refused(tmp_path, name, array, message):
+def test_arrays_that_are_not_labelled_images_are_refused(tmp_path, name, array, message):
     for part in ("train", "test"):
         np.save(tmp_path / f"{part}_images.npy", np.zeros((2, 3, 32, 32), np.uint8))
         np.save(tmp_path / f"{part}_labels.npy", np.arange(2))
@@ -93,7 +93,7 @@ def test_images_that_are_not_in_the_data_folder_name_the_command(tmp_path, monke
         images.load("mnist")
 
 
-# -- fetching, from a server of our own --------------------------------------------------------------------
+# -- fetching, from a local server -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_the_report_has_every_run_and_the_profiles(tmp_path):
     assert "inner_solvers.png" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_a_report_of_nothing_says_what_to_do(tmp_path):
+def test_a_report_without_rows_says_what_to_do(tmp_path):
     with Store(tmp_path / "s.db"):
         pass
     with pytest.raises(ValueError, match="run it first"):

@@ -1,4 +1,4 @@
-"""The pages in a real browser: they load in silence, react to readers, and can be read by all of them.
+"""The pages in a real browser: they load without errors or requests, respond to input, and are accessible.
 
 Needs Chromium, its driver and Selenium; without them the tests skip and say what is missing.
 """
@@ -63,7 +63,7 @@ def driver():
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The page of a demonstration that is over after its quickest solves."""
+    """Write the page of a demonstration with its quickest solves only."""
     wanted = {
         ("regression", "FW, short steps"),
         ("regression", "DC-FW, default"),
@@ -74,7 +74,7 @@ def demo(tmp_path_factory):
 
 
 def look(driver, page, width=1280, height=900, theme="light"):
-    """Reload a page in a window of that size, for a reader whose system has that theme."""
+    """Reload a page in a window of this size, on a system with this theme."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
@@ -92,7 +92,7 @@ def view(driver, report):
 
 
 def figure(driver, kind, title):
-    """The table or chart whose caption begins so, in the middle of the window."""
+    """Return the table or chart whose caption begins with ``title``, scrolled to the middle of the window."""
     found = next(
         f for f in driver.find_elements(By.CSS_SELECTOR, f"figure.{kind}")
         if f.find_element(By.CSS_SELECTOR, "figcaption strong").text.startswith(title)
@@ -333,7 +333,7 @@ def sideways(driver):
 
 
 def widest(driver):
-    """What reaches beyond the window, to say what is wrong."""
+    """Return the elements that extend beyond the window, for the message of a failure."""
     return driver.execute_script(
         """
         return [...document.querySelectorAll("main *, nav *")]
@@ -380,9 +380,9 @@ def test_printing_is_light_and_without_controls(driver, report):
 
 
 def complaints(view):
-    """What axe finds wrong with the page that is shown."""
+    """Return the violations that axe finds on the page shown."""
     axe = pytest.importorskip("axe_core_python.selenium", reason='needs axe: pip install "dcfw[test]"')
-    found = axe.Axe().run(view, options={"resultTypes": ["violations"]})  # of the others one node each
+    found = axe.Axe().run(view, options={"resultTypes": ["violations"]})  # one node of each other kind
     assert len(found["passes"]) > 20
     return [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found["violations"]]
 
@@ -476,7 +476,7 @@ def test_nothing_that_a_name_says_runs_loads_or_hides_the_page(driver, request, 
     page = request.getfixturevalue(name)
     view = look(driver, page)
     before = view.execute_script("return Object.keys(window).length")
-    # A reader touches everything: what waits for an event has its chance.
+    # Trigger every kind of event on every element, so that a handler in a name would run.
     view.execute_script(
         """
         for (const node of document.querySelectorAll("main *, nav *"))
@@ -493,7 +493,7 @@ def test_nothing_that_a_name_says_runs_loads_or_hides_the_page(driver, request, 
     handlers = "return [...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames())"
     assert not [name for name in view.execute_script(handlers) if name.startswith("on")]
     assert view.execute_script("return document.body.offsetHeight") > 1000
-    assert view.get_log("browser") == []  # a refused script or request would be here as well
+    assert view.get_log("browser") == []  # refused scripts and requests appear here too
     messages = [json.loads(entry["message"])["message"] for entry in view.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     assert [url for url in asked if not url.startswith("data:")] == [page.as_uri()]

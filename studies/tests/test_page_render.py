@@ -1,4 +1,4 @@
-"""A page is whole, safe and always the same: escaping, the policy, the packaged resources, the file."""
+"""A page is complete, safe and reproducible: escaping, the policy, the packaged resources, the file."""
 
 import base64
 import hashlib

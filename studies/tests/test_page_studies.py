@@ -31,7 +31,7 @@ def store(path):
 
 
 def find(sections, caption):
-    """The table whose caption begins so, as a dict of its rows."""
+    """Return the table whose caption begins with ``caption``, as a dict of its rows."""
     table = next(
         part
         for section in sections
@@ -262,7 +262,7 @@ def test_counts_and_failures_of_an_older_version_of_a_study_are_not_on_the_page(
     assert [part.items for part in parts if isinstance(part, Bullets)] == [["Software: numpy 2.0."]]
 
 
-def test_rows_of_unknown_software_and_text_that_is_no_unicode_are_shown(tmp_path):
+def test_rows_of_unknown_software_and_text_that_is_not_unicode_are_shown(tmp_path):
     with Store(tmp_path / "s.db") as store:
         store.finish(Task("a", "m", 0, study="own"), {"f": "caf\udce9.txt"}, seconds=1.0, versions={})
     answer = CliRunner().invoke(app, ["report", str(tmp_path / "s.db"), "-o", str(tmp_path / "p.html")])

@@ -1,4 +1,4 @@
-"""Reports and pages of studies that are not complete: what is there is shown, what is missing is said."""
+"""Reports and pages of incomplete studies: existing rows are shown, missing ones are named."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ from dcfw_studies.study import Study, Task
 
 @pytest.fixture(autouse=True)
 def only_names(monkeypatch):
-    """Figures are drawn but not written: what is asked here is which of them there are."""
+    """Draw figures without writing them: only their names are tested here."""
 
     def save(figure, folder, name):
         return [f"{name}.png", f"{name}.svg"]
@@ -156,12 +156,25 @@ def test_radii_without_a_common_seed_are_not_compared(networks):
     assert networks_tables.growth(rows) == []
 
 
+def test_runs_that_differ_in_precision_alone_are_shown_in_pairs(networks):
+    half = {"part": "cnn", "precision": "bfloat16"}
+    _, text, _, rows = networks(
+        network_row(part="cnn", loss=1.0),
+        network_row(loss=2.0, **half),
+        network_row("fw", loss=3.0, **half),
+        network_row(seed=1, loss=4.0, **half, images=5),
+    )
+    ((one, other),) = networks_tables.precisions(rows)
+    assert (one["train_loss"], other["train_loss"]) == (1.0, 2.0)
+    assert "| CNN, CIFAR-10 | DC-FW | 10 | 0 | 1 | 2 | 75.0% | 75.0% |" in text
+
+
 def test_a_loss_that_falls_with_the_radius_is_called_better(networks):
     losses = dict(zip(RADII, (1.0, 0.5, 0.25), strict=True))
     _, text, section, rows = networks(
         *(network_row(m, c, loss=losses[c]) for m in ("dcfw", "dcfw-exact") for c in RADII)
     )
-    (line,) = networks_tables.verdicts(networks_tables.growth(rows))  # of the closed form nothing is claimed
+    (line,) = networks_tables.verdicts(networks_tables.growth(rows))  # none about the closed form
     assert line in text
     assert (
         "DC-FW becomes better as c grows: from c = 1 to c = 100 the training loss is multiplied by 0.25"
@@ -365,7 +378,7 @@ def test_long_runs_on_one_data_set_give_its_part_of_the_report(alignment, tmp_pa
     assert set(summary["equal_budgets"]) == {dataset}
 
 
-def test_the_rows_that_the_whole_study_has_besides_are_counted(alignment):
+def test_the_missing_rows_of_the_whole_study_are_counted(alignment):
     text = alignment(alignment_row(), alignment_row(method="fw-k"))[1]
     assert "| long | planted | fw-m | 1 | 60.0 s |" in text
     assert "| rates | real | dcfw | 15 | not known |" in text

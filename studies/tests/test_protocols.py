@@ -53,7 +53,7 @@ def test_variant_1_of_the_authors_is_the_librarys_paper_split():
     np.testing.assert_allclose(theirs.relaxed.x, ours.x, atol=1e-12)
 
 
-# -- alignment: the authors' code, written down ----------------------------------------------------------
+# -- alignment: a transcription of the authors' code -----------------------------------------------------
 
 
 def planted(d=8, n=300, rate=0.5, noise=0.0, seed=0):

@@ -339,7 +339,7 @@ def test_a_study_goes_on_from_the_rows_of_its_report(store, tmp_path):
     command("study", "import", tmp_path / "again.db", "qap", tmp_path / "out" / "rows.csv")
     with Store(store, readonly=True) as before, Store(tmp_path / "again.db") as after:
         assert after.rows("qap") == before.rows("qap")
-    # Rows of before there was a column for the protocol.
+    # Rows from before there was a column for the protocol.
     lines = list(csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines()))
     with open(tmp_path / "old.csv", "w", newline="") as file:
         names = [name for name in lines[0] if name not in ("protocol", "started")]
@@ -369,7 +369,7 @@ def test_imported_rows_keep_the_software_that_computed_them(store, tmp_path):
             assert after.rows(versions=True)[0]["versions"] != {}
 
 
-def test_rows_of_a_file_that_does_not_tell_its_software_have_none(store, tmp_path):
+def test_rows_of_a_file_without_software_versions_have_none(store, tmp_path):
     write_report("qap", store, tmp_path / "out", figures=False, expected=SIZES)
     lines = list(csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines()))
     for line in lines:

@@ -1,4 +1,4 @@
-"""Stored rows carry the hash of the code that made them, a rerun tells which are stale, pages quote them."""
+"""Stored rows carry the hash of the code that made them, a rerun finds stale ones, pages quote them."""
 
 import csv
 import json

@@ -200,7 +200,7 @@ def test_real_pairs_are_scaled_as_asked_and_a_fifth_is_held_out(embeddings, scal
         (lambda: run("s", None), TypeError, "study must be a Study, got str"),
     ],
 )
-def test_what_is_no_study_is_refused_by_name(make, error, match):
+def test_an_object_that_is_not_a_study_is_refused_by_name(make, error, match):
     with pytest.raises(error, match=match):
         make()
 

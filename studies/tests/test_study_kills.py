@@ -1,7 +1,7 @@
 """A study that is killed at any moment loses no finished row and computes none of them again.
 
-A real study runs in real processes and gets SIGKILL.  Side files tell the truth independently of the
-store: the row function writes a line when it starts, and the runner's progress callback writes one when a
+A real study runs in real processes and gets SIGKILL.  Side files are a record that is independent of
+the store: the row function writes a line when it starts, and the runner's progress callback writes one when a
 row was reported as finished; ``log`` has both in their order.
 """
 
@@ -112,7 +112,7 @@ def started(folder, since=0):
 
 
 def check(folder, count=None):
-    """The store has every reported row, each once and right; no reported row was computed again."""
+    """Check that the store has every reported row once and right, and that none was computed again."""
     kept = stored(folder)
     assert len(kept) == len(set(kept))
     assert set(lines(folder / "reported")) <= set(kept), "a row reported as finished was lost"
@@ -238,12 +238,12 @@ def test_an_interrupt_keeps_finished_rows_and_gives_claims_back(tmp_path, n_jobs
 
 
 def ended_by_ctrl_c(dataset, method, seed):
-    """A row whose solver was interrupted, and has returned its best so far."""
+    """Return a row whose solver was interrupted and returned its best so far."""
     return {"value": seed, "status": "INTERRUPTED" if seed == 1 else "CONVERGED"}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_solve_that_was_interrupted_is_no_row_and_ends_the_study(tmp_path, n_jobs):
+def test_an_interrupted_solve_stores_no_row_and_ends_the_study(tmp_path, n_jobs):
     study = Study("interrupted", ended_by_ctrl_c, ["a"], ["x"], range(3))
     with Store(tmp_path / "s.db") as store:
         with pytest.raises(KeyboardInterrupt):

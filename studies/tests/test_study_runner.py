@@ -1,6 +1,6 @@
 """A run does every row once, gives the same rows on one process or several, and outlives bad rows.
 
-What happens when it is killed is in ``test_study_kills.py``.
+Killed runs are tested in ``test_study_kills.py``.
 """
 
 import contextlib
@@ -184,7 +184,7 @@ def test_no_row_is_started_after_the_time_is_over():
         assert run(study, store, stop_after=0.0).done == 0
 
 
-def test_progress_is_told_after_a_row_is_safe():
+def test_progress_is_reported_after_a_row_is_stored():
     seen = []
 
     def progress(done, total, task, result):

@@ -1,4 +1,4 @@
-"""A store keeps what it was told to keep, once, and says clearly why when it cannot."""
+"""A store keeps every row exactly once, and says clearly why when it cannot."""
 
 import contextlib
 import csv
@@ -210,7 +210,7 @@ def test_the_first_row_of_a_task_is_kept(store):
 @pytest.mark.parametrize(
     "result", [[1], {"dataset": "b"}, {"x": object()}, {"tol": 0.25}, {"seconds": "long"}]
 )
-def test_a_result_that_is_no_row_is_refused(store, result):
+def test_a_result_that_is_not_a_row_is_refused(store, result):
     with pytest.raises((TypeError, ValueError)):
         store.finish(task(settings={"tol": 0.5}), result, seconds=1.0)
     assert store.rows() == []
@@ -263,7 +263,7 @@ def test_names_that_no_store_takes_are_refused_before_a_row_is_computed():
             task(**{name: "caf\udce9"})
 
 
-def test_rows_tell_the_software_that_computed_them_if_asked(store, tmp_path):
+def test_rows_name_the_software_that_computed_them_if_asked(store, tmp_path):
     store.finish(task(0), {"x": 1}, seconds=0.0, versions={"numpy": "1.0"})
     store.finish(task(1), {"x": 1}, seconds=0.0, versions={})
     assert "versions" not in store.rows("demo")[0]
@@ -345,7 +345,7 @@ def test_no_text_in_csv_is_a_formula_and_it_reads_back(store, tmp_path, text):
     assert text in (line["note"], read_table(target, ["note"])[0]["note"])
 
 
-def test_text_that_is_no_unicode_is_written_out_in_csv(store, tmp_path):
+def test_text_that_is_not_unicode_is_escaped_in_csv(store, tmp_path):
     store.finish(task(), {"file": "caf\udce9.txt"}, seconds=0.0)
     assert store.rows()[0]["file"] == "caf\udce9.txt"
     store.export_csv(tmp_path / "out.csv", "demo")
@@ -443,7 +443,7 @@ def test_a_claim_for_ten_years_ends_a_lease_after_it_was_met(tmp_path):
 def test_a_full_disk_is_named_and_finished_rows_are_kept(store):
     store.finish(task(0), {"x": 0}, seconds=0.0)
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count={pages}")  # SQLite then reports what it reports on a full disk
+    store._db.execute(f"PRAGMA max_page_count={pages}")  # SQLite reports this as a full disk
     with pytest.raises(StoreError, match=r"disk is full.*finished is kept"):
         store.finish(task(1), {"x": "x" * 100_000}, seconds=0.0)
     assert [row["x"] for row in store.rows()] == [0]

@@ -178,7 +178,7 @@ def test_the_study_s_rows_are_stored_and_its_report_states_the_claims_from_them(
         f.name for f in files
     }
 
-    # What a report has left is enough to go on from: the same rows, the same tasks done, the same report.
+    # The files of a report are enough to go on from: the same rows, the same tasks done, the same report.
     with Store(tmp_path / "t.db") as store:
         assert networks.import_rows(store, str(tmp_path / "out")) == len(kept)
     with Store(tmp_path / "t.db") as store:
@@ -338,7 +338,7 @@ def test_a_checkpoint_in_a_folder_that_is_no_longer_writable_is_known_after_one_
     assert f"{file} could not be written (Permission denied)" in answer.stderr
 
 
-def test_a_folder_is_no_checkpoint_and_is_not_to_be_removed(tmp_path):
+def test_a_folder_given_as_a_checkpoint_is_named_without_advice_to_remove_it(tmp_path):
     answer = CliRunner().invoke(app, ["train", "digits", "--checkpoint", str(tmp_path)])
     assert answer.exit_code == 1
     assert f"--checkpoint must be a file, but {tmp_path} is a folder" in answer.stderr

@@ -1,4 +1,4 @@
-"""Training where few look: what a checkpoint may not unpack to, how images are prepared, half precision."""
+"""Rare cases of training: checkpoints that unpack too far, the preparation of images, half precision."""
 
 import copy
 import zipfile
