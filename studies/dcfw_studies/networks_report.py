@@ -46,7 +46,7 @@ def sections(store: Store) -> list[Section]:
         summary = "Neither DC-FW nor FW has been run with c = 1, 10 and 100 yet."
     below = [_growth(claims)] if claims else []
     below += [_part(panel, setting, rows) for panel, setting in tables.panels(rows).items()]
-    below += _inner_steps(rows)
+    below += _inner_steps(rows) + _precisions(rows)
     if left := not_there(study(tuple(tables.PART_TITLES)), store):
         below.append(Section("What is missing", left))
     return [Section("Networks with bounded weights", what, [*below, *made], summary)]
@@ -152,6 +152,29 @@ def _inner_steps(rows: Rows) -> list[Section]:
     )
     parts = [table("Inner steps in the first and last epoch", columns, lines, note)]
     return [Section("Inner steps", [*parts, Figure(charts, file="inner_steps")])]
+
+
+def _precisions(rows: Rows) -> list[Section]:
+    pairs = tables.precisions(rows)
+    if not pairs:
+        return []
+    columns: dict[str, str | None] = {"part": None, "method": None, "c": "g", "seed": "d"}
+    columns |= {"training loss, float32": ".3g", "training loss, bfloat16": ".3g"}
+    columns |= {"test accuracy, float32": ".1%", "test accuracy, bfloat16": ".1%"}
+    lines = []
+    for one, other in pairs:
+        values = [r[name] for name in ("train_loss", "test_accuracy") for r in (one, other)]
+        named = tables.SHORT_TITLES[one["part"]], tables.TITLES[one["method"]], one["c"], one["seed"]
+        lines.append([*named, *values])
+    change = sum(abs(other["test_accuracy"] - one["test_accuracy"]) for one, other in pairs) / len(pairs)
+    note = (
+        "Pairs of runs that differ in the precision of the layers alone (weights and steps are in float32). "
+        "Each rounds in another way from the first step on, so single runs differ as those of two seeds do. "
+        f"Mean distance of the test accuracies: {100 * change:.1f} points."
+    )
+    return [
+        Section("bfloat16 against float32", [table("Last epoch in both precisions", columns, lines, note)])
+    ]
 
 
 def _table(rows: Rows) -> Table:

@@ -145,6 +145,17 @@ def growth(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return lines
 
 
+def precisions(rows: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """Return the pairs of runs, in float32 and in bfloat16, that differ in nothing else."""
+    found: dict[Key, dict[int, dict[str, Row]]] = {}
+    for (panel, method, L, c), runs in groups(rows).items():
+        by_seed = found.setdefault((panel._replace(precision=""), method, L, c), {})
+        for r in runs:
+            by_seed.setdefault(r["seed"], {})[panel.precision] = r
+    pairs = (pair for by_seed in found.values() for _, pair in sorted(by_seed.items()))
+    return [(pair["float32"], pair["bfloat16"]) for pair in pairs if len(pair) == 2]
+
+
 def curve_lines(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [
         {name: r.get(name) for name in ONE_RUN}
