@@ -25,6 +25,26 @@ from dcfw.sets.lap import Assignment
 from dcfw.sets.spheres import Spheres, one_sphere, zero_one_sphere
 
 
+@state_in("_assign")
+class BirkhoffOracle(Oracle):
+    """A linear assignment solver that starts each solve from the prices of the last one."""
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        return np.arange(self.domain.n)
+
+    @cached_property
+    def _assign(self) -> Assignment:  # lazy, because compiled loops have a solver of their own
+        return Assignment(self.domain.n)
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        columns = self._assign(to_numpy(G))
+        if isinstance(G, np.ndarray):
+            return Permutation(columns, self._rows, G.dtype)
+        return Dense(like(Permutation(columns, self._rows).dense(), G))
+
+
 class Birkhoff(Set, trusted=True):
     """The doubly stochastic n x n matrices {X >= 0, X 1 = 1, X^T 1 = 1}.
 
@@ -49,6 +69,7 @@ class Birkhoff(Set, trusted=True):
     """
 
     polytope = nonnegative = True
+    _oracle = BirkhoffOracle
 
     def __init__(self, n: int) -> None:
         self.n = _validate.integer(n, "n", low=1)
@@ -74,9 +95,6 @@ class Birkhoff(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         return like(Permutation(assignment(to_numpy(G))).dense(), G)
-
-    def oracle(self) -> Oracle:
-        return BirkhoffOracle(self)
 
     def violation(self, x: Array) -> float:
         x = self._values(x)
@@ -204,26 +222,6 @@ class PartialBirkhoff(CompactSet, trusted=True):
 
     def __repr__(self) -> str:
         return f"PartialBirkhoff({self.shape[0]}, {self.shape[1]}, k={self.k})"
-
-
-@state_in("_assign")
-class BirkhoffOracle(Oracle):
-    """A linear assignment solver that starts each solve from the prices of the last one."""
-
-    @cached_property
-    def _rows(self) -> np.ndarray:
-        return np.arange(self.domain.n)
-
-    @cached_property
-    def _assign(self) -> Assignment:  # lazy, because compiled loops have a solver of their own
-        return Assignment(self.domain.n)
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        columns = self._assign(to_numpy(G))
-        if isinstance(G, np.ndarray):
-            return Permutation(columns, self._rows, G.dtype)
-        return Dense(like(Permutation(columns, self._rows).dense(), G))
 
 
 def assignment(C: np.ndarray) -> np.ndarray:

@@ -7,6 +7,8 @@ their own form.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dcfw._arrays import Array, like, to_numpy
@@ -33,7 +35,7 @@ class CompactOracle(Oracle):
 class CompactSet(Set, trusted=True):
     """A set with ``_atom(G)``, the minimising vertex as a compact atom."""
 
-    _oracle = CompactOracle
+    _oracle: Any = CompactOracle
 
     def _atom(self, G: np.ndarray) -> Atom:
         """Return a vertex that minimises <G, s>, for a NumPy array in double precision."""

@@ -38,108 +38,6 @@ INERTIA = 0.8  # the weight of the best prices so far in the trial prices
 Columns = list[np.ndarray]
 
 
-class Intersection(CompactSet, trusted=True):
-    """The points that lie in all of several sets.
-
-    Parameters
-    ----------
-    sets : sequence of Set
-        Sets of one shape with at least one common point; a ValueError says how far apart they are otherwise.
-
-    Notes
-    -----
-    An oracle call solves several linear programmes with a row for each entry of all sets but one, which is
-    practical up to some hundred entries (fewer for round sets).  Sets given by a few inequalities are better
-    written as one :class:`Polytope`.  An answer is a vertex only where it is the only minimiser.
-
-    Examples
-    --------
-    >>> from dcfw.sets import Box, Intersection, L1Ball
-    >>> domain = Intersection([L1Ball(3), Box(0.0, 0.4, shape=3)])
-    >>> domain.lmo(np.array([-3.0, -2.0, -1.0])).round(9), domain.contains(np.full(3, 0.4))
-    (array([0.4, 0.4, 0.2]), False)
-    """
-
-    flat = False
-
-    def __init__(self, sets: Sequence[Any]) -> None:
-        if isinstance(sets, Set) or not isinstance(sets, Iterable):
-            raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
-        self.sets = tuple(sets)
-        if not self.sets:
-            raise ValueError("sets must not be empty")
-        for i, domain in enumerate(self.sets):
-            if not isinstance(domain, Set):
-                raise TypeError(f"sets[{i}] must be derived from dcfw.sets.Set, got {type(domain).__name__}")
-            self.shape = tuple(self.sets[0].shape)
-            if tuple(domain.shape) != self.shape:
-                raise ValueError(f"sets[{i}] must have the shape {self.shape}, got {tuple(domain.shape)}")
-        self.polytope = all(domain.polytope for domain in self.sets)
-        self.nonnegative = any(domain.nonnegative for domain in self.sets)
-        self.scale = min(domain.scale for domain in self.sets)
-        self._first = self._common_columns()
-
-    def _common_columns(self) -> list[Columns]:
-        """Return vertices of each set such that their hulls have a common point."""
-        columns: list[Columns] = [[] for _ in self.sets]
-        size, others = math.prod(self.shape), len(self.sets) - 1
-
-        def apart(H: np.ndarray) -> np.ndarray:
-            """Return x_1 - x_i for all i, of the vertices that minimise <H, .>."""
-            parts = H.reshape(others, size)
-            vertices, _ = self._ask([parts.sum(axis=0), *-parts])
-            for kept, vertex in zip(columns, vertices, strict=True):
-                kept.append(vertex)
-            return np.concatenate([vertices[0] - vertex for vertex in vertices[1:]])
-
-        if not others:
-            return [self._ask([np.ones(size)])[0]]
-        distance = separation(apart, np.zeros(size * others))
-        if distance > 1e-9 * self.scale:
-            raise ValueError(f"sets have no common point: they are at least {distance:g} apart")
-        return columns
-
-    def _ask(self, directions: list[np.ndarray]) -> tuple[Columns, float]:
-        """Return a vertex of each set for its direction, and a lower bound of the sum of the minima."""
-        vertices, bound = [], 0.0
-        for domain, G in zip(self.sets, directions, strict=True):
-            oracle = domain.oracle()
-            vertex = oracle(G.reshape(self.shape)).dense()
-            vertices.append(np.asarray(vertex, dtype=np.float64).reshape(-1))
-            bound += float(G @ vertices[-1]) - oracle.error
-        return vertices, bound
-
-    def _atom(self, G: np.ndarray) -> Atom:
-        return IntersectionOracle(self)(G)
-
-    def oracle(self) -> Oracle:
-        return IntersectionOracle(self)
-
-    def violation(self, x: Array) -> float:
-        """Return the largest of the sets' violations, each relative to its set's scale."""
-        x = self._values(x)
-        return float(self.scale * max(domain.violation(x) / domain.scale for domain in self.sets))
-
-    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return min(float(domain.reach(x, d)) for domain in self.sets)
-
-    @functools.cached_property
-    def _inside(self) -> np.ndarray:
-        directions = np.random.default_rng(0).standard_normal((8, *self.shape))
-        return np.asarray(np.mean([self.lmo(G) for G in directions], axis=0))
-
-    def _centre(self) -> np.ndarray:
-        return self._inside.copy()
-
-    @property
-    def diameter(self) -> float:  # type: ignore[override]
-        """An upper bound of the Euclidean diameter, the least of the sets' own."""
-        return min(float(domain.diameter) for domain in self.sets)
-
-    def __repr__(self) -> str:
-        return f"Intersection([{', '.join(map(repr, self.sets))}])"
-
-
 class IntersectionOracle(Oracle):
     domain: Intersection
 
@@ -216,6 +114,106 @@ class IntersectionOracle(Oracle):
 
     def set_state(self, state: Any) -> None:
         self._columns = [list(np.asarray(columns)) for columns in state]
+
+
+class Intersection(CompactSet, trusted=True):
+    """The points that lie in all of several sets.
+
+    Parameters
+    ----------
+    sets : sequence of Set
+        Sets of one shape with at least one common point; a ValueError says how far apart they are otherwise.
+
+    Notes
+    -----
+    An oracle call solves several linear programmes with a row for each entry of all sets but one, which is
+    practical up to some hundred entries (fewer for round sets).  Sets given by a few inequalities are better
+    written as one :class:`Polytope`.  An answer is a vertex only where it is the only minimiser.
+
+    Examples
+    --------
+    >>> from dcfw.sets import Box, Intersection, L1Ball
+    >>> domain = Intersection([L1Ball(3), Box(0.0, 0.4, shape=3)])
+    >>> domain.lmo(np.array([-3.0, -2.0, -1.0])).round(9), domain.contains(np.full(3, 0.4))
+    (array([0.4, 0.4, 0.2]), False)
+    """
+
+    flat = False
+    _oracle = IntersectionOracle
+
+    def __init__(self, sets: Sequence[Any]) -> None:
+        if isinstance(sets, Set) or not isinstance(sets, Iterable):
+            raise TypeError(f"sets must be a sequence of sets, got {type(sets).__name__}")
+        self.sets = tuple(sets)
+        if not self.sets:
+            raise ValueError("sets must not be empty")
+        for i, domain in enumerate(self.sets):
+            if not isinstance(domain, Set):
+                raise TypeError(f"sets[{i}] must be derived from dcfw.sets.Set, got {type(domain).__name__}")
+            self.shape = tuple(self.sets[0].shape)
+            if tuple(domain.shape) != self.shape:
+                raise ValueError(f"sets[{i}] must have the shape {self.shape}, got {tuple(domain.shape)}")
+        self.polytope = all(domain.polytope for domain in self.sets)
+        self.nonnegative = any(domain.nonnegative for domain in self.sets)
+        self.scale = min(domain.scale for domain in self.sets)
+        self._first = self._common_columns()
+
+    def _common_columns(self) -> list[Columns]:
+        """Return vertices of each set such that their hulls have a common point."""
+        columns: list[Columns] = [[] for _ in self.sets]
+        size, others = math.prod(self.shape), len(self.sets) - 1
+
+        def apart(H: np.ndarray) -> np.ndarray:
+            """Return x_1 - x_i for all i, of the vertices that minimise <H, .>."""
+            parts = H.reshape(others, size)
+            vertices, _ = self._ask([parts.sum(axis=0), *-parts])
+            for kept, vertex in zip(columns, vertices, strict=True):
+                kept.append(vertex)
+            return np.concatenate([vertices[0] - vertex for vertex in vertices[1:]])
+
+        if not others:
+            return [self._ask([np.ones(size)])[0]]
+        distance = separation(apart, np.zeros(size * others))
+        if distance > 1e-9 * self.scale:
+            raise ValueError(f"sets have no common point: they are at least {distance:g} apart")
+        return columns
+
+    def _ask(self, directions: list[np.ndarray]) -> tuple[Columns, float]:
+        """Return a vertex of each set for its direction, and a lower bound of the sum of the minima."""
+        vertices, bound = [], 0.0
+        for domain, G in zip(self.sets, directions, strict=True):
+            oracle = domain.oracle()
+            vertex = oracle(G.reshape(self.shape)).dense()
+            vertices.append(np.asarray(vertex, dtype=np.float64).reshape(-1))
+            bound += float(G @ vertices[-1]) - oracle.error
+        return vertices, bound
+
+    def _atom(self, G: np.ndarray) -> Atom:
+        return IntersectionOracle(self)(G)
+
+    def violation(self, x: Array) -> float:
+        """Return the largest of the sets' violations, each relative to its set's scale."""
+        x = self._values(x)
+        return float(self.scale * max(domain.violation(x) / domain.scale for domain in self.sets))
+
+    def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
+        return min(float(domain.reach(x, d)) for domain in self.sets)
+
+    @functools.cached_property
+    def _inside(self) -> np.ndarray:
+        directions = np.random.default_rng(0).standard_normal((8, *self.shape))
+        return np.asarray(np.mean([self.lmo(G) for G in directions], axis=0))
+
+    def _centre(self) -> np.ndarray:
+        return self._inside.copy()
+
+    @property
+    def diameter(self) -> float:  # type: ignore[override]
+        """An upper bound of the Euclidean diameter, the least of the sets' own."""
+        return min(float(domain.diameter) for domain in self.sets)
+
+    def __repr__(self) -> str:
+        return f"Intersection([{', '.join(map(repr, self.sets))}])"
 
 
 def _least(costs: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,8 +20,8 @@ import math
 import numpy as np
 
 from dcfw._arrays import Array, namespace, norm
-from dcfw.sets.base import first_hit, one_hot, select
-from dcfw.sets.simplex import project_capped, project_simplex
+from dcfw.sets.base import one_hot, select
+from dcfw.sets.simplex import project_simplex
 
 
 def lp_vertex(G: Array, p: float, radius: float) -> Array:
@@ -63,11 +63,6 @@ def lp_diameter(n: int, p: float, radius: float) -> float:
 def lp_strong_convexity(n: int, p: float, radius: float) -> float:
     """Return the strong convexity of the l_p ball in R^n with respect to the Euclidean norm."""
     return (p - 1.0) * math.pow(n, 0.5 - 1.0 / p) / radius if 1.0 < p <= 2.0 else 0.0
-
-
-def reach_cube(x: np.ndarray, d: np.ndarray, radius: float) -> float:
-    """Return the largest step with ||x + step d||_inf <= radius."""
-    return min(first_hit(radius - x, d), first_hit(radius + x, -d))
 
 
 def reach_l2(x: np.ndarray, d: np.ndarray, radius: float) -> float:
@@ -168,12 +163,3 @@ def _lp_stationary(a: np.ndarray, mu: float, p: float) -> np.ndarray:
         if bool((np.abs(step) <= 1e-16 * w).all()) or bool((step <= 0.0).all()):
             break
     return w if p >= 2.0 else w**e
-
-
-def project_ksparse(x: np.ndarray, k: int, radius: float) -> np.ndarray:
-    """Return clip(|x| - theta, 0, radius), signs restored; the least theta >= 0 for a sum <= k radius."""
-    size = np.abs(x)
-    inside = np.clip(size, 0.0, radius)
-    if float(inside.sum()) > k * radius:
-        inside = project_capped(size, radius, k * radius)
-    return np.asarray(np.copysign(inside, x))

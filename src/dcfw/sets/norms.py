@@ -14,19 +14,9 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, like, namespace, norm, to_numpy
 from dcfw.sets.atoms import Atom, Entries, OneHot, Signs
-from dcfw.sets.base import AtomOracle, Oracle, Set, excess, in_numpy, select
-from dcfw.sets.lp import (
-    lp_diameter,
-    lp_norm,
-    lp_strong_convexity,
-    lp_vertex,
-    project_ksparse,
-    project_lp,
-    reach_cube,
-    reach_l1,
-    reach_l2,
-)
-from dcfw.sets.simplex import least
+from dcfw.sets.base import AtomOracle, Oracle, Set, excess, first_hit, in_numpy, select
+from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp, reach_l1, reach_l2
+from dcfw.sets.simplex import least, project_capped
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
@@ -307,7 +297,8 @@ class KSparse(Set, trusted=True):
         return excess(max(float(x.sum()) / self.k, float(x.max())) - self.radius)
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
-        return min(reach_cube(x, d, self.radius), reach_l1(x, d, self.k * self.radius))
+        cube = min(first_hit(self.radius - x, d), first_hit(self.radius + x, -d))
+        return min(cube, reach_l1(x, d, self.k * self.radius))
 
     def _centre(self) -> np.ndarray:
         return np.zeros(self.shape)
@@ -318,7 +309,11 @@ class KSparse(Set, trusted=True):
     @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the polytope nearest to ``x``, exactly, in O(n log n)."""
-        return project_ksparse(x, self.k, self.radius)
+        size = np.abs(x)
+        inside = np.clip(size, 0.0, self.radius)
+        if float(inside.sum()) > self.k * self.radius:
+            inside = project_capped(size, self.radius, self.k * self.radius)
+        return np.asarray(np.copysign(inside, x))
 
     def _parameters(self) -> str:
         return f", k={self.k}" + super()._parameters()

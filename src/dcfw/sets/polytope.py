@@ -24,6 +24,27 @@ from dcfw.sets.linear_programme import Empty, LinearProgramme, Unbounded, Vertex
 SMALLEST_ROW = 1e-200  # rows are scaled to norm 1, which must not overflow
 
 
+@stateless
+class _Programmes(Oracle):
+    domain: Polytope
+
+    def __init__(self, domain: Polytope) -> None:
+        super().__init__(domain)
+        self.kept = domain._programme.kept()
+
+    def get_state(self) -> Any:
+        return None if self.kept is None else self.kept.get_state()
+
+    def set_state(self, state: Any) -> None:
+        if self.kept is not None:
+            self.kept.set_state(state)
+
+    @in_double
+    def __call__(self, G: Array) -> Atom:
+        x, self.error = self.domain._minimiser(to_numpy(G), self.kept)
+        return Dense(like(x, G))
+
+
 class Polytope(Set, trusted=True):
     """The polytope {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}.
 
@@ -52,6 +73,7 @@ class Polytope(Set, trusted=True):
     """
 
     polytope = True
+    _oracle = _Programmes
 
     def __init__(
         self, A_ub: Any = None, b_ub: Any = None, A_eq: Any = None, b_eq: Any = None, bounds: Any = None
@@ -92,9 +114,6 @@ class Polytope(Set, trusted=True):
 
     def _vertex(self, G: Array) -> Array:
         return like(self._minimiser(to_numpy(G)).x, G)
-
-    def oracle(self) -> Oracle:
-        return _Programmes(self)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
         """Return whether ``x`` violates no constraint by more than ``tol`` of the size of its terms."""
@@ -162,27 +181,6 @@ class Polytope(Set, trusted=True):
 
     def _parameters(self) -> str:
         return f", inequalities={len(self.b_ub)}, equations={len(self.b_eq)}"
-
-
-@stateless
-class _Programmes(Oracle):
-    domain: Polytope
-
-    def __init__(self, domain: Polytope) -> None:
-        super().__init__(domain)
-        self.kept = domain._programme.kept()
-
-    def get_state(self) -> Any:
-        return None if self.kept is None else self.kept.get_state()
-
-    def set_state(self, state: Any) -> None:
-        if self.kept is not None:
-            self.kept.set_state(state)
-
-    @in_double
-    def __call__(self, G: Array) -> Atom:
-        x, self.error = self.domain._minimiser(to_numpy(G), self.kept)
-        return Dense(like(x, G))
 
 
 class ConvexHull(Set, trusted=True):

@@ -24,14 +24,15 @@ from dcfw.sets.spheres import Spheres
 class ProductOracle(Oracle):
     """The blocks' oracles side by side; the errors add up."""
 
+    domain: Product
+
     def __init__(self, domain: Product) -> None:
-        super().__init__(domain)
-        self.product = domain
+        self.domain = domain
         self.oracles = [block.oracle() for block in domain.sets]
 
     def __call__(self, G: Array) -> Atom:
-        parts = zip(self.oracles, self.product.split(G), strict=True)
-        s = self.product.join([oracle(part).dense() for oracle, part in parts])
+        parts = zip(self.oracles, self.domain.split(G), strict=True)
+        s = self.domain.join([oracle(part).dense() for oracle, part in parts])
         self.error = sum(oracle.error for oracle in self.oracles)
         return Dense(s)
 

@@ -150,6 +150,37 @@ def factors_of(atoms: list[Any], weights: np.ndarray) -> tuple[np.ndarray, np.nd
     return U @ left[:, :rank], s[:rank], V @ right[:rank].T
 
 
+class SampledOracle(Oracle):
+    """The leading pair of the sparse gradient, with an error of a small part of the last Frank-Wolfe gap."""
+
+    domain: SampledBall
+
+    def __init__(self, domain: SampledBall) -> None:
+        super().__init__(domain)
+        self._guess: np.ndarray | None = None
+        self._first: float | None = None
+
+    def get_state(self) -> Any:
+        return self._guess, self.gap, self._first
+
+    def set_state(self, state: Any) -> None:
+        self._guess, self.gap, self._first = state
+
+    def __call__(self, G: Array) -> Atom:
+        if not G.any():
+            self.error = 0.0
+            return self.domain.origin()
+        domain = self.domain
+        gap = self.gap if self._guess is not None else self.claim
+        if self._first is None and self._guess is not None:
+            self._first = gap
+        careful = gap <= NEAR * (math.inf if self._first is None else self._first) and gap < math.inf
+        u, v, self.error = domain.best(domain.places.matrix(G), self._guess, SHARE * gap, careful)
+        self._guess = v
+        found = Factored(u[:, None], v[:, None], domain.places, domain.radius)
+        return domain.origin() if domain.apex and found.inner(G) > 0.0 else found
+
+
 class SampledBall(Set, trusted=True):
     """The observed entries of the matrices of a nuclear-norm ball, as vectors.
 
@@ -158,6 +189,7 @@ class SampledBall(Set, trusted=True):
 
     faces = True  # inner solvers then keep an active set, which determines the matrix
     flat = False
+    _oracle = SampledOracle
 
     def __init__(self, ball: SchattenBall | Spectraplex, places: Places) -> None:
         self.ball, self.places = ball, places
@@ -185,9 +217,6 @@ class SampledBall(Set, trusted=True):
 
     def lift(self, z: np.ndarray, t: float) -> np.ndarray:
         return np.append(z, (0.0, t))
-
-    def oracle(self) -> Oracle:
-        return SampledOracle(self)
 
     def _vertex(self, G: Array) -> Array:
         return SampledOracle(self)(G).dense()
@@ -225,34 +254,3 @@ class SampledSpectraplex(SampledBall, trusted=True):
     def atoms(self, U: np.ndarray, s: np.ndarray, V: np.ndarray) -> tuple[list[Atom], np.ndarray]:
         found, weights = super().atoms(U, s, V)
         return found[:-1], weights[:-1]
-
-
-class SampledOracle(Oracle):
-    """The leading pair of the sparse gradient, with an error of a small part of the last Frank-Wolfe gap."""
-
-    domain: SampledBall
-
-    def __init__(self, domain: SampledBall) -> None:
-        super().__init__(domain)
-        self._guess: np.ndarray | None = None
-        self._first: float | None = None
-
-    def get_state(self) -> Any:
-        return self._guess, self.gap, self._first
-
-    def set_state(self, state: Any) -> None:
-        self._guess, self.gap, self._first = state
-
-    def __call__(self, G: Array) -> Atom:
-        if not G.any():
-            self.error = 0.0
-            return self.domain.origin()
-        domain = self.domain
-        gap = self.gap if self._guess is not None else self.claim
-        if self._first is None and self._guess is not None:
-            self._first = gap
-        careful = gap <= NEAR * (math.inf if self._first is None else self._first) and gap < math.inf
-        u, v, self.error = domain.best(domain.places.matrix(G), self._guess, SHARE * gap, careful)
-        self._guess = v
-        found = Factored(u[:, None], v[:, None], domain.places, domain.radius)
-        return domain.origin() if domain.apex and found.inner(G) > 0.0 else found

@@ -14,9 +14,15 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
 from dcfw.sets.atoms import Atom, Entries, OneHot
-from dcfw.sets.base import AtomOracle, Oracle, Set, excess, first_hit, in_numpy, one_hot
+from dcfw.sets.base import AtomOracle, Set, excess, first_hit, in_numpy, one_hot
 from dcfw.sets.compact import CompactSet
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
+
+
+class SimplexOracle(AtomOracle):
+    def runners_up(self, G: Array, count: int) -> list[Atom]:
+        domain = self.domain
+        return [OneHot(j, domain.radius, domain.shape, G.dtype) for j in least(G, count)]
 
 
 class Simplex(Set, trusted=True):
@@ -39,6 +45,7 @@ class Simplex(Set, trusted=True):
     """
 
     polytope = nonnegative = True
+    _oracle = SimplexOracle
 
     def __init__(self, n: int | tuple[int, ...], radius: float = 1.0) -> None:
         self.shape = _validate.shape(n, "n")
@@ -52,9 +59,6 @@ class Simplex(Set, trusted=True):
 
     def _atom(self, G: np.ndarray) -> OneHot:
         return OneHot(int(G.argmin()), self.radius, self.shape, G.dtype)
-
-    def oracle(self) -> Oracle:
-        return SimplexOracle(self)
 
     def violation(self, x: Array) -> float:
         x = self._values(x)
@@ -246,12 +250,6 @@ def longest(upper: np.ndarray, total: float) -> float:
     ordered = np.sort(upper, axis=None)[::-1] / largest
     filled = np.cumsum(ordered)
     return largest * math.sqrt(float(ordered @ np.clip(total / largest - (filled - ordered), 0.0, ordered)))
-
-
-class SimplexOracle(AtomOracle):
-    def runners_up(self, G: Array, count: int) -> list[Atom]:
-        domain = self.domain
-        return [OneHot(j, domain.radius, domain.shape, G.dtype) for j in least(G, count)]
 
 
 def least(G: Array, count: int) -> list[int]:
