@@ -1,4 +1,4 @@
-"""Dictionaries are read in the forms that are around, and pairs are the rows of their words."""
+"""Dictionaries are read in the common formats, and pairs are the rows of their words."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_table_is_read_by_its_header(file):
     assert read_dictionary(path) == [("cat", "chat")]
 
 
-def test_a_header_of_two_columns_is_no_pair(file):
+def test_a_header_of_two_columns_is_not_a_pair(file):
     for header in ("source\ttarget", "Source\tTarget\r"):
         assert read_dictionary(file(f"{header}\ncat\tchat\nNew York\tNew York\n")) == [
             ("cat", "chat"),

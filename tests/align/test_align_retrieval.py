@@ -59,7 +59,7 @@ def test_any_of_many_translations_counts_once():
     assert precision_at(source, target, ([0, 0, 0], [1, 3, 0]), k=1) == {1: 1.0}
 
 
-def test_of_equally_near_words_the_first_wins_and_zeros_win_nothing():
+def test_the_first_of_equally_near_words_wins_and_zeros_win_nothing():
     target = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     assert precision_at([[1.0, 0.0]], target, ([0], [1]), k=(1, 2)) == {1: 0.0, 2: 1.0}
     assert precision_at([[1.0, 0.0]], target, ([0], [0]), k=1) == {1: 1.0}

@@ -228,7 +228,7 @@ def test_a_start_of_low_rank_is_completed_by_the_gradient():
     x0 = np.diag([1.0, 0.5, 0.0, 0.0, 0.0, 0.0])
     res = align(E1, E2, mask, x0=x0, maxiter=0)
     down = -MaskedLeastSquares(E1, E2, mask).grad(x0)
-    # Of the nearest ones it is the one that goes furthest down, which is where a small step leads.
+    # Of the nearest rotations it is the steepest one, which is where a small step leads.
     np.testing.assert_allclose(res.rotation, polar(x0 + 1e-9 * down), atol=1e-6)
     np.testing.assert_allclose(res.rotation[:2, :2], np.eye(2), atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""Files of word vectors are read as they were written, and what is wrong with one is said with its place."""
+"""Files of word vectors are read as they were written, and errors in them are reported with their place."""
 
 import gzip
 import struct
@@ -32,7 +32,7 @@ def binary(words, matrix, header=None, end=b"\n"):
 
 
 NUMBERS = st.floats(-(2.0**100), 2.0**100, width=32)
-# Everything but the two characters that separate words and lines, and surrogates, which UTF-8 has not.
+# Everything but the two characters that separate words and lines, and surrogates, which UTF-8 cannot encode.
 WORDS = st.text(st.characters(exclude_characters=" \n\t\r", exclude_categories=["Cs", "Cc"]), min_size=1)
 
 
@@ -55,7 +55,7 @@ def test_what_is_written_is_read_back(tmp_path_factory, table, name):
     assert read.matrix.dtype == np.float32
 
 
-# Pieces that some reader might take for something else than a part of a word.
+# Pieces that a reader might not take for part of a word.
 ODD = st.lists(
     st.sampled_from(
         [
@@ -77,7 +77,7 @@ ODD = st.lists(
 
 
 def by_hand(path, words):
-    """Write the words, with a vector for each, as the form of the file has it but without any check."""
+    """Write the words, with a vector for each, in the format of the file but without any check."""
     with path.open("wb") as file:
         if path.suffix == ".npy":
             np.save(file, np.full((len(words), 1), 0.5))
@@ -204,7 +204,7 @@ def test_a_limit_takes_the_first_words_and_reads_no_further(file):
                 (b"dog\t0\t.4\t.5", 3),
                 (b"dog nan .4 .5", 3),
                 (b"dog -inf .4 .5", 3),
-                (b"route 66 .4 .5", 3),  # a word or not: nobody can tell, so it is not taken
+                (b"route 66 .4 .5", 3),  # ambiguous: 66 may belong to the word
                 (b"New York 1e-05 .4 .5", 3),
                 (b"New York -1 0.5 .4 .5", 4),
             ]

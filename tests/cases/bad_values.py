@@ -1,7 +1,7 @@
-"""Arguments that a caller may get wrong, by what the argument is meant to be.
+"""Wrong values of arguments, by the kind of the argument.
 
-An :class:`Argument` is a good value and what kind of thing it is; :func:`variants` makes from it the values
-to try, each with what must come of it:
+An :class:`Argument` is a good value and its kind; :func:`variants` makes from it the values to try, each
+with the outcome expected:
 
 ``refused``   a ``TypeError`` or ``ValueError`` whose message names the argument
 ``same``      the result of the good value: lists, read-only, strided and big-endian arrays are as good
@@ -27,7 +27,7 @@ REFUSED, SAME, EITHER = "refused", "same", "either"
 
 @dataclass(frozen=True)
 class Argument:
-    """A good value, its kind, and what is known to be different for this one.
+    """A good value, its kind, and the exceptions for this one.
 
     ``allow`` names variants that would be refused elsewhere and are meaningful here; ``leave_out`` those
     that cannot be tried (an endless loop that was asked for, say); ``called`` are the names that messages
@@ -64,7 +64,7 @@ class Values:
 
 
 class Nothing:
-    """An object of a class that nobody has heard of."""
+    """An object of an unknown class."""
 
 
 def variants(argument: Argument, default: Any) -> Iterator[Variant]:

@@ -1,4 +1,4 @@
-"""The runs of ``test_frozen_applications.py``: short runs of QAP, align and torch, and what they gave.
+"""The runs of ``test_frozen_applications.py``: short runs of QAP, align and torch, and their results.
 
     python tests/cases/frozen_applications.py > tests/cases/frozen_applications.json
 

@@ -1,8 +1,8 @@
-"""The runs of ``test_frozen_methods.py``, and the command that writes their numbers down.
+"""The runs of ``test_frozen_methods.py``, and the command that records their numbers.
 
     python tests/cases/frozen_methods.py > tests/cases/frozen_methods.json
 
-Only runs whose path does not hang on rounding are here: they are the same with other kernels of OpenBLAS
+Only runs whose path does not depend on rounding are here: they are the same with other kernels of OpenBLAS
 (``OPENBLAS_CORETYPE``).
 """
 
@@ -114,7 +114,7 @@ def runs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 
 
 def run(make: Any, domain: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return where a run ends, and what it took."""
+    """Return where a run ends, and what it cost."""
     options = {"tol": 1e-5, "maxiter": 3, "max_inner": 300} | options
     start = domain.lmo(np.cos(np.arange(float(np.prod(domain.shape)))).reshape(domain.shape))
     res = dcfw.minimize(make(), domain, start, **options)

@@ -3,7 +3,7 @@
 ``make_case(seed)`` draws a problem: a set, an objective, a split, a method with its options, a dtype, scales
 over most of its range, and degenerate data (zeros, ties, duplicated vertices, singular Hessians, one point).
 ``check_case`` solves it and compares what the result claims with :mod:`extended_precision`; it returns the
-list of what is wrong.  The tests run 2,000 seeds, and the nightly job as many as its time allows:
+list of errors.  The tests run 2,000 seeds, and the nightly job as many as its time allows:
 
     python tests/cases/fuzz_certificates.py --seconds 3600 --cases 100000 --seed 0
 
@@ -17,8 +17,8 @@ a value of phi may be off by (a sum of n products, whose factors have been round
 
 and one about feasibility, in units of the set's size R, by  POINT * n * eps * R  (and, where x comes from
 the weights of an active set, which are in double precision, by  ATOMS * 2^-52 * R  more).  The atoms and
-weights of a result make up x to  ATOMS * n * eps * R  (x is updated up to 200 times before it is computed
-afresh).  Products that underflow lose at most the smallest positive number of the dtype each, which is
+weights of a result make up x to  ATOMS * n * eps * R  (x is updated up to 200 times before it is
+recomputed).  Products that underflow lose at most the smallest positive number of the dtype each, which is
 allowed for as well.
 """
 
@@ -106,12 +106,12 @@ class Draw:
         if abs(self.eT - 2 * self.eR) > most:
             self.eT = 2 * self.eR + int(math.copysign(most, self.eT - 2 * self.eR))
         self.R = 2.0**self.eR
-        # From another generator: what else is drawn does not depend on it.
+        # From another generator, so that the other draws do not depend on it.
         side = np.random.default_rng((seed, 1))
         self.large = LARGE_SHAPES[int(side.integers(len(LARGE_SHAPES)))] if side.random() < LARGE else None
         """A shape for matrices whose oracles do not decompose them in full, which few cases can afford."""
         self.newer = ["sampled", "whole", "whole"][int(side.integers(3))] if side.random() < NEWER else ""
-        """A kind of problem that joined later: the problems of other seeds are as they were."""
+        """A kind of problem that was added later: the problems of other seeds have not changed."""
         self.place = int(side.integers(2**31)) if side.random() < TABLE else None
         """A set of the table, or None for one that is drawn with its parameters."""
         self.data = False
@@ -336,7 +336,7 @@ def draw_nonsmooth(draw: Draw, n: int, shape: tuple[int, ...]) -> tuple[Any, Any
 
 
 def draw_smooth(draw: Draw, n: int) -> tuple[Any, Any]:
-    """A convex function that is no quadratic, of vectors."""
+    """Return a convex function of vectors that is not quadratic."""
     m = int(draw.rng.integers(1, 5))
     if draw.chance(0.5):
         e = max(min(draw.eT - draw.eR, 480), -480) if draw.dtype == np.float64 else draw.eT - draw.eR
@@ -460,7 +460,7 @@ def own_part(rng: np.random.Generator, part: Any, keep: bool) -> Any:
 
 def draw_own(seed: int, objective: Any, options: dict[str, Any]) -> Any:
     """Return a given f - g with a user's class in place of f or g, or None."""
-    rng = np.random.default_rng((seed, 2))  # what else is drawn does not depend on it
+    rng = np.random.default_rng((seed, 2))  # so that the other draws do not depend on it
     given = isinstance(objective, functions.DC) and objective.whole is None and objective.name == "given"
     if rng.random() >= OWN or not given or objective.conditional:
         return None
@@ -605,7 +605,7 @@ class Check:
         return rounding * (self.T + extra) + LD(self.case.oracle_error) * self.T + lost
 
     def claim(self, name: str, excess: Any, allowed: Any) -> None:
-        """Record by which part of the allowance a claim is off, and that it is wrong beyond it."""
+        """Record the share of the allowance that a claim uses, and an error where it exceeds it."""
         used = float(excess / allowed) if allowed > 0 else (0.0 if excess <= 0 else math.inf)
         self.outcome.used[name] = max(self.outcome.used.get(name, 0.0), used)
         if not excess <= allowed:
@@ -655,7 +655,7 @@ class Check:
         self.claim("fun = phi(x)", abs(LD(self.res.fun) - phi.value(x)), self.allowance())
 
     def vertices(self) -> Any:
-        """Return the vertices of the set, where the points that it is the hull of are no others."""
+        """Return the vertices of the set, if all points that span it are vertices."""
         V = getattr(self.case.region, "V", np.empty((0, 0)))
         lengths = np.array([ref.length(v - V.mean(axis=0)) for v in V])
         return V if len(V) and np.ptp(lengths) <= 1e-9 * lengths.max() else []
@@ -735,7 +735,7 @@ def check_seed(seed: int) -> tuple[Any, Outcome]:
 def run(
     first: int, count: int, seconds: float, report: Any = print
 ) -> tuple[int, list[int], dict[str, float]]:
-    """Check the seeds from ``first`` on; return how many, those that failed, the allowance used at most."""
+    """Check the seeds from ``first`` on; return their number, those that failed, the most allowance used."""
     ends, failed, used, seed = time.monotonic() + seconds, [], {}, first
     while seed < first + count and time.monotonic() < ends:
         case, outcome = check_seed(seed)

@@ -1,7 +1,7 @@
 """Hostile checkpoints: real files with a value, an array or a few bytes changed, resumed by the same call.
 
-``python tests/cases/fuzz_checkpoints.py 20000`` runs that many and prints what became of them.  A file is
-refused with a ValueError that names it, or the run ends in time with a feasible point; nothing else will do.
+``python tests/cases/fuzz_checkpoints.py 20000`` runs that many and prints the outcomes.  A file is refused
+with a ValueError that names it, or the run ends in time with a feasible point; anything else is a failure.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def outcome(name: str, members: dict[str, bytes], path: Path) -> str:
 
 
 class Tally:
-    """What became of the cases so far, which took longest, and what memory the process has needed."""
+    """The outcomes of the cases so far, the slowest one, and the memory used by the process."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -198,13 +198,13 @@ class Tally:
 
     @contextmanager
     def timing(self, case: str) -> Iterator[None]:
-        """Time a case that has this name."""
+        """Time the case of this name."""
         started = time.perf_counter()
         yield
         self.slowest = max(self.slowest, (time.perf_counter() - started, case))
 
     def add(self, case: str, what: str) -> None:
-        """Count what became of a case, and print it if it may not be."""
+        """Count the outcome of a case, and print it if it is wrong."""
         if what.startswith("WRONG"):
             print(f"{case}: {what}", file=sys.stderr)
         self.counts[what.split()[0]] += 1

@@ -1,7 +1,7 @@
 """Hostile tables of reports: real rows with cells, columns, lines or bytes changed, read by every reader.
 
 ``python tests/cases/fuzz_rows.py 2000`` runs that many.  A table is refused with a ValueError that names the
-file, or it is taken into a store, and report and page are made of it, or refused; nothing else will do.
+file, or it is taken into a store, and report and page are made of it, or refused; anything else is a failure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TABLES = {
     "networks": ("rows.csv", "curves.csv"),
 }
 RUN = ("part", "dataset", "method", "L", "c", "seed", "epochs", "images", "precision")
-"""The columns that say of which run a point of a curve is."""
+"""The columns that identify the run of a point of a curve."""
 CELLS = [
     *("", " ", "0", "-1", "1.5", "1e400", "-1e308", "nan", "NaN", "inf", "-inf", "1_000", "0x10", "True"),
     *("9" * 19, "9" * 5000, "0." + "3" * 5000, "18446744073709551616", "\u0661\u0662", "\uff11"),

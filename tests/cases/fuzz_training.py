@@ -1,7 +1,7 @@
 """Hostile training checkpoints: real .pt files with some values changed, loaded by the same program.
 
 ``python tests/cases/fuzz_training.py 20000`` runs that many.  A state is refused with a ValueError or a
-TypeError, or it is loaded and the next step leaves finite weights in their sets; nothing else will do.
+TypeError, or it is loaded and the next step leaves finite weights in their sets; anything else is a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that something has happened to, and a reader under watch.
+"""Damaged files, and a reader whose time and memory are watched.
 
 :func:`mutations` is a hypothesis strategy: it takes the bytes of a good file and cuts, flips, repeats, moves
 and inserts, and writes absurd numbers where numbers are.  :func:`read_bounded` calls a reader with a limit
@@ -44,7 +44,7 @@ ABSURD = (
     "\u0661\u0662".encode(),
     b"\x00",
 )
-"""What a file may say where a number is expected: sizes no machine has, and what is no number at all."""
+"""What a file may have in place of a number: impossible sizes, and text that is not a number."""
 
 NUMBER = re.compile(rb"\d+")
 
@@ -74,7 +74,7 @@ def _edit(content: bytes, data: st.DataObject) -> bytes:
 
 
 class Changed(bytes):
-    """Bytes that hypothesis shows the beginning of."""
+    """Bytes of which hypothesis prints only the beginning."""
 
     def __repr__(self) -> str:
         return f"{bytes(self[:2000])!r} ({len(self)} bytes)"
@@ -82,7 +82,7 @@ class Changed(bytes):
 
 @st.composite
 def mutations(draw: Any, content: bytes) -> Changed:
-    """Return ``content`` after one to three things have happened to it."""
+    """Return ``content`` after one to three mutations."""
     data = draw(st.data())
     for _ in range(draw(st.integers(1, 3))):
         content = _edit(content, data)

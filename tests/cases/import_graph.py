@@ -1,4 +1,4 @@
-"""Who imports whom, read from the syntax trees: nothing is imported to find out."""
+"""The graph of imports, read from the syntax trees without importing anything."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _walk(node: ast.AST, importer: str, late: bool) -> Iterator[Import]:
 
 
 def private_uses(source: Path, package: str) -> Iterator[tuple[str, str]]:
-    """Yield (module, name) wherever a module uses a private attribute of another module of ours."""
+    """Yield (module, name) wherever a module uses a private attribute of another of our modules."""
     for file in sorted((source / package).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         parts = file.relative_to(source).with_suffix("").parts

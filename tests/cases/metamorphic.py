@@ -1,20 +1,20 @@
 """Random problems in two forms that must have one answer: each public solver, each transformation.
 
 ``check(seed)`` draws a solver, a problem and a transformation that applies, and solves both forms:
-``dcfw.minimize`` with a set of the table of sets, a method and an objective, or one of the front doors of
+``dcfw.minimize`` with a set of the table of sets, a method and an objective, or one of the functions of
 :mod:`metamorphic_applications`.  A transformation is *exact* where every number of the one run is a power of
 two times that of the other, and then results are compared bit for bit; elsewhere statuses are compared, and
-values to 1e-9 of their scale.  New sets, methods and transformations join by being in their tables.
+values to 1e-9 of their scale.  New sets, methods and transformations are included through their tables.
 
 Where a transformation is not exact it changes how sums are rounded, and rounding may decide between two
 vertices that are equally good (an exact step along one edge of a box leaves a derivative of zero).  Then
-forms may end at different points.  That is no excuse of the transformation: a difference counts as a tie
+forms may end at different points.  That does not excuse every difference: it counts as a tie
 only if the *same* form changes as much when its data are changed in their last bits (:func:`tied`).  Ties
 are counted and printed.
 
     python tests/cases/metamorphic.py --cases 100000 --seed 0 --state counts.json
 
-With ``--state`` a run that was stopped goes on where its last thousand of cases ended.
+With ``--state`` a run that was stopped resumes after its last complete thousand of cases.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def tied(problem: Solvable, first: Any, second: Any, form: Form) -> bool:
 
 
 def compare(first: Any, second: Any, form: Form, exact: bool) -> str:
-    """Return in what the results differ though they should not."""
+    """Return how the results differ beyond what is allowed (empty: not at all)."""
     if first.status is not second.status:
         return f"{first.status.name} and {second.status.name}"
     x, y = form.move(np.asarray(first.x)), np.asarray(second.x)

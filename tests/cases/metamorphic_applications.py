@@ -1,8 +1,8 @@
-"""The front doors beside ``dcfw.minimize`` for :mod:`metamorphic`: assignment, matching, alignment, Gromov.
+"""The other public solvers for :mod:`metamorphic`: assignment, matching, alignment, Gromov-Wasserstein.
 
-A family is a door, a source of random arguments, and the transformations of its problems.  Arguments are
+A family is a solver, a source of random arguments, and the transformations of its problems.  Arguments are
 drawn without ties where a transformation is not exact; options come from the tables of the library, so that
-a new method, split or inner solver joins by itself.
+a new method, split or inner solver is included automatically.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Transformation(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a front door."""
+    """A call of a public solver."""
 
     door: Callable[..., Any]
     arrays: dict[str, Any]
@@ -359,7 +359,7 @@ GROMOV = {
 
 
 class Family(NamedTuple):
-    """A front door's problems and their transformations."""
+    """A public solver's problems and their transformations."""
 
     door: Callable[..., Any]
     draw: Callable[[bool, np.random.Generator], Call]

@@ -1,4 +1,4 @@
-"""Where things are: the clone, the tests, and the sources that other processes must be able to import."""
+"""Paths of the clone, the tests, and the sources that other processes must be able to import."""
 
 from __future__ import annotations
 

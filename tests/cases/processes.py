@@ -1,4 +1,4 @@
-"""Commands and imports in processes of their own."""
+"""Commands and imports in separate processes."""
 
 import os
 import subprocess

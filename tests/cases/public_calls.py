@@ -1,7 +1,7 @@
 """One call that works for every public name: what the table of bad input is generated from.
 
 :func:`public_names` walks the package.  A name that can be called has an entry in :data:`CALLS`, with a good
-value and a kind for every parameter, so a new name or a new parameter makes a test fail until it joins.
+value and a kind for every parameter, so a new name or parameter makes a test fail until it is added.
 :data:`METHODS` has the checked methods of sets.
 """
 

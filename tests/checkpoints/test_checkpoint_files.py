@@ -1,4 +1,4 @@
-"""The file of a checkpoint: whole or not there, refused when it is not the right one, used by one run."""
+"""The file of a checkpoint: complete or absent, refused if it is not the right one, used by one run."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_two_runs_on_one_file_are_told_apart(path: Path) -> None:
     assert solve(NAME, checkpoint=path, callback=again).status.name == "CALLBACK"
 
 
-def test_a_left_over_lock_file_is_no_lock(path: Path) -> None:
+def test_a_left_over_lock_file_does_not_lock(path: Path) -> None:
     Path(f"{path}.lock").touch()
     assert solve(NAME, checkpoint=path).success
 
@@ -229,7 +229,7 @@ def test_a_step_rule_that_may_remember_something_is_refused(path: Path) -> None:
         solve(NAME, checkpoint=path, step=Mine(), inner="fw")
 
 
-def test_a_step_rule_and_an_oracle_that_declare_to_keep_nothing_are_taken_at_their_word(path: Path) -> None:
+def test_a_step_rule_and_an_oracle_that_declare_no_state_are_accepted(path: Path) -> None:
     class Mine:
         def bind(self, f: Any, domain: Any) -> Any:
             def step(segment: Any) -> float:
@@ -250,7 +250,7 @@ def test_a_step_rule_and_an_oracle_that_declare_to_keep_nothing_are_taken_at_the
 
     solve(NAME, checkpoint=path, step=Mine(), inner="fw")
     assert _protocol.memory_known(Plain(sets.Simplex(12)))
-    assert not _protocol.memory_known(Overriding(sets.Simplex(12)))  # the word was for another __call__
+    assert not _protocol.memory_known(Overriding(sets.Simplex(12)))  # declared for another __call__
     assert _protocol.memory_known(Oracle(sets.Simplex(12)))
 
 
@@ -378,7 +378,7 @@ def test_backtracking_keeps_its_constant_between_steps() -> None:
 
 
 def forge(path: Path, data: bytes = bytes(64), **changes: Any) -> None:
-    """Write an archive like a checkpoint of one array of eight numbers, but for some changes."""
+    """Write an archive like a checkpoint of one array of eight numbers, with some changes."""
     header = {
         "format": files.FORMAT,
         "tree": {"array": 0},
@@ -419,7 +419,7 @@ def test_only_real_numbers_are_written(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_state_that_cannot_be_written_down_names_what_it_is() -> None:
+def test_the_error_for_a_state_that_cannot_be_saved_names_the_object() -> None:
     with pytest.raises(Unsupported, match=r"keys that are not strings: \[1, 2\]"):
         Capture({"memory": {1: "a", 2: "b"}}, {})
     with pytest.raises(Unsupported, match=r"an object of type builtins\.set"):
@@ -490,7 +490,7 @@ def test_a_malformed_fingerprint_is_damage_like_any_other(path: Path, entry: Any
 
 
 @pytest.mark.parametrize("fingerprint", [[1], "text", 5, None])
-def test_a_fingerprint_that_is_no_table_is_damage_like_any_other(path: Path, fingerprint: Any) -> None:
+def test_a_fingerprint_that_is_not_a_table_is_damage_like_any_other(path: Path, fingerprint: Any) -> None:
     rewrite(path, lambda header: header.update(fingerprint=fingerprint))
     with pytest.raises(ValueError, match=r"run\.npz' cannot be used .*remove it to start again"):
         solve(NAME, checkpoint=path)

@@ -214,7 +214,7 @@ def test_another_g_is_refused(first: Any, second: Any, vertex: int, path: Path) 
 
 
 class Bumped(functions.Function):
-    """A function with something added close to one point, and nowhere else."""
+    """A function with a bump close to one point."""
 
     def __init__(self, function: Any, centre: np.ndarray, height: float) -> None:
         self.function, self.centre, self.height = function, centre, height
@@ -381,7 +381,7 @@ class Fussy(functions.Function):
 
 
 @pytest.mark.parametrize("error", [ValueError, ArithmeticError, RuntimeError])
-def test_a_function_that_has_no_answer_at_some_point_is_no_obstacle(
+def test_a_function_that_raises_at_some_points_can_be_checkpointed(
     error: type[Exception], path: Path
 ) -> None:
     def run(**more: Any) -> Any:

@@ -44,7 +44,7 @@ class Crash(Exception):
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nobody pulls the plug here, and some hundred files are written.
+    # The tests simulate no power cut, and write some hundred files.
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

@@ -128,7 +128,7 @@ def test_centred_vectors_are_written_in_the_coordinates_of_the_target(folder, re
     assert np.abs(mapped.matrix - other).mean() < 0.6
 
 
-def test_dimensions_may_differ_and_then_there_is_no_before(folder, report):
+def test_dimensions_may_differ_and_then_there_is_no_score_before_the_fit(folder, report):
     source = read_vectors(folder / "en.vec")
     write_vectors(folder / "en.vec", source.words, source.matrix[:, : D - 3])
     found = report("--steps", 30)
@@ -167,7 +167,7 @@ def test_mapped_vectors_have_the_words_of_the_source_however_odd(folder, report)
     assert read_vectors(folder / "mapped.bin").words[0] == "\u00a0"
 
 
-def test_what_cannot_be_written_is_said_before_the_fit(folder, monkeypatch):
+def test_an_output_that_cannot_be_written_is_refused_before_the_fit(folder, monkeypatch):
     from dcfw.align import translation
 
     def fitted(*arguments, **options):

@@ -1,4 +1,4 @@
-"""What comes from files is shown on a terminal as it is written, and obeyed nowhere."""
+"""Control characters from files are shown on a terminal as text and never obeyed."""
 
 import io
 
