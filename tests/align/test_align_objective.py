@@ -1,4 +1,4 @@
-"""The masked loss: its gradient, its three products, its ways of giving data, and streams of blocks."""
+"""The masked loss: its gradient, its three products, the forms of its data, and streams of blocks."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def data(d1=5, d2=4, n=30, rate=0.4, seed=0):
 
 
 def literal(E1, Y, mask, X):
-    """Value and gradient as they are defined."""
+    """Return value and gradient by their definition."""
     R = np.where(mask, X @ E1 - np.where(mask, Y, 0.0), 0.0)
     n = E1.shape[1]
     return (R**2).sum() / (2 * n), R @ E1.T / n
@@ -133,7 +133,7 @@ def test_wrong_data_are_refused_with_a_name_and_a_place(E1, Y, mask, message, pr
         MaskedLeastSquares(E1, Y, mask, product=product)
 
 
-def test_data_that_are_no_real_numbers_are_refused():
+def test_data_that_are_not_real_numbers_are_refused():
     with pytest.raises(TypeError, match="E1 must hold real numbers"):
         MaskedLeastSquares(np.ones((1, 2), dtype=complex), np.ones((1, 2)))
     with pytest.raises(ValueError, match="dtype must be float32 or float64"):
@@ -165,6 +165,9 @@ def test_single_precision_is_kept(product):
     grad = f.grad(X.astype(np.float32))
     assert grad.dtype == np.float32
     np.testing.assert_allclose(grad, literal(E1, Y, mask, X)[1], atol=1e-4)
+    squares = np.square(Y[mask].astype(np.float32).astype(float))  # summed in double precision
+    at_zero = f.value(np.zeros_like(X, dtype=np.float32))
+    assert at_zero == pytest.approx(0.5 * squares.sum() / E1.shape[1], rel=1e-14)
     assert MaskedLeastSquares(E1.astype(np.float32), Y, mask, product=product).template().dtype == np.float64
     single = MaskedLeastSquares(E1, Y, mask, product=product, dtype="float32")
     assert single.template().dtype == np.float32

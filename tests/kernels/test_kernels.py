@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dcfw import Status, kernels, minimize, qap
-from dcfw.align.kernels import observed_product
+from dcfw.align.products import observed_product
 from dcfw.kernels import lap
 from dcfw.qap import faq
 from dcfw.qap.compiled import pack

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dcfw._arrays import Array, inner, namespace
 from dcfw.align.observations import Block, Observations
 
 
@@ -26,28 +27,25 @@ from dcfw.align.observations import Block, Observations
 class Moments:
     """Sums over words: their number, the number of observed entries, and the matrices above.
 
-    ``grams`` has one packed matrix per row of X, or a single one for all; ``cross`` is b, ``square`` is
+    ``grams`` has one packed matrix per row of X, a single one for all, or none; ``cross`` is b, ``square`` is
     ||Y||^2, and ``source`` is E1 E1^T over all words, observed or not.
     """
 
     n: int
     observed: int
     grams: np.ndarray
-    cross: np.ndarray
+    cross: Array
     square: float
-    source: np.ndarray
+    source: Array
 
     @classmethod
-    def of(cls, block: Block) -> Moments:
+    def of(cls, block: Block, grams: bool = True) -> Moments:
+        """Return the sums over one block; without ``grams`` it may have arrays of any library."""
         E, Y, observed = block
-        cross = Y @ E.T
-        words = observed.any(axis=0)
-        if (observed == words).all():
-            grams = _packed(E[:, words].T)[None, :]
-        else:
-            grams = _row_grams(np.ascontiguousarray(E.T), observed)
-        square = math.fsum(float(np.vdot(row, row)) for row in Y.astype(np.float64, copy=False))
-        return cls(E.shape[1], int(observed.sum()), grams, cross, square, E @ E.T)
+        xp = namespace(E)
+        square = math.fsum(inner(row, row) for row in xp.astype(Y, xp.float64, copy=False))
+        packed = _grams(E, observed) if grams else np.empty((0, 0))
+        return cls(E.shape[1], int(observed.sum()), packed, Y @ E.T, square, E @ E.T)
 
     def plus(self, other: Moments, out: bool = False) -> Moments:
         """Return the sums over both; ``out`` overwrites the matrices of this one."""
@@ -57,12 +55,12 @@ class Moments:
                 f"{other.cross.shape[1]} in another, Y {self.cross.shape[0]} and {other.cross.shape[0]}"
             )
 
-        def total(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             # A single matrix for all rows is broadcast over one for each.
             return np.asarray(np.add(a, b, out=a if out and len(a) >= len(b) else None))
 
-        grams, cross = total(self.grams, other.grams), total(self.cross, other.cross)
-        square, source = self.square + other.square, total(self.source, other.source)
+        grams, cross = add(self.grams, other.grams), add(self.cross, other.cross)
+        square, source = self.square + other.square, add(self.source, other.source)
         return Moments(self.n + other.n, self.observed + other.observed, grams, cross, square, source)
 
 
@@ -89,8 +87,12 @@ def _packed(rows: np.ndarray) -> np.ndarray:
     return np.asarray(syrk(1.0, rows.T).T[np.tril_indices(d)])
 
 
-def _row_grams(words: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return the packed Gram matrices of the words that each row of ``observed`` marks."""
+def _grams(E: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """Return the packed Gram matrices of the words that each row of ``observed`` marks, one if all agree."""
+    marked = observed.any(axis=0)
+    if (observed == marked).all():
+        return _packed(E[:, marked].T)[None, :]
+    words = np.ascontiguousarray(E.T)
     everything: np.ndarray | None = None
     grams = np.empty((len(observed), packed_size(words.shape[1])), dtype=words.dtype)
     for gram, row in zip(grams, observed, strict=True):
@@ -102,16 +104,18 @@ def _row_grams(words: np.ndarray, observed: np.ndarray) -> np.ndarray:
     return grams
 
 
-def accumulate(blocks: Iterable[Any], dtype: Any = None) -> Moments:
-    """Return the sums over an iterable of blocks, of which one at a time is in memory.
+def total(parts: Iterable[Moments]) -> Moments:
+    """Return the sums over an iterable of parts, of which one at a time is in memory."""
+    sums: Moments | None = None
+    for part in parts:
+        sums = part if sums is None else sums.plus(part, out=True)
+    if sums is None:
+        raise ValueError("blocks must not be empty")
+    return sums
 
-    A block is ``(E1, Y)`` or ``(E1, Y, mask)`` with columns of words, or a callable that returns one.
-    """
-    return _total(moments_of(item, dtype) for item in blocks)
 
-
-def accumulate_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Moments:
-    """Return the same sums, computed by the workers of a Dask cluster.
+def total_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Moments:
+    """Return the sums over blocks for :func:`moments_of`, computed by the workers of a Dask cluster.
 
     Blocks are added in pairs on the workers, in a fixed order, so that the result depends neither on
     scheduling nor on lost workers.  Give callables that read their own data: arrays would pass through the
@@ -128,19 +132,10 @@ def accumulate_on(client: Any, blocks: Iterable[Any], dtype: Any = None) -> Mome
 
 
 def moments_of(item: Any, dtype: Any = None) -> Moments:
-    """Return the sums over one block, given as a tuple or as a callable that returns one."""
+    """Return the sums over one block: ``(E1, Y)``, ``(E1, Y, mask)``, or a callable that returns one."""
     if callable(item):
         item = item()
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         raise TypeError("each block must be (E1, Y) or (E1, Y, mask), or a callable that returns one")
     E1, Y, mask = (*item, None)[:3]
-    return _total(map(Moments.of, Observations(E1, Y, mask, dtype).blocks()))
-
-
-def _total(parts: Iterable[Moments]) -> Moments:
-    total: Moments | None = None
-    for part in parts:
-        total = part if total is None else total.plus(part, out=True)
-    if total is None:
-        raise ValueError("blocks must not be empty")
-    return total
+    return total(map(Moments.of, Observations(E1, Y, mask, dtype).blocks()))

@@ -14,9 +14,9 @@ import numpy as np
 
 from dcfw import _validate
 from dcfw._arrays import Array, inner, is_numpy, to_numpy
-from dcfw.align.moments import accumulate, accumulate_on
+from dcfw.align.moments import Moments, moments_of, total, total_on
 from dcfw.align.observations import Observations
-from dcfw.align.products import PASSES, PRODUCTS, DenseProduct, GramProduct, ObservedProduct, choose, sums
+from dcfw.align.products import PASSES, PRODUCTS, DenseProduct, GramProduct, ObservedProduct, choose
 from dcfw.functions.base import Function
 
 
@@ -68,12 +68,12 @@ class MaskedLeastSquares(Function, trusted=True):
             product = choose(data, passes)
         elif product != "dense" and not data.numpy:
             raise ValueError(f"product {product!r} is for NumPy arrays: use 'dense', or convert the arrays")
+        moments = total(Moments.of(block, grams=product == "gram") for block in data.blocks())
         if product == "gram":
-            self._take(accumulate([(E1, Y, mask)], data.dtype))
-            return
-        cross, square, self.source, observed = sums(data)
-        operator = ObservedProduct(data) if product == "observed" else DenseProduct(data)
-        self._set(product, operator, cross, square, data.n, observed)
+            operator: Any = GramProduct(moments)
+        else:
+            operator = ObservedProduct(data) if product == "observed" else DenseProduct(data)
+        self._set(product, operator, moments)
 
     @classmethod
     def from_blocks(
@@ -96,22 +96,22 @@ class MaskedLeastSquares(Function, trusted=True):
         >>> f.value(np.zeros((1, 2)))
         0.625
         """
+        if client is None:
+            moments = total(moments_of(block, dtype) for block in blocks)
+        else:
+            moments = total_on(client, blocks, dtype)
         made = cls.__new__(cls)
-        made._take(accumulate(blocks, dtype) if client is None else accumulate_on(client, blocks, dtype))
+        made._set("gram", GramProduct(moments), moments)
         return made
 
-    def _take(self, moments: Any) -> None:
-        self.source = moments.source
-        self._set("gram", GramProduct(moments), moments.cross, moments.square, moments.n, moments.observed)
-
-    def _set(self, product: str, operator: Any, cross: Array, square: float, n: int, observed: int) -> None:
-        if not observed:
+    def _set(self, product: str, operator: Any, moments: Moments) -> None:
+        if not moments.observed:
             raise ValueError("Y must have observed entries; all are missing (NaN, masked or not stored)")
-        self.product, self._operator = product, operator
-        self.n, self.observed = n, observed
-        self.shape = (int(cross.shape[0]), int(cross.shape[1]))
-        self._slope = cross / n  # the negative gradient at zero
-        self._constant = 0.5 * square / n
+        self.product, self._operator, self.source = product, operator, moments.source
+        self.n, self.observed = moments.n, moments.observed
+        self.shape = (int(moments.cross.shape[0]), int(moments.cross.shape[1]))
+        self._slope = moments.cross / self.n  # the negative gradient at zero
+        self._constant = 0.5 * moments.square / self.n
 
     @property
     def size(self) -> int:  # type: ignore[override]

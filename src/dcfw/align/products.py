@@ -11,12 +11,11 @@ speed of BLAS.  :func:`choose` compares them using speeds measured on one core.
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from dcfw import kernels
 from dcfw._arrays import Array, namespace
 from dcfw.align.moments import Moments, packed_size, unpacked
 from dcfw.align.observations import Block, Observations
@@ -99,12 +98,28 @@ class ObservedProduct:
         self.n = data.n
 
     def __call__(self, X: Array) -> Array:
-        from dcfw.align.kernels import observed_product
-
         X = np.ascontiguousarray(X, dtype=self.words.dtype)
         out = observed_product(self.words, self.starts, self.indices, X)
         out /= self.n
         return out
+
+
+def observed_product(words: np.ndarray, starts: np.ndarray, indices: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Return, in row i, the sum of e <e, x_i> over the words e of ``indices[starts[i]:starts[i + 1]]``.
+
+    >>> words = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> observed_product(words, np.array([0, 1, 1]), np.array([1]), np.ones((2, 2)))
+    array([[0., 4.],
+           [0., 0.]])
+    """
+    out = np.zeros_like(X)
+    if kernels.native is not None:
+        kernels.native.observed_product(words, starts, indices, X, out)
+        return out
+    for i, x in enumerate(X):
+        seen = words[indices[starts[i] : starts[i + 1]]]
+        out[i] = (seen @ x) @ seen
+    return out
 
 
 class DenseProduct:
@@ -133,16 +148,3 @@ class DenseProduct:
             part = R @ E.T
             total = part if total is None else total + part
         return total / self.data.n
-
-
-def sums(data: Observations) -> tuple[Array, float, Any, int]:
-    """Return Y E1^T, ||Y||^2, E1 E1^T and the number of observed entries, without the H_i."""
-    cross = source = None
-    squares, observed = [], 0
-    for E, Y, marks in data.blocks():
-        xp = namespace(E)
-        cross = Y @ E.T if cross is None else cross + Y @ E.T
-        source = E @ E.T if source is None else source + E @ E.T
-        squares.append(float(xp.sum(xp.astype(Y * Y, xp.float64))))
-        observed += int(xp.sum(xp.astype(marks, xp.int64)))
-    return cross, math.fsum(squares), source, observed
