@@ -14,7 +14,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.align import retrieval
-from dcfw.align.observations import refuse_other_order
+from dcfw.align.observations import refuse_masked, refuse_other_order
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -168,7 +168,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         This inverts ``transform`` if the rotation is square, up to the lengths that ``unit_rows`` changed.
         """
         check_is_fitted(self)
-        target = check_array(_unmasked(X), dtype=_FLOATS, input_name="X")
+        refuse_masked(X, "X", "y")
+        target = check_array(X, dtype=_FLOATS, input_name="X")
         if target.shape[1] != self.rotation_.shape[0]:
             fitted = f"MaskedProcrustes was fitted to {self.rotation_.shape[0]}"
             raise ValueError(f"X has {target.shape[1]} features, but {fitted}")
@@ -187,7 +188,8 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return retrieval.mean_cosine(mapped, target)
 
     def _source(self, X: Any, reset: bool) -> Array:
-        source = validate_data(self, _unmasked(X), reset=reset, dtype=_FLOATS, ensure_all_finite="allow-nan")
+        refuse_masked(X, "X", "y")
+        source = validate_data(self, X, reset=reset, dtype=_FLOATS, ensure_all_finite="allow-nan")
         missing = np.isnan(source).any(axis=1)
         if missing.any():
             raise ValueError(
@@ -220,16 +222,6 @@ class MaskedProcrustes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _unmasked(X: Any) -> Any:
-    """Return X, refusing masked entries: scikit-learn would use their values."""
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError(
-            "X has masked entries, but only those of y may be unknown; leave out the rows that have them, or "
-            "fill them first, for example X.filled(0)"
-        )
-    return X
 
 
 def _unit_rows_of_known(target: Array) -> Array:

@@ -36,6 +36,15 @@ def refuse_other_order(first: Any, second: Any, axis: str, what: str, remedy: st
         raise ValueError(f"{what} have the same names in different orders: {remedy}")
 
 
+def refuse_masked(values: Any, name: str, target: str) -> None:
+    """Refuse masked entries outside the target: their values would be used."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} has masked entries, but only those of {target} may be unknown; leave out the words that "
+            f"have them, or fill them first, for example {name}.filled(0)"
+        )
+
+
 class Observations:
     """Checked shapes of the data (arguments as for :func:`dcfw.align.align`), and the data in blocks.
 
@@ -166,22 +175,10 @@ class Observations:
 
 def _matrix(values: Any, name: str) -> Array:
     """Return a two-dimensional array of real numbers; its entries are checked by blocks."""
-    if isinstance(values, np.ma.MaskedArray):
-        if np.ma.is_masked(values):
-            raise ValueError(
-                f"{name} has masked entries, but only those of Y may be unknown; fill them first, for "
-                f"example {name}.filled(0)"
-            )
-        values = values.data
     if hasattr(values, "nnz"):
         raise TypeError(f"{name} must be an ordinary array, got a sparse one; {name}.toarray() is one")
-    if not (hasattr(values, "shape") and hasattr(values, "dtype")):
-        try:
-            values = np.asarray(values)
-        except ValueError as error:
-            raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    refuse_masked(values, name, "Y")
+    values = _validate.numeric(values, name)
     if len(values.shape) != 2:
         raise ValueError(f"{name} must have 2 dimension(s), got shape {tuple(values.shape)}")
-    if is_numpy(values) and values.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    return values if is_numpy(values) else _validate.numeric(values, name)
+    return values
