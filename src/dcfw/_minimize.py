@@ -189,7 +189,7 @@ def minimize(
         limits=limits,
         time_limit=time_limit,
         started=started,
-        callback=way.told(callback),
+        callback=penalised.presented(callback, way.back),
         generator=generator,
         checkpoint=None if checkpoint is None else _checkpoint(checkpoint, solver, restarts),
         seed=rng,

@@ -58,7 +58,7 @@ def test_tensors_are_taken_as_real_numbers_or_refused():
     assert kept.dtype == torch.int64
 
 
-def test_a_sparse_vector_is_no_matrix():
+def test_a_sparse_vector_is_not_a_matrix():
     with pytest.raises(ValueError, match=r"A must have 2 dimension\(s\), got shape \(3,\)"):
         _validate.sparse(scipy.sparse.coo_array(np.arange(3.0)), "A")
 
@@ -83,7 +83,7 @@ class Lenient(Strict):
         return abs(float(x.sum(dtype=np.float64)) - 1.0)
 
 
-def test_what_single_precision_cannot_represent_better_is_inside():
+def test_a_start_outside_by_the_rounding_of_single_precision_is_accepted():
     x = np.full(3, 1 / 3, dtype=np.float32)
     assert not Strict().contains(x)
     assert _validate.point(x, "x0", as_set(Lenient())) is x
@@ -222,7 +222,7 @@ def test_a_profile_of_nothing_is_refused():
         performance_profile({"a": []})
 
 
-def test_a_method_of_ones_own_has_no_checkpoint(tmp_path):
+def test_a_users_method_has_no_checkpoint(tmp_path):
     class Own:
         name, needs_split = "own", False
 
@@ -381,7 +381,7 @@ def test_scaling_that_is_cut_off_is_nearly_doubly_stochastic():
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-10)
 
 
-def test_the_gradient_at_an_atom_that_is_no_permutation_is_the_gradient_there():
+def test_the_gradient_at_an_atom_that_is_not_a_permutation_is_the_gradient_there():
     A, B = RNG(0).standard_normal((2, 5, 5))
     phi, x = qap.relaxation(A, B), RNG(1).dirichlet(np.ones(5), 5)
     np.testing.assert_allclose(phi.grad_at(Dense(x)), phi.grad(x), rtol=1e-14)
@@ -397,7 +397,7 @@ def test_a_dictionary_of_anything_but_pairs_is_refused():
         pairs(["a"], ["b"], [("a", "b", "c")])
 
 
-def test_no_blocks_are_no_data_on_a_cluster_either():
+def test_empty_blocks_are_refused_on_a_cluster_too():
     from dcfw.align.moments import total_on
 
     with pytest.raises(ValueError, match="blocks must not be empty"):
@@ -428,7 +428,7 @@ def test_moments_that_may_not_be_written_to_give_the_same_product():
     np.testing.assert_array_equal(theirs.grams, before)
 
 
-def test_a_double_blank_is_no_number():
+def test_a_double_blank_is_not_a_number():
     from dcfw.align.text_vectors import _cut
 
     assert _cut(b"word 1 2 3", 3) == (b"word", "1 2 3")

@@ -501,6 +501,7 @@ TORCH_CASES = {
     "quadratic": lambda a: functions.Quadratic(a(SKEWED), a(B), 1.0),
     "least squares": lambda a: functions.LeastSquares(a(TALL), a(RHS)),
     "log-sum-exp": lambda a: functions.LogSumExp(a(TALL), a(RHS)),
+    "finite sum": lambda a: functions.FiniteSum.logistic(a(TALL), a(LABELS)),
     "logistic": lambda a: functions.LogisticLoss(a(TALL), a(LABELS)),
     "l1": lambda a: functions.L1Norm(),
     "l2": lambda a: functions.L2Norm(),

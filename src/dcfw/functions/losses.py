@@ -11,7 +11,7 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array, namespace, to_numpy
 from dcfw.functions.base import Function
-from dcfw.functions.quadratic import matrix, reshaped
+from dcfw.functions.quadratic import LeastSquares, matrix, reshaped
 
 
 class LogSumExp(Function, trusted=True):
@@ -121,15 +121,7 @@ class LogisticLoss(Function, trusted=True):
 
     @cached_property
     def lipschitz(self) -> float:
-        if self._sparse and min(self.A.shape) > 100:
-            from scipy.sparse.linalg import svds
-
-            start = np.random.default_rng(0).standard_normal(min(self.A.shape))
-            top = float(svds(self.A, k=1, v0=start, tol=1e-8, return_singular_vectors=False)[0]) * (1 + 1e-7)
-        else:
-            dense = self.A.toarray() if self._sparse else to_numpy(self.A)
-            top = float(np.linalg.norm(dense, 2))
-        return top * top / (4.0 * self.m)
+        return LeastSquares(self.A, self.y).lipschitz / (4.0 * self.m)
 
     def __repr__(self) -> str:
         return f"LogisticLoss(m={self.m})"

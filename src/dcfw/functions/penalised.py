@@ -80,7 +80,7 @@ class Halves(Set, trusted=True):
         xp = namespace(x)
         flat = xp.reshape(x, (-1,))
         parts = [flat, -flat] if t is not None else [0.5 * (abs(flat) + flat), 0.5 * (abs(flat) - flat)]
-        return (np.concatenate if isinstance(x, np.ndarray) else xp.concat)(parts)
+        return xp.concat(parts)
 
     def _vertex(self, G: Array) -> Array:
         if not self.round:
@@ -138,23 +138,23 @@ class Way(NamedTuple):
         """Map a start in the ``given`` set to the new problem."""
         return x0 if x0 is None or self.there is None else self.there(_validate.point(x0, "x0", given))
 
-    def told(self, callback: Any) -> Any:
-        """Wrap a callback so that it receives points of the original problem."""
-        back = self.back
-        if callback is None or back is None:
-            return callback
-
-        def call(intermediate_result: Result) -> Any:
-            intermediate_result.x = back(intermediate_result.x)
-            return callback(intermediate_result)
-
-        return call
-
     def result(self, result: Result) -> Result:
         if self.back is not None:
             result.x = like(np.array(to_numpy(self.back(result.x))), result.x)
             result.fun, result.active_set = self.original.value(result.x), None
         return result
+
+
+def presented(callback: Any, back: Callable[[Array], Array] | None) -> Any:
+    """Wrap a callback so that it receives points of the original problem."""
+    if callback is None or back is None:
+        return callback
+
+    def call(intermediate_result: Result) -> Any:
+        intermediate_result.x = back(intermediate_result.x)
+        return callback(intermediate_result)
+
+    return call
 
 
 def same_size(phi: Function, domain: Set, shape: tuple[int, ...]) -> None:

@@ -54,12 +54,12 @@ class Scored(FiniteSum, trusted=True):
 
     def batch_grad(self, x: Array, batch: Any) -> Array:
         z, y, adjoint = self._sample(x, batch)
-        return adjoint(self._slopes(z, y) / len(y))
+        return adjoint(self._slopes(z, y) / y.shape[0])
 
     def batch_linearise(self, x: Array, batch: Any) -> Linearisation:
         z, y, adjoint = self._sample(x, batch)
         value = float(namespace(x).mean(self._losses(z, y)))
-        return Linearisation(value, adjoint(self._slopes(z, y) / len(y)), True)
+        return Linearisation(value, adjoint(self._slopes(z, y) / y.shape[0]), True)
 
     def _sample(self, x: Array, batch: Any) -> tuple[Array, Array, Adjoint]:
         batch = None if batch is None else self._indices(batch)

@@ -195,15 +195,10 @@ class Completion(NamedTuple):
                 f"x0 must be in domain, {self.domain.ball!r}: positive semidefinite, of that trace"
             )
 
-    def told(self, callback: Any) -> Any:
-        if callback is None or self.part is None:
-            return callback
-
-        def call(intermediate_result: Result) -> Any:
-            intermediate_result.x = self.domain.point(intermediate_result.x)
-            return callback(intermediate_result)
-
-        return call
+    @property
+    def back(self) -> Any:
+        """The map of points to matrices for callbacks, None if they get the vectors."""
+        return None if self.part is None else self.domain.point
 
     def result(self, result: Result) -> FactoredResult:
         factors = self.domain.factors(result.active_set) if self.part is None else self.part.factors

@@ -40,8 +40,7 @@ class Slot:
 
     def put(self, x: Array, z: Array) -> Array:
         xp = namespace(x)
-        concatenate = np.concatenate if xp is np else xp.concat  # NumPy 1 does not know the standard's name
-        return concatenate([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])
+        return xp.concat([x[: self.slice.start], xp.reshape(z, (-1,)), x[self.slice.stop :]])
 
     def alone(self, z: Array) -> Array:
         return self.put(like(np.zeros(self.size), z), z)
