@@ -12,11 +12,16 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import kernels
-from dcfw.sets.lap import Assignment, assign
+from dcfw.sets.lap import Assignment
 
 EPS = np.finfo(np.float64).eps
 native = pytest.mark.skipif(kernels.native is None, reason="needs the compiled kernels")
 SIZES = (1, 2, 3, 7, 15, 16, 17, 31, 47, 48, 49, 65)  # around the limits of padding and of vector steps
+
+
+def work_of(solver):
+    """Return how many rows the path searches of the last call scanned."""
+    return solver.get_state()[2][1]
 
 
 def check(C, columns, u=None, v=None):
@@ -118,10 +123,10 @@ def test_a_warm_start_scans_less_than_a_cold_one_on_close_costs():
     for _ in range(50):
         C = 0.99 * C + 0.01 * rng.random((60, 60))
         solver(C)
-        warm += solver.work
+        warm += work_of(solver)
         fresh = Assignment(60)
         fresh(C)
-        cold += fresh.work
+        cold += work_of(fresh)
     assert warm < cold / 2
 
 
@@ -135,15 +140,15 @@ def test_where_old_prices_mislead_the_solver_learns_to_start_cold():
     for _ in range(400):
         C = rng.integers(0, 3, (n, n)) + 3.0 * rng.integers(0, 2, n)
         check(C, adaptive(C), adaptive.u, adaptive.v)
-        work["adaptive"] += adaptive.work
+        work["adaptive"] += work_of(adaptive)
         prices, partners, counters = eager.get_state()
         counters[2:4] = 0  # nothing spent, nothing known against warm starts
         eager.set_state((prices, partners, counters))
         eager(C)
-        work["warm"] += eager.work
+        work["warm"] += work_of(eager)
         fresh = Assignment(n)
         fresh(C)
-        work["cold"] += fresh.work
+        work["cold"] += work_of(fresh)
     assert work["warm"] > 1.5 * work["cold"]
     assert work["adaptive"] < 1.1 * work["cold"]
 
@@ -256,7 +261,7 @@ def test_the_infeasibility_is_explained_by_rows_with_too_few_columns():
     C[[0, 2, 3], 1:] = np.inf
     C[3, 3] = 1.0
     with pytest.raises(ValueError, match=r"infeasible.* 2 row\(s\) \[0, 2\].* 1 column\(s\) \[0\]"):
-        assign(C)
+        Assignment(4)(C)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64, np.float16, np.float32, ">f8"])
@@ -269,7 +274,7 @@ def test_every_real_dtype_and_layout_is_accepted_and_left_unchanged(dtype):
         solver = Assignment(len(view))
         check(view, solver(view), solver.u, solver.v)
         np.testing.assert_array_equal(view, before)
-    check(C, assign(C.tolist()))
+    check(C, Assignment(30)(C.tolist()))
 
 
 def test_answers_are_fresh_arrays_of_intp():
@@ -279,19 +284,6 @@ def test_answers_are_fresh_arrays_of_intp():
     second = solver(-np.eye(3))
     np.testing.assert_array_equal(first, kept)
     assert first.dtype == second.dtype == np.intp
-
-
-def test_reset_makes_the_next_solve_equal_to_the_first():
-    C = np.random.default_rng(8).integers(0, 3, (20, 20))
-    solver = Assignment(20)
-    first = solver(C)
-    u, v = solver.u.copy(), solver.v.copy()
-    for _ in range(3):
-        solver(C + np.eye(20))
-    solver.reset()
-    np.testing.assert_array_equal(solver(C), first)
-    np.testing.assert_array_equal(solver.u, u)
-    np.testing.assert_array_equal(solver.v, v)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
@@ -311,9 +303,8 @@ def test_nan_and_minus_inf_are_rejected_and_forgotten(bad, n):
 @pytest.mark.parametrize(
     ("C", "message"),
     [
-        (np.zeros((2, 3)), "square"),
-        (np.zeros((0, 0)), "square"),
-        (np.zeros(4), "dimension"),
+        (np.zeros((2, 3)), "shape"),
+        (np.zeros(4), "shape"),
         (np.full((2, 2), 1e305), "2\\^1000"),
         (np.array([[1e305, np.inf], [0.0, 1.0]]), "2\\^1000"),
         (np.array([[2**60, 0], [0, 1]]), "2\\^53"),
@@ -322,7 +313,7 @@ def test_nan_and_minus_inf_are_rejected_and_forgotten(bad, n):
 )
 def test_bad_matrices_are_rejected_with_a_reason(C, message):
     with pytest.raises(ValueError, match=message):
-        assign(C)
+        Assignment(len(C))(C)
 
 
 def test_a_matrix_of_another_size_and_complex_costs_are_rejected():
@@ -331,7 +322,7 @@ def test_a_matrix_of_another_size_and_complex_costs_are_rejected():
     with pytest.raises(ValueError, match="shape"):
         Assignment(3)(np.zeros((3, 2), dtype=int))
     with pytest.raises(TypeError, match="real"):
-        assign(np.zeros((2, 2), dtype=complex))
+        Assignment(2)(np.zeros((2, 2), dtype=complex))
     with pytest.raises(ValueError, match="n must be at least 1"):
         Assignment(0)
 

@@ -1,8 +1,8 @@
 """The linear assignment problem: the compiled solver, or SciPy's behind the same methods.
 
 Solvers have the method ``assign(cost)``, which returns the columns of the least assignment in a new array or
-None if there is none, and the members ``u``, ``v``, ``columns``, ``counters``, ``blocked``, ``reset`` and
-``restore`` for :class:`dcfw.sets.lap.Assignment`.
+None if there is none, and the members ``u``, ``v``, ``columns``, ``counters``, ``blocked`` and ``restore``
+for :class:`dcfw.sets.lap.Assignment`.
 """
 
 from __future__ import annotations

@@ -51,8 +51,6 @@ class Assignment:
     u, v : (n,) float64 arrays
         The dual solution of the last call: ``u_i + v_j <= C_ij`` up to rounding, with equality on the
         assignment, so that ``u.sum() + v.sum()`` is the optimal cost.
-    work : int
-        The number of rows that the path searches of the last call scanned (0 for SciPy's solver).
 
     Examples
     --------
@@ -79,14 +77,6 @@ class Assignment:
     @property
     def v(self) -> np.ndarray:
         return np.asarray(self._lap.v)
-
-    @property
-    def work(self) -> int:
-        return int(self._lap.counters[1])
-
-    def reset(self) -> None:
-        """Forget the past: the next solve starts cold."""
-        self._lap.reset()
 
     def get_state(self) -> State:
         """Return the prices, partners and counters from which the next solve starts."""
@@ -145,20 +135,3 @@ class Assignment:
 def _some(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:10]))
     return f"[{shown}, ...]" if len(numbers) > 10 else f"[{shown}]"
-
-
-def assign(C: Array) -> np.ndarray:
-    """Return the columns of a minimum-cost assignment of the square matrix C, from a cold start.
-
-    For a sequence of close matrices :class:`Assignment` is several times faster.
-
-    >>> assign([[2, 1], [1, 3]])
-    array([1, 0])
-    """
-    C = _validate.array(C, "C", ndim=2, allow_inf=True, floating=False)
-    if C.shape[0] != C.shape[1] or C.shape[0] == 0:
-        raise ValueError(
-            f"C must be a square matrix with at least one row, got shape {tuple(C.shape)}; pad a rectangular "
-            "one with constant rows or columns"
-        )
-    return Assignment(C.shape[0])(C)
