@@ -230,6 +230,23 @@ def test_faq_ends_where_scipy_s_ends_on_real_data_without_ties(name):
     same(ours, theirs)
 
 
+def test_incumbents_and_what_an_exception_carries_are_in_the_users_order_when_the_input_is_shuffled():
+    A, B = np.random.default_rng(1).integers(0, 9, (2, 9, 9))
+    seen = []
+
+    def fail(intermediate_result):
+        raise ArithmeticError
+
+    options = {"shuffle_input": True, "rng": 0, "restarts": "auto", "max_steps": 200}
+    quadratic_assignment(A, B, options=options | {"callback": seen.append})
+    with pytest.raises(ArithmeticError) as caught:
+        quadratic_assignment(A, B, options={"shuffle_input": True, "rng": 0, "callback": fail})
+    found = [state for state in seen if state.permutation is not None]
+    assert found
+    for state in (*found, caught.value.intermediate_result):
+        assert state.fun == evaluate(A, B, state.permutation)
+
+
 @pytest.mark.parametrize("options", [{}, {"P0": "randomized"}, {"shuffle_input": True}])
 @pytest.mark.parametrize("method", OWN_METHODS)
 def test_a_match_of_everything_has_a_result_of_the_method_too(method, options):

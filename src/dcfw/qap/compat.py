@@ -266,35 +266,40 @@ def _own(
         options.setdefault("rtol", min(tol, 1.0))
     free = np.setdiff1d(np.arange(n), pairs[:, 1])
     order = np.arange(n)
+
+    def unshuffled(result: Any) -> Any:
+        if shuffle_input:
+            result.x = result.relaxed = result.x[:, np.argsort(order)]
+            if result.permutation is not None:
+                result.permutation = order[result.permutation]
+        return result
+
     if shuffle_input:
         order[free] = rng.permutation(free)
         B = B[order][:, order]
         C = None if C is None else linear_term(C, (n, n), floating=False)[:, order]
-        _shuffle_options(options, order, free)
+        if "init" in options and not isinstance(options["init"], str | None):
+            options["init"] = _shuffled_init(options["init"], order, free)
+        if (callback := options.get("callback")) is not None:
+            options["callback"] = lambda intermediate_result: callback(unshuffled(intermediate_result))
     if P0 is not None and len(free) > 0:
         # SciPy accepts sums of 1 to three digits, and P0 is that of the shuffled problem.
         options["init"] = Birkhoff(len(free)).project(_start(P0, len(free), rng))
-    result = solve(A, B, C, partial_match=pairs if len(pairs) else None, rng=rng, **options)
-    if shuffle_input:
-        result.permutation = order[result.permutation]
-        result.x = result.relaxed = result.x[:, np.argsort(order)]
+    try:
+        result = solve(A, B, C, partial_match=pairs if len(pairs) else None, rng=rng, **options)
+    except Exception as error:
+        if hasattr(error, "intermediate_result"):
+            unshuffled(error.intermediate_result)
+        raise
+    result = unshuffled(result)
     result.col_ind = result.permutation
     return result
 
 
-def _shuffle_options(options: dict[str, Any], order: np.ndarray, free: np.ndarray) -> None:
-    init, callback = options.get("init"), options.get("callback")
-    if init is not None and not isinstance(init, str):
-        init = to_numpy(_validate.array(init, "init", ndim=2))
-        if init.shape == (len(order),) * 2:
-            options["init"] = init[:, order]
-        elif init.shape == (len(free),) * 2:
-            options["init"] = init[:, np.searchsorted(free, order[free])]
-    if callback is not None:
-        back = np.argsort(order)
-
-        def call(intermediate_result: Any) -> None:
-            intermediate_result.x = intermediate_result.x[:, back]
-            callback(intermediate_result)
-
-        options["callback"] = call
+def _shuffled_init(init: Any, order: np.ndarray, free: np.ndarray) -> Any:
+    init = to_numpy(_validate.array(init, "init", ndim=2))
+    if init.shape == (len(order),) * 2:
+        return init[:, order]
+    if init.shape == (len(free),) * 2:
+        return init[:, np.searchsorted(free, order[free])]
+    return init
