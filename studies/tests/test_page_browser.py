@@ -17,7 +17,8 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from dcfw.cli import showcase  # noqa: E402
-from dcfw.cli.page import Chart, Section, Series, document  # noqa: E402
+from dcfw.cli.page import document  # noqa: E402
+from dcfw.cli.page.parts import Chart, Section, Series  # noqa: E402
 from dcfw.cli.showcase_page import demo_page  # noqa: E402
 from dcfw_studies.pages import collect, key_figures  # noqa: E402
 from dcfw_studies.store import Store  # noqa: E402

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_cases import HOSTILE
 
-from dcfw.cli import page as pages
-from dcfw.cli.page.document import check_writable
+from dcfw.cli.page import parts as pages
+from dcfw.cli.page.document import check_writable, page, write
 from dcfw.cli.page.render import Renderer, alternative, embedded_json
 from dcfw_studies import drawing
 
@@ -68,9 +68,7 @@ def elements(document):
 
 
 def whole(text):
-    return pages.page(
-        text, everything(text), lead=text, key_figures=[pages.Card(text, text, text)], footer=text
-    )
+    return page(text, everything(text), lead=text, key_figures=[pages.Card(text, text, text)], footer=text)
 
 
 def test_hostile_names_add_no_element_and_no_attribute():
@@ -189,7 +187,7 @@ def test_a_series_whose_lengths_differ_is_refused():
 @pytest.mark.parametrize("place", ["no/such/folder/page.html", "folder"])
 def test_a_page_that_cannot_be_written_says_so_and_leaves_nothing(tmp_path, place):
     (tmp_path / "folder").mkdir()
-    for action in (lambda path: pages.write(path, "text"), check_writable):
+    for action in (lambda path: write(path, "text"), check_writable):
         with pytest.raises(OSError, match=r"could not be written .*: give a file in a folder that exists"):
             action(tmp_path / place)
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]

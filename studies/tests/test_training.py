@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 from dcfw.checkpoints.file import locked  # noqa: E402
-from dcfw.cli.page import Chart, Table  # noqa: E402
+from dcfw.cli.page.parts import Chart, Table  # noqa: E402
 from dcfw_studies import networks, networks_report, networks_tables, training  # noqa: E402
 from dcfw_studies.commands import app  # noqa: E402
 from dcfw_studies.report import write_report  # noqa: E402

@@ -40,7 +40,7 @@ def report(
         _write_folder(stores, study, output, settings)
         return
     from dcfw import __version__
-    from dcfw.cli.page import page, write
+    from dcfw.cli.page.document import page, write
     from dcfw_studies.pages import collect, key_figures, overview
     from dcfw_studies.store import Store
 

@@ -4,43 +4,9 @@ A page is one file with its style sheet, script and data; a Content-Security-Pol
 ``parts`` describes the contents as plain data, ``render`` writes them as HTML, ``document`` fills
 ``page.html``.
 
->>> from dcfw.cli.page import Section, Text, page
+>>> from dcfw.cli.page.document import page
+>>> from dcfw.cli.page.parts import Section, Text
 >>> html = page("A title", [Section("Results", [Text("1 < 2")])])
 >>> "1 &lt; 2" in html, "default-src 'none'" in html
 (True, True)
 """
-
-from dcfw.cli.page.document import page, write
-from dcfw.cli.page.parts import (
-    Bullets,
-    Card,
-    Cards,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Picture,
-    Row,
-    Section,
-    Series,
-    Table,
-    Text,
-)
-
-__all__ = [
-    "Bullets",
-    "Card",
-    "Cards",
-    "Cell",
-    "Chart",
-    "Code",
-    "Column",
-    "Picture",
-    "Row",
-    "Section",
-    "Series",
-    "Table",
-    "Text",
-    "page",
-    "write",
-]

@@ -43,7 +43,7 @@ def page(
 ) -> str:
     """Return a page as HTML, with the sections' summaries and the key figures at the top.
 
-    >>> from dcfw.cli.page import Section, Text
+    >>> from dcfw.cli.page.parts import Section, Text
     >>> html = page("Demo", [Section("One", [Text("Hello.")])])
     >>> html.startswith("<!doctype html>"), html.count("<h2")
     (True, 1)
