@@ -127,8 +127,7 @@ def _loop(n: int, method: str, solver: Any, inner: str, trust: bool) -> dict[str
 
     if method == "fw":
         return {"method": CompiledFW()}
-    kind = BlendedLoop if inner == "blended" else Loop
-    return {"method": solver, "inner": kind(n, trust=trust)}
+    return {"method": solver, "inner": BlendedLoop(n) if inner == "blended" and not trust else Loop(n, trust)}
 
 
 def _least(A: np.ndarray, B: np.ndarray) -> float:

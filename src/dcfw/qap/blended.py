@@ -24,12 +24,11 @@ MEMORY = 512 * 2**20  # bytes for the atoms' gradients
 class BlendedLoop(Loop):
     """The active-set replacement of :func:`dcfw.solvers.loop.frank_wolfe` for one solve.
 
-    With ``trust`` (as in :class:`~dcfw.qap.compiled.Loop`) f need not be convex, and all steps are vanilla
-    ones. At most ``cap`` atoms are kept, by default 8 n or as many as ``MEMORY`` allows.
+    At most ``cap`` atoms are kept, by default 8 n or as many as ``MEMORY`` allows.
     """
 
-    def __init__(self, n: int, trust: bool = False, cap: int | None = None) -> None:
-        super().__init__(n, trust)
+    def __init__(self, n: int, cap: int | None = None) -> None:
+        super().__init__(n)
         if cap is None:
             cap = min(max(8 * n, 64), max(MEMORY // (8 * n * n), 32))
         self.cap = cap = _validate.integer(cap, "cap", low=4)

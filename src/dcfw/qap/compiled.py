@@ -109,7 +109,7 @@ class Loop:
         self, run: Run, f: Any, x: Array, grad: Array, step: Any, *, linear: Any = None,
         value: float | None = None, convex: bool = True, merit: Any = None, max_steps: float = math.inf,
     ) -> Iterator[State]:  # fmt: skip
-        surrogate = linear is not None and isinstance(f, MatrixQuadratic) and not self.trust
+        surrogate = linear is not None and isinstance(f, MatrixQuadratic)
         if not isinstance(f, MatrixQuadratic):  # a SquaredNorm, from CGS
             if self._squared is None or self._squared.weight != f.scale:
                 self._squared = MatrixQuadratic([], n=self.kernel.n, weight=f.scale, convex=True)
