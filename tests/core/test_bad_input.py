@@ -204,7 +204,7 @@ def test_the_untouchable_problem_would_be_solved_otherwise():
         call()
 
 
-def test_a_start_outside_a_set_of_ours_is_told_the_remedy():
+def test_a_start_outside_a_set_of_ours_is_refused_with_the_remedy():
     with pytest.raises(
         ValueError, match=r"x0 must lie in the set Simplex\(2\).*by 1\).*domain\.project\(x0\)"
     ):

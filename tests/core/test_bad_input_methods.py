@@ -1,7 +1,7 @@
 """The methods of sets and functions with bad arguments.
 
-What a caller asks of a set is checked as every public function is (see ``test_bad_input_table``).  The value
-and gradient of a function are what a solver evaluates in its innermost loop, on points that it has checked:
+Methods of sets check their arguments as every public function does (see ``test_bad_input_table``).  Values
+and gradients of functions are evaluated in the innermost loops of solvers, on points that have been checked:
 they take arrays in any layout, never write to them, and let a NaN show in the result.
 """
 
@@ -22,7 +22,7 @@ DOMAINS = {type(case.domain).__name__: case.domain for case in CASES if np.prod(
 """One set of each class."""
 
 TELLS = ("with NaN", "with Inf", "one more dimension", "one more entry")
-"""What ``contains`` and ``violation`` are there to tell: such a point is not in the set."""
+"""Variants that ``contains`` and ``violation`` do not refuse: such a point is not in the set."""
 
 
 def calls(domain: Any) -> dict[str, Call]:

@@ -1,7 +1,7 @@
 """Every public function with every kind of bad argument: refused by name, or as good as the clean one.
 
 The table is generated (see ``public_calls`` and ``bad_values``): names and parameters come from the package,
-and one without a good value to start from fails a test here.
+and a name or parameter without a good value fails a test here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fresh(argument: Argument) -> Any:
 
 
 def content(value: Any) -> Any:
-    """Return the bytes of an array, to tell whether it was written to."""
+    """Return the bytes of an array, to detect whether it was written to."""
     if isinstance(value, np.ma.MaskedArray):
         return value.data.tobytes(), np.ma.getmaskarray(value).tobytes()
     if isinstance(value, np.ndarray):
@@ -80,7 +80,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def named(name: str) -> Any:
-    """Return what a dotted name stands for; its module is loaded now, not when the tests are collected."""
+    """Return the object of a dotted name; its module is loaded now, not when the tests are collected."""
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)
 
@@ -121,7 +121,7 @@ def outcome(
     except accepted as error:
         if variant.outcome == SAME:
             return f"refused, and is as good as an array: {type(error).__name__}: {error}"
-        # Which of two arrays that do not fit together is wrong, nobody can tell.
+        # Of two arrays that do not fit together, either may be the wrong one.
         named = call.arguments if variant.label in SIZES else (parameter,)
         if not any(names_it(error, name, argument) for name in named) and not isinstance(error, OSError):
             return f"the message does not name it: {type(error).__name__}: {error}"

@@ -367,7 +367,7 @@ def test_an_oracle_with_memory_that_disagrees_with_the_sets_lmo_is_found_out():
 
 
 @every_set
-def test_the_gap_of_a_converged_run_is_computed_anew_and_booked_apart(case):
+def test_the_gap_of_a_converged_run_is_recomputed_and_counted_apart(case):
     calls = []
     parent = type(case.domain)
 

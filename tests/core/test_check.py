@@ -1,4 +1,4 @@
-"""dcfw.check finds what is wrong with a problem, and passes what is right."""
+"""dcfw.check finds the errors of a problem, and passes a correct one."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_wrong_sets_are_found_out(fault, match):
     assert "OwnSet" in report.problems[0]
 
 
-def test_a_right_set_of_ones_own_passes():
+def test_a_correct_set_of_the_users_passes():
     report = dcfw.check(functions.SquaredNorm(), OwnSet(""), rng=0)
     assert report.ok, str(report)
 
@@ -215,7 +215,7 @@ def test_bad_input_is_refused_by_name():
         dcfw.check(functions.SquaredNorm(), sets.Simplex(2), np.ones(2))
 
 
-def test_what_minimize_refuses_is_a_problem():
+def test_a_problem_that_minimize_refuses_is_reported():
     report = dcfw.check(functions.SquaredNorm() + functions.MCP(0.1), sets.LpBall(N, p=3.0), rng=0)
     assert [text for text in report.problems if "no way to make it linear" in text]
 
@@ -230,14 +230,14 @@ def test_a_difference_that_is_not_the_stated_objective_is_found_out():
         assert "f - g is phi at the sampled points" in report.passed
 
 
-def test_a_large_constant_is_no_error_of_the_gradient():
+def test_a_large_constant_is_not_taken_for_a_wrong_gradient():
     report = dcfw.check(smooth(lambda x: 1e9 + float(x @ x)), sets.L2Ball(N), rng=0)
     assert report.ok, str(report)
     assert not dcfw.check(smooth(lambda x: 1e3 + float(x @ x), lambda x: x), sets.L2Ball(N), rng=0)
 
 
 class Own:
-    """The simplex of a user's own, whose vertices may be of another dtype and are all in one array."""
+    """A user's simplex, whose vertices may be of another dtype and are all written to one array."""
 
     def __init__(self, dtype):
         self.answer = np.zeros(3, dtype=dtype)
@@ -255,7 +255,7 @@ class Own:
 
 @pytest.mark.parametrize("inner", ["fw", "away", "blended"])
 @pytest.mark.parametrize("dtype", [int, bool, float])
-def test_vertices_of_whole_numbers_that_are_all_in_one_array_are_points_as_good_as_others(dtype, inner):
+def test_vertices_may_be_whole_numbers_and_share_one_array(dtype, inner):
     f = functions.LeastSquares(np.eye(3), np.array([0.5, 0.4, 0.1]))
     assert dcfw.check(f, Own(dtype)).ok
     res = dcfw.minimize(f - functions.SquaredNorm(0.1), Own(dtype), inner=inner, tol=1e-4)
@@ -263,7 +263,7 @@ def test_vertices_of_whole_numbers_that_are_all_in_one_array_are_points_as_good_
     assert dcfw.minimize(-3.0 * functions.SquaredNorm(), Own(dtype), method="fw").success  # ends at a vertex
 
 
-def test_vertices_that_are_no_real_numbers_are_named():
+def test_vertices_that_are_not_real_numbers_are_named():
     report = dcfw.check(functions.SquaredNorm(), Own(complex))
     assert "Own.lmo returns an array of complex128, not of numbers" in report.problems
     res = dcfw.minimize(functions.SquaredNorm(), Own(complex))
@@ -271,7 +271,7 @@ def test_vertices_that_are_no_real_numbers_are_named():
     assert "the set's lmo returned an array of complex128" in res.message
 
 
-def test_a_value_that_is_no_number_is_named():
+def test_a_value_that_is_not_a_number_is_named():
     class Nothing(functions.Function):
         def value(self, x):
             return None

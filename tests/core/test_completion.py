@@ -206,7 +206,7 @@ def test_a_run_starts_from_an_earlier_matrix(penalty):
         (np.diag([-1.0] * 10 + [0.0] * 10), sets.Spectraplex(20, radius=10.0), "positive semidefinite"),
     ],
 )
-def test_starts_that_are_no_matrix_of_the_set_are_named(x0, domain, match):
+def test_starts_that_are_not_matrices_of_the_set_are_named(x0, domain, match):
     loss = penalised()[0] if domain.shape == (30, 20) else symmetric_data()[0]
     with pytest.raises(ValueError, match=match):
         dcfw.minimize(loss, domain, x0)
@@ -265,7 +265,7 @@ def test_the_estimator_is_one_of_scikit_learn():
             MatrixCompletion().fit(bad, [1.0])
 
 
-def test_a_sparse_gradient_over_a_set_that_needs_entries_is_told_the_remedy():
+def test_a_sparse_gradient_over_a_set_that_needs_entries_is_refused_with_the_remedy():
     from scipy.sparse import csr_array
 
     res = dcfw.minimize(lambda x: 0.0, sets.Box(0.0, 1.0, (3, 2)), jac=lambda x: csr_array(np.eye(3, 2)))

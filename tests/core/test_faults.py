@@ -233,7 +233,7 @@ def test_garbage_once_is_named_and_never_becomes_the_result(name, affine, garbag
         except (TypeError, ValueError) as error:
             caught = error
         if caught is not None:
-            # A sum cannot be made of it; what was found by then comes with the exception.
+            # It cannot be added to anything; the best point so far comes with the exception.
             assert garbage != "nan", str(caught)
             assert hasattr(caught, "intermediate_result") or n <= 5  # nothing is known before
             continue
@@ -258,7 +258,7 @@ def test_garbage_once_is_named_and_never_becomes_the_result(name, affine, garbag
     assert same(solve(name, affine)[0], undisturbed)
 
 
-def test_a_gradient_without_sense_is_named_where_the_sets_oracle_refuses_it():
+def test_an_invalid_gradient_is_named_where_the_sets_oracle_refuses_it():
     # The SVD in the nuclear ball's oracle raises LinAlgError for NaN, which hid that grad was to blame.
     f = functions.Smooth(lambda x: 0.0, lambda x: np.full(x.shape, np.nan), lipschitz=1.0, convex=True)
     res = minimize(f, sets.NuclearBall((2, 3)), method="fw")
@@ -290,7 +290,7 @@ def test_a_gradient_of_the_wrong_shape_is_not_broadcast_into_a_sum():
         minimize(f - functions.SquaredNorm(1.0), sets.Simplex(3), method="fw")
 
 
-def test_a_value_that_is_no_number_is_named():
+def test_a_value_that_is_not_a_number_is_named():
     f = functions.Smooth(lambda x: None, lambda x: x, lipschitz=1.0, convex=True)
     with pytest.raises(TypeError, match="value must return a number, got NoneType"):
         minimize(f, sets.Simplex(3))
@@ -360,7 +360,7 @@ def test_a_clock_that_steps_back_changes_nothing(name, monkeypatch):
 
 
 class Corners:
-    """The simplex as a user may write it, with habits that a solver has to live with."""
+    """The simplex as a user may write it, with habits that a solver must tolerate."""
 
     shape = (5,)
 
@@ -558,7 +558,7 @@ def test_a_linearisation_that_is_written_over_by_the_next_call_is_copied(kind):
 
 
 @pytest.mark.parametrize("error", [None, "small", -1.0, math.nan, math.inf, np.ones(2)], ids=repr)
-def test_an_error_bound_without_sense_is_named(error):
+def test_an_invalid_error_bound_is_named(error):
     class Misjudged(sets.Oracle):
         pass
 

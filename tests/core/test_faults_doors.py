@@ -1,7 +1,7 @@
-"""A user's function that fails at any of its calls, in every front door beside ``dcfw.minimize``.
+"""A user's function that fails at any of its calls, in every public solver beside ``dcfw.minimize``.
 
-What was found comes with the exception, in the user's units; Ctrl-C ends the solve with it; the next call is
-as if nothing had been.  (``minimize`` itself is in ``test_faults.py``, Ctrl-C at any line in
+The best result so far comes with the exception, in the user's units; Ctrl-C ends the solve with it; the next
+call is not affected.  (``minimize`` itself is in ``test_faults.py``, Ctrl-C at any line in
 ``test_interrupts.py``.)
 """
 
@@ -40,7 +40,7 @@ class Failing:
 
 
 def ticking():
-    """Return a clock that moves by a ten-thousandth of a second at every look."""
+    """Return a clock that moves by a ten-thousandth of a second at every reading."""
     ticks = itertools.count()
     return lambda: 1e-4 * next(ticks)
 

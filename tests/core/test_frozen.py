@@ -1,6 +1,6 @@
 """Frozen trajectories: the value of phi after 1, 2, 5 and 10 outer steps of small explicit problems.
 
-A change of numerics shows here first.  If it is meant, replace the numbers; if not, look for the reason.
+A change of numerics shows here first.  If it is intended, replace the numbers; if not, find the reason.
 """
 
 from __future__ import annotations

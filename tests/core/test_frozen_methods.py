@@ -1,7 +1,6 @@
 """Frozen ends and counts of short runs of every method; see ``frozen_methods.py``.
 
-A change of numerics shows here first.  If it is meant, write the numbers down again; if not, look for the
-reason.
+A change of numerics shows here first.  If it is intended, write the numbers again; if not, find the reason.
 """
 
 from __future__ import annotations

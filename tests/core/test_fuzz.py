@@ -107,7 +107,7 @@ def test_reach_by_bisection_ends_inside_to_rounding(p):
 
 
 def test_sliding_splits_keep_single_precision():
-    # The remainder did not tell its data, so that without x0 the run was in double precision.
+    # The remainder did not report its data, so that without x0 the run was in double precision.
     phi = functions.Quadratic(np.diag([1.0, -2.0]).astype(np.float32))
     for method in ("dcfw", "fw", "cgs"):
         assert minimize(splits.sliding(phi), sets.Simplex(2), method=method).x.dtype == np.float32
@@ -147,8 +147,8 @@ def test_a_boosted_step_along_mere_rounding_stays_in_the_set(domain):
 
 
 @pytest.mark.parametrize("mu", [20.0, 200.0])
-def test_gradients_that_are_extrapolated_again_and_again_are_taken_afresh(mu):
-    # With a nonsmooth g nobody watched how their errors grew from step to step: gaps were off by 600
+def test_gradients_that_are_extrapolated_again_and_again_are_recomputed(mu):
+    # With a nonsmooth g the growth of their errors from step to step was not tracked: gaps were off by 600
     # roundings, and points that the weights did not make up left the set.
     rng = np.random.default_rng(3)
     domain = sets.L1Ball(4)

@@ -202,7 +202,7 @@ def test_other_backends_give_the_same_numbers(backend):
     assert gaps.dc_gap(other, domain, x, 1e-3) == pytest.approx(gaps.dc_gap(phi(), domain, X, 1e-3), rel=1e-2)
 
 
-def test_an_f_that_is_not_convex_is_no_source_of_certificates():
+def test_an_f_that_is_not_convex_gives_no_certificates():
     wrong = functions.Quadratic(-np.eye(N), B, convex=True) - functions.SquaredNorm()
     with pytest.raises(ValueError, match="is not convex, though"):
         gaps.dc_gap(wrong, sets.L2Ball(N), 0.1 * np.ones(N))

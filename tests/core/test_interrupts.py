@@ -1,4 +1,4 @@
-"""Ctrl-C at any line of a solve ends it at a safe point: nothing is lost, and the next call is as if new."""
+"""Ctrl-C at any line of a solve ends it at a safe point: nothing is lost, the next call is not affected."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def same(a, b):
 
 def press_at(name, moments):
     solve = DOORS[name]
-    solve()  # what is computed once has its lines in the first call alone
+    solve()  # cached values are computed in the first call only
     undisturbed, lines = traced(solve)
     for line in moments(lines):
         res, _ = traced(solve, line)
@@ -98,7 +98,7 @@ def test_ctrl_c_at_every_line(name):
 @every_door
 def test_a_second_ctrl_c_ends_at_once(name):
     solve = DOORS[name]
-    solve()  # what is computed once has its lines in the first call alone
+    solve()  # cached values are computed in the first call only
     undisturbed, lines = traced(solve)
     for line in range(5, lines - 2, max(lines // 6, 1)):
         with pytest.raises(KeyboardInterrupt):

@@ -60,14 +60,14 @@ def test_a_run_counts_exceptions_as_failures_and_goes_on_from_its_state(monkeypa
 
 
 def front_doors():
-    """Return the public functions that Ctrl-C ends at a safe point: what solves a problem."""
+    """Return the public functions that Ctrl-C ends at a safe point: all that solve a problem."""
     modules = (dcfw, qap, align, gromov, traffic)
     public = [thing for module in modules for thing in vars(module).values() if inspect.isfunction(thing)]
     return {thing for thing in public if thing.__code__ is dcfw.minimize.__code__}
 
 
-def test_a_difference_that_the_last_bits_do_not_explain_is_no_tie():
-    """The excuse can be refused: an answer that is wrong in one form stays wrong."""
+def test_a_difference_that_the_last_bits_do_not_explain_is_not_a_tie():
+    """A tie can be refused: an answer that is wrong in one form stays wrong."""
     name, problem, form = metamorphic.draw(5)
     first, second = problem.solve(), form.problem.solve()
     assert not metamorphic.compare(first, second, form, metamorphic.TRANSFORMATIONS[name].exact)

@@ -292,7 +292,7 @@ def test_an_lmo_that_maximises_is_named_and_not_believed(method):
     assert res.dc_gap[1] == math.inf
 
 
-def test_a_start_outside_of_ones_own_set_is_refused():
+def test_a_start_outside_of_a_users_set_is_refused():
     class Wrong(Ball):
         def start(self):
             return np.ones(9)
@@ -769,7 +769,7 @@ def test_the_time_limit_is_shared_by_all_restarts():
 # -- solver objects, inner loops -----------------------------------------------------------------------
 
 
-def test_a_solver_and_an_inner_loop_of_ones_own_are_used():
+def test_a_users_solver_and_inner_loop_are_used():
     from dcfw.solvers.loop import frank_wolfe
     from dcfw.solvers.problem import Problem
 
@@ -868,7 +868,7 @@ def test_dc_fw_keeps_an_active_set_by_default_just_on_polytopes_with_exact_steps
     assert (res.get("active_set") is not None) == remembers
 
 
-def test_what_has_lost_its_weight_leaves_exact_zeros_behind():
+def test_dropped_vertices_leave_exact_zeros_behind():
     res = dcfw.minimize(quadratics(), sets.Simplex(9), tol=1e-8)
     assert res.success
     in_use = {int(np.argmax(atom.dense())) for atom in res.active_set.atoms}
@@ -904,7 +904,7 @@ def test_a_run_that_ends_inside_an_inner_loop_returns_its_last_point_if_that_is_
     assert math.isnan(res.gap)
 
 
-def test_a_value_that_is_no_number_is_named_with_its_type():
+def test_a_value_that_is_not_a_number_is_named_with_its_type():
     f = functions.Smooth(lambda x: 0.0, lambda x: x, lipschitz=1.0)
     f.value = lambda x: "low"
     res = dcfw.minimize(f - functions.Zero(), sets.L2Ball(2), np.array([1.0, 0.0]))

@@ -1,6 +1,6 @@
-"""Small facts of the core that hold on their own: what counts, names and bounds are, to the last one.
+"""Small facts of the core that no other test covers: exact counts, names and bounds.
 
-A change in any of these passed the other tests once (see ``mutants.md``).
+A change of any of these once passed the other tests (see ``mutants.md``).
 """
 
 import math
@@ -19,7 +19,7 @@ from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.stochastic import Stochastic
 
 
-def test_a_gradient_that_is_no_array_is_named_by_the_projected_gaps():
+def test_a_gradient_that_is_not_an_array_is_named_by_the_projected_gaps():
     phi = functions.Smooth(lambda x: 0.0, lambda x: [0.0, 0.0], lipschitz=1.0)
     with pytest.raises((TypeError, ValueError), match=r"grad"):
         gaps.pgm_gap(phi, sets.Box(-1.0, 1.0, 2), np.zeros(2), L=1.0)
@@ -48,7 +48,7 @@ def test_cgs_ends_its_inner_loops_by_progress_if_asked_to(momentum):
     assert abs(res.x[1]) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_what_a_callback_is_handed_has_not_succeeded():
+def test_a_result_in_a_callback_has_not_succeeded():
     seen = []
     dcfw.minimize(
         functions.SquaredNorm(), sets.Simplex(3), callback=lambda result: seen.append(result.success)
@@ -66,7 +66,7 @@ def test_an_exception_that_takes_no_attributes_reaches_the_caller():
 
     def grad(x):
         calls.append(x)
-        if len(calls) > 1:  # when there is a point to tell of
+        if len(calls) > 1:  # when there is a point to report
             raise Closed
         return x - np.array([3.0, 1.0, -2.0])
 

@@ -1,4 +1,4 @@
-"""Pictures show what the history says, on the axes that were asked for, and load Matplotlib only then."""
+"""Plots show the history on the requested axes, and load Matplotlib only when they draw."""
 
 import subprocess
 import sys
@@ -163,7 +163,7 @@ def test_a_profile_ends_where_the_method_fails_no_more(ax):
         (lambda res: plots.performance_profile({"a": [0.0]}), ValueError, "positive"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(res, call, error, match):
+def test_plots_that_cannot_be_drawn_are_refused_with_the_reason(res, call, error, match):
     with pytest.raises(error, match=match):
         call(res)
 

@@ -179,7 +179,7 @@ def few_negative(n=300, count=5, seed=0):
 
 @pytest.fixture
 def large(monkeypatch):
-    """What counts as large, made small."""
+    """Lower the size from which a quadratic counts as large."""
     monkeypatch.setattr(_spectral, "DENSE_EIGENVALUES", 50)
 
 
@@ -279,7 +279,7 @@ def test_minimize_splits_a_quadratic_that_way_and_says_so():
     assert "spectral(tangent)" in str(res)
 
 
-def test_the_best_split_of_a_given_difference_is_chosen_afresh_only_on_request():
+def test_another_split_of_a_given_difference_is_chosen_only_on_request():
     given = functions.SquaredNorm(9.0) - functions.Quadratic(matrix(9, low=0.1))
     assert splits.choose(given, sets.L2Ball(9)) is given
     assert splits.best(given, sets.L2Ball(9)).name == "spectral" or splits.best(given).name.startswith(
@@ -326,7 +326,7 @@ def test_a_large_quadratic_without_curvature_along_the_set_has_no_negative_part(
 
 @pytest.mark.parametrize("n", [40, 300])
 @pytest.mark.parametrize("lanczos", [False, True])
-def test_rounding_of_the_curvature_across_the_set_is_no_curvature_along_it(monkeypatch, n, lanczos):
+def test_rounding_of_the_curvature_across_the_set_is_not_curvature_along_it(monkeypatch, n, lanczos):
     monkeypatch.setattr(_spectral, "DENSE_EIGENVALUES", 20 if lanczos else 1200)
     a = 100.0 * np.random.default_rng(0).random(n)
     phi = functions.Quadratic(a[:, None] + a, np.random.default_rng(1).standard_normal(n))

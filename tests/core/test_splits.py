@@ -258,7 +258,7 @@ def test_sliding_takes_sums_whose_kinks_point_up(phi):
             assert g.value(y) >= value + slope @ (y - x) - 1e-10
 
 
-def test_a_given_quadratic_part_that_is_not_convex_is_told_and_nothing_is_certified():
+def test_a_given_quadratic_part_that_is_not_convex_is_reported_and_nothing_is_certified():
     f = functions.Quadratic(np.diag([1.0, -1.0]))
     both = functions.Quadratic(np.diag([-1.0, -1.0])) - functions.Quadratic(np.diag([1.0, -1.0]))
     for objective, names in (
@@ -314,7 +314,7 @@ def test_a_penalty_joins_the_parts_of_a_split():
     assert dcfw.check(objective, domain).ok
 
 
-def test_a_split_whose_constant_is_not_known_is_no_part_of_another_difference():
+def test_a_split_whose_constant_is_not_known_cannot_be_part_of_another_difference():
     split = splits.sliding(functions.Quadratic(np.diag([1.0, -1.0])), L="auto")
     for wrong in (lambda: split - functions.L1Norm(), lambda: functions.SquaredNorm() - split):
         with pytest.raises(ValueError, match="split it then"):

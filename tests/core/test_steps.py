@@ -140,7 +140,7 @@ def test_many_full_steps_do_not_use_up_the_cap():
 
 
 def test_a_failing_search_is_capped():
-    segment, run = line(lambda t: 10.0 * t, lambda t: -1.0, convex=True)  # the gradient is a lie
+    segment, run = line(lambda t: 10.0 * t, lambda t: -1.0, convex=True)  # the gradient is wrong
     with pytest.raises(steps.LineSearchFailed, match=r"did not end after 12 trials.*gradient is wrong"):
         steps.Backtracking(L=1.0, cap=12).bind(None, None)(segment)
     assert run.values <= 13
@@ -305,7 +305,7 @@ class Nonsense:
         return lambda segment: self.eta
 
 
-def test_a_rule_of_ones_own_is_used():
+def test_a_users_rule_is_used():
     # From e_1, half-way to e_2 is the optimum at once.
     res = dcfw.minimize(functions.SquaredNorm(), sets.Simplex(2), np.array([1.0, 0.0]), step=Half())
     assert res.success
@@ -315,7 +315,7 @@ def test_a_rule_of_ones_own_is_used():
 
 @pytest.mark.parametrize("inner", ["fw", "away", "pairwise", "blended"])
 @pytest.mark.parametrize("method", ["dcfw", "fw"])
-def test_a_rule_of_ones_own_is_told_whether_the_function_is_convex(method, inner):
+def test_a_users_rule_is_told_whether_the_function_is_convex(method, inner):
     seen = []
 
     class Looking:

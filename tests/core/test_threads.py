@@ -71,7 +71,7 @@ def test_solves_in_eight_threads_at_once_are_the_serial_ones(solve):
 
 
 def shared_solves():
-    """Solves of objects that keep things for later: norms, eigenvectors, packed matrices."""
+    """Solves of objects that cache something: norms, eigenvectors, packed matrices."""
     rng = np.random.default_rng(1)
     M, N = rng.standard_normal((2, 15, 15))
     E1, Y = rng.standard_normal((2, 8, 60))
@@ -107,7 +107,7 @@ SHARED = ("simplex", "polytope", "matrices", "blocks", "penalty", "assignment", 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_one_problem_solved_by_eight_threads_at_once_has_one_result(name):
-    """The first use of the objects is that of all threads, so that they all want to keep the same things."""
+    """The objects are not used before the threads start, so that all of them fill the same caches."""
     ready = threading.Barrier(8)
 
     def together(solve):
@@ -161,7 +161,7 @@ def test_a_solve_neither_reads_nor_changes_global_random_state_or_error_settings
 
 
 def test_dcfw_keeps_python_free_of_the_global_interpreter_lock_if_its_dependencies_do():
-    """Importing all of it and solving; where the interpreter has the lock anyway, that this works."""
+    """Import everything and solve; where the interpreter has the lock anyway, only check that this works."""
     code = textwrap.dedent("""
         import sys
         import joblib, numpy, rich, scipy.optimize, typer

@@ -125,7 +125,7 @@ def test_a_rule_that_never_moves_does_not_spin():
     assert res.n_lmo == 1
 
 
-def test_a_rule_of_ones_own_decides():
+def test_a_users_rule_decides():
     phi, domain = problem()
     res = dcfw.minimize(phi, domain, tolerance=Thirds(), maxiter=4, tol=0.0)
     assert res.n_inner == 12

@@ -1,4 +1,4 @@
-"""Finite sums and streams: batches are unbiased, all of them together are the whole, constants hold."""
+"""Finite sums and streams: batches are unbiased, the batch of everything is exact, constants hold."""
 
 from __future__ import annotations
 

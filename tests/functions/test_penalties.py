@@ -217,7 +217,7 @@ def test_a_loss_that_is_not_convex_is_refused():
         functions.MCP(0.1) + (declared + functions.Zero())
 
 
-def test_what_the_refusal_of_such_a_loss_proposes_works():
+def test_the_remedy_for_a_loss_that_is_not_convex_works():
     loss, rho, penalty = (
         functions.Quadratic(np.diag([1.0, -1.0])),
         functions.SquaredNorm(1.0),

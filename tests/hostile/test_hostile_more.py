@@ -1,4 +1,4 @@
-"""Stores with foreign tables, archives of vectors that unpack without measure, folders that are not there.
+"""Word vectors that repeat or unpack beyond measure, and folders that are not there.
 
 Each ends in an error that names the file and the remedy, or does not matter, in bounded time and memory.
 """
@@ -17,9 +17,6 @@ from dcfw.align import rows, stream
 from hostile_files import alarm, read_bounded
 
 MB = 2**20
-
-
-# -- stores ------------------------------------------------------------------------------------------------
 
 
 # -- word vectors ------------------------------------------------------------------------------------------
@@ -111,7 +108,7 @@ def test_vectors_that_are_too_wide_are_refused_when_read_and_when_written(tmp_pa
 
 @pytest.fixture
 def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is a mere number, as in some containers."""
+    """Make the user a bare number without a home, as in some containers."""
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")

@@ -1,7 +1,7 @@
-"""What the source must not contain: the calls through which a file or a server could do harm.
+"""The source contains no call through which a file or a server could do harm.
 
 The rules are checked on the syntax tree of every module of both packages, and each rule on a line that breaks
-it, so that a rule that has stopped to work is seen.
+it, so that a rule that has stopped working is noticed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files in which the library keeps its own state, after something else has written to them.
+"""Checkpoints of solves that something else has written to.
 
-Stores, checkpoints of solves and of training runs, cached features: each is used or refused with an error
-that names the file, in bounded time and memory, and a file that was refused is left as it was.
+Each is used or refused with an error that names the file, in bounded time and memory, and a file that was
+refused is left as it was.
 """
 
 from __future__ import annotations
@@ -24,12 +24,6 @@ from dcfw.checkpoints import file as checkpoint_file
 from hostile_files import fuzz, mutations, read_bounded
 
 MB = 2**20
-
-
-# -- stores ------------------------------------------------------------------------------------------------
-
-
-# -- checkpoints of solves -----------------------------------------------------------------------------------
 
 
 def solve(path: Path, callback: Any = None) -> Any:
@@ -106,7 +100,7 @@ def test_a_checkpoint_with_other_numbers_in_its_state_is_refused_or_resumed(
     check()
 
 
-def test_a_compressed_checkpoint_is_no_bomb(checkpoint_bytes: bytes, tmp_path: Path) -> None:
+def test_a_compressed_checkpoint_is_not_unpacked(checkpoint_bytes: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     bomb = rewritten(checkpoint_bytes, lambda text: text + b" " * (64 * MB), zipfile.ZIP_DEFLATED)
     assert len(bomb) < MB
@@ -143,11 +137,8 @@ def test_an_array_larger_than_its_member_is_not_allocated(checkpoint_bytes: byte
     assert checkpoint_file.FORMAT.encode() in checkpoint_bytes
 
 
-# -- training runs and features ------------------------------------------------------------------------------
-
-
 def test_mutated_checkpoints_are_refused_or_resumed_in_bounded_time_and_memory():
-    """More of them: python tests/cases/fuzz_checkpoints.py 20000."""
+    """Run more of them with ``python tests/cases/fuzz_checkpoints.py 20000``."""
     found = fuzz_checkpoints.run(150, seed=1).counts
     assert set(found) == {"refused", "resumed"}
 

@@ -120,7 +120,7 @@ def test_inexact_searches_keep_their_values_true():
 
 @compiled
 @pytest.mark.parametrize("p", [[0, 0, 1], [0, 1, 3], [-1, 0, 1], [0, 1]])
-def test_no_search_accepts_what_is_no_permutation(p):
+def test_no_search_accepts_anything_but_a_permutation(p):
     ready = swaps.layout(np.ones((3, 3), dtype=np.int64), np.eye(3, dtype=np.int64))
     for make_search in (
         lambda q: ready.tabu(q, 1),

@@ -37,7 +37,7 @@ def weights(loop):
 
 
 def check_state(loop, f, X):
-    """Everything that the loop keeps agrees with its permutations and weights."""
+    """Check that all data kept by the loop agree with its permutations and weights."""
     n, kept = len(X), loop.active.solver.atoms
     w, columns, images, gram, offsets = zip(*kept, strict=True)
     assert len(kept) <= loop.cap
@@ -218,7 +218,7 @@ def test_fresh_gradients_in_between_change_nothing_but_rounding(monkeypatch):
     assert synced.gap == pytest.approx(np.vdot(G, synced.x - Birkhoff(8).lmo(G)), abs=1e-12)
 
 
-def test_a_permutation_that_is_met_again_is_no_second_atom():
+def test_a_permutation_that_is_met_again_is_not_a_second_atom():
     A, B, _, X0 = problem(8, 7)
     loop = BlendedLoop(8)
     res = solve(decompose(A, B, split="paper"), X0, loop)

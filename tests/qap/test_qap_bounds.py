@@ -151,7 +151,7 @@ def test_products_that_underflow_do_not_raise_the_bound():
         assert qap.bound(A, B) <= min(qap.evaluate(A, B, p) for p in itertools.permutations(range(4)))
 
 
-def test_what_has_no_bound_is_refused():
+def test_a_problem_without_a_bound_is_refused():
     A, B = np.arange(9.0).reshape(3, 3), np.arange(9.0)[::-1].reshape(3, 3)
     with pytest.raises(ValueError, match="'projection' needs A or B to be symmetric"):
         qap.bound(A, B, method="projection")

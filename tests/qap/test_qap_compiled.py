@@ -136,7 +136,7 @@ def test_every_tolerance_rule_ends_inner_loops_at_the_same_step(tolerance, metho
 
 
 class Impatient:
-    """A rule of a user's own, which looks at every step."""
+    """A user's rule, which is asked at every step."""
 
     def __init__(self):
         self.asked = 0
@@ -149,7 +149,7 @@ class Impatient:
         return gap <= 0.7 * eps and decrease() > 0.0
 
 
-def test_a_rule_of_ones_own_is_asked_at_every_step():
+def test_a_users_rule_is_asked_at_every_step():
     A, B, _, X0 = problem(9, 4)
     rules = Impatient(), Impatient()
     objective = decompose(A, B, split="balanced")
@@ -160,7 +160,7 @@ def test_a_rule_of_ones_own_is_asked_at_every_step():
     assert rules[0].asked == rules[1].asked > generic.nit
 
 
-def test_a_subclass_of_a_known_rule_is_one_of_ones_own():
+def test_a_subclass_of_a_known_rule_is_a_users_rule():
     class Half(Adaptive):
         def enough(self, gap, eps, decrease):
             return gap <= 0.25 * eps
@@ -284,7 +284,7 @@ def test_a_time_limit_returns_the_best_point_so_far(method):
 def test_negative_curvature_ends_the_run_unless_the_constant_is_trusted():
     n = 8
     *_, X0 = problem(n, 12)
-    f = MatrixQuadratic([], n=n, weight=-1.0, C=np.random.default_rng(0).random((n, n)), convex=True)  # a lie
+    f = MatrixQuadratic([], n=n, weight=-1.0, C=np.random.default_rng(0).random((n, n)), convex=True)  # false
     generic, compiled = both(f - Zero(), X0, tolerance=Fixed(1e-9), rtol=1e-9)
     assert compiled.status is generic.status is Status.NOT_CONVEX
     assert compiled.dc_gap == (0.0, math.inf)

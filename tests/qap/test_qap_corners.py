@@ -1,4 +1,4 @@
-"""Corners of ``dcfw.qap`` where a wrong answer had been taken for a right one."""
+"""Corner cases of ``dcfw.qap`` where a wrong answer had been taken for a right one."""
 
 import numpy as np
 import pytest

@@ -196,7 +196,7 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
         ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
     ],
 )
-def test_what_is_wrong_is_named(arguments, options, error, message):
+def test_wrong_arguments_are_named(arguments, options, error, message):
     with pytest.raises(error, match=message):
         qap.match(*arguments, **options)
 
@@ -231,7 +231,7 @@ def test_one_run_finds_a_planted_matching_that_plain_frank_wolfe_misses(seed):
 
 
 @pytest.mark.parametrize("value", [None, "2", 1j])
-def test_an_edge_whose_weight_is_no_number_is_named(value):
+def test_an_edge_whose_weight_is_not_a_number_is_named(value):
     G = nx.Graph([("a", "b"), ("b", "c")])
     G["b"]["c"]["weight"] = value
     with pytest.raises(TypeError, match=r"G2 has an edge \('b', 'c'\) whose 'weight' is not a real number"):

@@ -1,4 +1,4 @@
-"""Reading QAPLIB's files: what is in them, and what is said about broken ones."""
+"""Reading QAPLIB's files: their contents, and the errors for broken ones."""
 
 import csv
 import json
@@ -116,7 +116,7 @@ def test_without_data_the_error_names_the_variable_and_the_command(tmp_path, mon
         assert "nothing" in str(caught.value)
 
 
-def test_a_data_folder_that_is_no_path_is_named(monkeypatch):
+def test_a_data_folder_that_is_not_a_path_is_named(monkeypatch):
     monkeypatch.setenv("DCFW_DATA", 5000 * "x")
     with pytest.raises(FileNotFoundError, match=r"DCFW_DATA is 'xxx.*which is not a path"):
         qap.load("nug12")

@@ -81,7 +81,7 @@ def test_names_and_pairs_that_do_not_fit_are_refused_with_the_remedy(change, mes
         qap.solve(**{"A": A, "B": B, **change(A, B)})
 
 
-def test_numbers_that_nobody_chose_are_no_names():
+def test_default_numbers_of_columns_are_not_names():
     A, B = frames()
     unnamed = pandas.DataFrame(A.values, A.index)  # columns 0 to 5
     assert qap.solve(unnamed, B, rng=0).labels == qap.solve(A, B, rng=0).labels

@@ -20,7 +20,7 @@ def small(n=8, seed=0):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that moves by a hundredth of a second whenever somebody looks at it."""
+    """A clock that moves by a hundredth of a second at every reading."""
     ticks = itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: 0.01 * next(ticks))
 
@@ -116,11 +116,11 @@ def test_a_clock_that_is_set_back_does_not_prolong_the_search(restarts, monkeypa
     begun = time.monotonic()
     res = qap.solve(A, B, restarts=restarts, time_limit=0.2, n_jobs=2, polish="2opt", rng=0)
     assert len(res.restart_values) < 10**6
-    assert time.monotonic() - begun < 300.0  # an hour was added at every look
-    assert len(handed_out) < 10**6  # nor are starts handed out for which there is no time
+    assert time.monotonic() - begun < 300.0  # an hour was added at every reading
+    assert len(handed_out) < 10**6  # no starts are handed out after the limit
 
 
-def test_a_deadline_is_the_same_for_all_clocks_but_for_other_machines():
+def test_a_deadline_is_the_same_on_every_clock_and_on_other_machines():
     deadline = time.perf_counter() + 50.0
     sent = task.Deadline.at(deadline)
     assert sent.here() == pytest.approx(deadline, abs=1.0)
@@ -129,7 +129,7 @@ def test_a_deadline_is_the_same_for_all_clocks_but_for_other_machines():
 
 
 def slow_eigenvalues(monkeypatch, seconds):
-    """Have the clock move by so many seconds for the eigenvalues of a matrix of order 100."""
+    """Let the eigenvalues of a matrix of order 100 take this many seconds on the clock."""
     real, eigh, spent = time.perf_counter, np.linalg.eigh, []
 
     def slow(H, *rest):

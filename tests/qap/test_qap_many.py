@@ -112,6 +112,6 @@ def test_a_dask_cluster_solves_the_same_problems():
         ),
     ],
 )
-def test_what_is_wrong_is_named(call, message):
+def test_wrong_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -14,7 +14,7 @@ Left out:
   4 x 4 problems, and the tests of nit, which count those algorithms' steps.
 
 SciPy's wheels ship their tests; where a distribution strips them, this file skips and says so
-(tests/test_qap_scipy.py holds our own tests of the same interface).
+(``test_qap_scipy.py`` has our own tests of the same interface).
 """
 
 import pytest

@@ -228,7 +228,7 @@ def test_a_limit_returns_the_best_so_far(method, split, limit, status):
     assert result.status is status
     assert result.n_lmo <= limit.get("max_lmo", math.inf)
     assert result.nit <= limit.get("maxiter", math.inf)
-    # Even one assignment problem knows more than nothing.
+    # Even one assignment problem is better than random permutations.
     assert result.fun < np.mean([evaluate(A, B, rng.permutation(15)) for _ in range(200)])
 
 
@@ -651,7 +651,7 @@ I3 = np.eye(3)
         ((I3, I3), {"callback": 3}, TypeError, "callback must be callable"),
     ],
 )
-def test_what_is_wrong_is_named(arguments, options, error, message):
+def test_wrong_arguments_are_named(arguments, options, error, message):
     with pytest.raises(error, match=message):
         solve(*arguments, **options)
 

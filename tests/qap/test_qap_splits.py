@@ -194,7 +194,7 @@ def test_sparse_matrices_stay_sparse(split):
 
 
 def test_the_spectral_split_of_symmetric_data_has_no_curvature_to_spare():
-    """The Hessians of f and g annihilate each other: what one has, the other has not."""
+    """The Hessians of f and g annihilate each other: where one curves, the other does not."""
     rng = np.random.default_rng(5)
     n = 4
     A = rng.standard_normal((n, n))

@@ -1,4 +1,4 @@
-"""The benches compare like with like: the transcription takes our steps, and rivals count what they found."""
+"""The benches compare like with like: the transcription takes our steps, a rival that is cut short counts."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""``import dcfw`` is light: what is heavy is loaded when it is used, and its time is measured by a bench."""
+"""``import dcfw`` is light: heavy packages are loaded on first use, and a bench measures the time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Nothing that users rely on goes without a word: names, parameters, JSON fields, exit codes, promises.
+"""Nothing that users rely on disappears unannounced: names, parameters, JSON fields, exit codes, promises.
 
 ``inventory.json`` is what the last release had.  A name of it that is gone must be named, in backticks, in
 the section "Unreleased" of the changelog, with its replacement.

@@ -1,4 +1,4 @@
-"""The table of sets in the documentation is what the sets say of themselves, and has them all."""
+"""The table of sets in the documentation is complete and agrees with what the sets declare."""
 
 import sys
 from pathlib import Path

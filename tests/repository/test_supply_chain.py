@@ -1,7 +1,7 @@
 """What is shipped: the package's resources, its bounds, and the scripts that try them out.
 
 The scripts themselves build and install for minutes (``scripts/wheel.sh``, ``scripts/versions.sh``,
-``scripts/audit.sh``); here is what can be told at once.
+``scripts/audit.sh``); the quick checks are here.
 """
 
 from __future__ import annotations

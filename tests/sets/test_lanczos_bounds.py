@@ -1,4 +1,4 @@
-"""What the Lanczos oracles claim to miss at most is no less than what they miss, at every scale."""
+"""The error that a Lanczos oracle states bounds its actual error, at every scale."""
 
 import numpy as np
 import pytest
@@ -174,7 +174,7 @@ def test_a_solve_with_gradients_at_the_ends_of_the_range_finds_the_best_vertex(d
 
 @pytest.mark.parametrize("domain", [sets.NuclearBall((20, 18)), sets.Spectraplex(20)], ids=repr)
 @pytest.mark.parametrize("entry", [np.nan, np.inf])
-def test_a_gradient_without_sense_is_refused(domain, entry):
+def test_an_invalid_gradient_is_refused(domain, entry):
     G = np.ones(domain.shape)
     G[3, 2] = entry
     with pytest.raises(np.linalg.LinAlgError, match="NaN or infinite"):

@@ -1,4 +1,4 @@
-"""What the polar factor is asked of is a matrix of finite numbers, and what is not is said by name."""
+"""The polar factor takes matrices of finite numbers, and refuses anything else by name."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_lists_whole_numbers_and_every_float_have_a_factor(method, d):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(3, 3), (30, 40)])
-def test_what_is_not_finite_is_named_with_its_place_and_nothing_is_printed(method, shape, capfd):
+def test_an_entry_that_is_not_finite_is_named_with_its_place_and_nothing_is_printed(method, shape, capfd):
     for wrong in (np.nan, np.inf):
         G = np.ones(shape)
         G[1, 2] = wrong
@@ -40,12 +40,12 @@ def test_what_is_not_finite_is_named_with_its_place_and_nothing_is_printed(metho
         ([[1.0], [1.0, 2.0]], ValueError, r"G must be a rectangular array"),
     ],
 )
-def test_what_is_no_real_matrix_is_refused_by_name(G, error, said):
+def test_anything_but_a_real_matrix_is_refused_by_name(G, error, said):
     with pytest.raises(error, match=said):
         polar(G)
 
 
-def test_torch_takes_whole_numbers_and_names_what_is_not_finite():
+def test_torch_takes_whole_numbers_and_names_entries_that_are_not_finite():
     torch = pytest.importorskip("torch", reason="needs torch")
     np.testing.assert_allclose(polar(torch.tensor([[0, 2], [1, 0]])).numpy(), [[0, 1], [1, 0]], atol=1e-12)
     with pytest.raises(ValueError, match="G has NaN or Inf"):

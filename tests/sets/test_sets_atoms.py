@@ -61,7 +61,7 @@ def test_distance_to_itself_is_zero(case):
 
 
 @every_set
-def test_equal_vertices_have_equal_keys_and_others_have_not(case):
+def test_equal_vertices_have_equal_keys_and_others_do_not(case):
     domain = case.domain
     G = np.random.default_rng(4).standard_normal(domain.shape)
     first, second, far = domain.oracle()(G), domain.oracle()(G.copy()), domain.oracle()(-G)

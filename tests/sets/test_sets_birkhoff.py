@@ -52,7 +52,7 @@ def test_random_starts_are_alternating_projections_of_noise_around_the_barycentr
 
 
 @pytest.mark.parametrize("bad", [np.zeros((2, 3)), np.zeros(4), [[np.nan]], np.zeros((0, 0))])
-def test_alternating_projections_refuse_what_is_no_square_matrix(bad):
+def test_alternating_projections_refuse_anything_but_a_square_matrix(bad):
     with pytest.raises(ValueError, match="x "):
         birkhoff.alternating_projections(bad)
 

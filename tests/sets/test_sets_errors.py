@@ -33,7 +33,7 @@ def test_a_radius_that_is_not_positive_and_finite_is_refused(make, radius):
 
 @pytest.mark.parametrize("make", RADIUS)
 @pytest.mark.parametrize("radius", ["1", None, 1j, True, [1.0]])
-def test_a_radius_that_is_no_number_is_refused(make, radius):
+def test_a_radius_that_is_not_a_number_is_refused(make, radius):
     with pytest.raises(TypeError, match="radius"):
         make(radius)
 

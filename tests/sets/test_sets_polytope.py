@@ -283,7 +283,7 @@ def test_a_large_cost_does_not_hide_small_ones():
     assert res.fun == pytest.approx(-2.0)
 
 
-def test_what_an_answer_may_miss_is_the_oracles_error(monkeypatch):
+def test_the_oracles_error_covers_what_an_answer_may_miss(monkeypatch):
     """Without refinement HiGHS takes 1e-11 of the cost for zero, and the oracle says what it missed."""
     monkeypatch.setattr("dcfw.sets.linear_programme.REFINEMENTS", 0)
     domain = sets.Polytope(A_ub=[[0.0, 1.0, 1.0, 1.0]], b_ub=[1.0], bounds=(0.0, 1.0))

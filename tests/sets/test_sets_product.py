@@ -8,7 +8,7 @@ from dcfw._arrays import to_numpy
 
 
 class Segment:
-    """The least a user's set has: the segment [-1, 1]."""
+    """The least that a user's set needs: the segment [-1, 1]."""
 
     diameter = 2.0
 
@@ -101,7 +101,7 @@ def test_wrong_shapes_are_refused_by_name(verb):
 
 
 class Short(Segment):
-    """The segment [-1, 1] again, in two dimensions, which tells how far one may go."""
+    """The square [-1, 1]^2, with a ``reach`` of its own."""
 
     def start(self):
         return np.zeros(2)

@@ -1,4 +1,4 @@
-"""POT's solver is taken without POT, which would load every array library; HiGHS keeps its basis."""
+"""POT's solver is loaded without POT, which would load every array library; HiGHS keeps its basis."""
 
 from importlib.util import find_spec
 
