@@ -1,4 +1,4 @@
-"""``qap.quadratic_assignment`` is SciPy's, with our methods besides."""
+"""``qap.quadratic_assignment`` behaves as SciPy's, and has our methods too."""
 
 from contextlib import contextmanager
 

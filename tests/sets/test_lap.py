@@ -132,7 +132,7 @@ def test_a_warm_start_scans_less_than_a_cold_one_on_close_costs():
 
 @native
 def test_where_old_prices_mislead_the_solver_learns_to_start_cold():
-    # Unrelated matrices whose columns are dear or cheap at random: warm starts scan twice as many rows.
+    # Unrelated matrices whose columns are expensive or cheap at random: warm starts scan twice as many rows.
     rng = np.random.default_rng(5)
     n = 40
     adaptive, eager = Assignment(n), Assignment(n)

@@ -99,7 +99,7 @@ def test_the_counters_are_the_users_own_and_one_subgradient_is_taken_per_outer_s
 
 
 @loops
-def test_each_gradient_that_is_taken_afresh_is_counted_once(rule, lazy, monkeypatch):
+def test_each_recomputed_gradient_is_counted_once(rule, lazy, monkeypatch):
     monkeypatch.setattr(active, "RESYNC", 2)
     f, g, domain = problem()
     res = dcfw.minimize(f - g, domain, inner=rule, lazy=lazy, tol=1e-7)
@@ -213,7 +213,7 @@ def test_a_gradient_that_is_not_finite_is_named(rule, lazy, at, fault, affine):
 @loops
 def test_a_function_that_is_not_convex_is_found_out(rule, lazy):
     A = np.diag([1.0, 1.0, -5.0])
-    f = functions.Quadratic(A, np.array([0.5, 0.4, 0.0]), convex=True)  # a lie
+    f = functions.Quadratic(A, np.array([0.5, 0.4, 0.0]), convex=True)  # false
     res = dcfw.minimize(
         f - functions.Zero(), sets.Simplex(3), np.array([0.3, 0.3, 0.4]), inner=rule, lazy=lazy, tol=0.0
     )

@@ -35,7 +35,7 @@ def quadratic(domain, rng):
 
 
 class Steps(RuleBasedStateMachine):
-    """Any sequence of what a solver does with an active set, beside a list of dense atoms."""
+    """Random sequences of what a solver does with an active set, compared with a list of dense atoms."""
 
     @initialize(
         seed=st.integers(0, 10**6),

@@ -1,4 +1,4 @@
-"""Away, pairwise and blended steps find what vanilla steps look for, linearly where those zig-zag."""
+"""Away, pairwise and blended steps find the points of vanilla steps, linearly where those zig-zag."""
 
 import math
 from types import SimpleNamespace
@@ -106,7 +106,7 @@ def test_the_nearest_point_is_the_projection(name, rule, lazy):
 
 
 def linear(gaps):
-    """Tell whether gaps fall linearly: to 1e-9 of the first, and no slower at the end than at the start."""
+    """Return whether gaps fall linearly: to 1e-9 of the first, and no slower at the end than at the start."""
     gaps = np.minimum.accumulate(gaps / gaps[0])
     below = np.flatnonzero(gaps <= 1e-9)
     if not len(below):
@@ -341,7 +341,7 @@ def test_where_a_convex_f_is_flat_a_curvature_below_zero_is_rounding(rule, size)
 @pytest.mark.parametrize("rule", ["fw", *RULES])
 def test_a_small_negative_curvature_beyond_rounding_is_found_out(rule):
     A = np.diag([1.0, 1.0, -1e-10])
-    f = functions.Quadratic(A, np.array([0.0, 0.0, 1e-9]), convex=True)  # which is not true
+    f = functions.Quadratic(A, np.array([0.0, 0.0, 1e-9]), convex=True)  # false
     domain = sets.Box([0.0, 0.0, -1.0], [0.0, 0.0, 1.0])
     res = dcfw.minimize(f - functions.SquaredNorm(1e-12), domain, inner=rule, tol=1e-15)
     assert res.status is Status.NOT_CONVEX

@@ -1,4 +1,4 @@
-"""A run that starts from an active set, or with a loop that has been used, goes on from what is there now."""
+"""A run that starts from an active set, or with a loop that has been used, starts from the current state."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_atoms_are_in_the_set_to_the_rounding_of_the_precision_that_they_are_giv
     np.testing.assert_allclose(x, before, atol=1e-6)
 
 
-def test_a_rounded_atom_that_is_no_vertex_becomes_the_nearest_point():
+def test_a_rounded_atom_that_is_not_a_vertex_becomes_the_nearest_point():
     domain = sets.Simplex(6)
     known = ActiveSet(np.full(6, 1.0 / 6.0, dtype=np.float32))
     loop = ActiveLoop()
@@ -94,7 +94,7 @@ def test_a_rounded_atom_that_is_no_vertex_becomes_the_nearest_point():
 
 
 @pytest.mark.parametrize("domain", [None, sets.ConvexHull(np.eye(3) / 3.0)], ids=repr)
-def test_where_rounded_atoms_cannot_be_mended_the_point_is_the_only_one(domain):
+def test_where_rounded_atoms_cannot_be_repaired_the_point_is_the_only_one(domain):
     outside = np.array([0.2, 0.2, 0.0], dtype=np.float32)
     x = outside.astype(np.float64)
     loop = ActiveLoop()
@@ -103,7 +103,7 @@ def test_where_rounded_atoms_cannot_be_mended_the_point_is_the_only_one(domain):
     np.testing.assert_array_equal(x, outside)
 
 
-def test_a_users_set_tells_whether_it_has_the_rounded_atoms():
+def test_a_users_set_is_asked_whether_it_contains_the_rounded_atoms():
     class Corner:
         """{x >= 0, sum x <= 0.3}"""
 

@@ -1,4 +1,4 @@
-"""What is returned is never worse than the start, and what was finished is never lost."""
+"""The point returned is never worse than the start, and finished runs are never lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def a_run_that_ascends(**options):
     )
 
 
-def test_a_stationary_point_above_the_start_is_no_success_and_is_not_returned():
+def test_a_stationary_point_above_the_start_is_not_a_success_and_is_not_returned():
     phi, x0, res = a_run_that_ascends(maxiter=200)
     assert res.fun <= phi.value(x0)
     assert res.fun == pytest.approx(phi.value(res.x))
@@ -59,7 +59,7 @@ def test_the_result_and_what_a_callback_sees_are_not_the_callers_array():
 
 
 class Tired:
-    """The simplex, whose oracle answers so many times."""
+    """The simplex, whose oracle raises ``error`` after ``calls`` answers."""
 
     shape = (3,)
 
@@ -130,7 +130,7 @@ def test_the_gap_of_an_oracle_that_maximises_blames_the_oracle():
         gaps.fw_gap(functions.SquaredNorm(1.0), Uphill(9, None), np.array([0.5, 0.3, 0.2]))
 
 
-def test_an_inexact_oracle_that_can_tell_no_more_leaves_a_known_gap():
+def test_a_run_that_ends_at_the_error_of_its_oracle_has_a_known_gap():
     from dcfw.align import align
 
     rng = np.random.default_rng(0)
@@ -145,7 +145,7 @@ def test_an_inexact_oracle_that_can_tell_no_more_leaves_a_known_gap():
     assert exact.gap <= res.gap * (1.0 + 1e-12)
 
 
-def test_runs_that_the_time_limit_left_out_are_told():
+def test_restarts_that_the_time_limit_left_out_make_the_status_time_limit():
     objective = functions.Quadratic(-np.eye(50))
     res = dcfw.minimize(objective, sets.Simplex(50), restarts=10**6, time_limit=0.2, rng=0)
     assert 1 < len(res.restart_values) < 10**6

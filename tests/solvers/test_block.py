@@ -56,7 +56,7 @@ def gap_from_scratch(phi, domain, x):
     return float(grad @ (x - domain.lmo(grad)))
 
 
-# -- one block is no block --------------------------------------------------------------------------------
+# -- a single block ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -286,7 +286,7 @@ def test_the_counters_are_the_users_and_nothing_is_asked_twice(order, options):
     assert math.isfinite(res.gap)
     assert res.n_grad_g == res.nit + 1 == calls["g.grad"]
     assert res.n_fun == 1 == calls["f.value"]
-    # f is nobody's class: every block gradient is a whole one, and so is the one after each outer step.
+    # f is of no known class: every block gradient is a whole one, and so is the one after each outer step.
     assert res.n_grad_f + res.n_resync == calls["f.grad"]
     for block in domain.sets:
         assert len(block.questions) == len(set(block.questions))
@@ -427,7 +427,7 @@ def test_bad_options_are_refused_by_name(error, name, options):
         Block(**options)
 
 
-def test_what_is_remembered_is_the_answer_at_the_iterate_and_not_the_last_one():
+def test_the_remembered_answer_is_that_at_the_iterate_and_not_the_last_one():
     oracle = Remembering(sets.Simplex(2).oracle())
     here, elsewhere = np.array([0.0, 1.0]), np.array([1.0, 0.0])
     oracle.at_x_t = True
@@ -459,7 +459,7 @@ def test_every_block_has_an_active_set_of_its_own_with_the_given_options():
     assert _loop_of_one_block(plain) is plain
 
 
-def test_the_gradient_is_taken_afresh_now_and_then(monkeypatch):
+def test_the_gradient_is_recomputed_now_and_then(monkeypatch):
     init = Blocks.__init__
 
     def impatient(self, problem, run, steps):

@@ -247,7 +247,7 @@ class Ball:
 
 
 @pytest.mark.parametrize("objective", ["sliding", "smooth, proximal", "nonsmooth g"])
-def test_a_set_that_cannot_tell_its_edge_is_asked_by_bisection(objective):
+def test_the_reach_of_a_set_without_one_is_found_by_bisection(objective):
     phi = OBJECTIVES[objective](N)
     own = dcfw.minimize(phi, Ball(), method="boosted", tol=1e-3, maxiter=500)
     ours = dcfw.minimize(phi, sets.L2Ball(N), Ball().start(), method="boosted", tol=1e-3, maxiter=500)
@@ -257,7 +257,7 @@ def test_a_set_that_cannot_tell_its_edge_is_asked_by_bisection(objective):
     assert own.fun == pytest.approx(ours.fun, abs=2e-2)
 
 
-def test_a_set_of_ones_own_may_tell_its_edge_without_knowing_its_directions():
+def test_a_users_set_may_have_a_reach_without_a_tangent():
     class Edge(Ball):
         asked = 0
 
@@ -379,7 +379,7 @@ def test_a_trial_that_brings_enough_is_doubled_while_phi_falls():
     assert found.memory[1] == 4.0  # what the next search begins with
 
 
-def test_each_gradient_that_is_taken_afresh_is_counted(monkeypatch):
+def test_each_recomputed_gradient_is_counted(monkeypatch):
     monkeypatch.setattr("dcfw.solvers.boosted.DRIFT", 0.0)
     pairs.clear()
     res = dcfw.minimize(kinked(), sets.L2Ball(N), sets.L2Ball(N).random(3), method=Compared(), tol=1e-6)
@@ -405,7 +405,7 @@ def landing(domain, x, step, d):
     return _landing(SimpleNamespace(inner=None, domain=domain), x, step, d)
 
 
-def test_there_is_no_landing_outside_of_the_set():
+def test_a_step_that_would_land_outside_of_the_set_is_refused():
     x, d = np.zeros(3), np.array([1.0, 0.0, 0.0])
     for ball in (
         sets.L2Ball(3),

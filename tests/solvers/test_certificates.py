@@ -110,7 +110,7 @@ def hull_minimiser(corners, f, u):
 
 
 @given(seed=SEEDS, step=STEPS, tolerance=TOLERANCES, budget=BUDGETS)
-def test_every_interval_contains_the_dc_gap_for_a_smooth_f_that_is_no_quadratic(
+def test_every_interval_contains_the_dc_gap_for_a_smooth_f_that_is_not_quadratic(
     seed, step, tolerance, budget
 ):
     rng = np.random.default_rng(seed)
@@ -177,7 +177,7 @@ def test_intervals_contain_the_dc_gap_at_kinks_of_the_l1_norm(seed, zeros, step,
     assert interval.low - slack <= bounds(x0)[0] <= interval.high + slack
 
 
-def test_the_decrease_of_one_surrogate_is_no_lower_bound_at_a_kink():
+def test_the_decrease_of_one_surrogate_is_not_a_lower_bound_at_a_kink():
     # The trap: at x = 0 the surrogate of u = 0 can decrease although x is critical for another u.
     dc = functions.Quadratic(np.eye(2), np.array([0.5, -0.3])) - functions.L1Norm(1.0)
     domain, x0 = sets.LInfBall(2), np.zeros(2)
@@ -401,7 +401,7 @@ def test_nothing_is_certified_when_f_turns_out_not_to_be_convex():
 
 
 class Kinked(functions.Function):
-    """Somebody's l1 norm, without a word about its kinks."""
+    """A user's l1 norm that does not say whether it has kinks."""
 
     convex = True
 

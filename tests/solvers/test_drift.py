@@ -58,7 +58,7 @@ def test_a_million_incremental_gradients_are_accurate_to_1e_9(monkeypatch):
     assert worst < 1e-9
 
 
-def test_an_active_set_of_few_atoms_takes_its_gradient_afresh_now_and_then():
+def test_an_active_set_of_few_atoms_recomputes_its_gradient_now_and_then():
     f, domain = frozen_methods.quadratics(), sets.L1Ball(12, radius=1.5)
     res = dcfw.minimize(f, domain, inner=ActiveLoop("away", cap=4), tol=1e-12, maxiter=40, max_inner=300)
     assert res.n_inner > 2000

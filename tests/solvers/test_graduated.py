@@ -170,7 +170,7 @@ def test_a_split_whose_sum_varies_on_vertices_is_refused_as_a_path():
     assert dcfw.minimize(dc, sets.Simplex(3), method="graduated").split == "graduated, r = spheres"
 
 
-def test_a_function_of_ones_own_is_a_path_if_it_is_constant_on_the_vertices():
+def test_a_users_function_is_a_path_if_it_is_constant_on_the_vertices():
     phi = quadratic((4,))
     strong = functions.SquaredNorm(20.0)
     res = dcfw.minimize(phi, sets.Simplex(4), method=Graduated(strong))
@@ -237,7 +237,7 @@ def test_counters_are_those_of_the_users_own_objects():
 
 
 @pytest.mark.parametrize("inner", ["fw", "blended"])
-def test_counters_of_a_path_of_ones_own_parts_are_exact(inner):
+def test_counters_of_a_path_of_a_users_parts_are_exact(inner):
     dc = papers_split()
     f, g = Counted(dc.f), Counted(dc.g)
     f.convex = g.convex = True
@@ -278,7 +278,7 @@ def test_a_run_that_is_cut_short_still_returns_a_vertex(options, status):
     assert res.n_lmo <= options.get("max_lmo", math.inf)
 
 
-def test_history_and_thetas_tell_the_path():
+def test_history_and_thetas_record_the_path():
     _, res = stopped()
     thetas = np.array(res.theta_history)
     assert (np.diff(thetas) < 0.0).all()
@@ -374,7 +374,7 @@ def test_options_are_checked(options, message):
         Graduated(**options)
 
 
-def test_a_local_search_of_ones_own_improves_what_paths_end_in():
+def test_a_users_local_search_improves_the_ends_of_paths():
     phi, domain = quadratic((40,), 2), sets.LInfBall(40)
 
     def flips(x):

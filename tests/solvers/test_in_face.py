@@ -98,12 +98,12 @@ def test_a_vertex_of_the_face_is_at_every_bound_at_which_x_is(name, seed):
     assert all(np.vdot(G, s) <= np.vdot(G, v) + 1e-9 for v in vertices)  # both are on the face
 
 
-def test_a_set_whose_faces_are_not_told_by_bounds_is_refused_with_the_remedy():
+def test_a_set_whose_faces_are_not_given_by_bounds_is_refused_with_the_remedy():
     with pytest.raises(ValueError, match=r"L1Ball declares none \(entry_bounds\): use inner='blended'"):
         dcfw.minimize(functions.SquaredNorm(1.0), sets.L1Ball(3), method="dcfw", inner="in-face")
 
 
-def test_the_default_takes_them_for_a_given_f_that_is_no_quadratic():
+def test_the_default_takes_them_for_a_given_f_that_is_not_quadratic():
     domain = sets.Hypersimplex(12, 4)
     phi = robust(domain) - functions.SquaredNorm(0.1)
     default, named = (dcfw.minimize(phi, domain, **options) for options in ({}, {"inner": "in-face"}))

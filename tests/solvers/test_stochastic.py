@@ -1,4 +1,4 @@
-"""Stochastic DC-FW and Frank-Wolfe: estimators, counts, certificates, and where exact methods are met."""
+"""Stochastic DC-FW and Frank-Wolfe: estimators, counts, certificates, and agreement with exact methods."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counting(FiniteSum):
         return LOSS.batch_linearise(x, indices).value
 
 
-# -- where the exact methods are met ----------------------------------------------------------------------
+# -- agreement with exact methods -------------------------------------------------------------------------
 
 
 @every_estimator
@@ -108,7 +108,7 @@ def test_estimates_are_unbiased_on_a_fixed_path(estimator):
 
 
 def test_momentum_is_on_average_a_moving_average_and_so_lags_behind():
-    """The claim about the others can fail: after a jump this estimator does not meet it."""
+    """The test of the other estimators can fail: after a jump this one is biased."""
     points = [np.zeros(N)] * 10 + [3.0 * np.eye(N)[0]]
     expected = LOSS.grad(points[0])
     for t, x in enumerate(points):
@@ -138,7 +138,7 @@ def test_the_error_of_storm_shrinks_on_the_way():
     assert errors[0] > 2.0 * errors[1] > 4.0 * errors[2]
 
 
-def test_spider_is_exact_where_it_starts_afresh_and_drifts_in_between():
+def test_spider_is_exact_where_it_restarts_and_drifts_in_between():
     points = [np.full(N, 0.05 * k) for k in range(13)]
     slopes, _ = estimates("spider", points, 3, 0, period=6)
     errors = [np.linalg.norm(v - LOSS.grad(x)) for v, x in zip(slopes, points, strict=True)]
@@ -394,7 +394,7 @@ def test_a_gradient_that_is_not_a_number_ends_the_run(method):
 
 
 def smoothness(source, batch):
-    """What a run with batches of that size would take for L."""
+    """Return the L that a run with batches of this size would use."""
     sampled = object.__new__(Sampled)
     sampled.method, sampled.weight, sampled.rest = Stochastic(batch=batch), 1.0, []
     sampled.samples = Samples(source, np.random.default_rng(0))
@@ -441,7 +441,7 @@ def test_a_stream_is_sampled_64_at_a_time_unless_told_otherwise():
     assert sizes.count(64) == 3
 
 
-def test_a_tolerance_of_ones_own_is_first_asked_without_a_predecessor():
+def test_a_users_tolerance_is_first_asked_without_a_predecessor():
     asked = []
 
     class Halving:
@@ -493,7 +493,7 @@ def test_a_batch_gradient_of_another_shape_is_a_bad_oracle(method, estimator, gr
 @pytest.mark.parametrize(
     "value", [lambda v: [v], lambda v: np.array([v, v]), lambda v: None, lambda v: np.nan]
 )
-def test_a_batch_value_that_is_no_finite_number_is_a_bad_oracle(method, value):
+def test_a_batch_value_that_is_not_a_finite_number_is_a_bad_oracle(method, value):
     res = dcfw.minimize(
         faulty(value=value), sets.Simplex(3), method=method(batch=3, estimator="minibatch"), rng=1, maxiter=5
     )

@@ -67,7 +67,7 @@ def test_theorem_1_bound_holds_for_every_t(step, seed):
         assert (gap[:-1] <= phi[:-1] - phi[1:] + 0.5 * eps + slack).all(), domain
 
 
-def test_theorem_1_bound_holds_for_a_smooth_function_that_is_no_quadratic():
+def test_theorem_1_bound_holds_for_a_smooth_function_that_is_not_quadratic():
     rng = np.random.default_rng(1)
     domain = sets.L1Ball(3, radius=3.0)
     f = functions.LogSumExp(rng.standard_normal((6, 3)), temperature=0.5)

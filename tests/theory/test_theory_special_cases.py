@@ -120,7 +120,7 @@ def test_each_proximal_step_is_a_proximal_point_step_up_to_its_tolerance(name):
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("step", ["exact", "short", "open-loop", "backtracking"])
-def test_without_g_dc_fw_takes_the_very_steps_of_frank_wolfe(name, step):
+def test_without_g_dc_fw_takes_exactly_the_steps_of_frank_wolfe(name, step):
     rng = np.random.default_rng(5)
     domain = SETS[name]
     f = random_quadratic(rng, domain, 0.5, 4.0)
@@ -145,7 +145,7 @@ def test_without_g_dc_fw_takes_the_very_steps_of_frank_wolfe(name, step):
 
 
 @given(seed=SEEDS)
-def test_without_g_the_values_agree_for_a_function_that_is_no_quadratic(seed):
+def test_without_g_the_values_agree_for_a_function_that_is_not_quadratic(seed):
     rng = np.random.default_rng(seed)
     domain = sets.L1Ball(3, radius=2.0)
     f = functions.LogSumExp(rng.standard_normal((5, 3)), temperature=0.5)

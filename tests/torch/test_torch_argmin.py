@@ -76,7 +76,7 @@ def test_a_linear_objective_has_no_gradient_at_a_vertex():
     assert cost.grad.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_what_does_not_converge_or_has_no_atoms_is_refused():
+def test_a_solve_that_does_not_converge_or_has_no_atoms_is_refused():
     t = torch.tensor([2.0, -1.0, 0.3], dtype=torch.float64)
     with pytest.raises(RuntimeError, match="argmin found no solution"):
         argmin(lambda x, t: ((x - t) ** 4).sum(), sets.L2Ball(3), t, maxiter=1)

@@ -72,7 +72,7 @@ class Cube:
 
 
 class Known(Cube):
-    """The same, telling who is inside."""
+    """The same with a test of membership."""
 
     def contains(self, x):
         return bool((x.abs() <= 1.0).all())

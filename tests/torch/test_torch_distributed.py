@@ -22,7 +22,7 @@ RANKS = 2
 
 
 def in_group(rank, port, folder):
-    """Do the work of all tests in one process group, and write down what went wrong."""
+    """Do the work of all tests in one process group, and write the errors to files."""
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.distributed.init_process_group(

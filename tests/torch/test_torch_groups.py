@@ -228,7 +228,7 @@ def test_one_set_for_all_weights_leaves_vectors_free():
     assert {(g["constraint"], g["role"] == "vector") for g in groups} == {("linf", False), (None, True)}
 
 
-def test_a_weight_is_left_out_as_none_or_as_the_table_says_it():
+def test_a_weight_is_left_out_by_none_or_by_the_word_of_the_table():
     for free in (None, "free"):
         groups = param_groups(GPT(), overrides={"blocks.0.fc.weight": {"constraint": free}})
         assert ["blocks.0.fc.weight", "32x8", "hidden", "free"] in [
@@ -243,7 +243,7 @@ def test_a_radius_without_a_constraint_is_refused_with_what_to_write():
         param_groups(GPT(), radius=2.0)
 
 
-def test_a_pattern_for_the_second_name_of_a_tied_weight_is_told_the_first():
+def test_a_pattern_for_the_second_name_of_a_tied_weight_is_refused_with_the_first():
     with pytest.raises(ValueError, match=r"lm_head\.weight is tied to wte\.weight"):
         param_groups(GPT(tied=True), overrides={"lm_head.*": {"radius": 1.0}})
 

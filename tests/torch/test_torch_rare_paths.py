@@ -1,4 +1,4 @@
-"""The PyTorch optimiser where few use it: learning rates as tensors, groups without gradients, odd sets."""
+"""Rare cases of the PyTorch optimizer: learning rates as tensors, groups without gradients, odd sets."""
 
 import numpy as np
 import pytest

@@ -84,7 +84,7 @@ def test_a_step_size_above_one_is_refused():
         SFW(p, rescale="gradients")
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon is of PyTorch 2.9")
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon needs PyTorch 2.9")
 def test_the_two_sides_of_the_page_on_muon_take_steps_of_the_same_length():
     page = (ROOT / "docs" / "migrate" / "muon.md").read_text()
     sides = re.findall(r"^optimizer = .*?^\)$", page, flags=re.DOTALL | re.MULTILINE)

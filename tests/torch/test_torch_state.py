@@ -1,4 +1,4 @@
-"""A saved state is input: what it says is checked, what the program says stays, and nothing is shared."""
+"""A saved state is input: its values are checked, the program's options stay, and no memory is shared."""
 
 import copy
 import io
@@ -109,7 +109,7 @@ def test_options_stay_those_of_the_program_and_a_difference_is_named(name, value
 
 
 def test_mutated_states_are_refused_or_harmless():
-    """More of them: python tests/cases/fuzz_training.py 20000."""
+    """Run more of them with ``python tests/cases/fuzz_training.py 20000``."""
     found = fuzz_training.run(100, seed=1).counts
     assert found.keys() == {"refused", "loaded"}
 

@@ -135,7 +135,7 @@ def test_costs_below_zero_and_demands_without_a_path_are_refused():
         ),
     ],
 )
-def test_files_that_are_no_network_are_refused_by_name(tmp_path, net, trips, named):
+def test_files_that_are_not_networks_are_refused_by_name(tmp_path, net, trips, named):
     (tmp_path / "Town_net.tntp").write_text(net, encoding="utf-8")
     (tmp_path / "Town_trips.tntp").write_text(trips, encoding="utf-8")
     with pytest.raises(ValueError, match=named):
