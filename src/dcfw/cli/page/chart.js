@@ -78,7 +78,7 @@ class Chart {
     return button;
   }
 
-  // The table is made when somebody opens it: most readers never do, and it can be long.
+  // The table is built only when it is opened: it can be long, and most readers never open it.
   numbers() {
     const details = element("details", { class: "numbers" }, element("summary", {}, "The numbers of this chart"));
     details.addEventListener("toggle", () => {
@@ -331,7 +331,7 @@ class Chart {
     plot.addEventListener("pointerup", (event) => this.lift(event));
     plot.addEventListener("pointercancel", (event) => this.lift(event, true));
     plot.addEventListener("pointerleave", (event) => {
-      // A finger leaves when it lifts, and what it tapped on should stay to be read.
+      // Lifting a finger is a leave event too, but the value that was tapped should stay visible.
       if (event.pointerType === "mouse" && !this.pointers.size) this.point(null);
     });
     plot.addEventListener("dblclick", () => this.reset());

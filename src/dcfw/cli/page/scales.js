@@ -36,7 +36,7 @@ function extent(kind, values, roomy = false) {
   return [floor, high + 0.05 * room];
 }
 
-// Where the lines of the grid are, and what is written at them: at most about `count` labels.
+// The positions and the labels of the grid lines: about `count` labels at most.
 function makeTicks(kind, low, high, count) {
   if (kind === "log" && high - low > 1.2) return decades(low, high, count);
   // Less than about a decade: the ticks of a linear axis are the readable ones.
@@ -73,7 +73,7 @@ function niceStep(rough) {
 
 const superscripts = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
-// A number for people: 0.0085, 20,000, 3.2×10⁻⁷.
+// A number in readable form: 0.0085, 20,000, 3.2×10⁻⁷.
 function formatNumber(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
   if (value === 0) return "0";

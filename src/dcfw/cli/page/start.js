@@ -1,4 +1,4 @@
-// Brings the page to life: its charts, its tables, the theme button, and the place in the contents.
+// Sets up the page: its charts, its tables, the theme button, and the current section in the contents.
 
 document.querySelectorAll("figure.table").forEach(enhanceTable);
 document.querySelectorAll("figure.chart").forEach((figure) => new Chart(figure));
