@@ -11,7 +11,7 @@ from places import PACKAGE, ROOT
 
 LAYERS = (
     ("_arrays", "_html", "_lazy", "terminal", "progress", "parallel", "version"),
-    ("_validate", "_protocol", "kernels", "npy", "result"),
+    ("_validate", "_protocol", "files", "kernels", "npy", "result"),
     ("data", "profiles", "callbacks", "tolerances", "sets"),
     ("functions",),
     ("splits", "_spectral"),

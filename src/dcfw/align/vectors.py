@@ -6,10 +6,10 @@ needs memory for the matrix and the words only.  The sizes that a file claims ar
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dcfw import _validate
 from dcfw.align import binary_vectors, text_vectors
 from dcfw.align.rows import WIDEST, Rows, Vectors
 from dcfw.align.stream import Progress, Stream
+from dcfw.files import replacing
 from dcfw.npy import mapped
 
 __all__ = ["Vectors", "read_vectors", "write_vectors"]
@@ -234,9 +235,9 @@ def write_vectors(
             "a .npy file may have more"
         )
     if kind == "npy":
-        with _replacing(path.with_name(path.stem + "_words.txt")) as file:
+        with replacing(path.with_name(path.stem + "_words.txt")) as file:
             file.writelines(word.encode() + b"\n" for word in words)
-    with _replacing(path) as file:
+    with _opened(path) as file:
         if kind == "npy":
             np.save(file, matrix)
             return
@@ -277,16 +278,12 @@ def _gives_back(kind: str, word: str, first: bool) -> bool:
     return bool(raw) and b"\n" not in raw and not raw.endswith(b"\r") and not taken_for_a_table
 
 
-@contextlib.contextmanager
-def _replacing(path: Path) -> Any:
-    """Open a file beside ``path`` that replaces it on success."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with contextlib.ExitStack() as stack:
-            raw: Any = stack.enter_context(unfinished.open("wb"))
-            if path.suffix.lower() == ".gz":
-                raw = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file that replaces ``path`` on success, and compresses if its name ends in ``.gz``."""
+    with replacing(path) as raw:
+        if path.suffix.lower() == ".gz":
+            with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+                yield packed
+        else:
             yield raw
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

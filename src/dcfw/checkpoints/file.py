@@ -3,16 +3,12 @@
 A file is an ordinary ``.npz`` archive without pickles.  ``history`` (a matrix, one row per outer step, see
 :class:`dcfw.result.History`) and ``x`` (the best point so far) can be inspected with ``numpy.load``;
 ``state`` is JSON and ``data`` the bytes of all arrays that it refers to.
-
-A new state is written to a second file, synchronised to the disk, and renamed to the first one, which is
-atomic:  after a kill the file holds the old state or the new one.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +19,7 @@ import numpy as np
 
 from dcfw._arrays import Array
 from dcfw.checkpoints.tree import Foreign, as_numpy
+from dcfw.files import replacing
 from dcfw.npy import parsed
 
 FORMAT = "dcfw-checkpoint-1"
@@ -47,36 +44,10 @@ def write(path: Path, header: dict[str, Any], arrays: list[Array], **readable: n
     if any(values.dtype.hasobject for values in readable.values()):
         raise TypeError("a checkpoint holds numbers only")
     text = json.dumps({"format": FORMAT, **header, "arrays": table}).encode()
-    # A new file with an unpredictable name: a link placed there is not followed.
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(descriptor, "wb") as out:
-            state, data = (np.frombuffer(raw, dtype=np.uint8) for raw in (text, b"".join(chunks)))
-            # NumPy 1 would take allow_pickle for the name of an array.
-            np.savez(out, state=state, data=data, **readable)  # type: ignore[arg-type]
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):  # report the first error
-            temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Synchronise a renamed file's new name to the disk, where folders support that."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems
-        pass
-    finally:
-        os.close(descriptor)
+    with replacing(path) as out:
+        state, data = (np.frombuffer(raw, dtype=np.uint8) for raw in (text, b"".join(chunks)))
+        # NumPy 1 would take allow_pickle for the name of an array.
+        np.savez(out, state=state, data=data, **readable)  # type: ignore[arg-type]
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Any], dict[str, np.ndarray]] | None:
