@@ -176,8 +176,6 @@ class History:
         """Restore from :meth:`get_state` and the rows as a matrix of floats."""
         self._stride, self._seen = state
         self._added = self._seen
-        if rows.shape[1] != len(self.columns):
-            raise ValueError(f"the history has {rows.shape[1]} columns, not {len(self.columns)}")
         self._pending, self._deferred = [], []
         self._table, self._length = np.empty(max(len(rows), 16), dtype=ROW), len(rows)
         for name, column in zip(self.columns, rows.T, strict=True):

@@ -24,7 +24,7 @@ import hashlib
 import math
 import re
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,14 +43,6 @@ CLOSE = "a point close to a vertex"
 STEPS = 8  # tried steps into the set, each a quarter of the one before
 
 
-class Reached(NamedTuple):
-    """A point that a run has reached, the gradient of f and, if the state has it, the linearisation of g."""
-
-    x: Array
-    grad: Array
-    u: Linearisation | None
-
-
 class Fingerprint(dict[str, Any]):
     """The entries compared before a state is restored, and the two functions that confirm the state."""
 
@@ -67,20 +59,20 @@ class Fingerprint(dict[str, Any]):
             return []
         accuracy = math.sqrt(eps_of(x0)) + eps_of(x0) * state["run"]["n_inner"]
         found = []
-        x_t, f, g = _reached(state), None, None
+        x_t, grad, u = _reached(state)
+        f = g = None
         if x_t is not None:
-            f, g = _look(self.f, x_t.x), _look(self.g, x_t.x)
-            size = self._size("slope", x_t.x, state)
-            if f is not None and not norm(f.slope - x_t.grad) <= accuracy * (norm(f.slope) + size):
+            f, g = _look(self.f, x_t), _look(self.g, x_t)
+            size = self._size("slope", x_t, state)
+            if f is not None and not norm(f.slope - grad) <= accuracy * (norm(f.slope) + size):
                 found.append("slope of f at the last point")
             # Where there are several subgradients, rounding may choose among them.
-            u = x_t.u
             if g is not None and g.unique and u is not None and u.unique:
                 near = norm(g.slope - u.slope) <= accuracy * (norm(g.slope) + size)
                 found += [] if near else ["slope of g at the last point"]
         if state["run"]["best"] is not None:
             fun, x, _ = state["run"]["best"]
-            if x_t is None or x is not x_t.x:
+            if x is not x_t:
                 f, g = _look(self.f, x), _look(self.g, x)
             if f is not None and g is not None:
                 size = abs(f.value) + abs(g.value) + self._size("value", x, state)
@@ -236,17 +228,17 @@ def _look(part: Function, x: Array) -> Linearisation | None:
         return None
 
 
-def _reached(state: dict[str, Any]) -> Reached | None:
-    """Return the point that a run had reached, if its state has gradients."""
+def _reached(state: dict[str, Any]) -> tuple[Array, Array, Linearisation | None]:
+    """Return the point that a run had reached, grad f and the linearisation of g there, or None."""
     solver, parts = state["solver"], state["parts"]
     if "loop" in parts:  # of a method with one loop, which recomputes its linearisation of g
         loop = parts["loop"]
-        return Reached(loop["x"], loop["grad"], None)
+        return loop["x"], loop["grad"], None
     if "blocks" in parts:
         solver = parts["blocks"]["x_t"]
     elif _adaptive(solver):
         solver = solver[0]
-    return Reached(solver.x, solver.grad, solver.u) if isinstance(solver, Iterate) else None
+    return (solver.x, solver.grad, solver.u) if isinstance(solver, Iterate) else (None, None, None)
 
 
 def _adaptive(solver: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dcfw._arrays import Array, namespace
+from dcfw.checkpoints.tree import ATOMS
 from dcfw.functions.base import Linearisation
 from dcfw.functions.quadratic import SquaredNorm
 from dcfw.result import History, Result
@@ -368,7 +369,6 @@ def _check_rows(rows: Any) -> None:
             raise ValueError(f"the column {name!r} of its history has negative entries")
 
 
-ATOMS = (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
 ACTIVE = set(["atoms", "weights", "zero", "findable", "cap", "room", "f", "images", "M", "twists", "noise"])
 COUNTERS = (
     *("nit", "n_inner", "n_lmo", "n_fun", "n_grad_f", "n_grad_g", "n_resync", "n_check", "since_resync"),

@@ -18,14 +18,12 @@ from dcfw.functions.quadratic import SquaredNorm
 from dcfw.sets import atoms
 from dcfw.solvers.dcfw import Iterate
 
+ATOMS = (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
 KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Iterate": (Iterate, Iterate._fields),
     "Linearisation": (Linearisation, Linearisation._fields),
     "SquaredNorm": (SquaredNorm, ("scale",)),
-    **{
-        kind.__name__: (kind, tuple(name for name in kind.__slots__ if name[0] != "_"))
-        for kind in (atoms.Dense, atoms.OneHot, atoms.Entries, atoms.Signs, atoms.Permutation, atoms.RankOne)
-    },
+    **{kind.__name__: (kind, tuple(name for name in kind.__slots__ if name[0] != "_")) for kind in ATOMS},
 }  # the objects that may be part of a state, with the names of their fields
 _NAMES = {kind: name for name, (kind, _) in KINDS.items()}
 
@@ -102,13 +100,7 @@ def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Arr
     another library.
     """
     objects: dict[int, Any] = {}
-    made: dict[int, Array] = {}
-
-    def array(place: int) -> Array:
-        if place not in made:
-            value = arrays[place]
-            made[place] = _transfer(value.values, template) if isinstance(value, Foreign) else value
-        return made[place]
+    arrays = [_transfer(a.values, template) if isinstance(a, Foreign) else a for a in arrays]
 
     def make(node: Any) -> Any:
         if isinstance(node, list):
@@ -116,9 +108,9 @@ def rebuild(text: Any, arrays: list[Array], known: dict[str, Any], template: Arr
         if not isinstance(node, dict):
             return node
         if "array" in node:
-            return array(node["array"])
+            return arrays[node["array"]]
         if "scalar" in node:
-            return array(node["scalar"])[()]
+            return arrays[node["scalar"]][()]
         if "tuple" in node:
             return tuple(make(item) for item in node["tuple"])
         if "dict" in node:
