@@ -16,7 +16,7 @@ from dcfw._arrays import Array, like, namespace, norm, to_numpy
 from dcfw.sets.atoms import Atom, Entries, OneHot, Signs
 from dcfw.sets.base import AtomOracle, Oracle, Set, excess, first_hit, in_numpy, select
 from dcfw.sets.lp import lp_diameter, lp_norm, lp_strong_convexity, lp_vertex, project_lp, reach_l1, reach_l2
-from dcfw.sets.simplex import least, project_capped
+from dcfw.sets.simplex import Hypersimplex, least
 from dcfw.sets.spheres import Spheres, coordinate_spheres, one_sphere
 
 
@@ -274,6 +274,7 @@ class KSparse(Set, trusted=True):
         self.k = _validate.integer(k, "k", low=1, high=math.prod(self.shape))
         self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.diameter = 2.0 * self.radius * math.sqrt(self.k)
+        self._sizes = Hypersimplex(self.shape, self.k, self.radius, at_most=True)  # that of all |x|
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
@@ -293,8 +294,7 @@ class KSparse(Set, trusted=True):
 
     def violation(self, x: Array) -> float:
         """Return the larger excess of ||x||_inf over radius and of ||x||_1 / k over radius."""
-        x = np.abs(self._values(x))
-        return excess(max(float(x.sum()) / self.k, float(x.max())) - self.radius)
+        return self._sizes.violation(np.abs(self._values(x)))
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         cube = min(first_hit(self.radius - x, d), first_hit(self.radius + x, -d))
@@ -309,11 +309,7 @@ class KSparse(Set, trusted=True):
     @in_numpy
     def project(self, x: Array) -> Array:
         """Return the point of the polytope nearest to ``x``, exactly, in O(n log n)."""
-        size = np.abs(x)
-        inside = np.clip(size, 0.0, self.radius)
-        if float(inside.sum()) > self.k * self.radius:
-            inside = project_capped(size, self.radius, self.k * self.radius)
-        return np.asarray(np.copysign(inside, x))
+        return np.copysign(self._sizes.project(np.abs(x)), x)
 
     def _parameters(self) -> str:
         return f", k={self.k}" + super()._parameters()

@@ -24,7 +24,7 @@ from dcfw.sets.lp import lp_norm, lp_vertex, project_lp
 from dcfw.sets.norms import NormBall
 from dcfw.sets.polar import METHODS, polar
 from dcfw.sets.polar_inexact import certified
-from dcfw.sets.simplex import project_capped, project_simplex
+from dcfw.sets.simplex import CappedSimplex, Hypersimplex, Simplex
 from dcfw.sets.spheres import Spheres, one_sphere
 
 INEXACT = "inexact"
@@ -227,7 +227,32 @@ class NuclearBall(SchattenBall, trusted=True):
         super().__init__(shape, 1.0, radius)
 
 
-class Spectraplex(Set, trusted=True):
+class _SpectralSet(Set, trusted=True):
+    """The symmetric matrices whose eigenvalues lie in a set of vectors."""
+
+    faces = True
+    _spectrum: Simplex | CappedSimplex
+
+    def check_work(self) -> float:
+        return 8.0 * self.shape[0] ** 3  # all eigenvalues
+
+    def violation(self, x: Array) -> float:
+        """Return the larger of the asymmetry and the violation of the set of eigenvalues."""
+        x = self._values(x)
+        if not np.isfinite(x).all():
+            return math.inf
+        outside = self._spectrum.violation(np.linalg.eigvalsh(0.5 * (x + x.T)))
+        return max(outside, float(np.abs(x - x.T).max()))
+
+    @in_numpy
+    def project(self, x: Array) -> Array:
+        """Return the nearest matrix: the eigenvalues of the symmetric part projected onto their set."""
+        eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
+        nearest = (Q * self._spectrum.project(eigenvalues)) @ Q.T
+        return np.asarray(0.5 * (nearest + nearest.T))
+
+
+class Spectraplex(_SpectralSet, trusted=True):
     """The spectraplex {X symmetric positive semidefinite, trace X = radius}.
 
     Its extreme points are ``radius * v v^T`` with unit vectors v, and 0 with ``at_most``.
@@ -248,7 +273,6 @@ class Spectraplex(Set, trusted=True):
            [0., 1.]])
     """
 
-    faces = True
     _oracle = SpectraplexOracle
 
     def __init__(self, n: int, radius: float = 1.0, at_most: bool = False) -> None:
@@ -257,6 +281,7 @@ class Spectraplex(Set, trusted=True):
         self.radius = self.scale = _validate.scalar(radius, "radius", low=0.0, open_low=True)
         self.at_most = _validate.flag(at_most, "at_most")
         self.diameter = self.radius * (math.sqrt(2.0) if n > 1 else float(self.at_most))
+        self._spectrum = CappedSimplex(n, radius, radius, at_most) if self.at_most else Simplex(n, radius)
 
     def _vertex(self, G: Array) -> Array:
         if isinstance(G, np.ndarray):
@@ -269,18 +294,6 @@ class Spectraplex(Set, trusted=True):
         """Return the trace of the best vertex for a gradient with this lowest eigenvalue."""
         return 0.0 if self.at_most and lowest >= 0.0 else self.radius
 
-    def check_work(self) -> float:
-        return 8.0 * self.shape[0] ** 3  # all eigenvalues
-
-    def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, minus the lowest eigenvalue and the error of the trace."""
-        x = self._values(x)
-        if not np.isfinite(x).all():
-            return math.inf
-        lowest = float(np.linalg.eigvalsh(0.5 * (x + x.T))[0])
-        over = float(np.trace(x)) - self.radius
-        return excess(max(float(np.abs(x - x.T).max()), -lowest, over if self.at_most else abs(over)))
-
     def _directions(self, G: np.ndarray) -> np.ndarray:
         mean = 0.0 if self.at_most else float(np.trace(G)) / len(G)
         return np.asarray(0.5 * (G + G.T) - np.eye(len(G)) * mean)
@@ -291,21 +304,11 @@ class Spectraplex(Set, trusted=True):
     def _centre(self) -> np.ndarray:
         return np.asarray(np.eye(self.shape[0]) * (self.radius / (self.shape[0] + self.at_most)))
 
-    @in_numpy
-    def project(self, x: Array) -> Array:
-        """Return the nearest matrix: the eigenvalues of the symmetric part projected onto the simplex."""
-        eigenvalues, Q = np.linalg.eigh(0.5 * (x + x.T))
-        inside = np.maximum(eigenvalues, 0.0)
-        if not self.at_most or float(inside.sum()) > self.radius:
-            inside = project_simplex(eigenvalues, self.radius)
-        nearest = (Q * inside) @ Q.T
-        return np.asarray(0.5 * (nearest + nearest.T))
-
     def __repr__(self) -> str:
         return f"Spectraplex({self.shape[0]}{self._parameters()}{', at_most=True' if self.at_most else ''})"
 
 
-class Fantope(CompactSet, trusted=True):
+class Fantope(_SpectralSet, CompactSet, trusted=True):
     """The Fantope {0 <= X <= I, trace X = k}: the hull of the orthogonal projections of rank k.
 
     It is the hypersimplex of the eigenvalues, for sparse PCA and clustering.
@@ -325,13 +328,12 @@ class Fantope(CompactSet, trusted=True):
            [0., 0., 1.]])
     """
 
-    faces = True
-
     def __init__(self, n: int, k: int) -> None:
         n = _validate.integer(n, "n", low=1)
         self.k = _validate.integer(k, "k", low=1, high=n)
         self.shape = (n, n)
         self.diameter = math.sqrt(2.0 * min(self.k, n - self.k))
+        self._spectrum = Hypersimplex(n, self.k)
 
     def _atom(self, G: np.ndarray) -> Dense:
         from scipy.linalg import eigh
@@ -345,15 +347,6 @@ class Fantope(CompactSet, trusted=True):
         _, V = eigh(0.5 * (G + G.T), subset_by_index=(0, self.k - 1) if low else (self.k, n - 1))
         return Dense(V @ V.T if low else np.eye(n) - V @ V.T)
 
-    def violation(self, x: Array) -> float:
-        """Return the largest of the asymmetry, the eigenvalues' excess over [0, 1], the trace's error / k."""
-        x = self._values(x)
-        if not np.isfinite(x).all():
-            return math.inf
-        values = np.linalg.eigvalsh(0.5 * (x + x.T))
-        trace = abs(float(np.trace(x)) - self.k) / self.k
-        return excess(max(float(np.abs(x - x.T).max()), -values[0], values[-1] - 1.0, trace))
-
     def _directions(self, G: np.ndarray) -> np.ndarray:
         if self.k == len(G):
             return np.zeros(self.shape)
@@ -364,15 +357,6 @@ class Fantope(CompactSet, trusted=True):
 
     def _centre(self) -> np.ndarray:
         return np.asarray(np.eye(self.shape[0]) * (self.k / self.shape[0]))
-
-    @in_numpy
-    def project(self, x: Array) -> Array:
-        """Return the nearest matrix: the eigenvalues of the symmetric part projected."""
-        if self.k == self.shape[0]:
-            return np.eye(self.k)
-        values, Q = np.linalg.eigh(0.5 * (x + x.T))
-        nearest = (Q * project_capped(values, 1.0, float(self.k))) @ Q.T
-        return np.asarray(0.5 * (nearest + nearest.T))
 
     def __repr__(self) -> str:
         return f"Fantope({self.shape[0]}, k={self.k})"
