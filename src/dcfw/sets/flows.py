@@ -95,7 +95,7 @@ class FlowPolytope(CompactSet, trusted=True):
     @functools.cached_property
     def _balanced(self) -> bool:
         """Whether only nonnegative flows and balanced nodes are checked."""
-        return len(self.origins) == 1 or self.edges.levels is None or len(self.edges) > LARGEST
+        return len(self.origins) == 1 or len(self.edges) > LARGEST or self.edges.levels is None
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
         return G if self._rows is None else np.asarray(G - self._rows.T @ (self._rows @ G))
