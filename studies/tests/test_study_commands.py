@@ -26,7 +26,7 @@ from dcfw_studies.study import Study, Task
 # -- the settings of a study on the command line ---------------------------------------------------------
 
 
-def test_to_import_the_program_is_not_to_run_it(monkeypatch, capsys):
+def test_importing_the_program_does_not_run_it(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["dcfw-studies", "--help"])
     program = Path(alignment.__file__).with_name("__main__.py")
     found = runpy.run_path(str(program), run_name="dcfw_studies.__main__")

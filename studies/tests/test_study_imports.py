@@ -1,4 +1,4 @@
-"""To list the studies costs nothing."""
+"""Listing the studies loads none of them."""
 
 from processes import HEAVY, loaded
 

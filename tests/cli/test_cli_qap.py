@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_permutation(file):
 
 
 @pytest.mark.parametrize(("starts", "whose"), [(1, "The "), (2, "the best start: The ")])
-def test_the_text_says_which_start_has_stopped_so(file, starts, whose):
+def test_the_text_says_which_start_has_stopped(file, starts, whose):
     lines = dict(line.split(maxsplit=1) for line in call(file, "--restarts", starts).stdout.splitlines()[1:])
     assert lines["stopped"].startswith(whose)
 

@@ -45,7 +45,7 @@ def test_edges_that_all_meet_a_given_pair_decide_the_matching():
     assert res.permutation.tolist() == p.tolist()
 
 
-def test_a_problem_beyond_the_precision_of_floats_is_not_said_to_be_constant():
+def test_a_problem_beyond_the_precision_of_floats_is_said_to_be_constant_only_up_to_rounding():
     A, B = np.random.default_rng(0).integers(0, 9, (2, 12, 12))
     res = qap.solve(A + 10**14, B, method="dcfw")
     assert "The objective is constant up to rounding" in res.message
