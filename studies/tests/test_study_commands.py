@@ -250,7 +250,7 @@ def test_a_worker_ends_when_its_runner_is_gone_and_a_runner_does_not_watch_itsel
     before = threading.active_count()
     workers._end_with(os.getpid())
     assert threading.active_count() == before
-    workers._end_with(-1)  # nobody's parent
+    workers._end_with(-1)  # no such process
     assert ended.wait(30.0)
 
 

@@ -51,7 +51,7 @@ def test_a_full_disk_is_named_keeps_the_rows_and_the_study_goes_on_later(tmp_pat
     mount = f"mount -t tmpfs -o size=400k tmpfs {disk} &&"
     if subprocess.run(["unshare", "-rm", "bash", "-c", f"{mount} true"], capture_output=True).returncode:
         pytest.skip("this system does not let us mount a small disk")
-    # Somebody else's file takes half of the disk; when it is gone, the same study goes on.  All of this in
+    # Another file takes half of the disk; when it is gone, the same study goes on.  All of this in
     # one process, because the disk vanishes with it.
     code = f"""
 import os

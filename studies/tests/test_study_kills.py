@@ -101,7 +101,7 @@ def stored(folder):
 def wait_for(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.001)
 
 

@@ -406,7 +406,7 @@ class Product:
 
 
 class Known:
-    """A set by its own cold oracle, which other tests hold to cvxpy: its points in double precision.
+    """A set by its own cold oracle, which other tests compare with cvxpy: its points in double precision.
 
     In smooth sets a rounded minimiser is as good to second order, in others it is a rounded vertex.
     """

@@ -50,7 +50,7 @@ def surrogate_gap(f, u, domain, x, L, accuracy=1e-10):
 
 
 def rounding(x, steps, *sizes):
-    """How far ``steps`` incremental updates in len(x) coordinates may be off, for terms of these sizes.
+    """Return how far ``steps`` incremental updates in len(x) coordinates may be off for terms of these sizes.
 
     Each step adds a rounding error of a few eps to every entry of the gradient; an inner product over n
     entries adds n more.
@@ -59,7 +59,7 @@ def rounding(x, steps, *sizes):
 
 
 def size_of(dc, domain, x):
-    """The size of the numbers of which the gaps at x are differences."""
+    """Return the size of the numbers whose differences are the gaps at x."""
     slopes = float(np.linalg.norm(dc.f.grad(x))) + float(np.linalg.norm(dc.g.grad(x)))
     return abs(dc.f.value(x)) + abs(dc.g.value(x)) + slopes * domain.diameter
 

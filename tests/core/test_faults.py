@@ -57,7 +57,7 @@ class Calls:
 
 
 class Watched(functions.Function):
-    """A convex quadratic of which every call is counted."""
+    """A convex quadratic that counts every call."""
 
     convex = True
     lipschitz = 3.0
@@ -74,7 +74,7 @@ class Watched(functions.Function):
 
 
 class WatchedSet:
-    """A simplex of which every call of the oracle is counted."""
+    """A simplex that counts every call of its oracle."""
 
     shape, diameter = (3,), math.sqrt(2.0)
 
@@ -252,7 +252,7 @@ def test_garbage_once_is_named_and_never_becomes_the_result(name, affine, garbag
             )
             assert any(oracle in res.message for oracle in oracles), res.message
         else:
-            # After the end value and gap are computed anew: a value that is garbage there stays unknown.
+            # After the end, value and gap are recomputed: a value that is garbage there stays unknown.
             assert n > len(calls.made) - 6
             assert res.status is undisturbed.status
     assert same(solve(name, affine)[0], undisturbed)

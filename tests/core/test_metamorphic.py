@@ -34,7 +34,7 @@ def test_every_method_and_transformation_is_among_the_cases():
     assert len(Counter(repr(problem.domain) for _, problem, _ in drawn)) > 60
 
 
-def test_every_front_door_and_its_transformations_are_among_the_cases():
+def test_every_public_solver_and_its_transformations_are_among_the_cases():
     seeds = range(metamorphic.CASES_IN_TESTS)
     assert {applications.draw(seed)[0] for seed in seeds} == set(applications.exact())
     covered = {dcfw.minimize, traffic.assign, *(family.door for family in applications.FAMILIES)}

@@ -53,7 +53,7 @@ BACKENDS = ["numpy", "torch", "array_api_strict", "jax.numpy"]
 
 @functools.cache
 def parts(n=9):
-    """Explicit data of a difference of quadratics whose minima are no vertices."""
+    """Return the data of a difference of quadratics whose minima are not at vertices."""
     i = np.arange(n, dtype=float)
     M = np.cos(np.outer(i, i + 1.0)) + np.diag(1.0 + 0.1 * i)
     A = M @ M.T / n

@@ -73,7 +73,7 @@ def test_a_slow_preparation_is_logged_once(verbose, caplog, monkeypatch, capfd):
     assert (capfd.readouterr().err == "") == (verbose == 0)
 
 
-def test_front_doors_without_verbose_work_where_the_log_is_on(caplog):
+def test_public_solvers_without_verbose_work_where_the_log_is_on(caplog):
     spaces = np.ones((2, 3, 3)) - np.eye(3)
     with caplog.at_level(logging.INFO, logger="dcfw"):
         assert dcfw.gromov.gromov_wasserstein(*spaces).fun < 1e-9

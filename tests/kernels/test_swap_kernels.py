@@ -1,4 +1,4 @@
-"""The compiled swap searches against NumPy's, which compute every delta anew, and against full
+"""The compiled swap searches against NumPy's, which recompute every delta, and against full
 evaluations."""
 
 import itertools

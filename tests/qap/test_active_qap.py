@@ -235,7 +235,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run():
     assert res.status is Status.BAD_ORACLE
 
 
-def test_the_front_door_takes_the_loop_and_counts_alike():
+def test_qap_solve_takes_the_loop_with_fewer_assignment_problems():
     instance = qap.generators.li_pardalos(8, rng=1)
     X0 = Birkhoff(8).random(0, scale=0.001)
     blended = qap.solve(instance.A, instance.B, init=X0, split="paper", inner="blended")

@@ -80,7 +80,7 @@ def test_a_solve_that_ends_on_a_face_claims_no_gap_below_the_true_one(seed):
 
 
 def hidden(n, rng):
-    """Return orthonormal vectors as columns, the first of which is orthogonal to the start of the search."""
+    """Return orthonormal vectors as columns; the first is orthogonal to the start of the search."""
     first = rng.standard_normal(n)
     start = lanczos._generic(n)
     first -= (first @ start) * start

@@ -25,7 +25,7 @@ def test_alternating_projections_end_at_a_doubly_stochastic_matrix(n):
     assert sets.Birkhoff(n).violation(Y) <= 1e-9
 
 
-def test_alternating_projections_are_farther_than_the_projection_but_feasible():
+def test_alternating_projections_are_farther_than_the_projection():
     X = np.random.default_rng(1).standard_normal((15, 15))
     near, some = sets.Birkhoff(15).project(X), birkhoff.alternating_projections(X)
     assert np.linalg.norm(near - X) < np.linalg.norm(some - X)

@@ -349,7 +349,7 @@ def test_a_small_negative_curvature_beyond_rounding_is_found_out(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_that_is_stuck_before_its_tolerance_says_so(rule):
-    """An oracle that is wrong by more than the gap leads nowhere, which is no convergence."""
+    """An oracle that is wrong by more than the gap leads nowhere, and that is not convergence."""
 
     class Rough(sets.Oracle):
         def __call__(self, G):

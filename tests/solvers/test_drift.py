@@ -30,7 +30,7 @@ class Meter:
 
 
 def worst_error(monkeypatch, steps, domain, seed=0, dtype=np.float64):
-    """Return the worst relative error of the gradient over so many vanilla steps of one inner loop."""
+    """Return the worst relative error of the gradient over ``steps`` vanilla steps of one inner loop."""
     rng = np.random.default_rng(seed)
     n = domain.shape[0]
     M = rng.standard_normal((n, n)).astype(dtype)

@@ -204,7 +204,7 @@ def test_the_published_inequality_with_the_proximal_point_measure_fails_on_figur
     assert dc_gap.min() >= -1e-12
     violated = dc_gap < ppm - 1e-6
     assert 0.25 <= violated.mean() <= 0.45  # "a third of the grid points"
-    assert (ppm - dc_gap).max() > 0.1  # and by far: this is no rounding
+    assert (ppm - dc_gap).max() > 0.1  # by far more than rounding
     # The library's own measures say the same at some of those points.
     phi = functions.Smooth(lambda x: float(value(x)), grad, lipschitz=L)
     square = sets.LInfBall(2)

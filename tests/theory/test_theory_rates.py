@@ -108,7 +108,7 @@ def test_under_progress_the_dc_gap_is_at_most_twice_the_decrease_in_every_outer_
 def test_under_adaptive_tolerances_the_same_holds_wherever_the_dc_gap_exceeds_eps(beta, update):
     # The appendix takes gap_DC(x_t) >= eps_t for granted; the algorithm tests the FW gap, which is larger.
     # So the bound 2 (phi_0 - phi*) / t holds with t the number of outer steps that meet the condition.
-    # It is met seldom: in 2 % of 14,000 outer steps of random problems with beta = 0.8.
+    # It is rarely met: in 2 % of 14,000 outer steps of random problems with beta = 0.8.
     counted = 0
     for domain, dc, rng in problems(7):
         x0 = domain.random(rng)
@@ -173,7 +173,7 @@ def test_the_inner_loop_ends_within_the_bound_for_the_gap(rule, factor):
     # 13.5 (open loop) and 8 (exact, short) L D^2 / eps + 2 are provable.  The largest steps * eps / (L D^2)
     # seen for eps <= 2 L D^2, here (2.0) and by hill climbing over polytopes in up to 5 dimensions: open loop
     # 3.1, exact 3.4, both where two steps suffice; 1.4 and 1.0 for small eps.  So in that range no instance
-    # beyond 4 L D^2 / eps is known, and it is no theorem either.
+    # beyond 4 L D^2 / eps is known, but that is not a theorem either.
     rng = np.random.default_rng(0)
     worst = 0.0
     for trial in range(24):
