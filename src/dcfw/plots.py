@@ -313,9 +313,9 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     """
     history = _history(result)
     if figure is None:
-        figure = _pyplot().figure(figsize=(9.0, 6.4))
-        if "inline" in str(_pyplot().get_backend()):
-            _pyplot().close(figure)  # a notebook shows what is returned: an open figure would appear twice
+        figure = pyplot().figure(figsize=(9.0, 6.4))
+        if "inline" in str(pyplot().get_backend()):
+            pyplot().close(figure)  # a notebook shows what is returned: an open figure would appear twice
     elif not hasattr(figure, "set_layout_engine"):
         raise TypeError(f"figure must be a Matplotlib figure, got {type(figure).__name__}")
     figure.set_layout_engine("constrained")
@@ -334,17 +334,18 @@ def dashboard(result: Result, figure: Any = None) -> Any:
     return figure
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Return Matplotlib's pyplot; the error without Matplotlib names the extra."""
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot as found
     except ImportError as error:
         raise ImportError('plots need Matplotlib: pip install "dcfw[plots]"') from error
-    return pyplot
+    return found
 
 
 def new_axes(columns: int) -> Any:
     """Return the axes of a new figure with ``columns`` panels side by side."""
-    return _pyplot().subplots(1, columns, figsize=(4.6 * columns, 3.6), layout="constrained")[1]
+    return pyplot().subplots(1, columns, figsize=(4.6 * columns, 3.6), layout="constrained")[1]
 
 
 def _look(place: int) -> dict[str, Any]:
@@ -353,7 +354,7 @@ def _look(place: int) -> dict[str, Any]:
 
 def _axes(ax: Any) -> Any:
     if ax is None:
-        return _pyplot().subplots(layout="constrained")[1]
+        return pyplot().subplots(layout="constrained")[1]
     if not hasattr(ax, "has_data"):
         raise TypeError(f"ax must be Matplotlib axes, got {type(ax).__name__}")
     return ax

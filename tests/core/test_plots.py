@@ -177,12 +177,13 @@ res = dcfw.minimize(functions.SquaredNorm(1.0), sets.Simplex(3))
 dcfw.plots
 assert "matplotlib" not in sys.modules
 sys.modules["matplotlib"] = None
-try:
-    res.plot()
-except ImportError as error:
-    assert 'pip install "dcfw[plots]"' in str(error), error
-else:
-    raise AssertionError("no error")
+for drawn in (res, dcfw.qap.match(np.eye(4)[::-1], np.eye(4)[::-1])):
+    try:
+        drawn.plot()
+    except ImportError as error:
+        assert 'pip install "dcfw[plots]"' in str(error), error
+    else:
+        raise AssertionError("no error")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -52,14 +52,13 @@ class Solve:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line of the table, the points of its curve (none for SciPy), and the edges of a matching."""
+    """A line of the table, the points of its curve (none for SciPy), and for a matching the first graph's
+    edges as rows (i, j, whether it is kept)."""
 
     solve: Solve
     row: dict[str, Any]
     curve: dict[str, list[float]] | None
-    edges: np.ndarray | None = (
-        None  # rows (i, j, kept): edges of the first graph, and whether they are matched
-    )
+    edges: np.ndarray | None = None
 
 
 def solves() -> Iterator[Solve]:

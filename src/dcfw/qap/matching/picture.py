@@ -29,16 +29,18 @@ def draw(
     one: list[Any], two: list[Any], p: np.ndarray, axes: Any = None, names: tuple[Any, Any] = (None, None)
 ) -> Any:
     """Draw the layers of two graphs matched by p, with node labels up to 40 nodes; return the two axes."""
-    from matplotlib import pyplot
+    from dcfw.plots import pyplot
+
+    plt = pyplot()
     from matplotlib.collections import LineCollection
 
     n = len(p)
     A, B = aligned(one, two, p)
     if axes is None:
-        axes = pyplot.subplots(1, 2, figsize=(10, 5))[1]
+        axes = plt.subplots(1, 2, figsize=(10, 5))[1]
     there = np.arange(n) < one[0].shape[0], p < two[0].shape[0]
     spots = _layout(sum((abs(M) + abs(M.T) for M in A + B), csr_array((n, n))))
-    colours = pyplot.get_cmap("hsv")(np.argsort(np.argsort(spots[:, 0])) / n)
+    colours = plt.get_cmap("hsv")(np.argsort(np.argsort(spots[:, 0])) / n)
     for ax, layers, other, seen, order, title, labels in zip(
         axes, (A, B), (B, A), there, (np.arange(n), p), ("first graph", "second graph"), names, strict=True
     ):
