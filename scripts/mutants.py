@@ -43,22 +43,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "mutants"
 TARGETS = ("solvers", "sets", "steps.py", "tolerances.py", "gaps.py")
-TESTS = (
-    *(
-        "sets_*",
-        "theory_*",
-        "bad_input*",
-        "active_[os]*",
-        "adaptive_splits",
-        "block",
-        "boosted",
-        "certificates",
-    ),
-    *("check", "checkpoints", "determinism", "doctests", "drift", "frozen*", "functions", "fuzz", "gaps_api"),
-    *("lap", "minimize", "noticed", "oracle_counts", "penalties", "polar", "result", "solvers_*"),
-    *("spectral_split", "splits", "steps", "stochastic", "tolerances", "weights"),
-)
-"""The test files about these modules, which together take at most some minutes."""
+TESTS = ("checkpoints", "core", "functions", "sets", "solvers", "theory", "repository/test_doctests.py")
+"""The tests of these modules, which together take some ten minutes."""
+NOT_THESE = ("test_interrupts.py", "test_threads.py", "test_notebook.py", "test_plots.py")
+"""Tests of signals and threads, which a forked process disturbs, and of what is displayed."""
 LEFT_OUT = ("-k", "not every_claim_of_a_result_holds")  # the many random problems of test_fuzz
 LONGEST = 8.0
 """Tests that take more seconds than this are skipped."""
@@ -365,7 +353,9 @@ def main() -> None:
     doctest.DocTestFinder.find = find_originals  # type: ignore[method-assign]
     import pytest
 
-    files = sorted({str(p) for name in TESTS for p in (ROOT / "tests").rglob(f"test_{name}.py")})
+    paths = [ROOT / "tests" / name for name in TESTS]
+    found = [p for path in paths for p in (path.glob("test_*.py") if path.is_dir() else [path])]
+    files = sorted(str(p) for p in found if p.name not in NOT_THESE)
     plugin = Plugin(in_sample_order(names, options.seed), options)
     pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *LEFT_OUT, *files], plugins=[plugin])
     report(names, show=False)
