@@ -28,30 +28,26 @@ from dcfw.functions.dc import DC, joined, unproven
 from dcfw.functions.given import WeaklyConcave
 from dcfw.functions.penalties import Composite
 from dcfw.functions.quadratic import Quadratic, SquaredNorm
-from dcfw.functions.sums import Scaled, Sum, Zero
+from dcfw.functions.sums import Made, Scaled, Sum, Zero
 from dcfw.sets.atoms import Atom
 from dcfw.sets.given import as_set, wrapped
 
 
-class Remainder(Function, trusted=True):
+class Remainder(Made, trusted=True):
     """The function L/2 ||x||^2 - phi(x), g of a sliding split (convex if L is large enough)."""
 
     def __init__(self, phi: Function, L: float, convex: bool | None = True) -> None:
         self.phi, self.L, self.convex = phi, L, convex
-        self.differentiable, self.affine_grad = phi.differentiable, phi.affine_grad
+
+    weak_convexity = Function.weak_convexity  # of the remainder, not of phi
+
+    def _made_of(self) -> tuple[Function, ...]:
+        return (self.phi,)
 
     @property
     def lipschitz(self) -> float | None:
         base = self.phi.lipschitz
         return None if base is None else self.L + base
-
-    @property
-    def stated(self) -> bool:
-        return self.phi.stated
-
-    @property
-    def by_word(self) -> bool:
-        return self.phi.by_word
 
     def value(self, x: Array) -> float:
         return 0.5 * self.L * norm2(x) - self.phi.value(x)
@@ -73,9 +69,6 @@ class Remainder(Function, trusted=True):
         same_shape(phi.slope, x, "grad", self.phi)
         unique = phi.unique and self.phi.differentiable
         return Linearisation(square - phi.value, self.L * x - phi.slope, unique)
-
-    def template(self) -> Array | None:
-        return self.phi.template()
 
     def __repr__(self) -> str:
         return f"SquaredNorm({self.L:g}) - {self.phi!r}"

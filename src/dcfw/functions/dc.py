@@ -5,7 +5,6 @@ Functions added to f - g join f, subtracted ones join g, and conditions are kept
 
 from __future__ import annotations
 
-import functools
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -15,13 +14,13 @@ import numpy as np
 from dcfw import _validate
 from dcfw._arrays import Array
 from dcfw.functions.base import Function, as_function, gradient
-from dcfw.functions.sums import common_size, total_of
+from dcfw.functions.sums import Made, common_size, total_of
 from dcfw.sets.atoms import Atom
 
 AFFINE = "the gradient of phi is affine, as stated"
 
 
-class DC(Function, trusted=True):
+class DC(Made, trusted=True):
     """A difference f - g of convex functions (made by ``-`` or by :mod:`dcfw.splits`).
 
     Attributes
@@ -65,13 +64,8 @@ class DC(Function, trusted=True):
         self.conditional = _validate.text(conditional, "conditional")
         self.refuted = ""
 
-    @functools.cached_property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        return self.g.differentiable if self.whole is None else self.whole.differentiable
-
-    @functools.cached_property
-    def affine_grad(self) -> bool:  # type: ignore[override]
-        return self.f.affine_grad and self.g.affine_grad if self.whole is None else self.whole.affine_grad
+    def _made_of(self) -> tuple[Function, ...]:
+        return (self.f, self.g) if self.whole is None else (self.whole,)
 
     @property
     def lipschitz(self) -> float | None:
@@ -86,14 +80,6 @@ class DC(Function, trusted=True):
         if self.whole is not None:
             return self.whole.weak_convexity
         return total_of((self.f.weak_convexity, self.g.lipschitz))
-
-    @property
-    def stated(self) -> bool:
-        return self.f.stated or self.g.stated if self.whole is None else self.whole.stated
-
-    @property
-    def by_word(self) -> bool:
-        return self.f.by_word or self.g.by_word if self.whole is None else self.whole.by_word
 
     def value(self, x: Array) -> float:
         return self.f.value(x) - self.g.value(x) if self.whole is None else self.whole.value(x)
@@ -143,9 +129,6 @@ class DC(Function, trusted=True):
         return DC(scale * self.f, scale * self.g, conditional=self.conditional)
 
     __rmul__ = __mul__
-
-    def template(self) -> Array | None:
-        return next((t for t in (self.f.template(), self.g.template()) if t is not None), None)
 
     def __repr__(self) -> str:
         return f"({self.f!r}) - ({self.g!r})"

@@ -60,7 +60,42 @@ class Zero(LinearFunction, trusted=True):
         return "Zero()"
 
 
-class Sum(Function, trusted=True):
+class Made(Function, trusted=True):
+    """A function made of others: it has the properties of all of them, and the sums of their constants."""
+
+    def _made_of(self) -> tuple[Function, ...]:
+        raise NotImplementedError
+
+    # Properties, not attributes of the instance: a subclass with values of its own does not inherit them.
+    @functools.cached_property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        return all(part.differentiable for part in self._made_of())
+
+    @functools.cached_property
+    def affine_grad(self) -> bool:  # type: ignore[override]
+        return all(part.affine_grad for part in self._made_of())
+
+    @property
+    def lipschitz(self) -> float | None:
+        return total_of(part.lipschitz for part in self._made_of())
+
+    @property
+    def weak_convexity(self) -> float | None:
+        return total_of(part.weak_convexity for part in self._made_of())
+
+    @property
+    def stated(self) -> bool:
+        return any(part.stated for part in self._made_of())
+
+    @property
+    def by_word(self) -> bool:
+        return any(part.by_word for part in self._made_of())
+
+    def template(self) -> Array | None:
+        return next((t for t in (part.template() for part in self._made_of()) if t is not None), None)
+
+
+class Sum(Made, trusted=True):
     """The sum of functions (made by ``+``)."""
 
     composite = True
@@ -72,34 +107,12 @@ class Sum(Function, trusted=True):
         self.terms: tuple[Function, ...] = tuple(flat)
         self._origin: tuple[Any, float, Array] | None = None
 
-    # Properties, not attributes of the instance: a subclass with values of its own does not inherit them.
+    def _made_of(self) -> tuple[Function, ...]:
+        return self.terms
+
     @functools.cached_property
     def convex(self) -> bool | None:  # type: ignore[override]
         return _convexity(self.terms)
-
-    @functools.cached_property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        return all(t.differentiable for t in self.terms)
-
-    @functools.cached_property
-    def affine_grad(self) -> bool:  # type: ignore[override]
-        return all(t.affine_grad for t in self.terms)
-
-    @property
-    def lipschitz(self) -> float | None:
-        return total_of(t.lipschitz for t in self.terms)
-
-    @property
-    def weak_convexity(self) -> float | None:
-        return total_of(t.weak_convexity for t in self.terms)
-
-    @property
-    def by_word(self) -> bool:
-        return any(term.by_word for term in self.terms)
-
-    @property
-    def stated(self) -> bool:
-        return any(t.stated for t in self.terms)
 
     def value(self, x: Array) -> float:
         return sum(t.value(x) for t in self.terms)
@@ -137,14 +150,11 @@ class Sum(Function, trusted=True):
     def size(self) -> int | None:  # type: ignore[override]
         return common_size(self.terms)
 
-    def template(self) -> Array | None:
-        return next((t for t in (term.template() for term in self.terms) if t is not None), None)
-
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
 
 
-class Around(Function, trusted=True):
+class Around(Made, trusted=True):
     """A function made of another one, with the same properties."""
 
     composite = True
@@ -152,36 +162,12 @@ class Around(Function, trusted=True):
     def __init__(self, function: Function) -> None:
         self.function, self.size = as_function(function), function.size
 
+    def _made_of(self) -> tuple[Function, ...]:
+        return (self.function,)
+
     @functools.cached_property
     def convex(self) -> bool | None:  # type: ignore[override]
         return self.function.convex
-
-    @functools.cached_property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        return self.function.differentiable
-
-    @functools.cached_property
-    def affine_grad(self) -> bool:  # type: ignore[override]
-        return self.function.affine_grad
-
-    @property
-    def lipschitz(self) -> float | None:
-        return self.function.lipschitz
-
-    @property
-    def weak_convexity(self) -> float | None:
-        return self.function.weak_convexity
-
-    @property
-    def stated(self) -> bool:
-        return self.function.stated
-
-    @property
-    def by_word(self) -> bool:
-        return self.function.by_word
-
-    def template(self) -> Array | None:
-        return self.function.template()
 
 
 class Scaled(Around, trusted=True):
