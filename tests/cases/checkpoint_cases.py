@@ -126,6 +126,11 @@ CASES: dict[str, Callable[[], Case]] = {
         sets.L1Ball(12, 3.0),
         {"method": "dcfw", "inner": "second-order"},
     ),
+    "dcfw second-order active": lambda: (
+        splits.proximal(quadratic()),
+        sets.L1Ball(12),
+        {"method": "dcfw", "inner": "second-order", "tol": 1e-8},
+    ),
     "dcfw in-face cube": lambda: (splits.proximal(smooth()), sets.LInfBall(12), {"inner": "in-face"}),
     "fw in-face birkhoff": lambda: (qap(), sets.Birkhoff(7), {"method": "fw", "inner": "in-face"}),
     "dcfw float32": lambda: (
@@ -193,6 +198,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "block": lambda: (quadratic(), blocks(), {"method": "block", "inner": "blended"}),
     "block fw": lambda: (quadratic(), blocks(), {"method": "block", "inner": "fw", "tol": 1e-4}),
+    "block backtracking": lambda: (quadratic(), blocks(), {"method": "block", "step": "backtracking"}),
     "block random": lambda: (smooth(), blocks(), {"method": Block("random"), "rng": 3, "tol": 1e-5}),
     "block gap": lambda: (quadratic(), blocks(), {"method": Block("gap", steps=2), "tol": 1e-4}),
     "graduated": lambda: (quadratic(), sets.LInfBall(12), {"method": "graduated", "maxiter": 500}),

@@ -48,7 +48,7 @@ class Schema:
         _check_rows(rows)
 
     def _walk(self, name: str, value: Any) -> None:
-        rule = RULES.get("inner loop" if name.startswith("inner loop of block") else name)
+        rule = RULES.get(name.partition(" of block ")[0])
         if rule is None:
             raise ValueError(f"it has an entry {name[:40]!r}, which no state has")
         try:
@@ -177,8 +177,8 @@ def _step(schema: Schema, value: Any) -> None:
 
 
 def _loop(schema: Schema, value: Any) -> None:
-    """An inner loop: one of dcfw with an active set, or a user-defined one."""
-    if type(value) is dict and "active" in value:
+    """An inner loop: one with an active set, second-order steps (which run one), or a user-defined one."""
+    if type(value) is dict and ("active" in value or value.keys() >= {"loop", "first"}):
         schema.entries(value)
     else:
         _remembered(schema, value)
@@ -372,18 +372,19 @@ def _check_rows(rows: Any) -> None:
 ACTIVE = set(["atoms", "weights", "zero", "findable", "cap", "room", "f", "images", "M", "twists", "noise"])
 COUNTERS = (
     *("nit", "n_inner", "n_lmo", "n_fun", "n_grad_f", "n_grad_g", "n_resync", "n_check", "since_resync"),
-    *("dc_gap_nit", "n_samples", "n_estimates", "confirmed_at", "t", "k"),
+    *("dc_gap_nit", "n_samples", "confirmed_at", "t", "k"),
 )
 RULES: dict[str, Rule] = {
     **dict.fromkeys(COUNTERS, _counter),
-    **dict.fromkeys(("state", "run", "ledger", "blocks", "loop", "sampled", "estimator"), _dictionary),
+    **dict.fromkeys(("state", "run", "blocks", "loop", "sampled", "estimator"), _dictionary),
     **dict.fromkeys(("inner", "inner loop"), _loop),
     **dict.fromkeys(("oracle", "tolerance"), _remembered),
     **dict.fromkeys(("x", "grad", "current", "last", "v"), _point),
-    **dict.fromkeys(("measured", "certified", "exact", "vertices_only"), _flag),
-    **dict.fromkeys(("solver", "start", "x_t", "z", "answers", "known", "stuck", "u", "memory"), _any),
+    **dict.fromkeys(("measured", "certified", "exact"), _flag),
+    **dict.fromkeys(("solver", "start", "x_t", "z", "answers", "stuck", "u", "memory"), _any),
     **dict.fromkeys(("rng", "perturbations"), _generator),
     **dict.fromkeys(("eps", "target", "gap"), _number(0.0)),
+    "first": _number(),
     "bound": _number(),  # steps that ascend on a nonconvex phi make it negative
     **dict.fromkeys(("value", "gained"), _number(none=True)),
     **dict.fromkeys(("scale", "rounding"), _number(0.0, none=True)),
