@@ -19,10 +19,10 @@ def test_a_training_checkpoint_that_would_unpack_to_more_than_its_size_is_refuse
     options = training.Settings(model="head", dataset="digits", epochs=1, images=64, batch=64)
     path = tmp_path / "run.pt"
     training.train(options, checkpoint=path)
+    if bomb == "deflated":
+        torch.save({**torch.load(path, weights_only=True), "more": torch.zeros(2**22)}, path)
     with zipfile.ZipFile(path) as whole:
         members = {info.filename: whole.read(info) for info in whole.infolist()}
-    if bomb == "deflated":
-        members["run/data/0"] = bytes(2**24)
     with zipfile.ZipFile(
         path, "w", zipfile.ZIP_DEFLATED if bomb == "deflated" else zipfile.ZIP_STORED
     ) as out:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,30 @@ def test_shapes_with_many_digits_are_refused_at_once(tmp_path, digits):
     with pytest.raises(ValueError, match=r"digits|description"):
         checkpoint_file._parsed(np.frombuffer(hostile, dtype=np.uint8))
     assert fuzz_checkpoints.outcome("simplex", {**members, "state.npy": out.getvalue()}, path) == "refused"
+
+
+def test_a_shape_of_long_numbers_is_not_multiplied_out(tmp_path):
+    path = tmp_path / "run.npz"
+    members, state = state_of("simplex", path)
+    state["arrays"] = [["<f8", [10**3999] * 800, "C", 0, False]]
+    assert resumed("simplex", path, members, state) == "refused"
+
+
+@pytest.mark.parametrize("value", [0.0, -1e9, -1e300, 1e9])
+def test_an_assignment_solver_whose_numbers_are_overwritten_still_gives_permutations(tmp_path, value):
+    path = tmp_path / "run.npz"
+    members, state = state_of("birkhoff fw", path)
+    data = np.load(io.BytesIO(members["data.npy"])).copy()
+    for place in fuzz_checkpoints._nodes(state["tree"]["dict"]["parts"]["dict"]["oracle"]):
+        if isinstance(place, dict) and "array" in place:
+            dtype, shape, _, at, _ = state["arrays"][place["array"]]
+            if dtype == "<f8":
+                size = 8 * math.prod(shape)
+                data[at : at + size] = np.full(math.prod(shape), value).view(np.uint8)
+    out = io.BytesIO()
+    np.save(out, data)
+    found = resumed("birkhoff fw", path, {**members, "data.npy": out.getvalue()}, state)
+    assert found in ("refused", "resumed")
 
 
 def test_a_planted_link_beside_a_checkpoint_is_not_followed(tmp_path):

@@ -263,9 +263,10 @@ def test_weights_may_be_fractions_and_too_large_ones_are_named():
         qap.match(G, G)
 
 
-def test_parallel_edges_whose_weights_would_wrap_are_named():
+@pytest.mark.parametrize("edges", [2, 3, 4, 5])
+def test_parallel_edges_whose_weights_would_wrap_are_named(edges):
     G = nx.MultiGraph()
-    G.add_edges_from([("a", "b", {"weight": 2**62}), ("a", "b", {"weight": 2**62})])
+    G.add_edges_from(edges * [("a", "b", {"weight": 2**62})])
     with pytest.raises(ValueError, match=r"whose 'weight' is beyond 2\*\*63 - 1"):
         qap.match(G, G, parallel="sum")
 

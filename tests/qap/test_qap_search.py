@@ -78,6 +78,15 @@ def test_a_target_and_a_bound_end_the_search():
     assert flat.success
 
 
+@pytest.mark.parametrize("budget", [{"maxiter": 1}, {"max_lmo": 1}])
+def test_a_search_whose_starts_are_cut_short_has_succeeded(budget):
+    A, B = np.random.default_rng(0).integers(0, 10, (2, 12, 12))
+    res = qap.solve(A, B, restarts="auto", time_limit=0.1, rng=0, **budget)
+    assert res.success
+    assert res.status in (Status.FINISHED, Status.OPTIMAL)
+    assert res.fun == qap.evaluate(A, B, res.permutation)
+
+
 def test_another_clock_can_measure_the_limit():
     ticks = itertools.count()
     problem = qap.generators.nugent(12, rng=0)
