@@ -6,11 +6,13 @@ import time
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse
 
 from dcfw import Status, qap
 from dcfw.qap import starts, task
 from dcfw.qap.graduated import GraduatedPath
+from dcfw.sets import lap
 
 
 def small(n=8, seed=0):
@@ -272,8 +274,25 @@ def test_a_limit_that_is_too_short_for_a_step_leaves_one_assignment_problem(monk
     if kind == "maximised, with a pair":
         options = {"maximize": True, "partial_match": [[3, 5]]}
     full = qap.solve(A, B, **options, max_lmo=1, rng=0)
+    solved, within = [], []
+
+    def counted(solve):
+        def call(*args, **kwargs):
+            if not within:  # without the kernel an Assignment calls SciPy
+                solved.append(len(args[-1]))
+            within.append(solve)
+            try:
+                return solve(*args, **kwargs)
+            finally:
+                within.pop()
+
+        return call
+
+    for place, name in ((lap.Assignment, "__call__"), (scipy.optimize, "linear_sum_assignment")):
+        monkeypatch.setattr(place, name, counted(getattr(place, name)))
     res = qap.solve(A, B, **options, time_limit=1e-9, rng=0)
     assert (res.status, res.n_lmo, res.n_inner) == (Status.TIME_LIMIT, 1, 0)
+    assert sum(size > 20 for size in solved) == 1
     assert res.fun == pytest.approx(qap.evaluate(A, B, res.permutation, options.get("C")))
     assert res.relaxed_fun == pytest.approx(full.history["fun"][0])
     assert res.gap == pytest.approx(full.history["gap"][0])
