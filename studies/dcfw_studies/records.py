@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dcfw_studies import checks
@@ -23,8 +25,8 @@ def utc_now() -> str:
 def software_versions() -> dict[str, str]:
     """Return the versions of Python, NumPy, SciPy and dcfw, without importing the heavy ones.
 
-    If PyTorch is loaded, the row may have used it: its version and its instructions (AVX2, AVX512, ...), on
-    which the rounding of products depends, are included.
+    If PyTorch is loaded, the row may have used it: its version and the processor, on which the rounding of
+    its products depends, are included.
     >>> sorted(set(software_versions()) - {"torch", "instructions"})
     ['dcfw', 'numpy', 'python', 'scipy']
     """
@@ -34,8 +36,21 @@ def software_versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "dcfw": dcfw.__version__}
     found |= {name: _installed(name) for name in ("numpy", "scipy", *["torch"] * loaded)}
     if loaded:
-        found["instructions"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
+        found["instructions"] = instructions()
     return found
+
+
+@cache
+def instructions() -> str:
+    """Return what decides the kernels of PyTorch: its instructions, and on Linux the kind of processor."""
+    import torch
+
+    words = [str(torch.backends.cpu.get_cpu_capability())]
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        words += [known[name] for name in ("vendor_id", "cpu family", "model") if name in known]
+    return " ".join(words)
 
 
 @cache
