@@ -215,6 +215,7 @@ COMBINATORIAL: tuple[Case, ...] = (
     transport([0.5] * 2, [0.5] * 2),
     partial_transport([0.5, 0.25, 0.25], [0.4, 0.9], mass=0.6),
     partial_transport([1.0, 2.0], [2.0, 1.0], mass=3.0),
+    partial_transport([0.5, 0.5], [1.0, 1.0], mass=1.0),
     partial_birkhoff(3, 4, k=2),
     partial_birkhoff(4, 2),
     partial_birkhoff(3, 3),

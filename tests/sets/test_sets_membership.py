@@ -20,6 +20,29 @@ def test_start_and_random_points_are_feasible(case):
         assert domain.contains(x)
 
 
+LARGER = (sets.ShortestPath, sets.SpanningTree, sets.Matching)
+"""Sets that may have entries fixed by the structure of the graph, which ``tangent`` does not look for."""
+
+
+@every_set
+def test_tangent_projects_onto_the_directions_between_the_points(case):
+    domain, n = case.domain, math.prod(case.domain.shape)
+    if not domain.flat or n > 80:
+        return
+    rng = np.random.default_rng(5)
+    vertices = [domain.lmo(rng.standard_normal(domain.shape)) for _ in range(4 * n)]
+    points = np.array([domain.start(), *vertices]).reshape(-1, n)
+    _, size, Vt = np.linalg.svd(points[1:] - points[0])
+    between = Vt[: len(size)][size > 1e-9 * domain.scale]
+    G = rng.standard_normal(domain.shape)
+    d = domain.tangent(G).ravel()
+    missed = G.ravel() - d
+    np.testing.assert_allclose(between @ missed, 0.0, atol=1e-9)
+    np.testing.assert_allclose(domain.tangent(np.reshape(d, domain.shape)).ravel(), d, atol=1e-9)
+    if not isinstance(domain, LARGER):
+        np.testing.assert_allclose(d, between.T @ (between @ d), atol=1e-9)
+
+
 @every_set
 def test_random_points_are_reproducible_and_differ(case):
     domain = case.domain

@@ -95,10 +95,7 @@ class TransportPolytope(CompactSet, trusted=True):
         return excess(max(float(rows), float(columns), -float(x.min())))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        d, block = np.zeros(self.shape), np.ix_(self.a > 0.0, self.b > 0.0)  # nothing moves elsewhere
-        part = G[block]
-        d[block] = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
-        return d
+        return _moves(G, self.a, self.b, True, True)
 
     def entry_bounds(self) -> tuple[Any, Any]:
         return 0.0, math.inf
@@ -168,8 +165,8 @@ class PartialTransport(CompactSet, trusted=True):
         return excess(max(over, error, -float(x.min())))
 
     def _directions(self, G: np.ndarray) -> np.ndarray:
-        moving = np.outer(self.a > 0.0, self.b > 0.0)
-        return np.where(moving, G - G[moving].mean(), 0.0)
+        left, right = (float(part.sum()) > self.mass * (1.0 + 1e-12) for part in (self.a, self.b))
+        return _moves(G, self.a, self.b, not left, not right)
 
     def _reach(self, x: np.ndarray, d: np.ndarray) -> float:
         rows, columns = sums_hit(self.a - x.sum(axis=1), d, 1), sums_hit(self.b - x.sum(axis=0), d, 0)
@@ -185,6 +182,19 @@ class PartialTransport(CompactSet, trusted=True):
 
     def _parameters(self) -> str:
         return f", mass={self.mass:g}"
+
+
+def _moves(G: np.ndarray, a: np.ndarray, b: np.ndarray, rows: bool, columns: bool) -> np.ndarray:
+    """Project onto the directions that keep the mass, and the sums of rows and columns that are fixed."""
+    d, block = np.zeros(G.shape), np.ix_(a > 0.0, b > 0.0)  # nothing moves elsewhere
+    d[block] = part = G[block]
+    if columns:
+        d[block] -= part.mean(axis=0)
+    if rows:
+        d[block] -= part.mean(axis=1)[:, None]
+    if rows == columns:
+        d[block] += part.mean() if rows else -part.mean()
+    return d
 
 
 @state_in("_assign")
