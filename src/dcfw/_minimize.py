@@ -271,6 +271,14 @@ def _checkpoint(checkpoint: Any, solver: Method, restarts: int) -> Any:
     return checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
 
 
+def _pulled_in(x0: Array, domain: Set) -> Array:
+    """Return the nearest feasible of some points on the way from ``x0`` to the set's own start."""
+    inside = like(to_numpy(domain.start()), x0)
+    steps = (10.0**k for k in range(-9, 0))
+    points = (x0 + step * (inside - x0) for step in steps)
+    return next((x for x in points if domain.contains(x)), inside)
+
+
 def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
     """Return x0, or the set's own start, as a feasible array that fits the objective's data."""
     data = phi.template()
@@ -291,5 +299,7 @@ def starting_point(x0: Any, domain: Set, phi: Function) -> Array:
             # Rounding in one precision is infeasibility in the other.
             if domain.projects and not domain.contains(x0, 0.0):
                 x0 = domain.project(x0)
+            elif not domain.contains(x0):
+                x0 = _pulled_in(x0, domain)
     penalised.same_size(phi, domain, x0.shape)
     return x0

@@ -76,3 +76,13 @@ def test_half_precision_is_computed_with_in_double_as_numpys_is(half):
     assert np.allclose(res.x.numpy(), same.x, atol=1e-9)
     assert sets.Simplex(3).contains(start)
     assert not sets.Simplex(3).contains(2.0 * start)
+
+
+@pytest.mark.parametrize("method", ["auto", "dcfw", "fw"])
+def test_a_start_rounded_in_single_precision_is_moved_into_a_set_without_a_projection(method):
+    domain = sets.Polytope(np.ones((1, 3)), [10.0], bounds=(-0.3, 0.3))
+    x0 = np.full(3, 0.3, np.float32)  # 0.30000001
+    res = dcfw.minimize(functions.Quadratic(np.eye(3), [-1.0, -2.0, -3.0]), domain, x0, method=method)
+    assert res.success
+    assert domain.contains(res.x)
+    np.testing.assert_allclose(res.x, 0.3, atol=1e-7)

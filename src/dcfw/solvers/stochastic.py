@@ -148,10 +148,6 @@ def _sliding(problem: Problem, run: Run, square: SquaredNorm) -> Problem:
     return problem
 
 
-class _Ended(Exception):
-    """Carries a user's StopIteration through the loop, a generator, which would swallow it."""
-
-
 @dataclass(frozen=True)
 class SFW(Sampling):
     """Stochastic Frank-Wolfe: one step towards the vertex for each gradient estimate.
@@ -183,17 +179,11 @@ class SFW(Sampling):
         with run.ledger.free_gradients(), Sampled(self, problem, run) as sampled:
 
             def minus_estimate(x: Array) -> Linearisation:
-                try:
-                    p_t, phi_t = sampled.estimate(x)
-                except StopIteration as end:
-                    raise _Ended from end
+                p_t, phi_t = sampled.estimate(x)
                 return Linearisation(phi_t, sampled.u.slope - p_t, True)
 
             flat = Zero()  # the slope is in the linear part, and there is no curvature
             step = rule.bind(sampled.smooth_part, problem.domain)
-            try:
-                for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
-                    assert X.tangent is not None
-                    sampled.visit(X.x, X.tangent.value, X.gap)
-            except _Ended as ended:
-                raise ended.__cause__ from None  # type: ignore[misc]
+            for X in frank_wolfe(run, flat, problem.x0, 0.0 * problem.x0, step, linear=minus_estimate):
+                assert X.tangent is not None
+                sampled.visit(X.x, X.tangent.value, X.gap)

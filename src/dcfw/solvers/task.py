@@ -182,6 +182,11 @@ class Task:
                 raise
             return run.result(Status.INTERRUPTED)
         except Exception as error:
+            ended = error.__cause__
+            if type(error) is RuntimeError and isinstance(ended, StopIteration):
+                # An oracle's own: loops are generators, in which Python turns it into this error.
+                run.tell(ended)
+                raise ended from None
             run.tell(error)
             raise
 
