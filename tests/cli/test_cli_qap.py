@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from dcfw import qap
 from dcfw.cli import app
+from dcfw.cli.matrices import read_matrix
 from dcfw.qap.examples import EXAMPLES, example
 from dcfw.result import Status
 
@@ -270,6 +271,16 @@ def test_matrices_come_in_the_usual_files(kind, tmp_path):
         ("0,1,2\n1,0,3\n", "must hold a square matrix"),
         ("", "is empty"),
         (",a,b\na,0,1\nc,1,0\n", "only its rows have 'c'"),
+        ("a b\na 0 1\nc 2 0\n", "only its rows have 'c'"),
+        ("0,,4\n,0,5\n4,5,0\n", "row 1, column 2: an empty cell"),
+        ("0,-,4\n-,0,5\n4,5,0\n", "row 1, column 2: could not convert '-'"),
+        ("0,1_000\n1_000,0\n", "could not convert '1_000'"),
+        (",a,a,b\na,0,1,2\na,3,0,4\nb,5,6,0\n", "has the name 'a' twice"),
+        ("a,0,1\na,1,0\n", "has the name 'a' twice"),
+        (",0,1\n0,5,6\n1,7,8\n", "to_csv(header=False, index=False)"),
+        (",10,20\n10,5,6\n20,7,8\n", "to_csv(header=False, index=False)"),
+        ("0,nan\n1,0\n", "has NaN or Inf entries (the first at (0, 1))"),
+        ('0,"' + 200_000 * "1" + "\n", "is not a table"),
     ],
 )
 def test_a_file_that_holds_no_matrix_is_named(flow, message, tmp_path):
@@ -278,6 +289,99 @@ def test_a_file_that_holds_no_matrix_is_named(flow, message, tmp_path):
     assert done.exit_code == 1
     assert message in done.stderr
     assert "flow.csv" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flow", "read"),
+    [
+        ("0,,4\n,0,5\n4,5,0\n", [[0, 0, 4], [0, 0, 5], [4, 5, 0]]),
+        (",3,4\n3,,5\n4,5,\n", [[0, 3, 4], [3, 0, 5], [4, 5, 0]]),
+        (",a,b\na,,1\nb,2,\n", [[0, 1], [2, 0]]),
+    ],
+)
+def test_blanks_that_are_zero_are_no_names(flow, read, tmp_path):
+    (tmp_path / "flow.csv").write_text(flow)
+    assert read_matrix(tmp_path / "flow.csv", "0").values.tolist() == read
+
+
+def test_columns_without_a_corner_and_names_of_two_lines_are_read(tmp_path):
+    (tmp_path / "flow.txt").write_text("b a\na 0 1\nb 2 3\n")
+    values, labels = read_matrix(tmp_path / "flow.txt")
+    assert (values.tolist(), labels) == ([[1, 0], [3, 2]], ["a", "b"])
+    (tmp_path / "flow.csv").write_text(',"front\ndoor",bin\n"front\ndoor",0,1\nbin,2,3\n')
+    values, labels = read_matrix(tmp_path / "flow.csv")
+    assert (values.tolist(), labels) == ([[0, 1], [2, 3]], ["front\ndoor", "bin"])
+
+
+def test_empty_cells_of_excel_are_blanks(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([[None, "a", "b"], ["a", "0", None], ["b", "1", "0"]], dtype=str)
+    monkeypatch.setattr(pandas, "read_excel", lambda *given, **options: table)
+    with pytest.raises(ValueError, match="row 2, column 3: an empty cell"):
+        read_matrix(tmp_path / "flow.xlsx")
+    assert read_matrix(tmp_path / "flow.xlsx", "0").values.tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([[0, 1j], [1j, 0]]), "m.npy must hold real numbers, got dtype complex128"),
+        (np.array([["0", "1"], ["1", "0"]]), "m.npy must hold real numbers, got dtype <U1"),
+        (np.array([[0, np.nan], [1, 0]]), "m.npy has NaN or Inf entries (the first at (0, 1))"),
+        (np.array([[0, 1e200], [1, 0]]), "m.npy has entries beyond 1e+150"),
+        (np.zeros((0, 0)), "m.npy must hold a square matrix, got shape (0, 0)"),
+    ],
+)
+def test_an_array_file_that_holds_no_matrix_is_named(array, message, tmp_path):
+    np.save(tmp_path / "m.npy", array)
+    done = call("--flow", tmp_path / "m.npy", "--distance", tmp_path / "m.npy")
+    assert done.exit_code == 1
+    assert message in done.stderr
+
+
+def test_things_and_places_that_do_not_exist_are_neither_written_nor_accepted(tmp_path):
+    np.save(tmp_path / "flow.npy", [[0, 1], [1, 0]])
+    np.save(tmp_path / "far.npy", [[0, 5, 1], [5, 0, 9], [1, 9, 0]])
+    output = tmp_path / "assignment.csv"
+    files = ("--flow", tmp_path / "flow.npy", "--distance", tmp_path / "far.npy", "--time-limit", 0.1)
+    found = json.loads(call(*files, "-o", output, "--json").stdout)
+    assert set(found["assignment"]) == {"0", "1"}
+    assert set(found["assignment"].values()) == {"0", "2"}
+    assert len(output.read_text().splitlines()) == 3
+    assert json.loads(call(*files, "--today", output, "--json").stdout)["today"] == found["value"] == 2
+    for pair in ("2=0", "0=3"):
+        assert "indices from 0 to" in " ".join(call(*files, "--fix", pair).stderr.split())
+    swapped = ("--flow", tmp_path / "far.npy", "--distance", tmp_path / "flow.npy", "--time-limit", 0.1)
+    assert len(json.loads(call(*swapped, "--json").stdout)["assignment"]) == 2
+
+
+@pytest.mark.parametrize("again", ["desk,x", "0,x"])
+def test_a_thing_that_is_twice_in_todays_assignment_is_named(again, tmp_path):
+    (tmp_path / "flow.csv").write_text(",desk,door\ndesk,0,1\ndoor,1,0\n")
+    (tmp_path / "far.csv").write_text(",x,y\nx,0,1\ny,1,0\n")
+    (tmp_path / "today.csv").write_text(f"what,where\ndesk,y\n{again}\ndoor,x\n")
+    files = ("--flow", tmp_path / "flow.csv", "--distance", tmp_path / "far.csv")
+    done = call(*files, "--today", tmp_path / "today.csv")
+    assert done.exit_code == 2
+    assert f"{again[:-2]!r} twice" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("restarts", ["auto", 2])
+def test_ctrl_c_while_the_bound_is_computed_loses_no_answer(restarts, problem, file, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(qap, "bound", interrupted)
+    output = tmp_path / "assignment.csv"
+    options = ("--method", "dcfw", "--time-limit", 0.2, "--restarts", restarts, "-o", output)
+    done = call(file, *options, "--json")
+    assert done.exit_code == 130
+    found = json.loads(done.stdout)
+    assert found["value"] == qap.evaluate(problem.A, problem.B, found["permutation"])
+    assert found["status"] == "INTERRUPTED"
+    assert (found["bound"] is None) == (restarts == 2)
+    assert len(output.read_text().splitlines()) == 10
+    assert "permutation" in call(file, *options).stdout
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dcfw.qap.labels import check_order
+from dcfw.qap.objective import square
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".npy", ".npz", ".mtx", ".xlsx", ".xls")
 
@@ -42,9 +44,12 @@ def read_matrix(path: Path, blank: str | None = None) -> Labelled:
         cells = _cells(path) if suffix in (".csv", ".tsv", ".txt") else _sheet(path)
         found = _from_cells(path, cells, blank)
     shape = found.values.shape
-    if len(shape) != 2 or shape[0] != shape[1]:
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"{path} must hold a square matrix, got shape {shape}")
-    return found
+    try:
+        return Labelled(square(found.values, str(path)), found.labels)
+    except TypeError as error:  # complex numbers or text: wrong in the file, not in the program
+        raise ValueError(str(error)) from None
 
 
 def _cells(path: Path) -> list[list[str]]:
@@ -56,7 +61,11 @@ def _cells(path: Path) -> list[list[str]]:
     delimiter = next((mark for mark in (";", "\t", ",") if mark in line), None)
     if delimiter is None:
         return [words for words in map(str.split, text.splitlines()) if words]
-    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:  # such as a quotation mark without its counterpart
+        raise ValueError(f"{path} is not a table: {error}") from None
+    rows = [row for row in lines if any(map(str.strip, row))]
     if delimiter == ",":
         return rows
     points = [[(cell, cell.replace(",", ".", 1)) for cell in row] for row in rows]  # 1,5 is 1.5
@@ -68,7 +77,8 @@ def _sheet(path: Path) -> list[list[str]]:
         import pandas
     except ImportError:
         raise ModuleNotFoundError(f"{path}: Excel files need pandas: pip install pandas openpyxl") from None
-    return [[str(cell) for cell in row] for row in pandas.read_excel(path, header=None, dtype=str).values]
+    table = pandas.read_excel(path, header=None, dtype=str).fillna("")  # the empty cells
+    return [[str(cell) for cell in row] for row in table.values]
 
 
 def _binary(path: Path, suffix: str) -> Any:
@@ -93,7 +103,38 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # which Python accepts between digits
+
+
+def _is_text(cell: str) -> bool:
+    return bool(cell.strip()) and not _is_number(cell)
+
+
+def _named(path: Path, cells: Sequence[Sequence[str]]) -> tuple[bool, bool]:
+    """Return whether the first row and the first column hold names: text, not only numbers and blanks."""
+    corner = cells[0][0]
+    header = any(map(_is_text, cells[0][1:]))
+    names = any(_is_text(row[0]) for row in cells[header:])
+    if header and names and _is_number(corner):  # text among the data
+        return False, False
+    row, column = [[cell.strip() for cell in line] for line in (cells[0][1:], [r[0] for r in cells[1:]])]
+    if not header and not _is_number(corner) and row and row == column:
+        counts = [[str(i) for i in range(k, k + len(row))] for k in (0, 1)]
+        if row in counts or all(cell.strip() for line in cells[1:] for cell in line):
+            raise ValueError(
+                f"{path}: the first row and column look like numbers of rows: leave them out (in pandas "
+                "to_csv(header=False, index=False)), or write a number into the first cell if they are data"
+            )
+    return header, names
+
+
+def _different(path: Path, names: list[str]) -> list[str]:
+    """Return names without spaces around them after checking that no two are equal."""
+    names = [name.strip() for name in names]
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise ValueError(f"{path} has the name {twice!r} twice: every row needs a name of its own")
+    return names
 
 
 def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None) -> Labelled:
@@ -103,22 +144,31 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None) -
     """
     if not cells:
         raise ValueError(f"{path} is empty")
-    header = not all(map(_is_number, cells[0][1:]))
-    body = cells[1:] if header else cells
-    names = bool(body) and not all(_is_number(row[0]) for row in body)
-    labels = [row[0].strip() for row in body] if names else None
+    header, names = _named(path, cells)
+    body = cells[header:]
+    labels = _different(path, [row[0] for row in body]) if names else None
     order = None
-    if header and len(cells[0]) - names == len(body):
-        columns = [cell.strip() for cell in cells[0][names:]]
+    corner = len(cells[0]) - len(body)
+    if header and corner in (0, names):
+        columns = _different(path, list(cells[0][corner:]))
         if labels is None:
             labels = columns
-        if sorted(labels) != sorted(columns) or len(set(labels)) < len(labels):
+        if sorted(labels) != sorted(columns):
             check_order(labels, columns, str(path))
         order = [columns.index(label) for label in labels]
     if blank is not None:
         body = [[*row[:names], *(cell if cell.strip() else blank for cell in row[names:])] for row in body]
-    rows = []
-    for number, row in enumerate(body, 2 if header else 1):
+    values = np.array(_numbers(path, body, names, 2 if header else 1))
+    if order is not None and values.shape == (len(order),) * 2:
+        values = values[:, order]
+    whole = values.astype(np.int64) if np.all(np.abs(values) < 2.0**53) else values
+    return Labelled(whole if np.array_equal(whole, values) else values, labels)
+
+
+def _numbers(path: Path, body: Sequence[Sequence[str]], names: bool, first: int) -> list[list[float]]:
+    """Return the numbers of rows without their names; ``first`` is the number of the first row."""
+    rows: list[list[float]] = []
+    for number, row in enumerate(body, first):
         for column, cell in enumerate(row[names:], 1 + names):
             if not _is_number(cell):
                 what = "an empty cell; write 0 there (or use --blanks-are-zero)"
@@ -128,6 +178,4 @@ def _from_cells(path: Path, cells: Sequence[Sequence[str]], blank: str | None) -
         rows.append([float(cell) for cell in row[names:]])
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"{path}, row {number}: {len(rows[-1])} numbers where row 1 has {len(rows[0])}")
-    values = np.array(rows) if order is None else np.array(rows)[:, order]
-    whole = values.astype(np.int64) if np.all(np.abs(values) < 2.0**53) else values
-    return Labelled(whole if np.array_equal(whole, values) else values, labels)
+    return rows

@@ -126,8 +126,8 @@ def qap(
         count = f"{sizes[0]} things and {sizes[1]} places: some things stay without a place"
         typer.echo(f"{count} (--flow is between things, --distance between places)", err=True)
     pairs = {
-        "partial_match": _pairs(fix, names_of_rows, "--fix"),
-        "forbidden": _pairs(forbid, names_of_rows, "--forbid"),
+        "partial_match": _pairs(fix, names_of_rows, sizes, "--fix"),
+        "forbidden": _pairs(forbid, names_of_rows, sizes, "--forbid"),
     }
     now = None if today is None else _today(today, names_of_rows, sizes)
     result = solve(
@@ -148,10 +148,12 @@ def qap(
     report = summary(problem, result, maximize, **pairs)
     if now is not None:
         report["today"] = evaluate(problem.A, problem.B, now)
-    report |= _assigned(result.permutation, names_of_rows)
+    assigned = _assigned(report["permutation"], names_of_rows, sizes)
+    if names_of_rows != (None, None) or sizes[0] != sizes[1]:
+        report["assignment"] = assigned
     typer.echo(json.dumps(report, indent=2) if as_json else text(report))
     if output is not None:
-        _write(output, report)
+        _write(output, assigned)
     if result.status.name == "INTERRUPTED":
         raise typer.Exit(130)
 
@@ -190,11 +192,18 @@ def _today(path: Path, names: Any, sizes: tuple[int, int]) -> Any:
     if any(len(line) != 2 for line in lines):
         raise typer.BadParameter(f"--today {path}: every line must have two cells, what and where")
     lines = lines[1:] if lines and [cell.strip() for cell in lines[0]] == ["what", "where"] else lines
-    pairs = dict(_numbered(line, names, "--today") for line in lines)
+    pairs: dict[int, int] = {}
+    for line in lines:
+        row, place = _numbered(line, names, sizes, "--today")
+        if row in pairs:
+            raise typer.BadParameter(
+                f"--today {path} has {line[0].strip()!r} twice: leave one of its lines out"
+            )
+        pairs[row] = place
     return assignment(pairs, sizes, (None, None), "--today")
 
 
-def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, int]] | None:
+def _pairs(given: list[str] | None, names: Any, sizes: Any, option: str) -> list[tuple[int, int]] | None:
     """Return the row numbers of WHAT=WHERE options."""
     if not given:
         return None
@@ -203,31 +212,30 @@ def _pairs(given: list[str] | None, names: Any, option: str) -> list[tuple[int, 
         entries = text.split("=")
         if len(entries) != 2:
             raise typer.BadParameter(f"{option} takes WHAT=WHERE, for example desk=A1 or 0=5, got {text!r}")
-        pairs.append(_numbered(entries, names, option))
+        pairs.append(_numbered(entries, names, sizes, option))
     return pairs
 
 
-def _numbered(entries: list[str], names: Any, option: str) -> tuple[int, int]:
+def _numbered(entries: list[str], names: Any, sizes: Any, option: str) -> tuple[int, int]:
     """Return the row numbers of a pair of names or numbers."""
     rows = []
-    for entry, labels in zip(map(str.strip, entries), names, strict=True):
+    for entry, labels, size in zip(map(str.strip, entries), names, sizes, strict=True):
         if labels is not None and entry in labels:
             rows.append(labels.index(entry))
-        elif entry.isdecimal():
+        elif entry.isdecimal() and int(entry) < size:
             rows.append(int(entry))
         else:
-            what = "neither a name in the file nor a row's number"
+            what = f"neither a name in the file nor one of the indices from 0 to {size - 1}"
             raise typer.BadParameter(f"{option} has {entry!r}, which is {what}")
     return rows[0], rows[1]
 
 
-def _assigned(permutation: Any, names: Any) -> dict[str, Any]:
-    """Return the assignment by name, if the files have names."""
-    if names == (None, None):
-        return {}
-    rows, places = (labels or [str(i) for i in range(len(permutation))] for labels in names)
-    pairs = ((i, j) for i, j in enumerate(permutation) if i < len(rows) and j < len(places))
-    return {"assignment": {rows[i]: places[j] for i, j in pairs}}
+def _assigned(permutation: list[int], names: Any, sizes: tuple[int, int]) -> dict[str, str]:
+    """Return the assignment without padding, by name where the files have names."""
+    rows, places = (
+        labels or [str(i) for i in range(size)] for labels, size in zip(names, sizes, strict=True)
+    )
+    return {row: places[j] for row, j in zip(rows, permutation, strict=False) if j < len(places)}
 
 
 def _check_output(path: Path) -> None:
@@ -238,12 +246,11 @@ def _check_output(path: Path) -> None:
         raise ValueError(f"--output {path}: there is no such folder, or it is a folder itself")
 
 
-def _write(path: Path, report: dict[str, Any]) -> None:
+def _write(path: Path, assigned: dict[str, str]) -> None:
     import csv
 
-    pairs = report.get("assignment") or dict(enumerate(report["permutation"]))
     with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("what", "where"), *pairs.items()])
+        csv.writer(file).writerows([("what", "where"), *assigned.items()])
 
 
 def find(instance: str) -> Any:
@@ -295,15 +302,9 @@ def _checked(method: str, split: str, polish: str, restarts: str, time_limit: fl
 
 def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str, Any]:
     """Return the report in the order of the printed output."""
-    from dcfw.qap import bound
-
     best = None if maximize else problem.best
     low, high = map(float, result.dc_gap)
-    better, worse = (min, max) if maximize else (max, min)
-    proven = bound(problem.A, problem.B, maximize=maximize, **pairs)
-    if result.bound is not None:
-        proven = better(proven, result.bound)
-    proven = worse(proven, result.fun)  # which it may pass by rounding
+    proven = _proven(problem, result, maximize, **pairs)
     return {
         "instance": problem.name,
         "n": problem.n,
@@ -326,6 +327,21 @@ def summary(problem: Any, result: Any, maximize: bool, **pairs: Any) -> dict[str
     }
 
 
+def _proven(problem: Any, result: Any, maximize: bool, **pairs: Any) -> int | float | None:
+    """Return the best bound of the value; after Ctrl-C the search's own, None without one."""
+    from dcfw.qap import bound
+    from dcfw.result import Status, mark_ended
+
+    found = [] if result.bound is None else [result.bound]
+    if result.status is not Status.INTERRUPTED:
+        try:
+            found.append(bound(problem.A, problem.B, maximize=maximize, **pairs))
+        except KeyboardInterrupt:
+            mark_ended(result, Status.INTERRUPTED)
+    better, worse = (min, max) if maximize else (max, min)
+    return worse(better(found), result.fun) if found else None  # it may pass the value by rounding
+
+
 def text(report: dict[str, Any]) -> str:
     """Return the report as text."""
     split = "" if report["split"] == "none" else f", split {report['split']}"
@@ -341,8 +357,9 @@ def text(report: dict[str, Any]) -> str:
         lines.append(f"error        {100 * report['relative_error']:.4g} %")
     if "today" in report:
         lines.append(f"today        {_shown(report['today'])}{_saved(report['today'], report['value'])}")
-    proven = _what_it_proves(report["value"], report["bound"])
-    lines.append(f"bound        {_shown(report['bound'])} ({proven})")
+    if report["bound"] is not None:
+        proven = _what_it_proves(report["value"], report["bound"])
+        lines.append(f"bound        {_shown(report['bound'])} ({proven})")
     if report["starts"] == 1:  # the first of many relaxations says nothing about the value
         certified = certificate(report["dc_gap"], "0: stationary")
         lines.append(f"relaxation   {report['relaxed_value']:.10g}, {certified}")
