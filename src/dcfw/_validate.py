@@ -198,8 +198,10 @@ def all_numbers(values: np.ndarray, allow_inf: bool = False) -> bool:
 
 def nan_for_masked(value: Any, name: str) -> Any:
     """Return a masked array with NaN in place of its masked entries; return other values unchanged."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
     if not np.ma.is_masked(value):
-        return value.data if isinstance(value, np.ma.MaskedArray) else value
+        return value.data
     if value.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
     floats = value.data if value.dtype.kind == "f" else value.data.astype(np.float64)

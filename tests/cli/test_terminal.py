@@ -29,7 +29,7 @@ def test_an_error_is_shown_without_the_control_characters_of_the_file_that_it_is
     done = CliRunner().invoke(app, ["align", *options], color=True)
     assert done.exit_code == 1
     assert silent(done.output)
-    assert f"its columns are rank, {WRITTEN}" in done.output
+    assert f"which has rank, {WRITTEN}" in done.output
 
 
 def test_the_settings_of_a_foreign_checkpoint_are_shown_without_control_characters(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dcfw
-from dcfw import functions, sets, steps
+from dcfw import _validate, functions, sets, steps
 from dcfw.solvers.cgs import CGS
 from dcfw.solvers.dcfw import DCFW
 from dcfw.solvers.fw_k import FWK
@@ -253,3 +253,9 @@ def test_unknown_attributes_of_the_package_are_attribute_errors():
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         dcfw.minimise  # noqa: B018
     assert "minimize" in dir(dcfw)
+
+
+def test_missing_entries_of_a_pandas_array_are_unknown():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.array([1.0, None], dtype="Float64")  # its mask is not that of NumPy's masked arrays
+    np.testing.assert_array_equal(_validate.observed(column, "target"), [1.0, np.nan])
