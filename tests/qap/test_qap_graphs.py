@@ -194,6 +194,7 @@ def test_sparse_graphs_are_matched_without_dense_matrices():
         (([np.eye(3), np.eye(2)], [np.eye(3)] * 2), {}, ValueError, "layers of G1 must have one shape"),
         ((np.eye(3), np.eye(2)), {"similarity": np.ones((2, 2))}, ValueError, r"shape \(3, 2\)"),
         ((nx.path_graph(3),) * 2, {"restart": 3}, TypeError, "restart"),
+        ((np.eye(3),) * 2, {"seeds": [(0, 0, -np.inf)]}, ValueError, r"of seeds \(forbidden= excludes pairs"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, options, error, message):
@@ -355,6 +356,24 @@ def test_attributes_types_of_edges_and_forbidden_pairs_decide_between_equal_matc
     assert (elsewhere.mapping[0], elsewhere.mapping[1], elsewhere.disagreement) == (5, 6, 0)
 
 
+def test_infinite_attributes_agree_with_themselves_alone():
+    G = nx.empty_graph(3)
+    nx.set_node_attributes(G, {0: 1.0, 1: 2.0, 2: np.inf}, "size")
+    same = {0: 0, 1: 1, 2: 2}
+    assert qap.match(G, G, node_match="size", seeds=same).fun == 3.0
+    width = np.std([1.0, 2.0])
+    turned = qap.match(G, G, node_match="size", seeds={0: 1, 1: 0, 2: 2})
+    assert turned.fun == pytest.approx(1.0 + 2.0 * np.exp(-0.5 / width**2))
+
+
+def test_nodes_that_only_later_layers_have_keep_their_attributes():
+    one, two = nx.Graph([(0, 1)]), nx.Graph([(2, 3)])
+    nx.set_node_attributes(one, {0: "p", 1: "q"}, "kind")
+    nx.set_node_attributes(two, {2: "r", 3: "s"}, "kind")
+    res = qap.match([one, two], [one, two], node_match="kind", seeds={k: k for k in range(4)})
+    assert res.fun == 2 * 2 + 4
+
+
 def lollipop():
     """Return a labelled graph whose tail e, f, g has one image in every copy, with weights."""
     G = nx.relabel_nodes(nx.lollipop_graph(4, 3), dict(enumerate("abcdefg")))
@@ -398,6 +417,9 @@ def test_graphs_come_from_igraph_with_their_weights_attributes_and_labels(direct
     H.add_edge(0, 1)
     with pytest.raises(ValueError, match=r"more than one edge \('a', 'b'\)"):
         qap.match(H, G)
+    other.vs["name"] = ["a", *nodes[:-1]]
+    with pytest.raises(ValueError, match="G1 has two rows with the name 'a'"):
+        qap.match(other, G)
 
 
 def test_the_picture_shows_both_graphs_and_counts_lost_edges():
@@ -437,6 +459,14 @@ def test_each_node_has_the_share_of_its_edges_that_is_kept():
     layers = qap.match([ways, ways], [ways, ways.reverse()], seeds={k: k for k in range(3)})
     assert layers.kept == {0: 0.5, 1: 0.5, 2: 0.5}
     assert qap.solve(np.eye(3), np.eye(3)).kept is None
+
+
+@pytest.mark.parametrize("empty", [(True, False), (False, True), (True, True)])
+def test_a_graph_without_edges_has_shares_that_are_not_numbers_and_can_be_shown(empty):
+    graphs = [np.zeros((2, 2), int) if no_edges else np.array([[0, 1], [1, 0]]) for no_edges in empty]
+    res = qap.match(*graphs)
+    np.testing.assert_array_equal(res.kept, [np.nan, np.nan] if empty[0] else [0.0, 0.0])
+    assert f"{0 if empty[0] else 2} keep less than half" in str(res)
 
 
 def test_verbose_shows_the_paths_and_changes_no_matching(capsys):

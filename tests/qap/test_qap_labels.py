@@ -85,6 +85,51 @@ def test_default_numbers_of_columns_are_not_names():
     A, B = frames()
     unnamed = pandas.DataFrame(A.values, A.index)  # columns 0 to 5
     assert qap.solve(unnamed, B, rng=0).labels == qap.solve(A, B, rng=0).labels
+    from_one = pandas.DataFrame(A.values, range(1, 7))  # columns 0 to 5 are not the rows' names 1 to 6
+    assert [row for row, _ in qap.solve(from_one, B, rng=0).labels] == list(range(1, 7))
+
+
+def numbered_frames():
+    """A flow and a distance table whose names are integers in another order than that of the rows."""
+    flow, distance = np.array([[[0, 1, 2], [3, 0, 4], [5, 6, 0]], [[0, 7, 1], [2, 0, 9], [4, 3, 0]]])
+    return pandas.DataFrame(flow, [2, 0, 1], [2, 0, 1]), pandas.DataFrame(distance, [1, 2, 0], [1, 2, 0])
+
+
+@pytest.mark.parametrize("call", [qap.solve, qap.bound, qap.match, lambda *M: qap.evaluate(*M, [0, 1, 2])])
+def test_rows_and_columns_with_integer_names_in_different_orders_are_refused_by_every_function(call):
+    table, other = pandas.DataFrame(numbered_frames()[0].values), np.zeros((3, 3))
+    for mixed in (table.loc[[2, 0, 1]], table[[2, 0, 1]]):
+        with pytest.raises(ValueError, match="same names in one order, and they are in different orders"):
+            call(mixed, other)
+
+
+def test_a_linear_term_with_integer_names_in_another_order_is_refused():
+    table = pandas.DataFrame(numbered_frames()[0].values)
+    for C, axis in ((table.loc[[2, 0, 1]], "index"), (table[[2, 0, 1]], "columns")):
+        with pytest.raises(ValueError, match=rf"the {axis} of C .* C.reindex"):
+            qap.solve(table, table, C)
+
+
+def test_integers_are_names_where_a_table_has_integer_names():
+    flow, distance = numbered_frames()
+    res = qap.solve(flow, distance, rng=0)
+    answer = dict(res.labels)
+    for known in (answer, pandas.Series(answer), [answer[name] for name in flow.index], res.permutation):
+        assert qap.evaluate(flow, distance, known) == res.fun
+    assert qap.solve(flow, distance, init=answer, restarts="auto", max_steps=1, rng=0).fun <= res.fun
+    for pairs in ({2: 2}, [(2, 2)], [2, 2], np.array([[2, 2]])):
+        assert (2, 2) in qap.solve(flow, distance, partial_match=pairs, rng=0).labels
+        assert (2, 2) not in qap.solve(flow, distance, forbidden=pairs, rng=0).labels
+    assert qap.match(flow, distance, seeds={2: 2}).mapping[2] == 2
+    with pytest.raises(ValueError, match="partial_match has 5, which is not the name of a row of A"):
+        qap.solve(flow, distance, partial_match={5: 2})
+
+
+def test_two_rows_with_one_name_are_refused():
+    twice = pandas.DataFrame(np.ones((3, 3)), list("aab"), list("aab"))
+    for call, name in ((qap.solve, "A"), (qap.match, "G1")):
+        with pytest.raises(ValueError, match=f"{name} has two rows with the name 'a'"):
+            call(twice, twice)
 
 
 def test_scipys_methods_refuse_a_linear_term_instead_of_leaving_it_out():
@@ -118,6 +163,37 @@ def test_an_adjacency_table_is_matched_by_name_and_refused_where_its_columns_are
         qap.match(A[A.columns[::-1]], B)
     with pytest.raises(ValueError, match="repeats node 'u1' of G1"):
         qap.match(A, B, seeds=[("u1", "v1"), ("u1", "v2")])
+
+
+def adjacency(names="abc"):
+    """A table with one edge, between its first two nodes."""
+    return pandas.DataFrame([[0, 1, 0], [1, 0, 0], [0, 0, 0]], list(names), list(names))
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], [3, 1, 2], [2, 0, 1]])
+def test_layers_of_tables_are_matched_by_the_names_of_the_nodes(names):
+    one = adjacency(names)
+    turned = one.loc[names[::-1], names[::-1]]
+    for layers in ([one, turned], [one, one.values]):
+        res = qap.match([one, one], layers, similarity=np.eye(3))
+        assert (res.disagreement, res.mapping) == (0, {name: name for name in names})
+    with pytest.raises(ValueError, match=r"rows and columns of G1\[1\] .* different orders"):
+        qap.match([one, one[one.columns[::-1]]], [one, one])
+    with pytest.raises(ValueError, match=r"layers of G2 must have the same nodes; G2\[1\] has others"):
+        qap.match([one, one], [one, adjacency("abx")])
+
+
+def test_a_table_with_nodes_called_source_and_target_is_no_list_of_edges():
+    names = ["source", "x", "target"]
+    table = pandas.DataFrame([[0, 2, 5], [3, 0, 7], [2, 4, 0]], names, names)
+    res = qap.match(table, table, rng=0)
+    assert (res.disagreement, res.mapping) == (0, {name: name for name in names})
+
+
+def test_a_start_of_match_is_read_by_the_names_of_the_nodes():
+    table = adjacency([2, 0, 1])
+    res = qap.match(table, table, init={2: 0, 0: 1, 1: 2}, method="fw", maxiter=0)
+    assert res.relaxed.tolist() == np.eye(3)[[1, 2, 0]].tolist()
 
 
 def test_every_method_of_solve_keeps_to_forbidden_pairs_of_nodes():
@@ -162,3 +238,14 @@ def test_a_table_of_similarities_is_read_by_the_names_of_the_nodes():
     assert qap.match(one, two, similarity=table.iloc[::-1]).mapping == expected
     with pytest.raises(ValueError, match="columns of similarity must be the names of the nodes"):
         qap.match(one, two, similarity=table.rename(columns={"a": "x"}))
+
+
+def test_default_numbers_of_a_table_of_similarities_are_names_if_the_nodes_have_them():
+    networkx = pytest.importorskip("networkx", reason="needs networkx: pip install networkx")
+    one, two, other = networkx.empty_graph(4), networkx.empty_graph(0), networkx.empty_graph(0)
+    two.add_nodes_from([2, 3, 1, 0])
+    other.add_nodes_from([2, 3, 1, 10])
+    table = pandas.DataFrame(10 * np.eye(4))
+    for rows in (table, table.iloc[::-1]):
+        assert qap.match(one, two, similarity=rows).mapping == {k: k for k in range(4)}
+    assert qap.match(one, other, similarity=table).mapping == {0: 2, 1: 3, 2: 1, 3: 10}  # by position

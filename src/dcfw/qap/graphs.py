@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dcfw import _validate
+from dcfw.qap.labels import assignment
 from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, rewards, split_seeds, with_loops
 from dcfw.qap.matching.paths import Pair
 from dcfw.qap.matching.search import Plan, Search, searchable
@@ -66,8 +67,8 @@ def match(
     G1, G2 : graphs
         Directed or not, weighted or not: networkx or igraph graphs; adjacency matrices (arrays, SciPy sparse
         arrays, or DataFrames with the names of the nodes; symmetric ones are undirected graphs); lists of
-        matrices or of networkx graphs, one per type of edge (*layers*, the same number in both); or
-        DataFrames of undirected edges with columns ``source`` and ``target``.
+        matrices or of networkx graphs, one per type of edge (*layers*, the same number in both, read by the
+        names of the nodes); or DataFrames of undirected edges with columns ``source`` and ``target``.
     seeds : mapping or pairs, optional
         Known partners: ``{node1: node2}`` or ``[(node1, node2), ...]``; indices for matrices.  A triple
         ``(node1, node2, weight)`` is a soft seed: a reward for the pair.
@@ -76,7 +77,8 @@ def match(
     forbidden : pairs, optional
         Pairs ``(node1, node2)`` that must not be matched.
     similarity : matrix, sparse matrix or callable, optional
-        A reward for each pair, of shape (nodes of G1, nodes of G2), or a function of two nodes.  The matching
+        A reward for each pair, of shape (nodes of G1, nodes of G2), or a function of two nodes; a DataFrame
+        whose index or columns are the names of the nodes is read by name.  The matching
         maximises ``sum_ij A[i, j] B[p(i), p(j)] + sum_i similarity[i, p(i)]``, where an undirected edge that
         is kept counts 2.
     node_match : str, list of str or mapping, optional
@@ -158,7 +160,8 @@ def match(
     defaults = {"split": "auto", "inner": "auto", "rtol": 1e-3}
     relaxed: dict[str, Any] = {name: given for name, given in own.items() if given != defaults.get(name)}
     if not (isinstance(init, str) and init == "barycenter"):
-        relaxed["init"] = init
+        names = graphs[0].nodes, graphs[1].nodes
+        relaxed["init"] = assignment(init, (graphs[0].size, graphs[1].size), names, "init")
     options: dict[str, Any] = {
         "restarts": restarts, "time_limit": time_limit, "max_steps": max_steps, "target": target,
         "n_jobs": n_jobs, "rng": rng, "clock": clock, "callback": callback,

@@ -1,12 +1,14 @@
 """Names of rows and places: those of DataFrames, and pairs given by name.
 
-The columns of a DataFrame must be in the order of its rows, or it would be read as another problem.
+The columns of a DataFrame must be in the order of its rows, or it would be read as another problem.  The
+numbers 0, ..., n - 1 in order, pandas' default, are positions; where a table has other integers as names, an
+integer of a pair is a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +20,20 @@ def labels(M: Any, name: str) -> list[Any] | None:
     if not _is_frame(M):
         return None
     rows, columns = list(M.index), list(M.columns)
-    if len(rows) == len(columns) and not _numbered(columns):
-        if _numbered(rows):
-            return columns
-        check_order(rows, columns, f"{name} (a DataFrame: {name}[{name}.index] sorts its columns)")
+    if len(rows) == len(columns):
+        if numbered(rows) and not _same(rows, columns):
+            rows = columns
+        elif not numbered(columns) or _same(rows, columns):
+            check_order(rows, columns, f"{name} (a DataFrame: {name}[{name}.index] sorts its columns)")
+    check_unique(rows, name)
     return rows
+
+
+def check_unique(names: list[Any], name: str) -> None:
+    """Raise ValueError if two rows have one name: pairs and answers could not tell them apart."""
+    if len(set(names)) < len(names):
+        twice = next(label for k, label in enumerate(names) if label in names[:k])
+        raise ValueError(f"{name} has two rows with the name {twice!r}; give each one of its own")
 
 
 def check_linear(C: Any, names: Names) -> None:
@@ -31,8 +42,9 @@ def check_linear(C: Any, names: Names) -> None:
         return
     axes = (("index", list(C.index), "A"), ("columns", list(C.columns), "B"))
     for (axis, own, matrix), others in zip(axes, names, strict=True):
-        named = others is not None and len(own) == len(others) and not (_numbered(own) or _numbered(others))
-        if named and own != others:
+        if others is None or len(own) != len(others) or own == others:
+            continue
+        if _same(own, others) or not (numbered(own) or numbered(others)):
             raise ValueError(
                 f"the {axis} of C must be the names of the rows of {matrix} in their order: "
                 f"C.reindex({axis}={matrix}.index)"
@@ -45,9 +57,9 @@ def in_order(C: Any, names: list[list[Any]], argument: str) -> Any:
         return C
     for axis, own in zip(("index", "columns"), names, strict=True):
         given = list(getattr(C, axis))
-        if given == own or _numbered(given):
+        if given == own or (numbered(given) and not _same(given, own)):
             continue
-        if len(given) != len(own) or set(given) != set(own):
+        if len(given) != len(own) or not _same(given, own):
             raise ValueError(
                 f"the {axis} of {argument} must be the names of the nodes, or plain numbers for their order"
             )
@@ -71,8 +83,9 @@ def positions(pairs: Any, n: int, names: Names, argument: str) -> np.ndarray:
     if np.ma.is_masked(pairs) or hasattr(pairs, "nnz"):
         raise TypeError(f"{argument} must be an ordinary array of pairs, neither masked nor sparse")
     entries = list(pairs.items()) if isinstance(pairs, Mapping) else pairs
-    if names != (None, None) and not isinstance(entries, np.ndarray):
-        entries = [_located(pair, names, argument) for pair in entries]
+    if names != (None, None) and np.iterable(entries):
+        places = [None if known is None or numbered(known) else _places(known) for known in names]
+        entries = [_located(pair, places, argument) for pair in ([pairs] if _is_list(pairs, 2) else entries)]
     try:
         found = np.atleast_2d(np.asarray(entries))
     except ValueError:
@@ -91,13 +104,16 @@ def positions(pairs: Any, n: int, names: Names, argument: str) -> np.ndarray:
 
 def assignment(given: Any, sizes: tuple[int, int], names: Names, argument: str) -> Any:
     """Return a permutation ``{row: place}``, a Series, or a place for each row of A as max(sizes) numbers
-    (padded rows take the remaining places in order), and anything else unchanged."""
-    if not hasattr(given, "items"):
-        if not _is_list(given, sizes[0]) or (sizes[0] >= sizes[1] and names[1] is None):
-            return given
-        given = dict(enumerate(given))
+    (padded rows take the remaining places in order), and anything else unchanged.  An array of integers
+    counts positions."""
     n = max(sizes)
-    pairs = positions(dict(given.items()), n, names, argument)
+    if hasattr(given, "items"):
+        pairs = positions(dict(given.items()), n, names, argument)
+    elif _is_list(given, sizes[0]) and (sizes[0] < sizes[1] or names[1] is not None):
+        counted = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
+        pairs = positions(list(enumerate(given)), n, (None, None if counted else names[1]), argument)
+    else:
+        return given
     p = np.full(n, -1, dtype=np.int64)
     p[pairs[:, 0]] = pairs[:, 1]
     for column, (side, known) in enumerate(zip("AB", names, strict=True)):
@@ -115,16 +131,31 @@ def _name(row: Any, known: list[Any] | None) -> Any:
     return known[row] if known is not None and row < len(known) else int(row)
 
 
-def _located(pair: Any, names: Names, argument: str) -> Any:
+class _Places(NamedTuple):
+    of: dict[Any, int]
+    integers: bool  # whether an integer is a name, not a position
+
+
+def _places(known: list[Any]) -> _Places:
+    return _Places({name: k for k, name in enumerate(known)}, any(map(_is_integer, known)))
+
+
+def _located(pair: Any, places: list[_Places | None], argument: str) -> Any:
     if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
         return pair
     found = list(pair)
-    for k, (entry, known) in enumerate(zip(pair, names, strict=True)):
-        if known is not None and not isinstance(entry, (int, np.integer)):
-            if entry not in known:
-                raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {'AB'[k]}")
-            found[k] = known.index(entry)
+    for k, (entry, known) in enumerate(zip(pair, places, strict=True)):
+        if known is None:
+            continue
+        if isinstance(entry, Hashable) and entry in known.of:
+            found[k] = known.of[entry]
+        elif known.integers or not _is_integer(entry):
+            raise ValueError(f"{argument} has {entry!r}, which is not the name of a row of {'AB'[k]}")
     return found
+
+
+def _is_integer(name: Any) -> bool:
+    return isinstance(name, int | np.integer)
 
 
 def _is_frame(M: Any) -> bool:
@@ -138,5 +169,10 @@ def _is_list(given: Any, length: int) -> bool:
         return False
 
 
-def _numbered(names: list[Any]) -> bool:
+def numbered(names: list[Any]) -> bool:
+    """Return whether the names are 0, ..., n - 1 in order: pandas' default, which names nothing."""
     return names == list(range(len(names)))
+
+
+def _same(one: list[Any], two: list[Any]) -> bool:
+    return set(one) == set(two)

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from dcfw import _validate
 from dcfw._arrays import to_numpy
-from dcfw.qap.labels import in_order, labels
+from dcfw.qap.labels import check_unique, in_order, labels, numbered
 from dcfw.qap.objective import INT64_MAX, dense, is_sparse, square, symmetric
 
 DENSE_NODES = 300
@@ -51,28 +51,48 @@ def read(G: Any, name: str, weight: str | None, parallel: str = "error") -> Grap
         ]
         if len({is_sparse(M) for M in layers}) > 1:
             layers = [dense(M) for M in layers]
-        first = G[0].copy()  # the source of attributes
-        first.add_nodes_from(nodes)
-        return Graph(layers, nodes, source=first)
+        source = G[0].copy()  # of attributes: those of a node are from its first layer
+        for M in reversed(G):
+            source.add_nodes_from(M.nodes(data=True))
+        return Graph(layers, nodes, source=source)
     if hasattr(G, "get_edgelist") and hasattr(G, "vs"):
         nodes = list(G.vs["name"] if "name" in G.vs.attributes() else range(G.vcount()))
+        check_unique(nodes, name)
         weights = G.es[weight] if weight is not None and weight in G.es.attributes() else repeat(1)
         given = (1 if w is None else w for w in weights)  # None: igraph's missing attribute
         listed = [(nodes[i], nodes[j], w) for (i, j), w in zip(G.get_edgelist(), given, strict=False)]
         return _graph(nodes, listed, G.is_directed(), G, named)
-    columns = getattr(G, "columns", None)
-    if columns is not None and "source" in columns and "target" in columns:
+    columns = getattr(G, "columns", ())
+    if "source" in columns and "target" in columns and "source" not in G.index:  # else nodes of a matrix
         ends = G["source"].tolist(), G["target"].tolist()
         weights = G[weight].tolist() if weight is not None and weight in columns else repeat(1)
         nodes = list(dict.fromkeys(chain.from_iterable(zip(*ends, strict=True))))
         return _graph(nodes, list(zip(*ends, weights, strict=False)), False, None, named)
     if isinstance(G, list | tuple) and G and all(is_sparse(M) or np.ndim(M) == 2 for M in G):
-        layers = [square(M, f"{name}[{k}]") for k, M in enumerate(G)]
-        if len({M.shape for M in layers}) > 1:
-            raise ValueError(f"the layers of {name} must have one shape, got {[M.shape for M in layers]}")
-        return Graph(layers)
+        return _layered(G, name)
     names = labels(G, name)
-    return Graph([square(G, name)], None if names == list(range(len(names or ()))) else names)
+    return Graph([square(G, name)], None if numbered(names or []) else names)
+
+
+def _layered(given: Sequence[Any], name: str) -> Graph:
+    """Return the graph of several matrices, those with names in the order of the first of them."""
+    layers = [square(M, f"{name}[{k}]") for k, M in enumerate(given)]
+    if len({M.shape for M in layers}) > 1:
+        raise ValueError(f"the layers of {name} must have one shape, got {[M.shape for M in layers]}")
+    names = [labels(M, f"{name}[{k}]") for k, M in enumerate(given)]
+    nodes = next((own for own in names if own is not None and not numbered(own)), None)
+    if nodes is None:
+        return Graph(layers)
+    for k, own in enumerate(names):
+        if own is None or own == nodes:
+            continue
+        if set(own) == set(nodes):
+            place = {node: i for i, node in enumerate(own)}
+            order = [place[node] for node in nodes]
+            layers[k] = layers[k][order][:, order]
+        elif not numbered(own):
+            raise ValueError(f"the layers of {name} must have the same nodes; {name}[{k}] has others")
+    return Graph(layers, nodes)
 
 
 def _is_networkx(G: Any) -> bool:
@@ -172,8 +192,8 @@ def _pairs(
         if unknown:
             raise ValueError(f"{name} has {unknown[0]!r}, which is not a node of {which}")
         columns.append([index[pair[k]] for pair in listed])
-    what = f"the weight of a pair of {name}"
-    weights = [_validate.scalar((*pair, np.inf)[2], what, allow_inf=True) for pair in listed]
+    what = f"the weight of a pair of {name} (forbidden= excludes pairs)"
+    weights = [_validate.scalar((*pair, np.inf)[2], what, open_low=True, allow_inf=True) for pair in listed]
     return np.array(columns, dtype=np.int64).T, np.array(weights, dtype=np.float64)
 
 
@@ -251,8 +271,12 @@ def _alike(one: list[Any], two: list[Any]) -> np.ndarray:
     values = [value for value in one + two if value is not None]
     if all(isinstance(value, Real) and not isinstance(value, bool | Integral) for value in values):
         x, y = (np.array([np.nan if v is None else float(v) for v in side]) for side in (one, two))
-        width = float(np.nanstd(np.concatenate([x, y]))) or 1.0
-        return np.asarray(np.nan_to_num(np.exp(-0.5 * ((x[:, None] - y) / width) ** 2), nan=0.0))
+        both = np.concatenate([x, y])
+        finite = both[np.isfinite(both)]
+        width = (float(np.std(finite)) if len(finite) else 0.0) or 1.0
+        with np.errstate(invalid="ignore"):  # inf - inf
+            near = np.exp(-0.5 * ((x[:, None] - y) / width) ** 2)
+        return np.where(x[:, None] == y, 1.0, np.nan_to_num(near, nan=0.0))
     code = {value: k for k, value in enumerate(dict.fromkeys(values))}
     a, b = (np.array([code.get(value, -1 - k) for value in side]) for k, side in enumerate((one, two)))
     return np.asarray(a[:, None] == b, dtype=np.float64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from dcfw.qap.objective import symmetric
 from dcfw.qap.problem import padded
@@ -21,8 +21,9 @@ def aligned(one: list[Any], two: list[Any], p: np.ndarray) -> tuple[list[Any], l
 def counterparts(A: list[Any], B: list[Any]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bool]]:
     """Yield for each layer the ends of A's edges, whether B has them, and whether A has each twice."""
     for M, N in zip(A, B, strict=True):
-        i, j = M.nonzero()
-        yield i, j, np.asarray(N[i, j]).ravel() != 0, symmetric(M)
+        edges = coo_array(2 * (M != 0) + (N != 0))
+        own = edges.data >= 2  # 2 in A alone, 3 in both
+        yield edges.row[own], edges.col[own], edges.data[own] == 3, symmetric(M)
 
 
 def draw(
