@@ -595,7 +595,7 @@ CALLS: dict[str, Call] = {
         {
             "A": array(FLOW[None].astype(float)),
             "B": array(DIST[None].astype(float)),
-            "C": array(np.ones((1, 4, 4)), leave_out=("huge",)),
+            "C": array(np.ones((1, 4, 4))),
             "maximize": flag(False),
             "swaps": number(2.0, leave_out=ENDLESS),
             "n_jobs": count(1, leave_out=ENDLESS),

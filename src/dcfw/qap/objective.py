@@ -167,9 +167,9 @@ def square(M: Array, name: str) -> Array:
     if is_sparse(M):
         M = M.tocsr(copy=True)  # not the caller's matrix
         M.sum_duplicates()
-        M.data = _native(_validate.array(M.data, f"{name}.data", floating=False), name)
+        M.data = bounded(_validate.array(M.data, f"{name}.data", floating=False), name)
     elif not _is_float64(M):
-        M = _native(to_numpy(_validate.array(M, name, ndim=2, floating=False)), name)
+        M = bounded(to_numpy(_validate.array(M, name, ndim=2, floating=False)), name)
     if M.shape[0] != M.shape[1] or M.shape[0] == 0:
         raise ValueError(f"{name} must be a square matrix, got shape {tuple(M.shape)}")
     return M
@@ -183,7 +183,8 @@ def _is_float64(M: Any) -> bool:
         return bool(np.vdot(M, M) <= LARGEST**2)
 
 
-def _native(entries: Any, name: str) -> np.ndarray:
+def bounded(entries: Any, name: str) -> np.ndarray:
+    """Return finite entries as int64 or float64; refuse those whose products would overflow."""
     if entries.dtype.kind in "biu":
         if entries.dtype == np.uint64 and entries.size and int(entries.max()) > INT64_MAX:
             raise ValueError(f"{name} has entries above 2**63 - 1; rescale it or use floats")

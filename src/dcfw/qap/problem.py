@@ -150,7 +150,7 @@ def _signed(M: Any, sign: int) -> Any:
 
 
 def linear_term(C: Any, sizes: tuple[int, int], name: str = "C", **checks: Any) -> np.ndarray:
-    C = dense(C) if is_sparse(C) else to_numpy(_validate.array(C, name, ndim=2, **checks))
+    C = to_numpy(_validate.array(dense(C), name, ndim=2, **checks))
     n = max(sizes)
     if C.shape not in (sizes, (n, n)):
         raise ValueError(f"{name} must have shape {sizes}, got {C.shape}")

@@ -17,11 +17,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from dcfw import _validate, kernels
-from dcfw.qap.objective import dense, square
+from dcfw.qap.labels import in_order
+from dcfw.qap.objective import bounded, dense, square
 from dcfw.qap.problem import linear_term, padded
 from dcfw.qap.solver import workers
 
 SWAPS = 0.75  # steps of tabu search for each node
+MOST_SWAPS = 1e9
 CHUNK = 500  # problems that a worker takes at once, in up to a tenth of a second
 
 
@@ -100,9 +102,28 @@ def solve_many(
     counts = {len(stack) for stack in (*stacks, linear) if stack is not None}
     if len(counts) > 1:
         raise ValueError(f"A, B and C must hold the same number of matrices, got {sorted(counts)}")
-    swaps = _validate.scalar(swaps, "swaps", low=0.0)
+    return _solved(_Problems(*stacks, linear, "C", sign), swaps, n_jobs, rng, started)
+
+
+@dataclass(frozen=True)
+class _Problems:
+    A: Any
+    B: Any
+    linear: list[Any] | None
+    name: str  # of the argument with the linear terms
+    sign: float
+    directed: np.ndarray | None = None  # whether a symmetric matrix is a directed graph
+
+    def term(self, k: int, sizes: tuple[int, int]) -> Any:
+        name = f"{self.name}[{k}]"
+        return square(linear_term((self.linear or [])[k], sizes, name), name)
+
+
+def _solved(problems: _Problems, swaps: Any, n_jobs: Any, rng: Any, started: float) -> ManyResult:
+    swaps = _validate.scalar(swaps, "swaps", low=0.0, high=MOST_SWAPS)
     jobs = workers(n_jobs)
     seed = int(_validate.generator(rng).integers(2**62))
+    stacks = problems.A, problems.B
     sizes = np.array([[len(M) for M in stack] for stack in stacks], dtype=np.int64).T
     most = sizes.max(axis=1, initial=0)
     places: list[np.ndarray] = []
@@ -113,11 +134,12 @@ def solve_many(
             where = group[k : k + CHUNK]
             parts = [_stack(stack, where, n) for stack in stacks]
             term: Any = None
-            if linear is not None:
-                terms = [linear_term(linear[k], tuple(sizes[k].tolist()), f"C[{k}]") for k in where]
+            if problems.linear is not None:
+                terms = [problems.term(k, tuple(sizes[k].tolist())) for k in where]
                 term = np.stack(terms, dtype=np.float64)
+            directed = False if problems.directed is None else problems.directed[where]
             places.append(where)
-            chunks.append((*parts, term, seed + k, math.ceil(swaps * n), sign))
+            chunks.append((*parts, term, directed, seed + k, math.ceil(swaps * n), problems.sign))
     if jobs == 1 or len(chunks) < 2:
         found = [_chunk(*chunk) for chunk in chunks]
     else:
@@ -152,7 +174,7 @@ def match_many(
     weight, parallel, loops
         As in :func:`dcfw.qap.match`.
     similarity : sequence of matrices, optional
-        Rewards for pairs of nodes, a matrix for each pair of graphs.
+        Rewards for pairs of nodes, a matrix for each pair of graphs, as in :func:`dcfw.qap.match`.
     swaps : float
         Steps of tabu search for each node; the default is for speed.  On noisy copies of graphs with 20 nodes
         it loses 14 edges on average, ``swaps=4`` loses 11 in less than twice the time, and
@@ -175,17 +197,19 @@ def match_many(
     """
     from dcfw.qap.matching.inputs import LOOPS, PARALLEL, Graph, read, with_loops
 
+    started = time.perf_counter()
     if weight is not None:
         weight = _validate.text(weight, "weight")
     parallel = _validate.choice(parallel, "parallel", PARALLEL)
     loops = _validate.choice(loops, "loops", LOOPS)
     A: Any
     B: Any
+    directed = None
     if isinstance(pairs, np.ndarray) and pairs.ndim == 4 and pairs.shape[1] == 2:
         A, B = _matrices(pairs[:, 0], "G1"), _matrices(pairs[:, 1], "G2")
-        if not np.diagonal(A, axis1=1, axis2=2).any() or loops == "keep":
-            return solve_many(A, B, similarity, maximize=True, swaps=swaps, n_jobs=n_jobs, rng=rng)
-        given = [(Graph([M]), Graph([N])) for M, N in zip(A, B, strict=True)]
+        names = [[list(range(pairs.shape[2]))] * 2] * len(pairs)
+        looped = any(np.diagonal(M, axis1=1, axis2=2).any() for M in (A, B))
+        given = [(Graph([M]), Graph([N])) for M, N in zip(A, B, strict=True)] if looped else []
     else:
         given = []
         for pair in map(tuple, _validate.listed(pairs, "pairs")):
@@ -194,9 +218,22 @@ def match_many(
             given.append((read(pair[0], "G1", weight, parallel), read(pair[1], "G2", weight, parallel)))
             if any(len(graph.layers) > 1 for graph in given[-1]):
                 raise ValueError("match_many takes graphs with one layer")
-    stacks = [[dense(graph.layers[0]) for graph in with_loops(pair, loops)] for pair in given]
-    A, B = ([pair[k] for pair in stacks] for k in (0, 1))
-    return solve_many(A, B, similarity, maximize=True, swaps=swaps, n_jobs=n_jobs, rng=rng)
+        A, B = ([dense(pair[k].layers[0]) for pair in given] for k in (0, 1))
+        names = [[list(graph.names()) for graph in pair] for pair in given]
+        directed = np.array([any(graph.directed for graph in pair) for pair in given], dtype=bool)
+    if given and loops != "keep":
+        stacks = [[dense(graph.layers[0]) for graph in with_loops(pair, loops)] for pair in given]
+        A, B = ([pair[k] for pair in stacks] for k in (0, 1))
+    rewards = None if similarity is None else _rewards(similarity, names)
+    return _solved(_Problems(A, B, rewards, "similarity", -1.0, directed), swaps, n_jobs, rng, started)
+
+
+def _rewards(similarity: Any, names: list[list[list[Any]]]) -> list[Any]:
+    """Return the rewards of each pair of graphs, tables in the order of the names of the nodes."""
+    listed = _listed(similarity, "similarity")
+    if len(listed) != len(names):
+        raise ValueError(f"similarity must hold a matrix for each of {len(names)} pairs, got {len(listed)}")
+    return [in_order(S, of, f"similarity[{k}]") for k, (S, of) in enumerate(zip(listed, names, strict=True))]
 
 
 def _listed(given: Any, name: str) -> list[Any]:
@@ -207,7 +244,7 @@ def _matrices(given: Any, name: str) -> Any:
     if isinstance(given, np.ndarray) and given.ndim == 3 and given.dtype.kind in "biuf":
         if given.shape[1] != given.shape[2] or given.shape[1] == 0:
             raise ValueError(f"{name} must hold square matrices, got shape {given.shape}")
-        return _validate.array(given, name, floating=False)
+        return bounded(_validate.array(given, name, floating=False), name)
     return [dense(square(M, f"{name}[{k}]")) for k, M in enumerate(_listed(given, name))]
 
 
@@ -220,7 +257,7 @@ def _stack(matrices: Any, where: np.ndarray, n: int) -> np.ndarray:
 
 
 def _chunk(
-    A: np.ndarray, B: np.ndarray, C: np.ndarray | None, seed: int, steps: int, sign: float
+    A: np.ndarray, B: np.ndarray, C: np.ndarray | None, directed: Any, seed: int, steps: int, sign: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the permutations of problems of one size; their values, agreements and disagreements."""
     count, n = A.shape[:2]
@@ -246,6 +283,7 @@ def _chunk(
         lost = np.sum((A - moved) ** 2, axis=(1, 2))
     fun = kept if C is None else kept + C[each, np.arange(n), p].sum(axis=1)
     undirected = np.all((A.swapaxes(1, 2) == A) & (B.swapaxes(1, 2) == B), axis=(1, 2))
+    undirected &= np.logical_not(directed)
     a, b = (np.diagonal(M, axis1=1, axis2=2) for M in (A, moved))
     kept = np.where(undirected, 0.5 * (kept + np.sum(a * b, axis=1)), kept)
     with np.errstate(over="ignore"):
