@@ -74,6 +74,21 @@ def test_capped_matrices_are_near_the_projected_ones_and_inside():
     assert torch.equal(matrices.cap_singular_values(small, 1.0), small)
 
 
+@pytest.mark.parametrize("radius", [0.01, 1.0])
+def test_capped_matrices_are_inside_however_large_they_were(radius):
+    Z = torch.randn(40, 40)
+    for large in (Z * 1000.0, 1e5 * torch.eye(3), 1e20 * torch.eye(3), 3e38 * torch.eye(3), 1e30 * Z[:5]):
+        capped = matrices.cap_singular_values(large[None], radius)[0]
+        assert 0.9 * radius < float(torch.linalg.matrix_norm(capped.double(), 2)) <= radius
+
+
+def test_every_matrix_of_a_stack_is_normalised():
+    p = torch.nn.Parameter(torch.stack([5.0 * torch.eye(2), torch.eye(2), 0.1 * torch.eye(2)]))
+    group = {"params": [p], "constraint": "spectral", "stack": 3, "radius": 0.4}
+    constrain(torch.optim.SGD([p], 0.1), [group], method="normalize").project_()
+    torch.testing.assert_close(p.detach(), 0.4 * torch.eye(2).expand(3, 2, 2))
+
+
 def test_states_schedules_and_scalers_are_those_of_the_optimizer_alone():
     runs = []
     for wrapped in (False, True):
@@ -212,6 +227,8 @@ def test_what_cannot_be_constrained_is_refused():
         constrain(optimizer, [{"params": [q], "constraint": "linf"}])
     with pytest.raises(ValueError, match="no norm to normalise"):
         constrain(optimizer, [{"params": [p], "constraint": "simplex"}], method="normalize")
+    with pytest.raises(ValueError, match="no norm to normalise"):
+        constrain(optimizer, [{"params": [p], "constraint": sets.Simplex(3)}], method="normalize")
     with pytest.raises(ValueError, match="needs matrices"):
         constrain(optimizer, [{"params": [p], "constraint": "spectral"}])
     with pytest.raises(TypeError, match=r"must be a torch\.optim\.Optimizer"):

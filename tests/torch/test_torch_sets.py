@@ -85,6 +85,84 @@ def test_projections_of_large_blocks_with_ties_stay_exact(name):
     )
 
 
+LONG_TAILS = {
+    "lognormal": -torch.exp(4.0 * torch.randn(20_000, generator=torch.Generator().manual_seed(0))),
+    "one far entry": torch.tensor([0.2, 0.3, -1e20]),
+    "one large entry": torch.tensor([1e16, 0.0]),
+    "the range of floats": torch.tensor([3e38, -3e38]),
+    "equal large entries": torch.full((5000,), 1e8),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("tail", LONG_TAILS)
+@pytest.mark.parametrize("name", ["l1", "simplex"])
+def test_projections_of_long_tails_are_feasible_and_exact(name, tail, dtype):
+    region, Z = {"l1": regions.L1(1.0), "simplex": regions.Simplex(1.0)}[name], LONG_TAILS[tail].to(dtype)
+    X = region.project(Z[None])[0]
+    assert float(X.double().abs().sum()) == pytest.approx(1.0, abs=1e-6)
+    shifted = (Z - Z.max() if name == "simplex" else Z.abs() - Z.abs().max()).double().clamp(min=-2.0)
+    expected = core_of(regions.Simplex(1.0), tuple(Z.shape)).project(shifted.numpy())
+    np.testing.assert_allclose(X.abs(), expected, atol=1e-6)
+
+
+class Faulty:
+    """A box with one faulty method."""
+
+    def __init__(self, verb, fault):
+        self.verb, self.fault = verb, fault
+
+    def _answer(self, verb, G, found):
+        if verb == self.verb:
+            return self.fault(G, found)
+        return found
+
+    def lmo(self, G):
+        return self._answer("lmo", G, -G.sign())
+
+    def project(self, x):
+        return self._answer("project", x, x.clamp(-1.0, 1.0))
+
+
+@pytest.mark.parametrize(("verb", "kind"), [("lmo", SFW), ("project", DCFW)])
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (lambda G, found: found * float("nan"), "of Faulty returned NaN or Inf"),
+        (lambda G, found: found[:1], r"of Faulty must return a tensor of shape \(2,\), got"),
+        (lambda G, found: None, r"of Faulty must return a tensor of shape \(2,\), got NoneType"),
+    ],
+)
+def test_a_wrong_answer_of_a_set_is_reported_with_the_method_and_moves_no_weight(verb, kind, fault, text):
+    p = torch.nn.Parameter(torch.tensor([0.5, -0.25]))
+    optimizer = kind(
+        [p], lr=0.1, constraint=Faulty(verb, fault), **({"solver": "fw"} if kind is DCFW else {})
+    )
+    p.grad = torch.ones(2)
+    with pytest.raises(ValueError, match=f"{verb} {text}"):
+        optimizer.step()
+    assert p.tolist() == [0.5, -0.25]
+
+
+@pytest.mark.parametrize("verb", ["lmo", "project"])
+@pytest.mark.parametrize("kind", [SFW, DCFW])
+def test_a_set_may_overwrite_its_arguments(kind, verb):
+    def overwrite(G, found):
+        G.fill_(float("nan"))
+        return found
+
+    found = []
+    for fault in (overwrite, lambda G, answer: answer):
+        p = torch.nn.Parameter(torch.tensor([0.5, -0.25]))
+        optimizer = kind([p], lr=0.1, momentum=0.5, constraint=Faulty(verb, fault))
+        for grad in ([1.0, 2.0], [-0.1, 0.3]):
+            p.grad = torch.tensor(grad)
+            optimizer.step()
+        assert p.grad.tolist() == pytest.approx(grad)
+        found.append(p.tolist())
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("name", REGIONS)
 def test_zero_gradients_have_a_vertex_in_the_set(name):
     X = torch.zeros(1, math.prod(SHAPE), dtype=torch.float64)

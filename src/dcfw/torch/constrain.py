@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch.base import ConstrainedOptimizer, check_gradients
+from dcfw.torch.base import MATRICES, ConstrainedOptimizer, check_gradients
 from dcfw.torch.groups import Groups, param_groups
 from dcfw.torch.regions import Tensor
 
@@ -33,8 +33,9 @@ class Constraint(ConstrainedOptimizer):
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
         method = _validate.choice(group["method"], "method", METHODS)
-        if method == "normalize" and group["constraint"] in ("box", "simplex"):
-            raise ValueError(f"constraint={group['constraint']!r} has no norm to normalise")
+        name = self._domain(group) or group["constraint"]
+        if method == "normalize" and name not in (None, "linf", "l2", "l1", *MATRICES):
+            raise ValueError(f"constraint={name!r} has no norm to normalise: use method='project'")
 
     def _before(self, optimizer: Any, args: Any, options: dict[str, Any]) -> None:
         """Refuse NaN and Inf, unless a closure or a scaler that skips the step inside it comes first."""
@@ -80,8 +81,9 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 def _normalized(problem: Any) -> Tensor:
     x, region = problem.tensors[0], problem.region
-    size = torch.stack([region.size(row) for row in x.unsqueeze(1)]).unsqueeze(-1)
-    return torch.where(size > 0.0, x * (region.bound / size.clamp(min=torch.finfo(x.dtype).tiny)), x)
+    size = region.size(x).unsqueeze(-1)
+    parts = x.reshape(len(size), -1)  # one for each block or matrix
+    return torch.where(size > 0.0, parts * (region.bound / size.clamp(min=torch.finfo(x.dtype).tiny)), parts)
 
 
 def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "project") -> Constraint:
@@ -102,7 +104,8 @@ def constrain(optimizer: Any, groups: Any, every: int = 1, method: str = "projec
         If above 1, save the returned object's ``state_dict()`` too: it has the count of the steps.
     method : {"project", "cap", "normalize"}
         ``"project"`` projects (``"spectral"`` by eigenvectors).  ``"cap"`` caps singular values by matrix
-        products alone, which is fast on GPUs: the result lies inside the ball, within 1 % of the projection.
+        products alone, which is fast on GPUs: the result lies inside the ball, within 1 % of the projection
+        (matrices above 4 to 12 radii, depending on the spectrum, are scaled down first).
         ``"normalize"`` scales each weight to the radius, from above and below (as in Hyperball).
 
     Examples

@@ -17,6 +17,7 @@ from dcfw.torch.regions import Ball, Tensor, _length, _lowered, asking_is_free
 
 LIFTED, STEPS = 0.003, 5  # the design singular value (relative) of the polynomials, and their number
 POWER_STEPS = 20  # for the leading singular pair; any result lies in the nuclear ball
+FAR = 12.0  # the largest singular value, in radii, for which cap_singular_values is inside
 CAP_MARGIN = 1e-3  # relative margin below the radius for the inexactness of cap_singular_values
 
 
@@ -48,7 +49,7 @@ class Spectral(MatrixBall):
         return cap_singular_values(self.matrices(Z), self.radius).reshape(Z.shape)
 
     def size(self, X: Tensor) -> Tensor:
-        return torch.linalg.matrix_norm(self.matrices(X), 2).max()
+        return torch.linalg.matrix_norm(self.matrices(X), 2)
 
 
 class Nuclear(MatrixBall):
@@ -63,7 +64,7 @@ class Nuclear(MatrixBall):
         return torch.where(inside, self.matrices(Z), nearest).reshape(Z.shape)
 
     def size(self, X: Tensor) -> Tensor:
-        return torch.linalg.matrix_norm(self.matrices(X), "nuc").max()
+        return torch.linalg.matrix_norm(self.matrices(X), "nuc")
 
 
 def polar_inside(G: Tensor, half: bool | None = None) -> Tensor:
@@ -131,14 +132,20 @@ def cap_singular_values(Z: Tensor, radius: float) -> Tensor:
 
     With X = Z / radius, P its polar factor and S = sign(I - X^T X), min(sigma, 1) is (X + P + (X - P) S) / 2;
     singular values within 0.1 % of the radius may remain.  Z is unchanged if its Frobenius norm is below the
-    radius.
+    radius.  The steps for S resolve singular values up to ``FAR`` radii: others are scaled down first.
     """
     if Z.shape[-2] < Z.shape[-1]:
         return cap_singular_values(Z.mT, radius).mT
     inside = torch.linalg.matrix_norm(Z, keepdim=True) <= radius
-    X = Z * (1.0 / (radius * (1.0 - CAP_MARGIN)))
-    W = torch.diag_embed(torch.ones_like(X[..., 0, :])) - X.mT @ X
-    S = W / torch.linalg.matrix_norm(W @ W, keepdim=True).clamp_(min=torch.finfo(Z.dtype).tiny) ** 0.5
+    top = Z.abs().amax(dim=(-2, -1), keepdim=True).clamp_(min=torch.finfo(Z.dtype).tiny)
+    near = Z * (FAR**2 * radius / top).clamp_(max=1.0)  # fourth powers of large entries would overflow
+    X = near * (1.0 / (radius * (1.0 - CAP_MARGIN)))
+    A, unit = X.mT @ X, torch.diag_embed(torch.ones_like(X[..., 0, :]))
+    W = unit - A
+    size = torch.linalg.matrix_norm(W @ W, keepdim=True).clamp(min=torch.finfo(Z.dtype).tiny) ** 0.5
+    shrink = (FAR / (1.0 + size).sqrt()).clamp_(max=1.0)  # sigma^2 <= 1 + |W|
+    X, W = X * shrink, unit - A * shrink**2
+    S = W / torch.where(shrink < 1.0, FAR**2, size)
     for a, b, c in schedule(CAP_MARGIN):
         S2 = S @ S
         S = torch.baddbmm(S, S, torch.baddbmm(S2, S2, S2, beta=b, alpha=c), beta=a)

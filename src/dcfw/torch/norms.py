@@ -119,7 +119,7 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
             operator = torch.linalg.vector_norm(leading_pair(M)[1] @ M.mT, dim=-1).max()
     if math.isfinite(region.bound) and p.numel():
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
-        bounded = operator if constraint == "spectral" else region.size(w.reshape(rows, -1))
+        bounded = operator if constraint == "spectral" else region.size(w.reshape(rows, -1)).max()
         sizes = w.abs() if isinstance(region, Interval) else bounded
         at_bound = float((sizes >= AT_BOUND * region.bound).float().mean())
     label = "own" if own else constraint or "free"

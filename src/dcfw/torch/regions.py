@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,8 @@ class Region:
         return X
 
     def size(self, X: Tensor) -> Tensor:
-        return X.new_full((), float("nan"))
+        """Return the norm that the set bounds, of each block or matrix."""
+        return X.new_full((1,), float("nan"))
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Interval(Region):
         return torch.addcmul(half, X - middle if middle else X, sign).mul_(sign)
 
     def size(self, X: Tensor) -> Tensor:
-        return X.abs().max()
+        return X.abs().amax(dim=-1)
 
     def project(self, Z: Tensor) -> Tensor:
         return Z.clamp(self.lower, self.upper)
@@ -95,7 +97,7 @@ class L2(Ball):
         return self.project(X)
 
     def size(self, X: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(X, dim=-1).max()
+        return torch.linalg.vector_norm(X, dim=-1)
 
 
 class L1(Ball):
@@ -109,7 +111,7 @@ class L1(Ball):
         return torch.where(inside, Z, torch.copysign(_lowered(size, self.radius), Z))
 
     def size(self, X: Tensor) -> Tensor:
-        return X.abs().sum(dim=-1).max()
+        return X.abs().sum(dim=-1)
 
 
 class Simplex(Ball):
@@ -120,7 +122,7 @@ class Simplex(Ball):
         return _lowered(Z, self.radius)
 
     def size(self, X: Tensor) -> Tensor:
-        return X.sum(dim=-1).max()
+        return X.sum(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -131,19 +133,29 @@ class Given(Region):
     shape: tuple[int, ...]
 
     def vertex(self, R: Tensor) -> Tensor:
-        return self.domain.lmo(R.reshape(self.shape)).reshape(R.shape)
+        return self._answer("lmo", R)
 
     def project(self, Z: Tensor) -> Tensor:
-        return self.domain.project(Z.reshape(self.shape)).reshape(Z.shape)
+        return self._answer("project", Z)
 
     def enter(self, Z: Tensor) -> Tensor:
         if hasattr(self.domain, "project"):
             return self.project(Z)
         contains = getattr(self.domain, "contains", None)
-        if contains is not None and bool(contains(Z.reshape(self.shape))):
+        if contains is not None and bool(contains(Z.reshape(self.shape).clone())):
             return Z
         X, outside = _approach(self, Z)
         return Z if contains is None and not outside else X
+
+    def _answer(self, verb: str, X: Tensor) -> Tensor:
+        """Return the answer of the user's method, which may overwrite its argument, after checking it."""
+        found, who = getattr(self.domain, verb)(X.reshape(self.shape).clone()), type(self.domain).__name__
+        if not isinstance(found, torch.Tensor) or found.shape != self.shape:
+            got = getattr(found, "shape", type(found).__name__)
+            raise ValueError(f"{verb} of {who} must return a tensor of shape {tuple(self.shape)}, got {got}")
+        if asking_is_free(found) and not math.isfinite(found.sum()) and not bool(found.isfinite().all()):
+            raise ValueError(f"{verb} of {who} returned NaN or Inf; no weight of this tensor was moved")
+        return found.to(X.dtype).reshape(X.shape)
 
 
 def _approach(region: Region, Z: Tensor) -> tuple[Tensor, bool]:
@@ -171,20 +183,20 @@ def _length(R: Tensor) -> Tensor:
 
 def _lowered(a: Tensor, budget: float) -> Tensor:
     """Return max(a_i - theta, 0) with theta such that each row has the sum ``budget``."""
-    # The sum is piecewise linear in theta: bisection finds the piece, on which Newton's method is exact.
-    # The answer is invariant to shifts; this one avoids cancellation where a is large.
-    a = a - a.amax(dim=-1, keepdim=True)
-    low, high = a.amin(dim=-1, keepdim=True) - budget / a.shape[-1], a.amax(dim=-1, keepdim=True)
-    for _ in range(24 if a.dtype == torch.float32 else 36):
-        middle = 0.5 * (low + high)
-        above = (a - middle).clamp_(min=0.0).sum(dim=-1, keepdim=True) >= budget
-        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-    for _ in range(4):
-        rest = (a - low).clamp_(min=0.0)
-        sloped = (rest > 0.0).sum(dim=-1, keepdim=True)
+    # Shifted to a maximum of 0, theta is at least -budget, and entries below that are zero.
+    a = (a - a.amax(dim=-1, keepdim=True)).clamp_(min=-budget)
+    theta = torch.full_like(a[..., :1], -budget)
+    # Newton's method from the left ends at the piece of the answer.  Each step divides excess times slope,
+    # at first at most n^2 budget, by 4 at least: this many steps leave no more than rounding.
+    for _ in range(a.shape[-1].bit_length() + (12 if a.dtype == torch.float32 else 27)):
+        rest = (a - theta).clamp_(min=0.0)
         excess = rest.sum(dim=-1, keepdim=True) - budget
-        low = torch.where(sloped > 0, low + excess / sloped.clamp(min=1), low)
-    return (a - low).clamp_(min=0.0)
+        new = theta + excess / rest.sign_().sum(dim=-1, keepdim=True)  # faster than a count of bools
+        if asking_is_free(a) and not bool((new > theta).any()):
+            break
+        theta = torch.maximum(theta, new)
+    rest = (a - theta).clamp_(min=0.0)
+    return rest.mul_(budget / rest.sum(dim=-1, keepdim=True))  # rounding of theta counts for each entry
 
 
 def asking_is_free(Z: Tensor) -> bool:
