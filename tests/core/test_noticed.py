@@ -12,9 +12,10 @@ import pytest
 import dcfw
 from dcfw import functions, gaps, sets
 from dcfw.functions import FiniteSum
-from dcfw.sets import polar
+from dcfw.sets import birkhoff, polar
 from dcfw.solvers import sampled
 from dcfw.solvers.cgs import CGS
+from dcfw.solvers.graduated import Graduated
 from dcfw.solvers.ledger import Ledger
 from dcfw.solvers.stochastic import Stochastic
 
@@ -105,3 +106,61 @@ def test_products_are_chosen_on_an_accelerator(monkeypatch):
     G = torch.tensor([[2.0, 0.0], [0.0, 3.0]])
     assert polar.polar(G).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert len(asked) == 1
+
+
+def test_scales_and_faces_of_sets_made_of_others():
+    assert sets.LinearImage([[2.0, 0.0], [0.0, 1.0]], sets.Simplex(2, radius=3.0)).scale == 6.0
+    assert sets.GroupBall([0, 0, 1]).faces
+    assert not sets.GroupBall([0, 0, 0]).faces
+    assert sets.OrderedWeightedL1([1.0, 0.0]).diameter == pytest.approx(2.0 * math.sqrt(2.0))
+    with pytest.raises(ValueError, match="symmetric"):
+        sets.Ellipsoid([[1.0, 0.2], [0.1, 1.0]])
+
+
+def test_random_points_of_a_box_lie_on_both_sides_of_its_centre():
+    points = np.array([sets.Box(1.0, 3.0, 4).random(seed) for seed in range(50)])
+    assert points.min() < 1.2
+    assert points.max() > 2.8
+    assert points.mean() == pytest.approx(2.0, abs=0.2)
+
+
+def test_alternating_projections_end_at_the_deadline():
+    X = np.random.default_rng(0).standard_normal((4, 4))
+    one = birkhoff.alternating_projections(X, iterations=1)
+    np.testing.assert_array_equal(birkhoff.alternating_projections(X, deadline=0.0), one)
+
+
+def test_singular_values_beyond_the_largest_float_are_found_at_a_smaller_scale():
+    G = np.full((3, 3), 1e308)
+    np.testing.assert_allclose(sets.SchattenBall((3, 3), p=2.0).lmo(G), -np.full((3, 3), 1.0 / 3.0))
+
+
+def test_messages_name_the_numbers_and_choices_that_they_speak_of():
+    with pytest.raises(ValueError, match="at most 2 of 4 nodes"):
+        sets.Matching([(0, 1), (0, 2), (0, 3)], perfect=True)
+    with pytest.raises(TypeError, match="must be one of [a-z]+, [a-z]+"):
+        dcfw.minimize(functions.SquaredNorm(), sets.Box(0.0, 1.0, 2), method=Graduated(r=3.0))
+
+
+def test_a_path_over_many_variables_names_both_conditions_of_its_curvature():
+    n = 600
+    A = np.diag(np.linspace(-1.0, 1.0, n))
+
+    class Own(functions.Function):
+        affine_grad = True
+
+        def value(self, x):
+            return 0.5 * float(x @ A @ x)
+
+        def grad(self, x):
+            return A @ x
+
+    res = dcfw.minimize(Own(), sets.Box(0.0, 1.0, n), method="graduated", maxiter=2)
+    assert "affine, as stated" in res.conditional
+    assert "Lanczos" in res.conditional
+
+
+def test_a_ledger_that_is_restored_continues_the_clock():
+    ledger = Ledger(100.0)
+    state = ledger.get_state(107.0)
+    assert state["seconds"] == 7.0
