@@ -187,7 +187,7 @@ def test_overrides_by_pattern_win_and_a_pattern_without_a_match_is_named():
     groups = param_groups(
         GPT(),
         overrides={"blocks.*.weight": {"radius": 7.0}, "blocks.1.proj.*": {"role": "head"}},
-        roles={"vector": {"constraint": "box", "radius": (0.0, 2.0)}},
+        roles={"vector": {"constraint": "linf"}},
         momentum=0.5,
     )
     by_name = {n: g for g in groups for n in g["param_names"]}
@@ -195,12 +195,15 @@ def test_overrides_by_pattern_win_and_a_pattern_without_a_match_is_named():
     assert by_name["blocks.1.proj.weight"]["role"] == "head"
     assert by_name["wte.weight"]["radius"] != 7.0
     assert by_name["blocks.0.norm.weight"]["radius"] == 7.0
-    assert by_name["blocks.0.norm.bias"]["constraint"] == "box"
+    assert by_name["blocks.0.norm.bias"]["constraint"] == "linf"
     assert {g["momentum"] for g in groups} == {0.5}
     with pytest.raises(ValueError, match=r"no parameter has a name that matches 'blocks\.9\.\*'"):
         param_groups(GPT(), overrides={"blocks.9.*": {"radius": 1.0}})
     with pytest.raises(ValueError, match="each role must be one of"):
         param_groups(GPT(), roles={"heads": {}})
+    box = {"vector": {"constraint": "box", "radius": (0.0, 2.0)}}
+    with pytest.raises(TypeError, match=r"radius must be a pair .* of blocks\.0\.norm\.weight"):
+        param_groups(GPT(), overrides={"blocks.*.weight": {"radius": 7.0}}, roles=box)
 
 
 @pytest.mark.parametrize(
@@ -315,3 +318,40 @@ def test_scion_refuses_parameters_without_layers_and_reports_exact_operator_norm
             else row.operator
         )
         assert row.operator == pytest.approx(float(exact), rel=1e-5)
+
+
+def test_kernels_of_transposed_convolutions_have_their_inputs_in_rows():
+    model = torch.nn.Sequential(torch.nn.ConvTranspose2d(16, 4, 3), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    (group,) = [g for g in param_groups(model) if g["role"] == "transposed"]
+    assert group["param_names"] == ["0.weight"]  # 16 x 4 x 3 x 3: d_in = 16 rows, 36 columns for d_out
+    optimizer = Scion([group], lr=1.0)
+    weight = model[0].weight
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    norm = torch.linalg.matrix_norm(weight.detach().reshape(16, -1), 2)
+    torch.testing.assert_close(float(norm), 3.0 * (36 / 16) ** 0.5, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("key", ["raduis", "weight_decy", "momentun"])
+def test_a_misspelt_key_of_a_group_is_named_and_a_key_of_the_users_own_is_not(key):
+    weight = torch.nn.Parameter(torch.zeros(3, 2))
+    with pytest.raises(ValueError, match=f"'{key}' is not an option of groups; did you mean"):
+        SFW([{"params": [weight], key: 0.5}])
+    SFW([{"params": [weight], "my_own_note": 0.5}])
+
+
+def test_groups_of_objects_with_the_same_repr_stay_apart():
+    class Ball:
+        def __init__(self, size):
+            self.size = size
+
+        def __repr__(self):
+            return "Ball"
+
+        def lmo(self, G):
+            return -self.size * torch.sign(G)
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    own = {f"{k}.weight": {"constraint": Ball(float(k + 1))} for k in (0, 1)}
+    groups = param_groups(model, overrides=own)
+    assert sorted(g["constraint"].size for g in groups if hasattr(g["constraint"], "size")) == [1.0, 2.0]

@@ -211,3 +211,29 @@ def test_scion_takes_a_model_or_groups_and_scales_radii_of_a_model_only():
     assert double.param_groups[0]["radius"] == 2.0 * single.param_groups[0]["radius"]
     with pytest.raises(ValueError, match="given groups have their own radii"):
         Scion(dcfw.torch.param_groups(model), radius=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": 0.5, "weight_decay": 3.0}, "weight_decay must be at most 1 / lr"),
+        (
+            {"constraint": "box", "radius": (0.5, 1.0), "weight_decay": 0.1},
+            "zero, which is not in constraint='box'",
+        ),
+        ({"constraint": "simplex", "weight_decay": 0.1}, "zero, which is not in constraint='simplex'"),
+    ],
+)
+def test_weight_decay_that_leads_out_of_the_set_is_refused(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SFW([torch.nn.Parameter(torch.full((4,), 0.6))], **options)
+
+
+def test_steps_of_a_scheduler_that_leaves_the_range_stay_in_the_set():
+    for lr in (-0.5, 7.0):
+        p = torch.nn.Parameter(X.clone())
+        optimizer = SFW([p], lr=0.5, radius=2.0, weight_decay=0.5)
+        optimizer.param_groups[0]["lr"] = lr
+        p.grad = G.clone()
+        optimizer.step()
+        assert float(p.detach().abs().max()) <= 2.0 * (1.0 + 1e-6)

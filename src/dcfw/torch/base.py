@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ ELEMENTWISE = (None, "linf", "box")
 MATRICES = {"spectral": matrices.Spectral, "nuclear": matrices.Nuclear}
 BALLS = {"l2": regions.L2, "l1": regions.L1, "simplex": regions.Simplex}
 SCOPES = ("tensor", "row")
-RADIUS_MODES = ("absolute", "scion")
+RADIUS_MODES = ("absolute", "scion", "transposed")
 LARGEST = 3e38  # the largest radius and learning rate that single precision holds
 HALF = (torch.bfloat16, torch.float16)  # computed with in single precision
 DTYPES = (torch.float32, torch.float64, *HALF)
@@ -30,6 +31,11 @@ DTYPES = (torch.float32, torch.float64, *HALF)
 GROUP_DEFAULTS: dict[str, Any] = {  # ``stack`` and ``gather`` are set in groups only
     "radius": 1.0, "radius_mode": "absolute", "scope": "tensor", "stack": 1, "gather": False,
 }  # fmt: skip
+# The options of groups; similar keys are refused as misspelt.
+OPTIONS = (
+    *GROUP_DEFAULTS, "constraint", "lr", "momentum", "nesterov", "weight_decay", "rescale",
+    "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
+)  # fmt: skip
 
 
 def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
@@ -40,8 +46,9 @@ def region_of(group: dict[str, Any], shape: tuple[int, ...]) -> Region:
     if not isinstance(name, str):
         return regions.Given(name, shape)
     scale = 1.0
-    if group.get("radius_mode") == "scion":
-        d_out, d_in = matrices.matrix_shape(shape, stack)
+    mode = group.get("radius_mode", "absolute")
+    if mode != "absolute":
+        d_out, d_in = matrices.matrix_shape(shape, stack)[:: -1 if mode == "transposed" else 1]
         scale = 1.0 / d_in if name in ELEMENTWISE else math.sqrt(d_out / d_in)
     if name in ELEMENTWISE:
         lower, upper = size if name == "box" else (-size, size)
@@ -166,15 +173,17 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if kind + colon != "object:":
             return None
         if not number.isdecimal() or int(number) >= len(self._domains):
-            remedy = "construct it with the same constraints as the one that was saved"
-            raise ValueError(
-                f"constraint {group['constraint']!r} is not an object of this optimizer; {remedy}"
-            )
+            unknown = f"constraint {group['constraint']!r} is not an object of this optimizer"
+            raise ValueError(f"{unknown}; construct it with the same constraints as the one that was saved")
         return self._domains[int(number)]
 
     def _check(self, group: dict[str, Any]) -> None:
-        if not isinstance(group["lr"], torch.Tensor):
-            group["lr"] = _validate.scalar(group["lr"], "lr", low=0.0, high=LARGEST)
+        self._check_keys(group)
+        lr = group["lr"]
+        if not getattr(lr, "is_meta", False):
+            number = lr.squeeze() if isinstance(lr, torch.Tensor) else lr
+            number = _validate.scalar(number, "lr", low=0.0, high=LARGEST)
+            group["lr"] = lr if isinstance(lr, torch.Tensor) else number
         _validate.scalar(group["momentum"], "momentum", low=0.0, high=1.0, open_high=True)
         _validate.scalar(group["weight_decay"], "weight_decay", low=0.0, high=LARGEST)
         _validate.flag(group["gather"], "gather")
@@ -191,6 +200,14 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             shards.refuse(p, name, group, group["constraint"] in ELEMENTWISE)
             self._check_shape(group, name, tuple(p.shape))
 
+    def _check_keys(self, group: dict[str, Any]) -> None:
+        for key in group.keys() - {*OPTIONS, "role", *state.SCHEDULERS_OWN}:  # others are the user's own
+            if near := difflib.get_close_matches(str(key), OPTIONS, 1, 0.8):
+                raise ValueError(f"{key!r} is not an option of groups; did you mean {near[0]!r}?")
+        for key in ("unconstrained", "rescale"):
+            if key not in self.defaults and group.get(key, False) not in (None, False):
+                raise ValueError(f"{key}={group[key]!r} is an option of SFW and Scion only: leave it out")
+
     def _check_constraint(self, group: dict[str, Any]) -> None:
         name, scope, radius = group["constraint"], group["scope"], group["radius"]
         own = self._domain(group) is not None
@@ -199,7 +216,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if name == "box":
             if not isinstance(radius, tuple | list) or len(radius) != 2:
                 raise TypeError(f"radius must be a pair (lower, upper) for constraint='box', got {radius!r}")
-            lower, upper = (_validate.scalar(bound, "each bound in radius") for bound in radius)
+            each = "each bound in radius"
+            lower, upper = (_validate.scalar(v, each, low=-LARGEST, high=LARGEST) for v in radius)
             if not lower < upper:
                 raise ValueError(f"radius=(lower, upper) must have lower < upper, got ({lower:g}, {upper:g})")
             group["radius"] = (lower, upper)
@@ -207,6 +225,10 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             group["radius"] = _validate.scalar(radius, "radius", low=0.0, high=LARGEST, open_low=True)
         if own and (group["radius"] != 1.0 or group["radius_mode"] != "absolute"):
             raise ValueError("radius and radius_mode are not for a constraint object, which has its own size")
+        if group["stack"] > 1 and (own or name in BALLS):
+            raise ValueError(
+                f"stack is for matrices, not for constraint={name!r}: use 'spectral' or 'nuclear'"
+            )
         if (own or name in MATRICES) and scope != "tensor":
             raise ValueError(f"constraint={name!r} is for whole tensors: use scope='tensor', got {scope!r}")
 
@@ -216,9 +238,8 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             remedy = (
                 "dcfw.torch.param_groups(model), or put vectors in a group of their own (constraint=None)"
             )
-            raise ValueError(
-                f"constraint={constraint!r} needs matrices, but {name} has shape {shape}: give {remedy}"
-            )
+            needs = f"constraint={constraint!r} needs matrices, but {name} has shape {shape}"
+            raise ValueError(f"{needs}: give {remedy}")
         rows, columns = matrices.matrix_shape(shape)
         if stack > 1 and (len(shape) < 2 or (rows * columns) % (stack * shape[-1] or 1)):
             raise ValueError(f"{name} of shape {shape} cannot be cut into stack={stack} equal matrices")
@@ -286,9 +307,11 @@ class ConstrainedOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 def _mark(p: Tensor, region: Region) -> tuple[Any, ...]:
     """Return a tuple that changes when a parameter is written to."""
     local = shards.local(p.detach())
-    # Writing through ``.data`` changes no version: on the CPU a sum detects it, elsewhere only a new address.
-    total = float(local.sum()) if local.is_cpu else 0.0
-    return p._version, region, local.data_ptr(), total if total == total else None
+    # Writing through ``.data`` changes no version: on the CPU the norm detects it (it bounds balls, and is as
+    # fast as a sum), and the sum for sets without symmetry; elsewhere only a new address does.
+    marks = [torch.linalg.vector_norm(local)] if local.is_cpu else []
+    marks += [local.sum()] if marks and isinstance(region, regions.Simplex | regions.Given) else []
+    return p._version, region, local.data_ptr(), *(float(mark) if mark == mark else None for mark in marks)
 
 
 def check_gradients(params: list[Tensor], groups: list[dict[str, Any]], who: str) -> None:

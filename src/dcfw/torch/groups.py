@@ -3,7 +3,8 @@
 The norms are Scion's (Pethick et al. 2025).  ``hidden`` matrices and ``conv`` kernels map features to
 features:  radius times sqrt(d_out/d_in).  ``embedding`` tables and learned positions have one-hot inputs, so
 their radius does not depend on the vocabulary; that of a ``head``, or a table ``tied`` to it, is divided by
-d_in.  A ``vector`` (biases, gains) is not constrained.
+d_in.  Kernels of ``transposed`` convolutions have d_in rows.  A ``vector`` (biases, gains) is not
+constrained.
 """
 
 from __future__ import annotations
@@ -16,24 +17,21 @@ from typing import Any
 import torch
 
 from dcfw import _validate
-from dcfw.torch.base import CONSTRAINTS, GROUP_DEFAULTS, named, region_of
+from dcfw.torch.base import BALLS, CONSTRAINTS, MATRICES, OPTIONS, named, region_of
 
 ROLES: dict[str, dict[str, Any]] = {
     "hidden": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
     "conv": {"constraint": "spectral", "radius": 3.0, "radius_mode": "scion"},
+    "transposed": {"constraint": "spectral", "radius": 3.0, "radius_mode": "transposed"},
     "depthwise": {"constraint": "l2", "radius": 3.0, "scope": "row"},
     "embedding": {"constraint": "linf", "radius": 1.0},
     "head": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "tied": {"constraint": "linf", "radius": 100.0, "radius_mode": "scion"},
     "vector": {"constraint": None},
 }
-# The options of groups; others are refused as misspelt.
-OPTIONS = (
-    *GROUP_DEFAULTS, "constraint", "role", "lr", "momentum", "nesterov", "weight_decay", "rescale",
-    "unconstrained", "foreach", "solver", "inner_steps", "inner_tol", "track_gap", "method",
-)  # fmt: skip
 HEADS = ("head", "heads", "lm_head", "output", "out", "fc", "classifier", "logits", "generator", "score")
 PACKED = ("qkv", "wqkv", "c_attn", "in_proj", "to_qkv", "query_key_value", "attn_qkv")
+PLAIN = (bool, int, float, str, tuple, list, type(None))
 GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3}
 
 
@@ -50,6 +48,7 @@ class Groups(list[dict[str, Any]]):
                 bound = region_of(group, tuple(p.shape)).bound
                 shape = "x".join(map(str, p.shape)) or "scalar"
                 limit = f"{bound:.3g}" if math.isfinite(bound) else ""
+                limit = "{:.3g}..{:.3g}".format(*group["radius"]) if kind == "box" else limit
                 rows.append((name, shape, group.get("role", ""), kind, limit, cut))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         rows.insert(1, tuple("-" * w for w in widths))
@@ -113,7 +112,9 @@ def param_groups(
     roles, overrides = _nested(roles, "roles"), _nested(overrides, "overrides")
     for role in roles:
         _validate.choice(role, "each role", tuple(ROLES))
-    for option in itertools.chain(options, *roles.values(), *overrides.values()):
+    for option in itertools.chain(
+        options, *roles.values(), *(o.keys() - {"role"} for o in overrides.values())
+    ):
         _validate.choice(option, "each option", OPTIONS)
     found: dict[Any, dict[str, Any]] = {}
     unused = set(overrides)
@@ -126,11 +127,17 @@ def param_groups(
         chosen = dict(ROLES[_validate.choice(role, "role", tuple(ROLES))])
         if constraint != "roles" and role != "vector":
             chosen = {"constraint": constraint, "radius": radius}
-        if stack > 1 and chosen["constraint"] in ("spectral", "nuclear"):
+        is_matrix, given = chosen["constraint"] in MATRICES, {**options, **roles.get(role, {}), **extra}
+        kind = given.get("constraint", chosen["constraint"])
+        if not isinstance(kind, str | None):  # it has its own size
+            chosen = {}
+        elif stack > 1 and kind not in BALLS and (is_matrix or kind in MATRICES):
             chosen["stack"] = stack
-        chosen = {**options, **chosen, **roles.get(role, {}), **extra}
-        chosen["constraint"] = _set(chosen["constraint"])
-        key = (role, *((option, repr(value)) for option, value in sorted(chosen.items())))
+        chosen |= {**given, "constraint": _set(kind)}
+        if chosen["constraint"] == "box" and not isinstance(chosen.get("radius"), tuple | list):
+            raise TypeError(f"radius must be a pair (lower, upper) for constraint='box' of {name}")
+        values = ((o, repr(v) if isinstance(v, PLAIN) else id(v)) for o, v in sorted(chosen.items()))
+        key = (role, *values)  # objects with the same repr may differ
         group = found.setdefault(key, {"params": [], "param_names": [], "role": role, **chosen})
         group["params"].append(p)
         group["param_names"].append(name)
@@ -177,6 +184,8 @@ def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
         is_head = is_last or (layer in HEADS and not any(part.isdecimal() for part in above))
         for own, p in module.named_parameters(recurse=False):
             name = f"{path}.{own}" if path else own
+            if torch.nn.parameter.is_lazy(p):
+                raise ValueError(f"{name} of model has no shape yet: run the model once, then group it")
             role, stack = _role(module, path, own, p, is_head)
             if p in seen:
                 name, _, before, _ = seen[p]
@@ -188,12 +197,13 @@ def named_roles(model: Any) -> list[tuple[str, Any, str, int]]:
 def _role(module: Any, path: str, own: str, p: Any, is_head: bool) -> tuple[str, int]:
     kind, nn = type(module).__name__, torch.nn
     if p.ndim < 2 or p.numel() == max(p.shape):
-        inputs = isinstance(module, nn.Embedding) or (p.ndim > 2 and _is_table(own))
+        inputs = isinstance(module, nn.Embedding | nn.EmbeddingBag) or (p.ndim > 2 and _is_table(own))
         return ("embedding" if inputs else "vector"), 1
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) or (own != "weight" and _is_table(own)):
         return "embedding", 1
     if isinstance(module, nn.modules.conv._ConvNd):
-        return ("depthwise" if module.groups > 1 and p.shape[1] == 1 else "conv"), 1
+        kind = "transposed" if module.transposed else "conv"
+        return ("depthwise" if 1 < module.groups == module.in_channels else kind), 1
     if isinstance(module, nn.Linear) and is_head:
         return "head", 1
     if kind in GATES and own.startswith("weight_") and not own.startswith("weight_hr"):

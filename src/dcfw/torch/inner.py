@@ -29,7 +29,7 @@ class Step(NamedTuple):
     inner_steps: Tensor
     fw_gap: Tensor
     dc_gap_low: Tensor  # the surrogate's decrease: gap_DC is at least this
-    dc_gap_high: Tensor  # an upper bound of gap_DC
+    dc_gap_high: Tensor  # an upper bound of gap_DC where vertices are exact
 
 
 def sliding_step(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -35,6 +36,10 @@ class MatrixBall(Ball):
 
     def matrices(self, R: Tensor) -> Tensor:  # of shape (stack, rows, columns)
         return R.reshape(self.stack, *self.shape)
+
+    def gap(self, R: Tensor, X: Tensor) -> Tensor:  # by the dual norm: vertices are inexact
+        dual: Any = "nuc" if isinstance(self, Spectral) else 2
+        return (R * X).sum() + self.radius * torch.linalg.matrix_norm(self.matrices(R), dual).sum()
 
 
 class Spectral(MatrixBall):

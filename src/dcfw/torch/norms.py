@@ -29,7 +29,7 @@ class Row:
     linf: float
     l1: float
     size: float  # the norm that the set bounds
-    radius: float
+    radius: float  # the limit of size: for a box the largest absolute bound
     at_bound: float  # the share of entries on intervals, 0 or 1 on other sets
 
 
@@ -94,7 +94,8 @@ def norms(model: Any, groups: Any = None) -> Norms:
         raise TypeError(f"groups must be {accepted} with 'params' and 'constraint'")
     given = {p: group for group in found for p in group["params"]}
     with torch.no_grad():
-        rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in model.named_parameters()]
+        every = ((name.replace("_orig_mod.", ""), p) for name, p in model.named_parameters())
+        rows = [_row(name, p, given.get(p, {"constraint": None})) for name, p in every]
     default = "radii: defaults by role; norms(model, optimizer) shows an optimizer's"
     notes = [default] if groups is None else []
     if any(isinstance(module, torch.nn.modules.conv._ConvNd) for module in model.modules()):
@@ -120,8 +121,11 @@ def _row(name: str, p: Any, group: dict[str, Any]) -> Row:
     if math.isfinite(region.bound) and p.numel():
         rows = p.shape[0] if group.get("scope") == "row" and p.ndim else 1
         bounded = operator if constraint == "spectral" else region.size(w.reshape(rows, -1)).max()
-        sizes = w.abs() if isinstance(region, Interval) else bounded
-        at_bound = float((sizes >= AT_BOUND * region.bound).float().mean())
+        sizes, limit = bounded, region.bound
+        if isinstance(region, Interval):
+            limit = 0.5 * (region.upper - region.lower)
+            sizes = (w - 0.5 * (region.lower + region.upper)).abs()
+        at_bound = float((sizes >= AT_BOUND * limit).float().mean())
     label = "own" if own else constraint or "free"
     found = (float(operator), float(size), float(w.abs().sum()), float(bounded))
     return Row(name, tuple(p.shape), label, *found, region.bound, at_bound)

@@ -11,6 +11,7 @@ from dcfw import _validate
 from dcfw.torch import shards
 from dcfw.torch.base import ELEMENTWISE, ConstrainedOptimizer, Problem
 from dcfw.torch.inner import sliding_step
+from dcfw.torch.matrices import MatrixBall
 from dcfw.torch.regions import UNBOUNDED, Tensor, asking_is_free
 
 GAPS = ("fw_gap", "dc_gap_low", "dc_gap_high", "pgm_gap", "inner_steps", "blocks")
@@ -36,8 +37,9 @@ class DCFW(ConstrainedOptimizer):
         optionally ``project(x)``, for tensors of the parameter's shape, as the sets of :mod:`dcfw.sets` do.
     radius : float or (lower, upper), default 1.0
         The size of the set, or the two bounds of ``"box"``.
-    radius_mode : {"absolute", "scion"}
-        Multiply the radius by 1, or by 1/d_in for sign constraints and sqrt(d_out/d_in) for others.
+    radius_mode : {"absolute", "scion", "transposed"}
+        Multiply the radius by 1, or by 1/d_in for sign constraints and sqrt(d_out/d_in) for others; kernels
+        that are ``"transposed"`` have d_in rows.
     scope : {"tensor", "row"}
         Whether each tensor or each row (output unit) has its own set and step size.
     momentum, nesterov, weight_decay
@@ -173,8 +175,12 @@ class DCFW(ConstrainedOptimizer):
         if group["track_gap"]:
             known = self._has_closed_form(group)
             pgm = self._gaps_of_exact(group, problem)[3] if known else x.new_full((), math.nan)
-            sums = [row.sum() for row in (found.fw_gap, found.dc_gap_low, found.dc_gap_high)]
-            self._record(problem, torch.stack((*sums, pgm)), found.inner_steps.sum())
+            fw, low, high = (row.sum() for row in (found.fw_gap, found.dc_gap_low, found.dc_gap_high))
+            if isinstance(problem.region, MatrixBall):  # whose vertices are inexact
+                left = problem.region.gap(found.x - x + g * group["lr"], found.x) / group["lr"]
+                fw = problem.region.gap(g, x)
+                high = torch.minimum(fw, low + left)
+            self._record(problem, torch.stack((fw, low, high, pgm)), found.inner_steps.sum())
         return found.x
 
     def _gaps_of_exact(self, group: dict[str, Any], problem: Problem) -> Tensor:
@@ -182,7 +188,7 @@ class DCFW(ConstrainedOptimizer):
         x, g = problem.tensors
         D = x - problem.region.project(x - group["lr"] * g)
         unbounded = problem.region == UNBOUNDED
-        fw = torch.full_like(x[0, 0], math.inf) if unbounded else (g * problem.region.away(g, x)).sum()
+        fw = torch.full_like(x[0, 0], math.inf) if unbounded else problem.region.gap(g, x)
         fw, linear, square = problem.total(torch.stack((fw, (g * D).sum(), (D * D).sum()))).unbind()
         pgm = 0.5 * square / group["lr"]
         return torch.stack((fw, linear - pgm, linear - pgm, pgm))

@@ -28,6 +28,10 @@ class Region:
         """Return X - S for a vertex S."""
         return X - self.vertex(R)
 
+    def gap(self, R: Tensor, X: Tensor) -> Tensor:
+        """Return the sum over all blocks of max <R, X - S>."""
+        return (R * self.away(R, X)).sum()
+
     def project(self, Z: Tensor) -> Tensor:
         raise NotImplementedError
 

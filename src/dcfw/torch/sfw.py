@@ -91,11 +91,21 @@ class SFW(ConstrainedOptimizer):
             raise ValueError("unconstrained=True takes steps lr s: use rescale=None")
         lr, name = group["lr"], group["constraint"]
         is_size = group["rescale"] is None and not group["unconstrained"] and name is not None
-        if is_size and not isinstance(lr, torch.Tensor) and lr > 1.0:
-            raise ValueError(f"lr is the step size with rescale=None and must be at most 1, got {lr:g}")
-        holds_zero = name != "simplex" and (name != "box" or group["radius"][0] <= 0.0 <= group["radius"][1])
-        if group["weight_decay"] and not holds_zero:
-            raise ValueError(f"weight_decay leads to zero, which is not in constraint={name!r}")
+        if is_size and not getattr(lr, "is_meta", False) and lr > 1.0:
+            raise ValueError(
+                f"lr is the step size with rescale=None and must be at most 1, got {float(lr):g}"
+            )
+        if group["weight_decay"] and name is not None and not group["unconstrained"]:
+            self._check_decay(group)
+
+    def _check_decay(self, group: dict[str, Any]) -> None:
+        if not getattr(group["lr"], "is_meta", False) and group["lr"] * group["weight_decay"] > 1.0:
+            raise ValueError("weight_decay must be at most 1 / lr: beyond that, weights may leave the set")
+        for p in (p for p in group["params"] if p.numel() and not p.is_meta):
+            zero = torch.zeros((1, p.numel()), device=shards.local(p).device)
+            if float(self._region(group, tuple(p.shape)).enter(zero).abs().max()) > 1e-6:
+                name = self._domain(group) or group["constraint"]
+                raise ValueError(f"weight_decay leads to zero, which is not in constraint={name!r}")
 
     def _move(self, group: dict[str, Any], params: list[Tensor]) -> None:
         slopes = [shards.local(p.grad) for p in params]
@@ -138,16 +148,17 @@ class SFW(ConstrainedOptimizer):
         S = None if vertices is None else next(vertices).reshape(m.shape)
         lr = group["lr"]
         if group["weight_decay"]:
-            x = x * (1.0 - lr * group["weight_decay"])
+            left = 1.0 - lr * group["weight_decay"]  # a scheduler may exceed 1
+            x = x * (left.clamp(min=0.0) if isinstance(left, torch.Tensor) else max(left, 0.0))
         if group["unconstrained"]:
             return x + (region.vertex(m) if S is None else S) * lr
         E = region.away(m, x) if S is None else x - S
         if group["rescale"] == "gradient":
             squares = torch.stack([torch.linalg.vector_norm(v, dim=-1, keepdim=True) ** 2 for v in (m, E)])
             slope, length = problem.total(squares, group["scope"]).sqrt().unbind()
-            eta: Any = torch.where(length == 0.0, 0.0, lr * slope / length).clamp(max=1.0)
-        else:  # a scheduler may exceed 1
-            eta = lr.clamp(max=1.0) if isinstance(lr, torch.Tensor) else min(lr, 1.0)
+            eta: Any = torch.where(length == 0.0, 0.0, lr * slope / length).clamp(0.0, 1.0)
+        else:  # a scheduler may leave [0, 1]
+            eta = lr.clamp(0.0, 1.0) if isinstance(lr, torch.Tensor) else min(max(lr, 0.0), 1.0)
         return region.settle(x - E * eta)
 
 
