@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ from dcfw.functions.base import Function
 from dcfw.result import Result
 from dcfw.sets.flows import FlowPolytope
 from dcfw.solvers.interrupts import guarded
+
+ROUNDING = 1e-5  # relative difference between the trips of a file and their sum in its header
 
 __all__ = ["LinkCosts", "Network", "Savings", "assign", "braess", "read"]
 
@@ -71,8 +75,15 @@ class Network:
     name: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "links", np.asarray(self.links, dtype=np.int64))
-        size = (len(self.links),)
+        links = np.asarray(to_numpy(_validate.array(self.links, "links", floating=False)))
+        if (
+            links.ndim != 2
+            or links.shape[1] != 2
+            or bool((links != np.floor(links)).any() or (links < 0).any())
+        ):
+            raise ValueError("links must have a row (tail, head) of node numbers 0, 1, 2, ... for each link")
+        object.__setattr__(self, "links", links.astype(np.int64))
+        size = (len(links),)
         for field in ("free_flow_time", "capacity", "b", "power"):
             values = np.asarray(to_numpy(_validate.array(getattr(self, field), field, shape=size)), float)
             if bool((values < 0.0).any()) or (field == "capacity" and bool((values == 0.0).any())):
@@ -235,7 +246,8 @@ def read(name: Any) -> Network:
     ----------
     name : str or path
         A name such as "SiouxFalls", for ``tntp/SiouxFalls_net.tntp`` and ``tntp/SiouxFalls_trips.tntp`` in
-        the folder named by ``DCFW_DATA``; or a path to such files without ``_net.tntp``.
+        the folder named by ``DCFW_DATA``; or a path to such files without ``_net.tntp``.  Files that hold
+        less than their headers state, as after a broken download, are refused.
 
     Examples
     --------
@@ -251,28 +263,25 @@ def read(name: Any) -> Network:
         net, trips = (
             find(f"tntp/{name}") if len(given.parts) == 1 else given.with_name(name) for name in names
         )
-        meta, body = _parts(net)
+        (meta, rows), (sums, lines) = _parts(net), _parts(trips)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
         raise ValueError(f"name {str(given)[:60]!r} is no network: {error.__class__.__name__}") from None
-    try:
-        rows = [line.rstrip("; \t").split()[:7] for line in body]
-        table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    with _named(net):
         zones, through = int(meta["NUMBER OF ZONES"]), int(meta["FIRST THRU NODE"]) - 1
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{net} is not a network in the TNTP format: {error}") from None
-    demands, origin = np.zeros((zones, zones)), -1
-    for line in _parts(trips)[1]:
-        if begins := re.match(r"Origin\s+(\d+)", line):
-            origin = int(begins[1]) - 1
-            continue
-        for destination, amount in re.findall(r"(\d+)\s*:\s*([-+.\deE]+)", line):
-            if not (0 <= origin < zones and 0 < int(destination) <= zones):
-                raise ValueError(f"{trips} has trips between zones that {net} does not have")
-            demands[origin, int(destination) - 1] = float(amount)
-    links, capacity, time, b, power = table[:, :2] - 1.0, *table.T[[2, 4, 5, 6]]
-    return Network(links, time, capacity, b, power, demands, through, given.name)
+        table = _table(rows)
+        _compare(len(table), meta.get("NUMBER OF LINKS"), "links")
+        demands = np.zeros((zones, zones))
+    with _named(trips):
+        for origin, destination, amount in _trips(lines):
+            if not (0 < origin <= zones and 0 < destination <= zones):
+                raise ValueError(f"it has trips between zones that {net} does not have")
+            demands[origin - 1, destination - 1] += amount
+        _compare(float(demands.sum()), sums.get("TOTAL OD FLOW"), "trips")
+    with _named(net):
+        links, capacity, time, b, power = table[:, :2] - 1.0, *table.T[[2, 4, 5, 6]]
+        return Network(links, time, capacity, b, power, demands, through, given.name)
 
 
 def _parts(path: Path) -> tuple[dict[str, str], list[str]]:
@@ -280,3 +289,44 @@ def _parts(path: Path) -> tuple[dict[str, str], list[str]]:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     meta = dict(re.findall(r"<([^>]*)>[ \t]*([^\n]*)", "\n".join(lines)))
     return meta, [line for line in lines if line and line[0] not in "~<"]
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in errors about its content."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is not a file of a network in the TNTP format: {error}") from None
+
+
+def _table(lines: list[str]) -> np.ndarray:
+    """Return the first seven columns of a network's links."""
+    rows = [line.rstrip("; \t").split()[:7] for line in lines]
+    short = next((line for line, row in zip(lines, rows, strict=True) if len(row) < 7), None)
+    if short is not None:
+        raise ValueError(f"a link needs at least 7 columns, but one is {short!r:.60}")
+    return np.array(rows, dtype=np.float64).reshape(-1, 7)
+
+
+def _trips(lines: list[str]) -> Iterator[tuple[int, int, float]]:
+    """Yield origin, destination and amount for each entry; 0 stands for a missing origin."""
+    origin = 0
+    for line in lines:
+        if begins := re.fullmatch(r"origin\s+(\d+)", line, re.IGNORECASE):
+            origin = int(begins[1])
+            continue
+        for entry in filter(None, map(str.strip, line.split(";"))):
+            trip = re.fullmatch(r"(\d+)\s*:\s*([-+.\deE]+)", entry)
+            if trip is None:
+                raise ValueError(f"entries must be 'Origin zone' or 'zone : trips;', got {entry!r:.40}")
+            yield origin, int(trip[1]), float(trip[2])
+
+
+def _compare(found: float, stated: str | None, what: str) -> None:
+    """Raise unless a file holds as much as its header states."""
+    if stated is not None and abs(found - float(stated)) > ROUNDING * abs(float(stated)):
+        raise ValueError(
+            f"it has {found:.10g} {what}, but its header states {stated}: fetch the file again, or correct "
+            "the header if the file is complete"
+        )

@@ -123,30 +123,60 @@ def test_costs_below_zero_and_demands_without_a_path_are_refused():
         FlowPolytope([[0, 1]], [[0.0, 0.0], [1.0, 0.0]])
 
 
+TOWN = "<NUMBER OF ZONES> 2\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> 1\n1 2 1 1 1 1 1 ;\n"
+
+
 @pytest.mark.parametrize(
     ("net", "trips", "named"),
     [
-        ("<NUMBER OF ZONES> 2\n1 2 3\n", "", "not a network"),
-        ("<NUMBER OF ZONES> x\n<FIRST THRU NODE> 1\n1 2 1 1 1 1 1 ;\n", "", "not a network"),
-        (
-            "<NUMBER OF ZONES> 2\n<FIRST THRU NODE> 1\n1 2 1 1 1 1 1 ;\n",
-            "Origin 1\n 3 : 1.0;\n",
-            "zones that",
-        ),
+        ("<NUMBER OF ZONES> 2\n1 2 3\n", "", "_net.* is not a file of a network"),
+        (TOWN.replace("ZONES> 2", "ZONES> x"), "", "_net.* is not a file of a network"),
+        (TOWN, "Origin 1\n 3 : 1.0;\n", "_trips.* zones that"),
+        (TOWN, " 2 : 1.0;\nOrigin 1\n", "_trips.* zones that"),
+        (TOWN.replace("LINKS> 1", "LINKS> 2"), "", "_net.* it has 1 links, but its header states 2"),
+        (TOWN + "1 2 1 1 1 1 ;\n", "", "_net.* at least 7 columns, but one is '1 2 1 1 1 1 ;'"),
+        (TOWN.replace("1 2 1", "1 2.5 1"), "", "_net.*links must have .* node numbers"),
+        (TOWN.replace("1 2 1", "1 2 -1"), "", "_net.*capacity must not be negative"),
+        (TOWN, "<TOTAL OD FLOW> 8.0\nOrigin 1\n 2 : 7.9;\n", "_trips.* it has 7.9 trips.* states 8.0"),
+        (TOWN, "<TOTAL OD FLOW> 8.0\n", "_trips.* it has 0 trips"),
+        (TOWN, "Origin 1\n 2 : nan;\n", "_trips.*got '2 : nan'"),
+        (TOWN, "Origin 1\n 2 : 6,0;\n", "_trips.*got '2 : 6,0'"),
+        (TOWN, "Origin 1\n 2 : 1 0;\n", "_trips.*got '2 : 1 0'"),
+        (TOWN, "Origin 1 2 : 1.0;\n", "_trips.*got 'Origin 1 2 : 1.0'"),
+        (TOWN, "Origin 1\n 2 : 1.0.0;\n", "_trips.*could not convert"),
     ],
 )
-def test_files_that_are_not_networks_are_refused_by_name(tmp_path, net, trips, named):
+def test_files_that_are_damaged_or_not_networks_are_refused_by_name(tmp_path, net, trips, named):
     (tmp_path / "Town_net.tntp").write_text(net, encoding="utf-8")
     (tmp_path / "Town_trips.tntp").write_text(trips, encoding="utf-8")
     with pytest.raises(ValueError, match=named):
         traffic.read(tmp_path / "Town")
 
 
+@pytest.mark.parametrize("name", ["SiouxFalls", "Anaheim", "ChicagoSketch"])
+def test_the_files_of_the_collection_hold_what_their_headers_state(name, tmp_path):
+    network = real(name)
+    net, trips = (find(f"tntp/{name}_{part}.tntp").read_text(encoding="utf-8") for part in ("net", "trips"))
+    stated = float(trips.partition("<TOTAL OD FLOW>")[2].split()[0])
+    assert network.demands.sum() == pytest.approx(stated, rel=1e-9)
+    (tmp_path / "Half_net.tntp").write_text(net, encoding="utf-8")
+    half = trips[: trips.index("\n", len(trips) // 2)]
+    (tmp_path / "Half_trips.tntp").write_text(half, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"Half_trips.* its header states"):
+        traffic.read(tmp_path / "Half")
+
+
+@pytest.mark.parametrize("links", [[[0.9, 1.7]], [[0, -1]], [0, 1], [[0, 1, 2]]])
+def test_links_that_are_not_pairs_of_node_numbers_are_refused(links):
+    with pytest.raises(ValueError, match="links must have a row"):
+        traffic.Network(links, np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.zeros((2, 2)))
+
+
 def test_a_network_is_read_from_a_path(tmp_path):
     net = "<NUMBER OF ZONES> 2\n<FIRST THRU NODE> 1\n~ init term\n1 2 30 1 5 0.15 4 0 0 1 ;\n"
     (tmp_path / "Town_net.tntp").write_text(net, encoding="utf-8")
     (tmp_path / "Town_trips.tntp").write_text(
-        "<TOTAL OD FLOW> 8\nOrigin 1\n 1 : 0.0; 2 : 8.0;\n", encoding="utf-8"
+        "<TOTAL OD FLOW> 8\norigin 1\n 1 : 0.0; 2 : 8.0;\n", encoding="utf-8"
     )
     network = traffic.read(tmp_path / "Town")
     assert (network.name, network.through) == ("Town", 0)
