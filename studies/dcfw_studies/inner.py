@@ -170,16 +170,20 @@ FAMILIES: dict[str, tuple[Callable[[np.random.Generator], Problem], tuple[str, .
 def row(
     dataset: str, method: str, seed: int, rtol: float, max_lmo: int, nudge: float = 0.0
 ) -> dict[str, Any]:
-    """Run one inner solver on one split of one instance; ``nudge`` moves the start by that fraction."""
+    """Run one inner solver on one split of one instance.
+
+    ``nudge`` moves the start by that fraction of the way to a vertex, but for one at which g has several
+    subgradients: points nearby have others.
+    """
     from dcfw import minimize
 
     inner, split = method.split("/")
     problem = FAMILIES[dataset][0](rng_for("inner", dataset, seed))
-    x0 = problem.x0
-    if nudge:
-        x0 = x0 * (1.0 + nudge * np.random.default_rng(0).random(np.shape(x0)))
+    x0, objective = problem.x0, problem.objectives[split]
+    if nudge and objective.g.linearise(x0).unique:
+        towards = problem.domain.lmo(np.random.default_rng(0).standard_normal(np.shape(x0)))
+        x0 = x0 + nudge * (towards - x0)
     budget: dict[str, Any] = {"maxiter": 100_000, "max_lmo": max_lmo, "time_limit": SECONDS}
-    objective = problem.objectives[split]
     result = minimize(objective, problem.domain, x0, inner=inner, tol=0.0, rtol=rtol, **budget)
     return {
         "value": float(result.fun),
